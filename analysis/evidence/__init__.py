@@ -1,0 +1,50 @@
+"""From one framework's raw evidence of a kernels pass to operators and kernels with their layers: one module a framework."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Converts other clocks to our monotonic one through the anchors that the child wrote (`anchors` of child.json)."""
+
+    monotonic_ns: npt.NDArray[np.int64]
+    wall_ns: npt.NDArray[np.int64]
+
+    def from_wall(self, wall_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return monotonic times for wall-clock times, in ns: shifted by the offset interpolated between anchors."""
+        base = int(self.wall_ns[0])
+        offsets = (self.monotonic_ns - self.wall_ns) - (self.monotonic_ns[0] - self.wall_ns[0])
+        shift = np.interp((wall_ns - base).astype(float), (self.wall_ns - base).astype(float), offsets.astype(float))
+        return np.asarray(wall_ns + int(self.monotonic_ns[0] - self.wall_ns[0]) + np.rint(shift).astype(np.int64))
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a module here may use besides the raw files: the pass's own records.
+
+    steps, ranges: tables of analysis.trace (steps of the pass, warm-up included). network: as workloads.networks.as_dict
+    wrote it. mode: train or infer. report: child.json (versions, settings, methods, operator_files, anchors).
+    """
+
+    steps: pd.DataFrame
+    ranges: pd.DataFrame
+    network: dict[str, Any]
+    mode: str
+    report: dict[str, Any]
+    clock: Clock
+
+
+@dataclass
+class Evidence:
+    """What came out: tables of analysis.trace and counts of what could not be read or placed, by name."""
+
+    operators: pd.DataFrame
+    kernels: pd.DataFrame
+    diagnostics: dict[str, int] = field(default_factory=dict)

@@ -1,0 +1,23 @@
+"""Map the top-level folders into the one import namespace ``kernelscope``.
+
+The folders stay at the top of the checkout (``analysis/`` is imported as ``kernelscope.analysis``), so that they are easy
+to find, and no generic name such as ``analysis`` is installed at the top of anybody's ``site-packages``.
+"""
+
+from setuptools import find_packages, setup
+
+FOLDERS = ("analysis", "cli", "nsys_wrappers", "reports", "tracer", "workloads")
+
+packages = [f"kernelscope.{folder}" for folder in FOLDERS]
+for folder in FOLDERS:
+    packages += [f"kernelscope.{folder}.{package}" for package in find_packages(folder)]
+
+setup(
+    packages=packages,
+    package_dir={f"kernelscope.{folder}": folder for folder in FOLDERS},
+    package_data={
+        "": ["py.typed"],
+        "kernelscope.workloads": ["environments/*.txt"],
+        "kernelscope.reports": ["templates/*"],
+    },
+)

@@ -1,0 +1,202 @@
+"""One pass of one run, inside the framework's interpreter: ``python -m kernelscope.tracer.inside.child SPEC.json``.
+
+The parent tells it through a pipe what to do, one JSON object a line: {"do": "warmup"}, {"do": "window", "steps": n,
+"window": i}, {"do": "finish"}; each is answered with one line. Between windows the child sleeps in a read, so that other
+children can run undisturbed. When the parent goes away the read ends and so does the child.
+"""
+
+import importlib
+import itertools
+import json
+import os
+import platform
+import sys
+import time
+import traceback
+
+from . import lines, nvtx, steady, streams
+from .clock import anchor
+from .ranges import Recorder
+
+PACKAGE = __name__.rsplit(".", 3)[0]  # "kernelscope": where the staged workloads are imported from
+CHECK_STEPS = 3  # how many training losses the fairness check compares
+WARMUP_SECONDS = 30.0  # a loop that is not steady by then is measured as it is, and said to be unsteady
+
+
+class Child(object):
+    """The state of one pass: the program, the recorder and what the framework's hooks collect."""
+
+    def __init__(self, spec):
+        self.spec = spec
+        self.folder = spec["folder"]
+        self.pass_name = spec["pass"]
+        self.report = {
+            "pass": self.pass_name,
+            "python": platform.python_version(),
+            "executable": sys.executable,
+            "anchors": [],
+        }
+        self.hooks = None
+        self.program = None
+        self.recorder = None
+        self.batches = None
+        self.line_profiler = None
+        self.tracing = False
+
+    def build(self):
+        """Import the framework, build the program with the canonical weights and attach what this pass records."""
+        hooks_module = importlib.import_module(PACKAGE + ".tracer.inside.hooks." + self.spec["framework"])
+        os.environ.update(hooks_module.environment(self.pass_name))
+        marker_fd = None
+        if self.pass_name == "kernels":
+            marker_fd = streams.StreamCapture(self.folder).marker_fd
+        traced = self.pass_name in ("layers", "kernels")
+        self.recorder = Recorder(self.folder, layers=traced, nvtx=nvtx.load() if traced else None, marker_fd=marker_fd)
+        self.report["anchors"].append(anchor())
+        self.hooks = hooks_module.Hooks(self.spec, self.recorder)
+        self.hooks.configure()
+        program_module = importlib.import_module("%s.workloads.%s.program" % (PACKAGE, self.spec["framework"]))
+        networks = importlib.import_module(PACKAGE + ".workloads.networks")
+        data = importlib.import_module(PACKAGE + ".workloads.data")
+        network = networks.get(self.spec["network"])
+        self.program = program_module.Program(network, self.spec)
+        self.program.load(networks.initial_weights(network, self.spec["seed"]))
+        host_batches = data.batches(
+            network, self.spec["batch"], self.spec["seed"], self.spec["batches"], self.spec.get("data")
+        )
+        self.batches = self.program.stream(itertools.cycle(self.program.prepare(host_batches)))
+        self.report["network"] = networks.as_dict(network)
+        self.report["versions"] = self.hooks.versions()
+        if traced:
+            self.report["methods"] = self.hooks.attach_layers(self.program)
+        if self.pass_name == "lines":
+            self.line_profiler = lines.profiler(self.program.functions())
+        if self.pass_name == "check":
+            self._check(network, host_batches)
+        self.report["settings"] = self.hooks.settings()
+
+    def _check(self, network, host_batches):
+        """Record what the fairness checks compare: parameters, shapes, outputs and the first losses."""
+        images = host_batches[0][0]
+        check = {
+            "parameters": self.program.parameters(),
+            "layer_shapes": self.program.layer_shapes(images),
+            "outputs": [[float(value) for value in row] for row in self.program.outputs(images)],
+        }
+        if self.spec["mode"] == "train":
+            self.program.train(itertools.islice(self.batches, CHECK_STEPS))
+            check["losses"] = [float(loss) for loss in self.program.losses]
+        with open(os.path.join(self.folder, "check.json"), "w") as out:
+            json.dump(check, out)
+
+    def loop(self, count, warmup=False):
+        """Run `count` steps of the workload's own loop."""
+        run = self.program.train if self.spec["mode"] == "train" else self.program.infer
+        run(self.recorder.steps(self.batches, count, warmup))
+
+    def warm_up(self):
+        """Run steps until their time has settled, at least as many as asked for; then start what records operators."""
+        minimum, start, times = self.spec["warmup"], time.time(), []
+        limit = max(minimum, steady.LIMIT if minimum else 0)
+        while not steady.settled(times, minimum) and len(times) < limit and time.time() - start < WARMUP_SECONDS:
+            self.loop(min(steady.GROUP, limit - len(times)), warmup=True)
+            times = self.recorder.step_times()
+        self.report["warmup"] = {"steps": len(times), "settled": steady.settled(times, minimum)}
+        self.recorder.flush()
+        if self.recorder.layers and not self.tracing:
+            self.hooks.start_operators(self.program)
+            self.tracing = True
+        return {"event": "warm", "steps": len(times), "settled": self.report["warmup"]["settled"]}
+
+    def window(self, index, count):
+        """Run one window of `count` steps and write down what it recorded."""
+        self.recorder.window = index
+        self.report["anchors"].append(anchor())
+        if self.line_profiler is not None:
+            self.line_profiler.enable_by_count()
+        self.loop(count)
+        if self.line_profiler is not None:
+            self.line_profiler.disable_by_count()
+        times = self.recorder.step_times()
+        self.recorder.flush()
+        return {"event": "window", "window": index, "step_ns": times}
+
+    def finish(self):
+        """Stop recording and write what is left."""
+        self.report["anchors"].append(anchor())
+        if self.tracing:
+            self.report["operator_files"] = self.hooks.stop_operators()
+        if self.line_profiler is not None:
+            lines.save(self.line_profiler, self.folder, self.spec["roots"])
+        if self.recorder.nvtx is not None:
+            self.report["nvtx_emitted"] = self.recorder.nvtx.emitted
+        self.report["losses"] = [float(loss) for loss in self.program.losses[-5:]]
+        self.report["memory"] = _memory()
+        self.write_report()
+        return {"event": "finished"}
+
+    def write_report(self):
+        """Write child.json: versions, settings, methods and clock anchors of this pass."""
+        with open(os.path.join(self.folder, "child.json"), "w") as out:
+            json.dump(self.report, out, indent=1, sort_keys=True)
+
+
+def _memory():
+    """Return peak and present resident memory in bytes from /proc, or nothing where there is no /proc."""
+    found = {}
+    try:
+        with open("/proc/self/status") as status:
+            for line in status:
+                if line.startswith(("VmHWM:", "VmRSS:")):
+                    name = {"VmHWM": "peak_resident_bytes", "VmRSS": "resident_bytes"}[line[:5]]
+                    found[name] = int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return found
+
+
+def _serve(child, commands, answer):
+    """Answer commands until told to finish or the parent goes away."""
+    for line in iter(commands.readline, ""):
+        command = json.loads(line)
+        if command["do"] == "warmup":
+            answer(child.warm_up())
+        elif command["do"] == "window":
+            answer(child.window(command["window"], command["steps"]))
+        else:
+            answer(child.finish())
+            return
+
+
+def main(path):
+    """Run the pass that the file at `path` describes; return the process's exit status."""
+    with open(path) as file:
+        spec = json.load(file)
+    commands = os.fdopen(spec["commands_fd"], "r")
+    answers = os.fdopen(spec["answers_fd"], "w")
+
+    def answer(message):
+        answers.write(json.dumps(message) + "\n")
+        answers.flush()
+
+    child = Child(spec)
+    try:
+        child.build()
+        child.write_report()
+        answer({"event": "ready"})
+        _serve(child, commands, answer)
+    except ImportError as error:
+        traceback.print_exc()
+        answer({"event": "error", "kind": "import", "message": str(error)})
+        return 4
+    except Exception as error:
+        # whatever happens in a user's framework, the parent is told and the log keeps the traceback
+        traceback.print_exc()
+        message = "%s: %s" % (type(error).__name__, error)
+        answer({"event": "error", "kind": "failed", "message": message.strip().split("\n")[0]})
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,11 @@
+"""What differs between frameworks while a pass runs: one module each, with `environment(pass_name)` and a class `Hooks`.
+
+environment(pass_name) returns the environment variables to set before the framework is imported.
+
+Hooks(spec, recorder) then offers, in the order of their calls:
+    configure()             import the framework; set threads and whatever must be set before a graph is built
+    versions()              {"pytorch": "2.13.0", "numpy": ..., "onednn": ..., "mkl": ...}, as far as they can be told
+    attach_layers(program)  open and close ranges for phases and layers; returns {"layers": how, "phases": how}
+    settings()              the settings in force that can make a difference: threads, layout, precision, graph or eager, ...
+    start_operators(program), stop_operators()   the framework's own operator trace; the latter returns the files written
+"""

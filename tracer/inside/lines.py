@@ -1,0 +1,54 @@
+"""line_profiler on chosen functions, written as JSON rather than as its pickle."""
+
+import inspect
+import json
+import os
+
+
+def profiler(functions):
+    """Return a LineProfiler over these functions; raise ImportError where line_profiler is not installed."""
+    from line_profiler import LineProfiler
+
+    line_profiler = LineProfiler()
+    for function in functions:
+        line_profiler.add_function(inspect.unwrap(function))
+    return line_profiler
+
+
+def save(line_profiler, folder, roots):
+    """Write lines.json: per function its file, name, first line, source lines and (line, hits, time) as counted.
+
+    Times are in the profiler's own unit, whose length in seconds stands beside them. Paths are cut at `roots`, so that a
+    staged copy of a file has the name that it has in the project.
+    """
+    stats = line_profiler.get_stats()
+    functions = []
+    for (path, first_line, name), timings in sorted(stats.timings.items()):
+        functions.append(
+            {
+                "file": _shorten(path, roots),
+                "function": name,
+                "first_line": first_line,
+                "source": _source(path, first_line),
+                "timings": [[int(line), int(hits), int(time)] for line, hits, time in timings],
+            }
+        )
+    with open(os.path.join(folder, "lines.json"), "w") as out:
+        json.dump({"unit_s": stats.unit, "functions": functions}, out)
+
+
+def _shorten(path, roots):
+    for root in roots:
+        if path.startswith(root + os.sep):
+            return path[len(root) + 1 :]
+    return path
+
+
+def _source(path, first_line):
+    """Return the lines of the block that starts at `first_line`, or an empty list when the file cannot be read."""
+    try:
+        with open(path, encoding="utf8", errors="replace") as file:
+            lines = file.read().split("\n")
+        return inspect.getblock([line + "\n" for line in lines[first_line - 1 :]])
+    except (OSError, SyntaxError, IndexError):
+        return []

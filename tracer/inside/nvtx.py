@@ -1,0 +1,64 @@
+"""NVTX ranges through ctypes.
+
+The `nvtx` package hands out silent dummy domains under older Nsight Systems (its releases from 0.2.12 on ask for a function
+that those do not implement), and it cannot be installed under Python 3.6. The C library behind it does both, so it is called
+directly, in the default domain.
+"""
+
+import ctypes
+import glob
+import os
+import sys
+
+_NAMES = ("libnvtx3interop.so.1", "libnvtx3interop.so", "libnvToolsExt.so.1", "libnvToolsExt.so")
+
+
+class Nvtx(object):
+    """push(name) and pop() of NVTX's default domain."""
+
+    def __init__(self, library):
+        self._push = library.nvtxRangePushA
+        self._push.argtypes = [ctypes.c_char_p]
+        self._push.restype = ctypes.c_int
+        self._pop = library.nvtxRangePop
+        self._pop.argtypes = []
+        self._pop.restype = ctypes.c_int
+        self.emitted = 0
+
+    def push(self, name):
+        """Open a range; the count of emitted ranges lets a capture be checked for losses."""
+        self._push(name.encode("utf8", "replace"))
+        self.emitted += 1
+
+    def pop(self):
+        """Close the innermost range."""
+        self._pop()
+
+
+def listening():
+    """Return whether a tool (nsys, ncu, ...) has asked to receive NVTX in this process."""
+    return bool(os.environ.get("NVTX_INJECTION64_PATH") or os.environ.get("KERNELSCOPE_NVTX_LIBRARY"))
+
+
+def _candidates():
+    named = os.environ.get("KERNELSCOPE_NVTX_LIBRARY")
+    if named:
+        yield named
+    for folder in sys.path:
+        for name in _NAMES:
+            for path in glob.glob(os.path.join(folder, "nvidia", "*", "lib", name)):
+                yield path
+    for name in _NAMES:
+        yield name
+
+
+def load():
+    """Return an Nvtx, or None when no tool listens or no library can be loaded."""
+    if not listening():
+        return None
+    for path in _candidates():
+        try:
+            return Nvtx(ctypes.CDLL(path))
+        except (OSError, AttributeError):
+            continue
+    return None

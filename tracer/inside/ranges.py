@@ -1,0 +1,140 @@
+"""Ranges around steps, phases and layers, recorded in memory and, where a tool listens, emitted as NVTX.
+
+A range belongs to the thread that opened it and nests in the ranges open on that thread. Categories are "step", "data",
+"phase", "layer" and "sync"; `layer` and `phase` say what the time inside belongs to (see the Trace's documentation).
+"""
+
+import ctypes
+import json
+import os
+import platform
+import resource
+import threading
+
+from .clock import now_ns
+
+_SYS_GETTID = {"x86_64": 186, "aarch64": 178, "ppc64le": 207}
+
+
+def native_thread_id():
+    """Return the operating system's id of the calling thread (what profilers call tid)."""
+    if hasattr(threading, "get_native_id"):
+        return threading.get_native_id()
+    number = _SYS_GETTID.get(platform.machine())
+    return ctypes.CDLL(None).syscall(number) if number else threading.get_ident()
+
+
+class Recorder(object):
+    """Collects steps always, and ranges while `layers` is on; `flush` writes what was collected since the last flush.
+
+    nvtx: an object with push(name) and pop(), or None. marker_fd: a file descriptor into which each range's begin and end is
+    written as a line, so that a library's untimed output in the same stream can be placed between them.
+    """
+
+    def __init__(self, folder, layers=False, nvtx=None, marker_fd=None):
+        self.folder = folder
+        self.layers = layers
+        self.nvtx = nvtx
+        self.marker_fd = marker_fd
+        self.window = None
+        self.step = -1
+        self.in_step = False
+        self._steps = []
+        self._ranges = []
+        self._local = threading.local()
+
+    def _stack(self):
+        try:
+            return self._local.stack
+        except AttributeError:
+            self._local.stack = []
+            self._local.thread = native_thread_id()
+            return self._local.stack
+
+    def push(self, category, name, layer=None, phase=None):
+        """Open a range on the calling thread. Outside a step, or with ranges off, this does nothing."""
+        if not self.layers or not self.in_step:
+            return
+        stack = self._stack()
+        if self.nvtx is not None:
+            self.nvtx.push(name)
+        start = now_ns()
+        stack.append((start, category, name, layer, phase))
+        if self.marker_fd is not None:
+            os.write(self.marker_fd, b"@kernelscope %d B %s\n" % (start, name.encode("utf8", "replace")))
+
+    def pop(self):
+        """Close the innermost range of the calling thread; a close without an open range is ignored."""
+        if not self.layers:
+            return
+        stack = self._stack()
+        if not stack:
+            return
+        end = now_ns()
+        start, category, name, layer, phase = stack.pop()
+        self._ranges.append((self._local.thread, start, end, category, name, layer, phase, self.step))
+        if self.marker_fd is not None:
+            os.write(self.marker_fd, b"@kernelscope %d E %s\n" % (end, name.encode("utf8", "replace")))
+        if self.nvtx is not None:
+            self.nvtx.pop()
+
+    def steps(self, batches, count, warmup=False):
+        """Yield `count` items of the iterator `batches`; a step lasts from asking for its batch until the next is asked for.
+
+        The last step ends when the loop comes back for a batch that does not exist, so the loop's own work after the last
+        batch is inside the step, and waiting between windows is outside of every step.
+        """
+        for _ in range(count):
+            self.step += 1
+            before = resource.getrusage(resource.RUSAGE_SELF)
+            start = now_ns()
+            self.in_step = True
+            self.push("step", "step %d" % self.step)
+            self.push("data", "data", phase="data")
+            item = next(batches)
+            self.pop()
+            yield item
+            self.pop()
+            self.in_step = False
+            end = now_ns()
+            after = resource.getrusage(resource.RUSAGE_SELF)
+            self._steps.append((self.step, self.window, warmup, start, end, before, after))
+
+    def flush(self):
+        """Append what was recorded to steps.jsonl and ranges.jsonl in the pass's folder, and forget it."""
+        thread = native_thread_id()
+        with open(os.path.join(self.folder, "steps.jsonl"), "a") as out:
+            for step, window, warmup, start, end, before, after in self._steps:
+                row = {
+                    "step": step,
+                    "window": window,
+                    "warmup": warmup,
+                    "thread": thread,
+                    "start_ns": start,
+                    "end_ns": end,
+                }
+                row.update(_used(before, after))
+                out.write(json.dumps(row) + "\n")
+        with open(os.path.join(self.folder, "ranges.jsonl"), "a") as out:
+            for row in self._ranges:
+                out.write(json.dumps(dict(zip(_RANGE_FIELDS, row))) + "\n")
+        self._steps, self._ranges = [], []
+
+    def step_times(self):
+        """Return the durations in ns of the steps since the last flush, in order."""
+        return [row[4] - row[3] for row in self._steps]
+
+
+_RANGE_FIELDS = ("thread", "start_ns", "end_ns", "category", "name", "layer", "phase", "step")
+
+
+def _used(before, after):
+    """Return what the process used between two getrusage readings."""
+    return {
+        "minor_faults": after.ru_minflt - before.ru_minflt,
+        "major_faults": after.ru_majflt - before.ru_majflt,
+        "user_ns": int((after.ru_utime - before.ru_utime) * 1e9),
+        "system_ns": int((after.ru_stime - before.ru_stime) * 1e9),
+        "voluntary_switches": after.ru_nvcsw - before.ru_nvcsw,
+        "involuntary_switches": after.ru_nivcsw - before.ru_nivcsw,
+    }

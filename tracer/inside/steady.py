@@ -1,0 +1,21 @@
+"""When is a loop warm? When its step time no longer falls: caches filled, code compiled, allocators grown, autotuning done."""
+
+GROUP = 5  # steps whose median is compared with that of the steps before
+TOLERANCE = 0.10  # medians of two neighbouring groups may differ by this share: machines of this kind drift as much
+LIMIT = 60  # after so many steps the loop is taken as it is, and the run says that it did not settle
+
+
+def median(values):
+    """Return the middle value (the lower one of two)."""
+    ordered = sorted(values)
+    return ordered[(len(ordered) - 1) // 2]
+
+
+def settled(step_ns, minimum):
+    """Return whether these step times, oldest first, have settled: at least `minimum` steps, last two groups alike."""
+    if len(step_ns) < max(minimum, 2 * GROUP if minimum > 0 else 0):
+        return False
+    if minimum == 0:
+        return True
+    last, before = median(step_ns[-GROUP:]), median(step_ns[-2 * GROUP : -GROUP])
+    return abs(last - before) <= TOLERANCE * before

@@ -1,0 +1,36 @@
+"""Capture of what libraries print on the file descriptors 1 and 2, with Python's own output kept apart.
+
+oneDNN, MKL and CNTK report to the C library's stdout or stderr. Their descriptors are pointed at files in the pass's
+folder, while `sys.stdout` and `sys.stderr` go on writing to where they wrote before. What an application's C code prints
+ends up between the libraries' lines; the readers separate it line by line.
+"""
+
+import ctypes
+import io
+import os
+import sys
+
+STDOUT_FILE = "stdout.raw"
+STDERR_FILE = "stderr.raw"
+_LINE_BUFFERED = 1  # _IOLBF of <stdio.h> on Linux
+
+
+class StreamCapture(object):
+    """Points descriptors 1 and 2 at files; `marker_fd` is where range markers go so that they keep the stream's order."""
+
+    def __init__(self, folder):
+        self.marker_fd = self._redirect(1, os.path.join(folder, STDOUT_FILE), "stdout")
+        self._redirect(2, os.path.join(folder, STDERR_FILE), "stderr")
+        # a C stdout that is a file would be written in blocks of 4096 bytes, out of order with the markers
+        libc = ctypes.CDLL(None)
+        libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, _LINE_BUFFERED, 0)
+
+    @staticmethod
+    def _redirect(descriptor, path, name):
+        getattr(sys, name).flush()
+        kept = os.dup(descriptor)
+        setattr(sys, name, io.open(kept, "w", buffering=1, encoding="utf8", errors="backslashreplace"))
+        target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(target, descriptor)
+        os.close(target)
+        return descriptor
