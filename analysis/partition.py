@@ -99,7 +99,12 @@ def _kernels(trace: Trace) -> pd.DataFrame:
     same = ("layer", "phase", "kind", "library", "operator", "problem", "layout", "algorithm", "dtype", "m", "n", "k")
     columns = {key: timed[key] for key in same}
     return _blank(
-        timed, KERNEL, kernel=timed["name"], transpose=timed["transpose"], method=timed["attribution"].fillna("none"), **columns
+        timed,
+        KERNEL,
+        kernel=timed["name"],
+        transpose=timed["transpose"],
+        method=timed["attribution"].fillna("none"),
+        **columns,
     )
 
 
@@ -117,7 +122,13 @@ def _operators(trace: Trace) -> pd.DataFrame:
     cause = pd.Series(np.where(named, IN_OPERATOR, DISPATCH), index=pieces.index)
     method = pieces["attribution"].where(named, "launch range").fillna("none")
     return _blank(
-        pieces, OPERATOR, layer=pieces["layer"], phase=pieces["phase"], cause=cause, operator=pieces["name"], method=method
+        pieces,
+        OPERATOR,
+        layer=pieces["layer"],
+        phase=pieces["phase"],
+        cause=cause,
+        operator=pieces["name"],
+        method=method,
     )
 
 
@@ -128,7 +139,13 @@ def _ranges(trace: Trace) -> pd.DataFrame:
     cause = category.map({"data": DATA, "sync": WAITING, "layer": IN_LAYER, "phase": IN_PHASE}).fillna(IN_PHASE)
     cause = cause.mask(unnamed_phase, DISPATCH)
     return _blank(
-        pieces, RANGE, layer=pieces["layer"], phase=pieces["phase"], cause=cause, range=pieces["name"], method="launch range"
+        pieces,
+        RANGE,
+        layer=pieces["layer"],
+        phase=pieces["phase"],
+        cause=cause,
+        range=pieces["name"],
+        method="launch range",
     )
 
 

@@ -64,9 +64,7 @@ def main() -> None:
     os.close(commands_read)
     os.close(answers_write)
     commands, answers = os.fdopen(commands_write, "w"), os.fdopen(answers_read)
-    plan = [{"do": "warmup"}] + [
-        {"do": "window", "window": i, "steps": arguments.steps} for i in range(arguments.windows)
-    ]
+    plan = [{"do": "warmup"}] + [{"do": "window", "window": i, "steps": arguments.steps} for i in range(arguments.windows)]
     print(answers.readline().strip())
     for command in ([] if arguments.pass_name == "check" else plan) + [{"do": "finish"}]:
         try:

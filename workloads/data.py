@@ -63,9 +63,7 @@ def _read_idx(folder, name, dimensions):
     with file:
         (magic,) = struct.unpack(">I", _read_exactly(file, path, 4))
         if magic != 0x0800 + dimensions:
-            raise KernelScopeDataError(
-                "%s: not an idx file of %d dimensions (magic number %#x)" % (path, dimensions, magic)
-            )
+            raise KernelScopeDataError("%s: not an idx file of %d dimensions (magic number %#x)" % (path, dimensions, magic))
         shape = struct.unpack(">%dI" % dimensions, _read_exactly(file, path, 4 * dimensions))
         size = int(numpy.prod([int(s) for s in shape]))
         if size == 0 or size > 1 << 31:

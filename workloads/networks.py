@@ -176,9 +176,7 @@ def _lstm():
     b = _Builder((28, 28))
     b.lstm("lstm1", 128).dense("fc1", 10).loss()
     optimizer = {"name": "sgd", "learning_rate": 0.01, "momentum": 0.9}
-    return Network(
-        "lstm", "One LSTM over the 28 rows of an MNIST image", (28, 28), 10, "mnist", tuple(b.layers), optimizer
-    )
+    return Network("lstm", "One LSTM over the 28 rows of an MNIST image", (28, 28), 10, "mnist", tuple(b.layers), optimizer)
 
 
 NETWORKS = OrderedDict((("lenet", _lenet), ("mlp", _mlp), ("cnn", _cnn), ("lstm", _lstm)))

@@ -61,19 +61,25 @@ class Child(object):
         network = networks.get(self.spec["network"])
         self.program = program_module.Program(network, self.spec)
         self.program.load(networks.initial_weights(network, self.spec["seed"]))
-        host_batches = data.batches(
-            network, self.spec["batch"], self.spec["seed"], self.spec["batches"], self.spec.get("data")
-        )
+        host_batches = data.batches(network, self.spec["batch"], self.spec["seed"], self.spec["batches"], self.spec.get("data"))
         self.batches = self.program.stream(itertools.cycle(self.program.prepare(host_batches)))
         self.report["network"] = networks.as_dict(network)
         self.report["versions"] = self.hooks.versions()
         if traced:
             self.report["methods"] = self.hooks.attach_layers(self.program)
         if self.pass_name == "lines":
-            self.line_profiler = lines.profiler(self.program.functions())
+            self._profile_lines()
         if self.pass_name == "check":
             self._check(network, host_batches)
         self.report["settings"] = self.hooks.settings()
+
+    def _profile_lines(self):
+        """Set line_profiler up; where the user's interpreter has none, the run goes on and says so."""
+        try:
+            self.line_profiler = lines.profiler(self.program.functions())
+        except ImportError as error:
+            reason = "%s; install line_profiler into %s" % (error, os.path.basename(sys.executable))
+            self.report.setdefault("unavailable", {})["lines"] = reason
 
     def _check(self, network, host_batches):
         """Record what the fairness checks compare: parameters, shapes, outputs and the first losses."""

@@ -1,0 +1,1 @@
+"""Launching and watching: environments, passes, turns, samplers and the run folder."""

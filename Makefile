@@ -1,0 +1,43 @@
+# Everything goes through the virtual environment in .venv, which `make` creates; framework environments go to the user's cache.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+FRAMEWORKS := pytorch,tensorflow,mxnet,cntk
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-fast lint bench clean
+
+help: ## show what can be made
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(VENV)/.installed: setup.py pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "kernelscope needs Python 3.11 or later; say make PYTHON=/path/to/python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+demo: $(VENV)/.installed ## train LeNet-5 in four frameworks and compare them (sets up what it needs)
+	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS))
+	$(BIN)/kernelscope compare lenet -f $(FRAMEWORKS) --skip-missing --force -o out/demo
+
+test: $(VENV)/.installed lint ## run all tests, with real frameworks (sets up what it needs)
+	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS))
+	$(BIN)/python -m pytest
+
+test-fast: $(VENV)/.installed ## run the tests that need no framework
+	$(BIN)/python -m pytest -m 'not slow'
+
+lint: $(VENV)/.installed ## check style, types, layering and the Python 3.6 parts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tests/python36.py
+
+bench: $(VENV)/.installed ## measure what measuring costs, as ratios
+	$(BIN)/python tests/bench/overhead.py
+
+clean: ## remove what was built here (environments: kernelscope env remove)
+	rm -rf $(VENV) out build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+
+comma := ,

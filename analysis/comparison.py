@@ -1,0 +1,223 @@
+"""Several runs of the same work side by side: one plain-data result that reports draw and compare.json holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+
+from kernelscope.analysis import breakdowns as tables
+from kernelscope.analysis import fairness
+from kernelscope.analysis import partition as parts
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.run import Run
+from kernelscope.analysis.statistics import interval_of_median
+from kernelscope.analysis.trace import KINDS, Trace
+
+SCHEMA = "kernelscope/compare/1"
+INSTRUMENTATION = "(instrumentation)"
+KERNELS_SHOWN = 25
+
+
+def compare(runs: list[Run], left_out: list[dict[str, str]] | None = None) -> dict[str, Any]:
+    """Compare runs of one network, mode and batch; raise EvidenceError when they did not do the same work.
+
+    left_out: frameworks that could not take part, as {"framework", "reason"}. All times are integer ns per step; in `layers`
+    and `kinds` each framework's column adds up to the mean step of its clean pass, with the row (instrumentation) as what
+    the kernels pass took longer (so it is negative then).
+    """
+    _same_work(runs)
+    traces = {run.framework: run.trace() for run in runs}
+    partitions = {name: parts.partition(trace) for name, trace in traces.items()}
+    first = runs[0].record
+    options = first["options"]
+    return {
+        "schema": SCHEMA,
+        "network": first["network"],
+        "mode": options["mode"],
+        "batch": options["batch"],
+        "device": options["device"],
+        "threads": options["threads"],
+        "conditions": first["conditions"],
+        "machine": first["machine"],
+        "command": first["command"],
+        "kernelscope": first["kernelscope"],
+        "created": first["created"],
+        "frameworks": [run.framework for run in runs],
+        "left_out": left_out or [],
+        "summary": summaries(runs),
+        "layers": _side_by_side(runs, traces, partitions, ["layer", "phase"], _layer_order(first["network"])),
+        "kinds": _side_by_side(runs, traces, partitions, ["kind"], {kind: rank for rank, kind in enumerate(KINDS)}),
+        "kernels": {name: _kernels(partitions[name], trace) for name, trace in traces.items()},
+        "lines": {name: _lines(trace) for name, trace in traces.items()},
+        "fairness": _fairness(runs),
+        "passes": [row for run in runs for row in _passes(run, partitions[run.framework])],
+        "diagnostics": {name: trace.diagnostics for name, trace in traces.items()},
+        "methods": {run.framework: run.passes("kernels")[0].report.get("methods", {}) for run in runs},
+        "settings": {run.framework: run.record.get("settings", {}) for run in runs},
+        "versions": {run.framework: run.record.get("versions", {}) for run in runs},
+    }
+
+
+def _same_work(runs: list[Run]) -> None:
+    if not runs:
+        raise EvidenceError("nothing to compare: no framework's run came to its end")
+    for name in ("network", "mode", "batch", "device"):
+        values = {str(run.record["options"][name]) for run in runs}
+        if len(values) > 1:
+            raise EvidenceError(f"the runs differ in {name} ({', '.join(sorted(values))}); compare runs of the same work")
+
+
+def summaries(runs: list[Run]) -> list[dict[str, Any]]:
+    """Return one row per run from its clean pass: step time, throughput, memory, processor use; null where unknown."""
+    rows = [_summary(run) for run in runs]
+    known = [row["step_median_ns"] for row in rows if row["step_median_ns"]]
+    for row in rows:
+        row["ratio"] = row["step_median_ns"] / min(known) if row["step_median_ns"] else None
+    return rows
+
+
+def _summary(run: Run) -> dict[str, Any]:
+    repeats = run.passes("clean")
+    if not repeats:
+        raise EvidenceError(f"{run.path}: no clean pass came to its end; run it again")
+    steps = pd.concat([data.measured for data in repeats], ignore_index=True)
+    times = steps["end_ns"] - steps["start_ns"]
+    quartiles = times.quantile([0.25, 0.5, 0.75])
+    median = round(float(quartiles.loc[0.5]))
+    peaks = [data.report.get("memory", {}).get("peak_resident_bytes") for data in repeats]
+    return {
+        "framework": run.framework,
+        "version": run.record.get("version"),
+        "complete": run.complete,
+        "step_median_ns": median,
+        "step_mean_ns": round(float(times.mean())),
+        "step_quartiles_ns": [round(float(quartiles.loc[0.25])), round(float(quartiles.loc[0.75]))],
+        "step_interval_ns": interval_of_median([data.measured for data in repeats]),
+        "repeat_medians_ns": [round(float(data.step_ns.median())) for data in repeats],
+        "steps": len(times),
+        "repeats": len(repeats),
+        "settled": all(data.report.get("warmup", {}).get("settled") for data in repeats),
+        "samples_per_s": run.record["options"]["batch"] / (median / 1e9),
+        "peak_resident_bytes": max((peak for peak in peaks if peak), default=None),
+        "processor_ns": _mean(steps["user_ns"] + steps["system_ns"]),
+        "system_ns": _mean(steps["system_ns"]),
+        "minor_faults": _mean(steps["minor_faults"]),
+        "voluntary_switches": _mean(steps["voluntary_switches"]),
+        "involuntary_switches": _mean(steps["involuntary_switches"]),
+        **_sampled(pd.concat([data.samples() for data in repeats], ignore_index=True)),
+    }
+
+
+def _mean(values: pd.Series[int]) -> float | None:
+    return float(values.mean()) if values.notna().any() else None
+
+
+def _sampled(samples: pd.DataFrame) -> dict[str, Any]:
+    """Return means of what was sampled in the clean windows: per-core utilisation, and per GPU what NVML gave."""
+    cores = samples[samples["metric"] == "core_busy"].groupby("core")["value"].mean()
+    found: dict[str, Any] = {"cores_busy": [round(float(value), 4) for value in cores] or None}
+    for metric in ("gpu_power_w", "gpu_utilisation", "gpu_memory_bytes", "gpu_temperature_c", "gpu_sm_clock_hz"):
+        values = samples[samples["metric"] == metric]["value"]
+        found[metric] = float(values.mean()) if len(values) else None
+    return found
+
+
+def _layer_order(network: dict[str, Any]) -> dict[str, int]:
+    return {layer["name"]: rank for rank, layer in enumerate(network["layers"])}
+
+
+def _side_by_side(
+    runs: list[Run],
+    traces: dict[str, Trace],
+    partitions: dict[str, parts.Partition],
+    keys: list[str],
+    order: dict[str, int],
+) -> list[dict[str, Any]]:
+    """Return rows of `keys` with each framework's ns per step and its ratio to the fastest framework that has the row."""
+    columns = {}
+    for run in runs:
+        partition = partitions[run.framework]
+        cells = partition.cells.assign(layer=tables.layer_labels(partition.cells), kind=tables.kind_labels(partition.cells))
+        column = cells.fillna({"phase": "other"}).groupby(keys)["time_ns"].sum()
+        clean_ns = traces[run.framework].info["clean_step_ns"]
+        extra = (INSTRUMENTATION, "other") if len(keys) == 2 else INSTRUMENTATION
+        column.loc[extra] = clean_ns - partition.step_ns
+        columns[run.framework] = column
+    table = pd.DataFrame(columns)
+    rows = [
+        _row(key if isinstance(key, tuple) else (key,), keys, values)
+        for key, values in zip(table.index, table.to_dict("records"), strict=True)
+    ]
+    phases = ("forward", "backward", "optimizer", "data", "other")
+    last = len(order)
+    return sorted(
+        rows,
+        key=lambda row: (
+            order.get(row[keys[0]], last + (row[keys[0]] == INSTRUMENTATION)),
+            phases.index(row["phase"]) if "phase" in row else 0,
+        ),
+    )
+
+
+def _row(key: tuple[Any, ...], keys: list[str], values: dict[str, float]) -> dict[str, Any]:
+    times = {name: None if pd.isna(value) else int(value) for name, value in values.items()}
+    positive = [value for value in times.values() if value is not None and value > 0]
+    fastest = min(positive) if len(positive) > 1 and key[0] != INSTRUMENTATION else None
+    ratios = {name: value / fastest if value and fastest else None for name, value in times.items()}
+    return {**dict(zip(keys, key, strict=True)), "time_ns": times, "ratio": ratios}
+
+
+def _kernels(partition: parts.Partition, trace: Trace) -> list[dict[str, Any]]:
+    """Return the kernels with the most time, and what the rest adds up to."""
+    rows = tables.of_cells(partition, "kernel", trace.info).as_dict()["rows"]
+    computing = [row for row in rows if row["library"] is not None]
+    shown, rest = computing[:KERNELS_SHOWN], computing[KERNELS_SHOWN:]
+    if rest:
+        other = {name: sum(row[name] for row in rest) for name in ("count", "duration_ns", "time_ns", "share")}
+        shown.append({"kernel": f"({len(rest)} more)", **other})
+    return shown
+
+
+def _lines(trace: Trace) -> dict[str, Any]:
+    try:
+        return tables.breakdown(trace, "line").as_dict()
+    except EvidenceError as error:
+        return {"unavailable": str(error), "rows": []}
+
+
+def _fairness(runs: list[Run]) -> dict[str, Any]:
+    checks = {run.framework: check for run in runs if (check := run.check()) is not None}
+    return fairness.check(checks, runs[0].record["network"]).as_dict()
+
+
+def _passes(run: Run, partition: parts.Partition) -> list[dict[str, Any]]:
+    """Return for each pass its median step beside the clean one's: what measuring costs."""
+    clean = float(run.clean_steps().median())
+    coverage: Callable[[str], float] = lambda by: tables.of_cells(partition, by, {}).coverage  # noqa: E731
+    rows = []
+    for name in ("clean", "layers", "kernels", "lines"):
+        found = run.passes(name)
+        if not found:
+            entry = run.record.get("passes", {}).get(name, {})
+            rows.append(
+                {
+                    "framework": run.framework,
+                    "pass": name,
+                    "step_median_ns": None,
+                    "reason": entry.get("reason", "not recorded"),
+                }
+            )
+            continue
+        median = float(pd.concat([data.step_ns for data in found]).median())
+        row = {
+            "framework": run.framework,
+            "pass": name,
+            "step_median_ns": round(median),
+            "overhead": median / clean - 1.0,
+        }
+        if name == "kernels":
+            row.update(layer_coverage=coverage("layer"), kind_coverage=coverage("kind"))
+        rows.append(row)
+    return rows

@@ -1,0 +1,42 @@
+"""Reader of what a pass's child writes itself: JSON Lines of steps and ranges, child.json and check.json."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.json
+
+from kernelscope.analysis import trace
+from kernelscope.analysis.errors import EvidenceError
+
+
+def read_table(path: Path, name: str) -> pd.DataFrame:
+    """Read a JSON Lines file as the Trace's table `name`; an absent or empty file is an empty table."""
+    if not path.exists() or path.stat().st_size == 0:
+        return trace.empty(name)
+    try:
+        table = pyarrow.json.read_json(path)
+    except pa.ArrowInvalid as error:
+        raise EvidenceError(f"{path}: not JSON Lines as a pass writes them ({_first_line(error)}); record the run again") from error
+    return trace.conform(name, table.to_pandas())
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a JSON file that holds an object."""
+    try:
+        content = json.loads(path.read_text(encoding="utf8"))
+    except OSError as error:
+        raise EvidenceError(f"{path}: {error.strerror or error}; is the run folder complete?") from error
+    except ValueError as error:
+        raise EvidenceError(f"{path}: not JSON ({_first_line(error)}); record the run again") from error
+    if not isinstance(content, dict):
+        raise EvidenceError(f"{path}: holds no JSON object; record the run again")
+    return content
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

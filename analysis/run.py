@@ -1,0 +1,195 @@
+"""A run folder as analyses see it: its record, the steps of every pass, and the Trace of its kernels pass."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kernelscope.analysis import lines as host_lines
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.evidence import Clock, Context
+from kernelscope.analysis.readers.records import read_object, read_table
+from kernelscope.analysis.trace import TABLES, Trace, conform
+
+SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
+CACHE_VERSION = 1  # part of the cache's key: raise it when a reader changes what it makes of the same files
+
+
+@dataclass(frozen=True)
+class PassData:
+    """One repeat of one pass: its folder, what its child reported, and its steps (warm-up included)."""
+
+    folder: Path
+    report: dict[str, Any]
+    steps: pd.DataFrame
+
+    @property
+    def measured(self) -> pd.DataFrame:
+        """The steps after warm-up."""
+        return self.steps[~self.steps["warmup"]]
+
+    @property
+    def step_ns(self) -> pd.Series[int]:
+        """Wall time of each measured step."""
+        return self.measured["end_ns"] - self.measured["start_ns"]
+
+    def samples(self) -> pd.DataFrame:
+        """What was sampled from outside during this pass."""
+        path = self.folder / "samples.parquet"
+        return conform("samples", pq.read_table(path).to_pandas() if path.exists() else pd.DataFrame())
+
+
+class Run:
+    """A run folder; opening it reads run.json only. Raises EvidenceError when it is not one that this version can read."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        file = path / "run.json"
+        if (path / "compare.json").is_file() and not file.is_file():
+            sides = sorted(p.parent.name for p in path.glob("*/run.json"))
+            raise EvidenceError(f"{path}: a comparison; name one of its run folders: {', '.join(sides)}")
+        if not file.is_file():
+            raise EvidenceError(f"{path}: not a run folder (no run.json); name a folder that `run` or `compare` wrote")
+        self.record = read_object(file)
+        _check_schema(file, str(self.record.get("schema")))
+        self.framework = str(self.record["framework"])
+        self.complete = bool(self.record.get("complete"))
+        self._passes: dict[str, list[PassData]] = {}
+
+    def passes(self, name: str) -> list[PassData]:
+        """Return the repeats of a pass that came to their end, in order; an empty list when there is none."""
+        if name not in self._passes:
+            entry = self.record.get("passes", {}).get(name, {})
+            folders = [self.path / relative for relative in entry.get("folders", [])]
+            done = [folder for folder in folders if (folder / "child.json").is_file()]
+            self._passes[name] = [
+                PassData(folder, read_object(folder / "child.json"), read_table(folder / "steps.jsonl", "steps"))
+                for folder in done
+            ]
+        return [data for data in self._passes[name] if not data.measured.empty or name == "check"]
+
+    def check(self) -> dict[str, Any] | None:
+        """Return what the fairness check compares, or None when the check did not run."""
+        for data in self.passes("check"):
+            if (data.folder / "check.json").is_file():
+                return {**read_object(data.folder / "check.json"), "settings": data.report.get("settings", {})}
+        return None
+
+    def clean_steps(self) -> pd.Series[int]:
+        """Wall times of the measured steps of all repeats of the clean pass, in ns."""
+        times = [data.step_ns for data in self.passes("clean")]
+        return pd.concat(times, ignore_index=True) if times else pd.Series([], dtype="int64")
+
+    def trace(self) -> Trace:
+        """Return the Trace of the kernels pass with the host lines of the lines pass, from the cache if it is still true."""
+        found = self.passes("kernels")
+        if not found:
+            entry = self.record.get("passes", {}).get("kernels", {})
+            reason = entry.get("reason") or self.record.get("reason") or "it was not recorded"
+            raise EvidenceError(f"{self.path}: no kernels pass: {reason}; run it again")
+        cache = self.path / "trace"
+        key = self._content_key()
+        trace = _from_cache(cache, key)
+        if trace is None:
+            trace = self._read_trace(found[0])
+            trace.check()
+            _to_cache(cache, key, trace)
+        return trace
+
+    def _content_key(self) -> str:
+        digest = hashlib.sha256(f"{CACHE_VERSION}\n".encode())
+        for path in sorted(p for name in ("kernels", "lines", "clean") for p in self.path.glob(f"{name}/*/*") if p.is_file()):
+            digest.update(f"{path.relative_to(self.path)}\n".encode())
+            digest.update(path.read_bytes())
+        return digest.hexdigest()[:24]
+
+    def _read_trace(self, data: PassData) -> Trace:
+        ranges = read_table(data.folder / "ranges.jsonl", "ranges")
+        options = self.record["options"]
+        anchors = pd.DataFrame(data.report["anchors"])
+        clock = Clock(anchors["monotonic_ns"].to_numpy(np.int64), anchors["wall_ns"].to_numpy(np.int64))
+        context = Context(data.steps, ranges, self.record["network"], options["mode"], data.report, clock)
+        module = importlib.import_module(f"kernelscope.analysis.evidence.{self.framework}")
+        evidence = module.read(data.folder, context)
+        kernels = conform("kernels", evidence.kernels)
+        kernels["step"] = _step_of(kernels, data.steps)
+        clean = self.clean_steps()
+        info = {
+            "framework": self.framework,
+            "network_name": options["network"],
+            "mode": options["mode"],
+            "batch": options["batch"],
+            "pass": "kernels",
+            "conditions": self.record["conditions"],
+            "clean_step_ns": round(float(clean.mean())) if len(clean) else None,
+            "unavailable": dict(self.record.get("unavailable", {})),
+        }
+        trace = Trace(
+            steps=data.steps, ranges=ranges, operators=conform("operators", evidence.operators), kernels=kernels,
+            samples=data.samples(), info=info, diagnostics=dict(evidence.diagnostics),
+        )  # fmt: skip
+        self._add_lines(trace)
+        return trace
+
+    def _add_lines(self, trace: Trace) -> None:
+        for data in self.passes("lines"):
+            if (data.folder / "lines.json").is_file():
+                trace.lines = conform("lines", host_lines.statements(data.folder))
+                trace.info["lines_steps"] = len(data.measured)
+                trace.info["lines_step_ns"] = round(float(data.step_ns.mean()))
+                trace.info["lines_root"] = "train" if self.record["options"]["mode"] == "train" else "infer"
+
+
+def _check_schema(file: Path, schema: str) -> None:
+    name, _, version = schema.rpartition("/")
+    if name != SCHEMA_NAME or not version.isdigit():
+        raise EvidenceError(f"{file}: schema {schema!r} is not {SCHEMA_NAME}; name a folder that `run` or `compare` wrote")
+    if int(version) > SCHEMA_VERSION:
+        raise EvidenceError(
+            f"{file}: written in schema {version}, this version reads up to {SCHEMA_VERSION}; upgrade kernelscope"
+        )
+
+
+def _step_of(kernels: pd.DataFrame, steps: pd.DataFrame) -> pd.Series[int]:
+    """Return the step in which each kernel starts, null outside of steps and for kernels without a time."""
+    ordered = steps.sort_values("start_ns")
+    starts, ends = ordered["start_ns"].to_numpy(), ordered["end_ns"].to_numpy()
+    at = kernels["start_ns"].fillna(-1).to_numpy(np.int64)
+    position = np.searchsorted(starts, at, side="right") - 1
+    inside = (position >= 0) & (at < ends[np.maximum(position, 0)])
+    return pd.Series(ordered["step"].to_numpy()[np.maximum(position, 0)], index=kernels.index).astype("Int64").where(inside)
+
+
+def _from_cache(cache: Path, key: str) -> Trace | None:
+    """Return the cached Trace if it was made of the same content; a damaged cache counts as none."""
+    try:
+        info = json.loads((cache / "info.json").read_text(encoding="utf8"))
+        if info["key"] != key:
+            return None
+        tables = {name: conform(name, pq.read_table(cache / f"{name}.parquet").to_pandas()) for name in TABLES}
+        return Trace(**tables, info=info["info"], diagnostics=info["diagnostics"])
+    except (OSError, ValueError, KeyError, pa.ArrowInvalid, EvidenceError):
+        return None
+
+
+def _to_cache(cache: Path, key: str, trace: Trace) -> None:
+    """Write the cache; a folder that cannot be written is no reason to fail."""
+    try:
+        shutil.rmtree(cache, ignore_errors=True)
+        cache.mkdir()
+        for name in TABLES:
+            pq.write_table(pa.Table.from_pandas(getattr(trace, name), preserve_index=False), cache / f"{name}.parquet")
+        content = {"key": key, "info": trace.info, "diagnostics": trace.diagnostics}
+        (cache / "info.json").write_text(json.dumps(content), encoding="utf8")
+    except OSError:
+        shutil.rmtree(cache, ignore_errors=True)

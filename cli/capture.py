@@ -1,0 +1,123 @@
+"""What `run` and `compare` have in common: options, environments, progress."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelscope.tracer.outside.environments import Environment
+    from kernelscope.tracer.outside.options import RunOptions
+    from kernelscope.tracer.outside.session import Progress
+
+FRAMEWORKS = ("pytorch", "tensorflow", "mxnet", "cntk")
+
+
+def _at_least(low: int, high: int = 1 << 20) -> type:
+    """Return an argparse type: an integer between `low` and `high`."""
+
+    def integer(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not an integer") from None
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"{value} is not between {low} and {high}")
+        return value
+
+    return integer  # type: ignore[return-value]
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number of seconds")
+    return value
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options that decide what is run."""
+    add = parser.add_argument
+    add("network", metavar="WORKLOAD", help="lenet, mlp, cnn or lstm")
+    add("-o", "--output", required=True, metavar="DIR", help="folder for the results")
+    add("--mode", choices=("train", "infer"), default="train", help="what a step is (default: train)")
+    add("--batch", type=_at_least(1), default=64, metavar="N", help="samples per step (default: 64)")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run (default: what NVML sees)")
+    add("--threads", type=_at_least(1, 4096), metavar="N", help="processor threads (default: all allowed)")
+    add("--steps", type=_at_least(1), default=30, metavar="N", help="measured steps per repeat of a pass (default: 30)")
+    add(
+        "--warmup",
+        type=_at_least(0),
+        default=10,
+        metavar="N",
+        help="least warm-up steps before they settle (default: 10)",
+    )
+    add("--repeats", type=_at_least(1, 1000), default=3, metavar="N", help="restarts of the clean pass (default: 3)")
+    add("--seed", type=_at_least(0, (1 << 31) - 1), default=0, metavar="N", help="of weights and data (default: 0)")
+    add("--steady", action="store_true", help="steady heap and passive waiting: resolves smaller differences, see docs")
+    add("--data", metavar="DIR", help="folder with MNIST idx or CIFAR-10 binary files (default: random data)")
+    add("--timeout", type=_seconds, default=300.0, metavar="SECONDS", help="a child must answer within (default: 300)")
+    add("--force", action="store_true", help="replace earlier results in the output folder")
+
+
+def options(arguments: argparse.Namespace) -> RunOptions:
+    """Return what was asked for; raise UsageError for an unknown workload or a device that is not there."""
+    from kernelscope.tracer.outside.errors import UsageError
+    from kernelscope.tracer.outside.options import RunOptions
+    from kernelscope.tracer.outside.samplers.nvml import NvmlSource
+    from kernelscope.workloads import networks
+
+    if arguments.network not in networks.NETWORKS:
+        raise UsageError(f"unknown workload {arguments.network!r}; known: {', '.join(networks.NETWORKS)}")
+    device = arguments.device
+    if device != "cpu":
+        missing = NvmlSource().unavailable
+        if device == "cuda" and missing:
+            raise UsageError(f"--device cuda: no GPU to run on ({missing}); use --device cpu")
+        device = "cpu" if missing else "cuda"
+    if arguments.data is not None and not os.path.isdir(arguments.data):
+        raise UsageError(f"--data {arguments.data}: not a folder")
+    return RunOptions(
+        network=arguments.network, mode=arguments.mode, batch=arguments.batch, device=device,
+        threads=arguments.threads or len(os.sched_getaffinity(0)), seed=arguments.seed, steps=arguments.steps,
+        warmup=arguments.warmup, repeats=arguments.repeats, steady=arguments.steady, timeout_s=arguments.timeout,
+        data=arguments.data,
+    )  # fmt: skip
+
+
+def environment(framework: str, python: str | None) -> Environment:
+    """Return the environment to run a framework in; raise UsageError for an unknown one, ChildError when it is not ready."""
+    from kernelscope.tracer.outside import environments
+    from kernelscope.tracer.outside.errors import UsageError
+
+    if framework not in FRAMEWORKS:
+        raise UsageError(f"unknown framework {framework!r}; known: {', '.join(FRAMEWORKS)}")
+    return environments.resolve(framework, python)
+
+
+@contextmanager
+def progress() -> Iterator[Progress]:
+    """Show progress on stderr: a bar on a terminal, a line per pass elsewhere."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not sys.stderr.isatty():
+        yield lambda label, done, total: print(f"[{done}/{total}] {label}", file=sys.stderr, flush=True)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+        yield lambda label, done, total: bar.update(task, description=f"pass: {label}", completed=done, total=total)

@@ -1,0 +1,73 @@
+"""The command `kernelscope`: finds the subcommand, runs it, and turns the project's errors into one line and an exit status."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.metadata
+import os
+import sys
+from collections.abc import Sequence
+
+# In the order in which help lists them. Each module has NAME, HELP, configure(parser) and run(arguments).
+COMMANDS = ("doctor", "env", "run", "compare", "breakdown", "report")
+
+DESCRIPTION = "Explain, layer by layer and kernel by kernel, why one deep-learning framework is slower than another."
+EPILOG = "exit status: 0 done, 1 a check failed, 2 wrong use, 3 input cannot be read, 4 the framework's process failed"
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, with the way to the help, and exits with 2."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        print(f"{self.prog}: error: {message} (see {self.prog} --help)", file=sys.stderr)
+        raise SystemExit(2)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser with all subcommands."""
+    top = _Parser(prog="kernelscope", description=DESCRIPTION, epilog=EPILOG)
+    top.add_argument("--version", action="version", version=importlib.metadata.version("kernelscope"))
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
+    for name in COMMANDS:
+        module = importlib.import_module(f"kernelscope.cli.{name}")
+        sub = commands.add_parser(module.NAME, help=module.HELP, description=module.__doc__)
+        module.configure(sub)
+        sub.set_defaults(run=module.run)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    parsed = parser().parse_args(arguments)
+    try:
+        status: int = parsed.run(parsed)
+        sys.stdout.flush()
+        return status
+    except KeyboardInterrupt:
+        print("kernelscope: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # the reader of our output went away (a pager was quit): nothing is wrong
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except Exception as error:
+        status = _exit_status(error)
+        if not status:
+            raise
+        print(f"kernelscope: error: {error}", file=sys.stderr)
+        return status
+
+
+def _exit_status(error: Exception) -> int:
+    """Return the exit status for the project's own errors, 0 for any other. Imported late: --help must be quick."""
+    from kernelscope.analysis.errors import EvidenceError
+    from kernelscope.tracer.outside.errors import KernelscopeError
+
+    if isinstance(error, EvidenceError):
+        return 3
+    return error.exit_code if isinstance(error, KernelscopeError) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""Record one workload in one framework: all passes, into a run folder."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from kernelscope.cli import capture
+
+NAME = "run"
+HELP = "record one workload in one framework"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    capture.configure(parser)
+    parser.add_argument("-f", "--framework", required=True, metavar="NAME", help=", ".join(capture.FRAMEWORKS))
+    parser.add_argument("--python", metavar="PATH", help="use this interpreter, which has the framework, as it is")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Record the run and print its breakdown by layer."""
+    from kernelscope.analysis.breakdowns import breakdown
+    from kernelscope.analysis.run import Run
+    from kernelscope.cli.output import write_breakdown
+    from kernelscope.tracer.outside.errors import ChildError
+    from kernelscope.tracer.outside.run_folder import prepare_output
+    from kernelscope.tracer.outside.session import Session
+
+    options = capture.options(arguments)
+    environment = capture.environment(arguments.framework, arguments.python)
+    folder = Path(arguments.output)
+    prepare_output(folder, arguments.force)
+    session = Session([environment], options, [folder], sys.argv)
+    with capture.progress() as progress:
+        session.run(progress)
+    side = session.sides[0]
+    if side.failure is not None:
+        raise ChildError(f"{side.failure}; what was recorded is in {folder}")
+    write_breakdown(breakdown(Run(folder).trace(), "layer"), "table")
+    print(f"run folder: {folder}", file=sys.stderr)
+    return 0

@@ -1,0 +1,93 @@
+"""The run folder: run.json, and a folder per pass and repeat with the raw files. Always readable, complete or marked incomplete."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kernelscope.tracer.outside.errors import InputError
+
+SCHEMA = "kernelscope/run/1"
+RUN_FILE = "run.json"
+
+
+def prepare_output(folder: Path, force: bool) -> None:
+    """Make `folder` an empty folder; refuse one that holds something unless `force`. Raises InputError."""
+    try:
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder}: is a file; name a folder for the results")
+        if folder.is_dir() and any(folder.iterdir()):
+            if not force:
+                raise InputError(f"{folder}: not empty; name another folder or pass --force to replace its contents")
+            _empty(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".writable"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise InputError(f"{folder}: not writable: {error.strerror or error}; name another folder") from error
+
+
+def _empty(folder: Path) -> None:
+    """Remove what an earlier run left; refuse a folder that was not made by a run, whatever --force says."""
+    ours = any((folder / name).exists() for name in (RUN_FILE, "compare.json")) or any(folder.glob(f"*/{RUN_FILE}"))
+    if not ours:
+        raise InputError(f"{folder}: holds files that no run wrote; --force replaces only earlier results")
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+class RunFolder:
+    """Writes one side's run folder. `record` is the content of run.json; it is on disk, marked incomplete, from the start."""
+
+    def __init__(self, path: Path, record: dict[str, Any]):
+        self.path = path
+        path.mkdir(parents=True, exist_ok=True)
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        self.record: dict[str, Any] = {
+            "schema": SCHEMA, "created": created, "complete": False, "reason": "the run did not come to its end",
+            "passes": {}, "unavailable": {}, **record,
+        }  # fmt: skip
+        self.write()
+
+    def pass_folder(self, name: str, repeat: int) -> Path:
+        """Make and return the folder of one repeat of a pass, and enter it in run.json as running."""
+        folder = self.path / name / str(repeat)
+        folder.mkdir(parents=True)
+        entry = self.record["passes"].setdefault(name, {"status": "running", "folders": []})
+        entry["status"] = "running"
+        entry["folders"].append(f"{name}/{repeat}")
+        return folder
+
+    def pass_done(self, name: str, sampling: dict[str, Any] | None = None) -> None:
+        """Mark a pass as complete."""
+        self.record["passes"][name]["status"] = "complete"
+        if sampling is not None:
+            self.record["passes"][name]["sampling"] = sampling
+        self.write()
+
+    def pass_failed(self, name: str, reason: str) -> None:
+        """Mark a pass as failed and the run as incomplete; what the pass wrote stays."""
+        self.record["passes"].setdefault(name, {"folders": []}).update(status="failed", reason=reason)
+        self.record["reason"] = reason
+        self.write()
+
+    def finish(self) -> None:
+        """Mark the run as complete if every pass is."""
+        if all(entry["status"] == "complete" for entry in self.record["passes"].values()):
+            self.record["complete"] = True
+            self.record["reason"] = None
+        self.write()
+
+    def write(self) -> None:
+        """Replace run.json as a whole: a reader sees the old or the new one, also when the disk fills up."""
+        temporary = self.path / (RUN_FILE + ".new")
+        temporary.write_text(json.dumps(self.record, indent=1), encoding="utf8")
+        os.replace(temporary, self.path / RUN_FILE)

@@ -1,0 +1,191 @@
+"""A session: all sides of a comparison go through the passes together, in fresh processes, taking turns."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kernelscope.tracer.outside import conditions, turns
+from kernelscope.tracer.outside.environments import Environment
+from kernelscope.tracer.outside.errors import ChildError, InputError
+from kernelscope.tracer.outside.options import HOST_BATCHES, PASSES, STEADY_VARIABLES, RunOptions
+from kernelscope.tracer.outside.process import Child
+from kernelscope.tracer.outside.run_folder import RunFolder
+from kernelscope.tracer.outside.samplers.cpu import CpuSource
+from kernelscope.tracer.outside.samplers.nvml import NvmlSource
+from kernelscope.tracer.outside.samplers.sampler import Sampler
+from kernelscope.tracer.outside.staging import stage
+
+Progress = Callable[[str, int, int], None]  # what is being done, parts done, parts in all
+
+
+@dataclass
+class Side:
+    """One framework of a session; `failure` is why it dropped out, if it did."""
+
+    environment: Environment
+    folder: RunFolder
+    failure: str | None = None
+    child: Child | None = None
+    pass_folder: Path = field(default_factory=Path)
+
+    @property
+    def framework(self) -> str:
+        """Name of the framework."""
+        return self.environment.framework
+
+
+class Session:
+    """Runs the passes for all sides. A side that fails drops out, with its reason in its run folder; the rest goes on."""
+
+    def __init__(self, environments: list[Environment], options: RunOptions, folders: list[Path], command: list[str]):
+        self.options = options
+        self.sides = []
+        for environment, folder in zip(environments, folders, strict=True):
+            self.sides.append(Side(environment, RunFolder(folder, self._record(environment, command))))
+
+    def _record(self, environment: Environment, command: list[str]) -> dict[str, Any]:
+        return {
+            "kernelscope": importlib.metadata.version("kernelscope"),
+            "framework": environment.framework,
+            "version": environment.version,
+            "python": conditions.without_home(str(environment.python)),
+            "options": self.options.as_dict(),
+            "conditions": "steady" if self.options.steady else "as it comes",
+            "machine": conditions.machine(),
+            "command": [conditions.without_home(part) for part in command],
+            "variables": conditions.recorded(self._variables(environment)),
+        }
+
+    def _variables(self, environment: Environment) -> dict[str, str]:
+        """Return the whole environment of a child."""
+        variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+        threads = str(self.options.threads)
+        variables.update({"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "PYTHONDONTWRITEBYTECODE": "1"})
+        if self.options.steady:
+            variables.update(STEADY_VARIABLES)
+        if self.options.device == "cpu":
+            variables["CUDA_VISIBLE_DEVICES"] = ""
+        variables.update(environment.variables)
+        return variables
+
+    def run(self, progress: Progress) -> None:
+        """Run all passes. On Ctrl-C or a fault of ours, children are ended and the run folders say so before it is raised."""
+        plan = [(name, repeat) for name in PASSES for repeat in range(1, self._repeats(name) + 1)]
+        with tempfile.TemporaryDirectory(prefix="kernelscope-") as temporary:
+            staged = stage(Path(temporary))
+            name = PASSES[0]
+            try:
+                for done, (name, repeat) in enumerate(plan):
+                    label = name if self._repeats(name) == 1 else f"{name} {repeat} of {self._repeats(name)}"
+                    progress(label, done, len(plan))
+                    self._run_pass(name, repeat, staged)
+                for side in self._alive():
+                    side.folder.finish()
+                progress("done", len(plan), len(plan))
+            except BaseException as error:
+                self._abandon(name, error)
+                if isinstance(error, OSError):
+                    raise InputError(
+                        f"{error.filename or staged}: {error.strerror}; free some space or name another folder"
+                    ) from error
+                raise
+
+    def _repeats(self, name: str) -> int:
+        return self.options.repeats if name == "clean" else 1
+
+    def _alive(self) -> list[Side]:
+        return [side for side in self.sides if side.failure is None]
+
+    def _abandon(self, name: str, error: BaseException) -> None:
+        """End all children and mark the run folders, as far as the disk lets us."""
+        reason = "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
+        for side in self._alive():
+            if side.child is not None:
+                side.child.stop()
+            try:
+                side.folder.pass_failed(name, f"{name} pass: {reason}")
+            except OSError:
+                # the disk is full: run.json on disk is the last good one and says that the run is incomplete
+                continue
+
+    def _run_pass(self, name: str, repeat: int, staged: Path) -> None:
+        with Sampler([CpuSource(), NvmlSource()]) as sampler:
+            for side in self._alive():
+                self._guard(side, name, lambda side=side: self._start(side, name, repeat, staged))  # type: ignore[misc]
+            for side in self._alive():
+                self._guard(side, name, lambda side=side: self._ready(side))  # type: ignore[misc]
+            if name != "check":
+                self._take_turns(name, sampler)
+            for side in self._alive():
+                self._guard(side, name, lambda side=side: self._finish(side, name, sampler))  # type: ignore[misc]
+
+    def _guard(self, side: Side, name: str, action: Callable[[], None]) -> None:
+        """Do something with a side's child; when the child fails, the side drops out."""
+        try:
+            action()
+        except ChildError as error:
+            side.failure = str(error)
+            if side.child is not None:
+                side.child.stop()
+            side.folder.pass_failed(name, str(error))
+
+    def _start(self, side: Side, name: str, repeat: int, staged: Path) -> None:
+        folder = side.folder.pass_folder(name, repeat)
+        options = self.options
+        spec = {
+            "framework": side.framework, "network": options.network, "mode": options.mode, "pass": name,
+            "folder": str(folder.resolve()), "batch": options.batch, "device": options.device, "seed": options.seed,
+            "threads": options.threads, "batches": HOST_BATCHES, "warmup": options.warmup, "dropout": name != "check",
+            "data": str(Path(options.data).resolve()) if options.data else None, "roots": [str(staged / "kernelscope")],
+        }  # fmt: skip
+        variables = {**self._variables(side.environment), "PYTHONPATH": str(staged)}
+        side.pass_folder = folder
+        side.child = Child(side.environment.python, spec, folder, variables, options.timeout_s)
+
+    def _ready(self, side: Side) -> None:
+        assert side.child is not None
+        side.child.answer()
+
+    def _take_turns(self, name: str, sampler: Sampler) -> None:
+        """Warm every child up while the others sleep, then let them run their windows in turn."""
+        for side in self._alive():
+            self._guard(side, name, lambda side=side: self._turn(side, None, 0, sampler))  # type: ignore[misc]
+        windows = self.options.windows()
+        for number, index in turns.order(len(self.sides), len(windows)):
+            side = self.sides[index]
+            if side.failure is None:
+                steps = windows[number]
+                self._guard(side, name, lambda side=side, number=number, steps=steps: self._turn(side, number, steps, sampler))  # type: ignore[misc]
+
+    def _turn(self, side: Side, window: int | None, steps: int, sampler: Sampler) -> None:
+        child = side.child
+        assert child is not None
+        if window is None:
+            child.tell(do="warmup")
+        else:
+            sampler.open(child.pid, window)
+            try:
+                child.tell(do="window", window=window, steps=steps)
+            finally:
+                sampler.close()
+        child.wait_until_asleep()
+
+    def _finish(self, side: Side, name: str, sampler: Sampler) -> None:
+        child = side.child
+        assert child is not None
+        child.finish()
+        sampler.write(child.pid, side.pass_folder / "samples.parquet")
+        side.child = None
+        report = json.loads((side.pass_folder / "child.json").read_text(encoding="utf8"))
+        record = side.folder.record
+        for key in ("versions", "settings", "network"):
+            record.setdefault(key, report.get(key))
+        record["unavailable"].update(report.get("unavailable", {}))
+        side.folder.pass_done(name, sampler.describe() if name != "check" else None)
