@@ -144,7 +144,7 @@ def conform(name: str, rows: pd.DataFrame | Iterable[Mapping[str, Any]]) -> pd.D
     for column in TABLES[name]:
         values = table[column.name] if column.name in table else pd.Series(pd.NA, index=table.index, dtype="object")
         try:
-            columns[column.name] = values.astype(column.dtype)
+            columns[column.name] = values.astype(column.dtype)  # type: ignore[call-overload]
         except (TypeError, ValueError) as error:
             raise EvidenceError(f"table {name}, column {column.name}: {error}") from error
     return pd.DataFrame(columns).reset_index(drop=True)

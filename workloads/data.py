@@ -13,7 +13,7 @@ import struct
 import numpy
 
 
-class KernelScopeDataError(ValueError):
+class DataError(ValueError):
     """A data file is missing, cut short or of another format."""
 
 
@@ -47,13 +47,13 @@ def _open(folder, name):
         return open(path, "rb"), path
     if os.path.exists(path + ".gz"):
         return gzip.open(path + ".gz", "rb"), path + ".gz"
-    raise KernelScopeDataError("%s: no %s or %s.gz there; leave out --data to use random data" % (folder, name, name))
+    raise DataError("%s: no %s or %s.gz there; leave out --data to use random data" % (folder, name, name))
 
 
 def _read_exactly(file, path, size):
     content = file.read(size)
     if len(content) != size:
-        raise KernelScopeDataError("%s: ends after %d of %d bytes; fetch the file again" % (path, len(content), size))
+        raise DataError("%s: ends after %d of %d bytes; fetch the file again" % (path, len(content), size))
     return content
 
 
@@ -63,11 +63,11 @@ def _read_idx(folder, name, dimensions):
     with file:
         (magic,) = struct.unpack(">I", _read_exactly(file, path, 4))
         if magic != 0x0800 + dimensions:
-            raise KernelScopeDataError("%s: not an idx file of %d dimensions (magic number %#x)" % (path, dimensions, magic))
+            raise DataError("%s: not an idx file of %d dimensions (magic number %#x)" % (path, dimensions, magic))
         shape = struct.unpack(">%dI" % dimensions, _read_exactly(file, path, 4 * dimensions))
         size = int(numpy.prod([int(s) for s in shape]))
         if size == 0 or size > 1 << 31:
-            raise KernelScopeDataError("%s: claims to hold %d values" % (path, size))
+            raise DataError("%s: claims to hold %d values" % (path, size))
         values = numpy.frombuffer(_read_exactly(file, path, size), dtype="uint8")
     return values.reshape(shape)
 
@@ -76,7 +76,7 @@ def _read_mnist(folder, samples):
     images = _read_idx(folder, "train-images-idx3-ubyte", 3)
     labels = _read_idx(folder, "train-labels-idx1-ubyte", 1)
     if len(images) != len(labels):
-        raise KernelScopeDataError("%s: %d images but %d labels" % (folder, len(images), len(labels)))
+        raise DataError("%s: %d images but %d labels" % (folder, len(images), len(labels)))
     return _take(images, labels, samples)
 
 
@@ -91,7 +91,7 @@ def _read_cifar10(folder, samples):
         with file:
             content = file.read()
         if not content or len(content) % 3073:
-            raise KernelScopeDataError("%s: %d bytes are not whole records of 3073 bytes" % (path, len(content)))
+            raise DataError("%s: %d bytes are not whole records of 3073 bytes" % (path, len(content)))
         records = numpy.frombuffer(content, dtype="uint8").reshape(-1, 3073)
         labels.append(records[:, 0])
         images.append(records[:, 1:].reshape(-1, 3, 32, 32))

@@ -8,14 +8,14 @@ Runs under Python 3.6 with numpy only.
 """
 
 from collections import OrderedDict
-from typing import NamedTuple, Optional, Tuple
+from typing import NamedTuple, Tuple
 
 import numpy
 
 FLOAT_BYTES = 4
 
 
-class KernelScopeNetworkError(ValueError):
+class UnknownNetwork(ValueError):
     """An unknown network was asked for."""
 
 
@@ -183,9 +183,9 @@ NETWORKS = OrderedDict((("lenet", _lenet), ("mlp", _mlp), ("cnn", _cnn), ("lstm"
 
 
 def get(name):
-    """Return the network of this name; raise KernelScopeNetworkError naming the known ones."""
+    """Return the network of this name; raise UnknownNetwork naming the known ones."""
     if name not in NETWORKS:
-        raise KernelScopeNetworkError("unknown network %r; known: %s" % (name, ", ".join(NETWORKS)))
+        raise UnknownNetwork("unknown network %r; known: %s" % (name, ", ".join(NETWORKS)))
     return NETWORKS[name]()
 
 
@@ -232,9 +232,3 @@ def as_dict(network):
         "optimizer": dict(network.optimizer),
         "layers": layers,
     }
-
-
-def layer(network, name):
-    """Return the layer of this name, or None."""
-    found = [candidate for candidate in network.layers if candidate.name == name]  # type: list
-    return found[0] if found else None  # type: Optional[Layer]

@@ -14,11 +14,10 @@ import sys
 import time
 import traceback
 
-from . import lines, nvtx, steady, streams
-from .clock import anchor
-from .ranges import Recorder
+from kernelscope.tracer.inside import lines, nvtx, steady, streams
+from kernelscope.tracer.inside.clock import anchor
+from kernelscope.tracer.inside.ranges import Recorder
 
-PACKAGE = __name__.rsplit(".", 3)[0]  # "kernelscope": where the staged workloads are imported from
 CHECK_STEPS = 3  # how many training losses the fairness check compares
 WARMUP_SECONDS = 30.0  # a loop that is not steady by then is measured as it is, and said to be unsteady
 
@@ -45,7 +44,7 @@ class Child(object):
 
     def build(self):
         """Import the framework, build the program with the canonical weights and attach what this pass records."""
-        hooks_module = importlib.import_module(PACKAGE + ".tracer.inside.hooks." + self.spec["framework"])
+        hooks_module = importlib.import_module("kernelscope.tracer.inside.hooks." + self.spec["framework"])
         os.environ.update(hooks_module.environment(self.pass_name))
         marker_fd = None
         if self.pass_name == "kernels":
@@ -55,9 +54,9 @@ class Child(object):
         self.report["anchors"].append(anchor())
         self.hooks = hooks_module.Hooks(self.spec, self.recorder)
         self.hooks.configure()
-        program_module = importlib.import_module("%s.workloads.%s.program" % (PACKAGE, self.spec["framework"]))
-        networks = importlib.import_module(PACKAGE + ".workloads.networks")
-        data = importlib.import_module(PACKAGE + ".workloads.data")
+        program_module = importlib.import_module("kernelscope.workloads.%s.program" % self.spec["framework"])
+        networks = importlib.import_module("kernelscope.workloads.networks")
+        data = importlib.import_module("kernelscope.workloads.data")
         network = networks.get(self.spec["network"])
         self.program = program_module.Program(network, self.spec)
         self.program.load(networks.initial_weights(network, self.spec["seed"]))
@@ -70,7 +69,7 @@ class Child(object):
         if self.pass_name == "lines":
             self._profile_lines()
         if self.pass_name == "check":
-            self._check(network, host_batches)
+            self._check(host_batches)
         self.report["settings"] = self.hooks.settings()
 
     def _profile_lines(self):
@@ -81,7 +80,7 @@ class Child(object):
             reason = "%s; install line_profiler into %s" % (error, os.path.basename(sys.executable))
             self.report.setdefault("unavailable", {})["lines"] = reason
 
-    def _check(self, network, host_batches):
+    def _check(self, host_batches):
         """Record what the fairness checks compare: parameters, shapes, outputs and the first losses."""
         images = host_batches[0][0]
         check = {

@@ -11,7 +11,7 @@ import platform
 import resource
 import threading
 
-from .clock import now_ns
+from kernelscope.tracer.inside.clock import now_ns
 
 _SYS_GETTID = {"x86_64": 186, "aarch64": 178, "ppc64le": 207}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -121,11 +122,9 @@ class Child:
     def finish(self) -> None:
         """Let the child write what is left and end by itself."""
         self.tell(do="finish")
-        try:
+        # everything is written by now: a framework that hangs at exit has nothing left to tell
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(self.timeout_s)
-        except subprocess.TimeoutExpired:
-            # everything is written by now: a framework that hangs at exit has nothing left to tell
-            pass
         self.stop()
 
 

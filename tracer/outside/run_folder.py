@@ -1,4 +1,4 @@
-"""The run folder: run.json, and a folder per pass and repeat with the raw files. Always readable, complete or marked incomplete."""
+"""The run folder: run.json, and a folder per pass and repeat with raw files. Always readable, complete or marked incomplete."""
 
 from __future__ import annotations
 
