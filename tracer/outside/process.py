@@ -21,7 +21,15 @@ _LOG_TAIL = 400
 class Child:
     """A started child. `log` is where its stdout and stderr go; every failure names it."""
 
-    def __init__(self, python: Path, spec: dict[str, Any], folder: Path, environment: dict[str, str], timeout_s: float):
+    def __init__(
+        self,
+        python: Path,
+        spec: dict[str, Any],
+        folder: Path,
+        environment: dict[str, str],
+        timeout_s: float,
+        module: str = "kernelscope.tracer.inside.child",
+    ):
         self.name = f"{spec['framework']}, {spec['pass']} pass"
         self.log = folder / "child.log"
         self.timeout_s = timeout_s
@@ -34,7 +42,7 @@ class Child:
             path.write_text(json.dumps(spec, indent=1), encoding="utf8")
             with self.log.open("wb") as log:
                 self._process = subprocess.Popen(
-                    [str(python), "-m", "kernelscope.tracer.inside.child", str(path)],
+                    [str(python), "-m", module, str(path)],
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=folder,
                     pass_fds=(commands_read, answers_write), start_new_session=True,
                 )  # fmt: skip

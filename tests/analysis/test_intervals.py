@@ -1,0 +1,109 @@
+"""Interval arithmetic against a brute-force count of every instant."""
+
+import random
+
+import numpy as np
+import pytest
+
+from kernelscope.analysis import intervals
+
+SPAN = 60
+
+
+def _grow(rng, low, high, depth, thread, out):
+    out.append((thread, low, high))
+    position = low
+    while depth and position < high - 1:
+        start = rng.randint(position, high - 1)
+        end = rng.randint(start, high)
+        if end > start and rng.random() < 0.7:
+            _grow(rng, start, end, depth - 1, thread, out)
+        position = max(end, start + 1) + rng.randint(0, 2)
+
+
+def _random_trees(seed):
+    rng = random.Random(seed)
+    out = []
+    for thread in range(2):
+        _grow(rng, 0, rng.randint(1, SPAN), 3, thread, out)
+    rng.shuffle(out)
+    table = np.array(out, dtype=np.int64)
+    return table[:, 0], table[:, 1], table[:, 2], rng
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_leaves_give_each_instant_to_the_innermost_interval(seed):
+    thread, start, end, _ = _random_trees(seed)
+    owner, piece_start, piece_end = intervals.leaves(thread, start, end)
+    owned = {}
+    for index, first, last in zip(owner, piece_start, piece_end, strict=True):
+        for instant in range(first, last):
+            key = (thread[index], instant)
+            assert key not in owned, "an instant of a thread has two owners"
+            owned[key] = (start[index], end[index])
+    for number in range(2):
+        for instant in range(SPAN):
+            open_now = [(s, e) for t, s, e in zip(thread, start, end, strict=True) if t == number and s <= instant < e]
+            innermost = max(open_now, key=lambda pair: (pair[0], -pair[1])) if open_now else None
+            assert owned.get((number, instant)) == innermost
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_shares_split_each_instant_equally_among_the_lowest_active_level(seed):
+    thread, start, end, rng = _random_trees(seed)
+    level = np.array([rng.randint(0, 2) for _ in thread])
+    expected = np.zeros(len(thread))
+    for instant in range(SPAN):
+        active = [i for i in range(len(thread)) if start[i] <= instant < end[i]]
+        lowest = [i for i in active if level[i] == min(level[j] for j in active)]
+        for index in lowest:
+            expected[index] += 1 / len(lowest)
+    assert np.allclose(intervals.shares(level, start, end, levels=3), expected)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_innermost_at_any_time_and_thread(seed):
+    thread, start, end, rng = _random_trees(seed)
+    at_thread = np.array([rng.randint(0, 2) for _ in range(50)])
+    at = np.array([rng.randint(-2, SPAN + 2) for _ in range(50)])
+    found = intervals.innermost(thread, start, end, at_thread, at)
+    for where, when, index in zip(at_thread, at, found, strict=True):
+        open_now = [(s, -e) for t, s, e in zip(thread, start, end, strict=True) if t == where and s <= when < e]
+        assert (index == -1) == (not open_now)
+        if open_now:
+            assert (start[index], -end[index]) == max(open_now)
+
+
+def test_an_interval_that_outlasts_its_enclosing_one_by_clock_error_still_nests():
+    thread, start, end = np.zeros(3, dtype=np.int64), np.array([0, 10, 20]), np.array([100, 50, 55])
+    assert intervals.parents(thread, start, end).tolist() == [-1, 0, 1]
+    owner, piece_start, piece_end = intervals.leaves(thread, start, end)
+    assert (piece_end - piece_start).sum() == 100
+    assert not set(zip(owner, piece_start, piece_end, strict=True)) - set(zip(owner, piece_start, piece_end, strict=True))
+
+
+def test_split_at_cuts_by_windows_and_drops_what_is_outside():
+    index, window, start, end = intervals.split_at(
+        np.array([0, 5, 25, 40]), np.array([4, 22, 28, 50]), np.array([3, 10, 20]), np.array([8, 15, 30])
+    )
+    pieces = list(zip(index.tolist(), window.tolist(), start.tolist(), end.tolist(), strict=True))
+    assert pieces == [(0, 0, 3, 4), (1, 0, 5, 8), (1, 1, 10, 15), (1, 2, 20, 22), (2, 2, 25, 28)]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_apportion_keeps_the_sum_and_stays_within_one(seed):
+    rng = np.random.default_rng(seed)
+    parts = rng.exponential(size=rng.integers(1, 200)) * rng.integers(0, 2, 1)[0] + rng.random()
+    total = int(rng.integers(0, 10**9))
+    whole = intervals.apportion(parts, total)
+    assert whole.sum() == total
+    assert (whole >= 0).all()
+    assert (np.abs(whole - parts * total / parts.sum()) <= 1).all()
+
+
+def test_nothing_in_nothing_out():
+    nothing = np.empty(0, dtype=np.int64)
+    assert len(intervals.parents(nothing, nothing, nothing)) == 0
+    assert len(intervals.leaves(nothing, nothing, nothing)[0]) == 0
+    assert intervals.innermost(nothing, nothing, nothing, np.array([1]), np.array([1])).tolist() == [-1]
+    assert len(intervals.apportion(np.empty(0), 5)) == 0

@@ -1,0 +1,162 @@
+"""Tests of the code inside a framework that need nothing but Python's own library: run under Python 3.6 and by pytest."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from kernelscope.tracer.inside import clock, nvtx, steady
+from kernelscope.tracer.inside.ranges import Recorder, native_thread_id
+
+PROGRAM = """
+import ctypes, os, sys
+from kernelscope.tracer.inside.streams import StreamCapture
+capture = StreamCapture(sys.argv[1])
+libc = ctypes.CDLL(None)
+print("from python")
+libc.printf(b"onednn_verbose,one\\n")
+os.write(capture.marker_fd, b"@kernelscope 1 B x\\n")
+libc.printf(b"onednn_verbose,two\\n")
+os.write(2, b"to stderr\\n")
+sys.stderr.write("python's stderr\\n")
+"""
+
+
+def rows(folder, name):
+    """Return the objects of a JSON Lines file."""
+    with open(os.path.join(folder, name)) as file:
+        return [json.loads(line) for line in file]
+
+
+class RangesTest(unittest.TestCase):
+    """Steps and ranges as they are recorded and written."""
+
+    def setUp(self):
+        """Make a folder."""
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = self.temporary.name
+
+    def tearDown(self):
+        """Remove it."""
+        self.temporary.cleanup()
+
+    def test_steps_and_nested_ranges(self):
+        """A step lasts from asking for a batch to asking for the next one."""
+        recorder = Recorder(self.folder, layers=True)
+        recorder.window = 7
+        seen = []
+        recorder.push("layer", "outside of steps")
+        recorder.pop()
+        for item in recorder.steps(iter("abc"), 2):
+            seen.append(item)
+            recorder.push("phase", "forward", phase="forward")
+            recorder.push("layer", "fc1", layer="fc1", phase="forward")
+            time.sleep(0.002)
+            recorder.pop()
+            recorder.pop()
+        recorder.flush()
+        self.assertEqual(seen, ["a", "b"])
+        steps = rows(self.folder, "steps.jsonl")
+        self.assertEqual([(s["step"], s["window"], s["warmup"]) for s in steps], [(0, 7, False), (1, 7, False)])
+        self.assertTrue(all(s["end_ns"] - s["start_ns"] >= 2000000 for s in steps))
+        self.assertLessEqual(steps[0]["end_ns"], steps[1]["start_ns"])
+        self.assertTrue(all(s["minor_faults"] >= 0 and s["thread"] == native_thread_id() for s in steps))
+        ranges = rows(self.folder, "ranges.jsonl")
+        self.assertEqual([r["name"] for r in ranges], ["data", "fc1", "forward", "step 0", "data", "fc1", "forward", "step 1"])
+        inner, outer, step = ranges[1], ranges[2], ranges[3]
+        self.assertTrue(step["start_ns"] <= outer["start_ns"] <= inner["start_ns"] < inner["end_ns"] <= outer["end_ns"])
+        self.assertEqual((inner["layer"], inner["phase"], inner["step"]), ("fc1", "forward", 0))
+
+    def test_without_layers_only_steps_are_recorded(self):
+        """The clean pass records nothing but steps."""
+        recorder = Recorder(self.folder)
+        for _ in recorder.steps(iter("ab"), 2, warmup=True):
+            recorder.push("layer", "fc1")
+            recorder.pop()
+        recorder.flush()
+        self.assertEqual(rows(self.folder, "ranges.jsonl"), [])
+        self.assertEqual([s["warmup"] for s in rows(self.folder, "steps.jsonl")], [True, True])
+
+    def test_ranges_are_emitted_to_nvtx_in_pairs(self):
+        """What a tool would receive: the same nesting, counted."""
+
+        class Listener(object):
+            def __init__(self):
+                self.calls = []
+
+            def push(self, name):
+                self.calls.append(name)
+
+            def pop(self):
+                self.calls.append(None)
+
+        listener = Listener()
+        recorder = Recorder(self.folder, layers=True, nvtx=listener)
+        for _ in recorder.steps(iter("a"), 1):
+            recorder.push("layer", "fc1")
+            recorder.pop()
+        self.assertEqual(listener.calls, ["step 0", "data", None, "fc1", None, None])
+
+    def test_streams_keep_the_order_of_library_output_and_markers(self):
+        """C output and markers stay in order; what Python prints goes where it went before."""
+        command = [sys.executable, "-c", PROGRAM, self.folder]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "from python\n", "python's stderr\n"))
+        with open(os.path.join(self.folder, "stdout.raw")) as file:
+            self.assertEqual(file.read(), "onednn_verbose,one\n@kernelscope 1 B x\nonednn_verbose,two\n")
+        with open(os.path.join(self.folder, "stderr.raw")) as file:
+            self.assertEqual(file.read(), "to stderr\n")
+
+
+class ClockTest(unittest.TestCase):
+    """The clock and its anchors."""
+
+    def test_clock_is_the_monotonic_one(self):
+        """Both readings are of CLOCK_MONOTONIC, so that other processes' stamps can be compared."""
+        before, ours, after = time.monotonic(), clock.now_ns(), time.monotonic()
+        self.assertTrue(before * 1e9 - 1e3 <= ours <= after * 1e9 + 1e3)
+
+    def test_anchor_ties_the_wall_clock(self):
+        """The anchor's two readings belong together within its stated uncertainty and a scheduler's slice."""
+        anchor = clock.anchor()
+        offset = anchor["wall_ns"] - anchor["monotonic_ns"]
+        again = time.time() * 1e9 - time.monotonic() * 1e9
+        self.assertLess(abs(offset - again), 5e6)
+        self.assertGreaterEqual(anchor["uncertainty_ns"], 0)
+
+
+class SteadyTest(unittest.TestCase):
+    """When a loop counts as warm."""
+
+    def test_falling_times_are_not_settled(self):
+        """A loop that still gets faster is not warm."""
+        self.assertFalse(steady.settled([100, 90, 80, 70, 60, 50, 45, 40, 35, 30], 5))
+
+    def test_level_times_are_settled_after_the_minimum(self):
+        """Two groups alike settle it, but not before the minimum."""
+        self.assertTrue(steady.settled([500] + [30] * 10, 5))
+        self.assertFalse(steady.settled([30] * 10, 20))
+        self.assertFalse(steady.settled([30] * 9, 5))
+
+    def test_no_warmup_asked_for(self):
+        """A minimum of 0 means that no warm-up is wanted."""
+        self.assertTrue(steady.settled([], 0))
+
+
+class NvtxTest(unittest.TestCase):
+    """NVTX is only loaded when a tool listens."""
+
+    def test_silent_without_a_tool(self):
+        """No tool, no library."""
+        saved = {name: os.environ.pop(name, None) for name in ("NVTX_INJECTION64_PATH", "KERNELSCOPE_NVTX_LIBRARY")}
+        try:
+            self.assertIsNone(nvtx.load())
+        finally:
+            os.environ.update({name: value for name, value in saved.items() if value is not None})
+
+
+if __name__ == "__main__":
+    unittest.main()
