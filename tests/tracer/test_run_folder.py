@@ -1,0 +1,86 @@
+"""Output folders and run.json: refusals, --force, and marks of incompleteness."""
+
+import json
+
+import pytest
+
+from kernelscope.analysis import EvidenceError, Run
+from kernelscope.tracer.outside import conditions
+from kernelscope.tracer.outside.errors import InputError
+from kernelscope.tracer.outside.run_folder import RunFolder, prepare_output
+
+
+def test_a_folder_with_results_is_only_replaced_by_force(tmp_path):
+    folder = tmp_path / "out"
+    RunFolder(folder, {"framework": "pytorch"})
+    with pytest.raises(InputError, match=r"out: not empty; name another folder or pass --force"):
+        prepare_output(folder, force=False)
+    prepare_output(folder, force=True)
+    assert list(folder.iterdir()) == []
+
+
+def test_force_never_empties_a_folder_that_no_run_wrote(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match="holds files that no run wrote"):
+        prepare_output(tmp_path, force=True)
+    assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
+def test_a_file_in_the_way_and_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="file: is a file"):
+        prepare_output(tmp_path / "file", force=False)
+    with pytest.raises(InputError, match="not writable: Not a directory"):
+        prepare_output(tmp_path / "file" / "below", force=False)
+    with pytest.raises(InputError, match="/proc/nowhere: not writable"):
+        prepare_output(type(tmp_path)("/proc/nowhere"), force=False)
+
+
+def test_a_run_is_incomplete_from_its_start_until_every_pass_is_done(tmp_path):
+    run = RunFolder(tmp_path / "run", {"framework": "pytorch"})
+
+    def on_disk():
+        return json.loads((tmp_path / "run" / "run.json").read_text())
+
+    assert on_disk()["complete"] is False
+    assert on_disk()["reason"] == "the run did not come to its end"
+    assert run.pass_folder("clean", 1).is_dir()
+    run.pass_done("clean", {"asked_period_ns": 1})
+    run.pass_folder("kernels", 1)
+    run.pass_failed("kernels", "pytorch, kernels pass: ended with signal SIGKILL")
+    run.finish()
+    assert on_disk()["complete"] is False
+    assert on_disk()["passes"]["clean"]["status"] == "complete"
+    assert on_disk()["passes"]["kernels"]["reason"].endswith("SIGKILL")
+
+
+def test_only_listed_environment_variables_are_recorded_and_homes_are_shortened(monkeypatch):
+    variables = {"OMP_NUM_THREADS": "2", "HF_TOKEN": "secret", "AWS_SECRET_ACCESS_KEY": "secret", "PATH": "/bin"}
+    assert conditions.recorded(variables) == {"OMP_NUM_THREADS": "2"}
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert conditions.without_home("/home/somebody/env/bin/python") == "~/env/bin/python"
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (None, r"not a run folder \(no run.json\)"),
+        ("{", "run.json: not JSON"),
+        ("[]", "holds no JSON object"),
+        ('{"schema": "kernelscope/run/2"}', "written in schema 2, this version reads up to 1; upgrade kernelscope"),
+        ('{"schema": "other/1"}', "schema 'other/1' is not kernelscope/run"),
+    ],
+)
+def test_what_is_not_a_run_folder_is_said_in_one_line(tmp_path, content, expected):
+    if content is not None:
+        (tmp_path / "run.json").write_text(content)
+    with pytest.raises(EvidenceError, match=expected) as caught:
+        Run(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_comparison_names_its_run_folders(tmp_path):
+    RunFolder(tmp_path / "pytorch", {"framework": "pytorch"})
+    (tmp_path / "compare.json").write_text("{}")
+    with pytest.raises(EvidenceError, match="a comparison; name one of its run folders: pytorch"):
+        Run(tmp_path)
