@@ -3,10 +3,10 @@
 import torch
 from torch import nn
 
-from .cnn import CNN
-from .lenet import LeNet
-from .lstm import LSTM
-from .mlp import MLP
+from kernelscope.workloads.pytorch.cnn import CNN
+from kernelscope.workloads.pytorch.lenet import LeNet
+from kernelscope.workloads.pytorch.lstm import LSTM
+from kernelscope.workloads.pytorch.mlp import MLP
 
 MODELS = {"lenet": LeNet, "mlp": MLP, "cnn": CNN, "lstm": LSTM}
 
@@ -101,7 +101,7 @@ class Program(object):
         shapes, handles = {}, []
 
         def observe(name):
-            def hook(module, inputs, output):
+            def hook(module, _, output):
                 kept = output[1][0][-1] if isinstance(module, nn.LSTM) else output
                 shapes[name] = [int(size) for size in kept.shape[1:]]
 
