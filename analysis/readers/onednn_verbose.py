@@ -1,0 +1,145 @@
+"""oneDNN's verbose lines: mkldnn_verbose (0.x), dnnl_verbose (1.x, 2.x) and onednn_verbose (3.x), mixed with anything else.
+
+The field count differs by version: a version field (v0, v1) and "primitive" since 3.x, a timestamp (start of the execution, ms
+since the epoch) where *_VERBOSE_TIMESTAMP is set, engine and attributes since 1.x. A line is printed when its primitive has
+ended, so the order of lines is the order of ends.
+
+`read` and `parse` return one row an executed primitive, in the stream's order:
+
+    line_number      int64   line in the stream, counted from 1
+    wall_ns          Int64   start on the wall clock, ns since the epoch; null without timestamps
+    duration_ns      int64   as printed (six significant digits of ms)
+    engine           string  cpu, gpu; null in 0.x
+    primitive        string  convolution, reorder, gemm_api, ...
+    implementation   string  jit:avx512_core, brg_conv_fwd:avx512_core, simple:any, ...; null where the line has none
+    propagation      string  forward_training, backward_data, undef, ...
+    memory           string  memory descriptors as printed
+    attributes       string  such as attr-scratchpad:user attr-post-ops:eltwise_tanh; null where there are none
+    auxiliary        string  such as alg:convolution_direct or alg:logsoftmax axis:1; null where there is none
+    problem          string  dimensions as printed, such as mb64_ic1oc6_... or 64x120:120x84
+    name             string  primitive and implementation: the kernel's name in the Trace
+    kind             string  one of analysis.trace.KINDS
+    dtype            string  type of the first operand, such as f32; "f32 to bf16" for casts; null in 0.x without types
+    layout           string  layouts without bias, such as "src abcd, wei Acdb16a, dst aBcd16b"
+    algorithm        string  how it computes: direct, gemm, brgemm, winograd, ..., after the function, such as "tanh, jit"
+    m, n, k          Int64   of inner_product, matmul and gemm_api: the result is m x n, row-major
+    batch            Int64   how many such products one call computes
+    transpose        string  such as NT, relative to row-major operands; null for blocked layouts
+    flops            Int64   operations the problem needs, a multiply-accumulate is two; null where the problem does not tell
+
+Its `attrs` count what else was there: "parse_failures" (lines that start as verbose lines and cannot be read; up to 20 of their
+line numbers are in "failed_lines") and "other_lines" (information, creation, graph partitions).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from kernelscope.analysis.readers import onednn_primitive as primitive
+from kernelscope.analysis.readers import stream
+
+_START = rf"^{stream.ONEDNN_TOKEN}(?:v\d+,)?(?:(?P<stamp_ms>\d+)(?:\.(?P<stamp_fraction>\d+))?,)?"
+_EXEC = _START + r"(?:primitive,)?exec,(?P<body>.*),(?P<duration_ms>\d+(?:\.\d*)?(?:e[-+]?\d+)?)\s*$"
+_OTHER = (
+    rf"^{stream.ONEDNN_TOKEN}(?:v\d+,)?(?:\d+(?:\.\d+)?,)?(?:(?:primitive|graph|common|ukernel|sycl|ocl|engine|memory),)?"
+    r"(?:info|create|create_nested|compile|error|warning|warn|check|dispatch|stack|exec)(?:[:_][\w:]+)?,"
+)
+_GRAPH_EXEC = rf"^{stream.ONEDNN_TOKEN}(?:v\d+,)?(?:\d+(?:\.\d+)?,)?(?:graph|ukernel),exec"
+_PLAIN_EXEC = rf"^{stream.ONEDNN_TOKEN}(?:v\d+,)?(?:\d+(?:\.\d+)?,)?(?:primitive,)?exec\b"
+_LISTED_FAILURES = 20
+
+_HEADER_PATTERNS = {
+    "version": r"_verbose,(?:v\d+,)?info,(?:oneDNN|DNNL|Intel MKL-DNN) v([\w.+-]+)",
+    "commit": r"_verbose,(?:v\d+,)?info,(?:oneDNN|DNNL|Intel MKL-DNN) v\S+ \(commit ([^)]+)\)",
+    "isa": r"_verbose,(?:v\d+,)?info,(?:cpu,isa:|Detected ISA is )(.+?)\s*$",
+    "runtime": r"_verbose,(?:v\d+,)?info,cpu,runtime:(\w+)",
+    "gpu_runtime": r"_verbose,(?:v\d+,)?info,gpu,runtime:(\w+)",
+    "threads": r"_verbose,(?:v\d+,)?info,cpu,runtime:\w+,nthr:(\d+)",
+}
+
+
+def read(path: Path | str) -> pd.DataFrame:
+    """Return the executed primitives of a captured stream; raises EvidenceError when the file cannot be read."""
+    found = stream.split(path).onednn
+    return parse(found["text"], found["line_number"])
+
+
+def parse(lines: Sequence[str] | pd.Series, line_numbers: Sequence[int] | pd.Series | None = None) -> pd.DataFrame:
+    """Return the executed primitives among these lines (columns above).
+
+    line_numbers: the lines' positions in their stream; without them the lines count as the whole stream, and may then hold
+    anything, verbose text after other output on the same line included.
+    """
+    if line_numbers is None:
+        found = stream.split(list(lines)).onednn
+        return parse(found["text"], found["line_number"])
+    strings = stream.strings_of(lines)
+    numbers = np.asarray(line_numbers, dtype=np.int64)
+    fields = stream.extract(strings, _EXEC)
+    matched = fields["body"].notna().to_numpy(dtype=bool)
+    described, codes = _describe(fields["body"][matched])
+    readable = described["primitive"].notna().to_numpy(dtype=bool)[codes]
+    executed = np.flatnonzero(matched)[readable]
+    table = pd.DataFrame({"line_number": numbers[executed]})
+    table["wall_ns"] = _wall_ns(fields.iloc[executed])
+    duration_ms = fields["duration_ms"].iloc[executed].astype("float64").to_numpy()
+    table["duration_ns"] = np.rint(duration_ms * 1e6).astype(np.int64)
+    details = described.take(codes[readable]).reset_index(drop=True)
+    table = pd.concat([table, details], axis=1)
+    _count_others(table, strings, numbers, executed)
+    return table
+
+
+def parse_failures(table: pd.DataFrame) -> int:
+    """Return how many lines looked like verbose lines and could not be read, for a table that `read` or `parse` returned."""
+    return int(table.attrs["parse_failures"])
+
+
+def header(path: Path | str) -> dict[str, Any]:
+    """Return what the library said of itself: version, commit, isa, runtime, gpu_runtime, threads (int), as far as printed."""
+    text = "\n".join(stream.split(path).onednn["text"])
+    found: dict[str, Any] = {}
+    for name, pattern in _HEADER_PATTERNS.items():
+        match = re.search(pattern, text, re.MULTILINE)
+        if match:
+            found[name] = int(match[1]) if name == "threads" else match[1]
+    return found
+
+
+def _describe(bodies: pd.Series) -> tuple[pd.DataFrame, npt.NDArray[np.int64]]:
+    """Return a row per distinct description and, for each body, its row: a program repeats few primitives many times."""
+    codes, distinct = pd.factorize(bodies)
+    rows = [primitive.describe(body) for body in distinct]
+    table = pd.DataFrame(rows, columns=list(primitive.COLUMNS)).astype(dict(primitive.COLUMNS))
+    return table, codes.astype(np.int64)
+
+
+def _wall_ns(fields: pd.DataFrame) -> pd.Series:
+    """Return the timestamps as integer ns: a double would lose digits of a wall-clock time."""
+    stamped = (fields["stamp_ms"].str.len() > 0).to_numpy(dtype=bool)
+    whole = fields["stamp_ms"].where(stamped, "0").astype("int64").to_numpy()
+    fraction = fields["stamp_fraction"].str.slice(0, 6).str.pad(6, side="right", fillchar="0")
+    wall = pd.Series(whole * 1_000_000 + fraction.astype("int64").to_numpy(), dtype="Int64")
+    return wall.where(stamped)
+
+
+def _count_others(
+    table: pd.DataFrame, strings: pa.Array, numbers: npt.NDArray[np.int64], executed: npt.NDArray[np.int64]
+) -> None:
+    rest = np.ones(len(strings), dtype=bool)
+    rest[executed] = False
+    graph = stream.starts_with(strings, _GRAPH_EXEC.removeprefix("^"))
+    plain = stream.starts_with(strings, _PLAIN_EXEC.removeprefix("^"))
+    other = rest & (graph | (stream.starts_with(strings, _OTHER.removeprefix("^")) & ~plain))
+    failed = rest & ~other
+    table.attrs["other_lines"] = int(other.sum())
+    table.attrs["parse_failures"] = int(failed.sum())
+    table.attrs["failed_lines"] = [int(number) for number in numbers[failed][:_LISTED_FAILURES]]

@@ -1,0 +1,117 @@
+"""One captured stream (file descriptor 1 or 2 of a process) split into who wrote what, with positions kept.
+
+Libraries, our range markers and the application write to the same stream. A piece of text belongs to the writer whose
+token starts it, wherever on the line that token stands: output without a line end must not hide what follows it. Nothing is
+dropped: what no library and no marker wrote is the application's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kernelscope.analysis.errors import EvidenceError
+
+ONEDNN_TOKEN = r"(?:onednn|dnnl|mkldnn)_verbose,"
+MKL_TOKEN = r"MKL_VERBOSE "
+MARKER = r"@kernelscope (?P<time_ns>\d+) (?P<edge>[BE]) (?P<name>.*)"
+_TOKENS = rf"({ONEDNN_TOKEN}|{MKL_TOKEN}|@kernelscope \d+ [BE] )"
+_SEPARATOR = "\x1e"  # ASCII's record separator: puts pieces of one line apart while their line number is kept
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A stream, taken apart. Every table has `line_number`, the line's position in the stream, counted from 1.
+
+    onednn, mkl, application: columns line_number, text. Hand the first two to the `parse` of their readers.
+    markers: columns line_number, time_ns (our monotonic clock), edge ("B" begin or "E" end), name.
+    Rows stand in the order of the stream; pieces of one line share its number.
+    """
+
+    onednn: pd.DataFrame
+    mkl: pd.DataFrame
+    markers: pd.DataFrame
+    application: pd.DataFrame
+    line_count: int
+
+
+def lines(path: Path | str) -> list[str]:
+    """Return the stream's lines without their ends; bytes that are no UTF-8 are replaced.
+
+    Raises EvidenceError when the file cannot be read.
+    """
+    try:
+        text = Path(path).read_bytes().decode("utf8", errors="replace")
+    except OSError as error:
+        raise EvidenceError(f"{path}: {error.strerror or error}") from error
+    found = text.split("\n")
+    return found[:-1] if found[-1] == "" else found
+
+
+def split(source: Path | str | Sequence[str]) -> Stream:
+    """Take a captured stream apart: the file at a path, or lines already read. Raises EvidenceError for unreadable files."""
+    all_lines = lines(source) if isinstance(source, Path | str) else list(source)
+    pieces, numbers = _pieces(all_lines)
+    is_onednn = starts_with(pieces, ONEDNN_TOKEN)
+    is_mkl = starts_with(pieces, MKL_TOKEN)
+    marker = extract(pieces, rf"^{MARKER}$")
+    is_marker = marker["time_ns"].notna().to_numpy(dtype=bool)
+    markers = marker[is_marker].assign(line_number=numbers[is_marker])
+    markers["time_ns"] = markers["time_ns"].astype("int64")
+    return Stream(
+        onednn=_table(pieces, numbers, is_onednn),
+        mkl=_table(pieces, numbers, is_mkl),
+        markers=markers[["line_number", "time_ns", "edge", "name"]].reset_index(drop=True),
+        application=_table(pieces, numbers, ~(is_onednn | is_mkl | is_marker)),
+        line_count=len(all_lines),
+    )
+
+
+def extract(strings: pa.Array, pattern: str) -> pd.DataFrame:
+    """Return the pattern's named groups as columns of strings: null in rows that do not match, empty where a group is unused.
+
+    The pattern is RE2's syntax (no look-around).
+    """
+    found = pc.extract_regex(strings, pattern=pattern)
+    valid = np.asarray(found.is_valid())
+    columns = {}
+    for field in found.type:
+        values = pd.Series(found.field(field.name).to_pandas(), dtype="string")
+        columns[field.name] = values.where(valid)
+    return pd.DataFrame(columns)
+
+
+def starts_with(strings: pa.Array, pattern: str) -> npt.NDArray[np.bool_]:
+    """Return for each string whether the pattern matches at its start."""
+    return np.asarray(pc.match_substring_regex(strings, pattern=f"^{pattern}"), dtype=bool)
+
+
+def strings_of(values: Sequence[str] | pd.Series) -> pa.Array:
+    """Return the values as an Arrow array of strings, which holds more than 2 GiB of text."""
+    return pa.array(values, type=pa.large_string(), from_pandas=True)
+
+
+def _pieces(all_lines: Sequence[str]) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """Return the pieces of all lines and the line number of each."""
+    marked = pc.replace_substring_regex(
+        pc.utf8_rtrim(strings_of(all_lines), characters="\r"), pattern=_TOKENS, replacement=_SEPARATOR + r"\1"
+    )
+    nested = pc.split_pattern(marked, pattern=_SEPARATOR)
+    pieces = pc.list_flatten(nested)
+    numbers = np.asarray(pc.list_parent_indices(nested)).astype(np.int64) + 1
+    # a line that starts with a token is cut before it: that empty piece is nobody's, an empty line is the application's
+    counts = np.asarray(pc.list_value_length(nested)).astype(np.int64)
+    keep = (np.asarray(pc.utf8_length(pieces)) > 0) | (counts[numbers - 1] == 1)
+    return pieces.filter(pa.array(keep)), numbers[keep]
+
+
+def _table(pieces: pa.Array, numbers: npt.NDArray[np.int64], chosen: npt.NDArray[np.bool_]) -> pd.DataFrame:
+    text = pd.Series(pieces.filter(pa.array(chosen)).to_pandas(), dtype="string")
+    return pd.DataFrame({"line_number": numbers[chosen], "text": text})
