@@ -1,0 +1,67 @@
+"""The command line as a new user meets it: help, wrong use, and one line with a remedy for every mistake."""
+
+import subprocess
+import sys
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "kernelscope.cli.main"]
+
+
+def kernelscope(*arguments, **options):
+    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False, **options)
+
+
+def test_help_lists_every_command():
+    done = kernelscope("--help")
+    assert done.returncode == 0
+    for name in ("doctor", "env", "run", "compare", "breakdown", "report"):
+        assert f"\n    {name} " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "expected"),
+    [
+        ([], 2, "the following arguments are required: COMMAND"),
+        (["campare"], 2, "invalid choice: 'campare'"),
+        (["compare", "vgg", "-f", "pytorch", "-o", "OUT"], 2, "unknown workload 'vgg'; known: lenet, mlp, cnn, lstm"),
+        (
+            ["compare", "lenet", "-f", "caffe", "-o", "OUT"],
+            2,
+            "unknown framework 'caffe'; known: pytorch, tensorflow, mxnet, cntk",
+        ),
+        (["compare", "lenet", "-f", "pytorch,pytorch", "-o", "OUT"], 2, "name each framework once"),
+        (["run", "lenet", "-f", "pytorch", "-o", "OUT", "--batch", "0"], 2, "0 is not between 1 and"),
+        (["run", "lenet", "-f", "pytorch", "-o", "OUT", "--batch", "many"], 2, "'many' is not an integer"),
+        (["run", "lenet", "-f", "pytorch", "-o", "OUT", "--mode", "test"], 2, "invalid choice: 'test'"),
+        (["run", "lenet", "-f", "pytorch", "-o", "OUT", "--timeout", "nan"], 2, "not a positive number of seconds"),
+        (["run", "lenet", "-f", "pytorch", "-o", "OUT", "--data", "/nowhere"], 2, "--data /nowhere: not a folder"),
+        (["run", "lenet", "-f", "pytorch", "-o", "OUT", "--python", "/nowhere/python"], 4, "/nowhere/python"),
+        (["compare", "lenet", "-f", "pytorch", "-o", "OUT", "--python", "cntk=/x"], 2, "write NAME=PATH with one of pytorch"),
+        (["breakdown", "/nowhere"], 3, "/nowhere: not a run folder (no run.json)"),
+        (["breakdown", "/nowhere", "--by", "colour"], 2, "invalid choice: 'colour'"),
+        (["report", "/nowhere", "-o", "OUT/report.html"], 3, "/nowhere"),
+    ],
+)
+def test_wrong_use_is_answered_in_one_line(tmp_path, arguments, status, expected):
+    done = kernelscope(*[argument.replace("OUT", str(tmp_path / "out")) for argument in arguments])
+    assert done.returncode == status, done.stderr
+    assert expected in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.stdout == ""
+
+
+def test_an_interpreter_without_the_framework(tmp_path):
+    done = kernelscope("run", "lenet", "-f", "mxnet", "-o", tmp_path / "out", "--python", sys.executable)
+    assert done.returncode == 4
+    assert "mxnet" in done.stderr
+    assert "kernelscope env create mxnet" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists(), "nothing is made before the interpreter is known to do"
+
+
+def test_a_closed_pipe_is_no_error():
+    done = subprocess.run(
+        f"{' '.join(COMMAND)} --help | true", shell=True, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,154 @@
+"""The main job, end to end and for real: every network and mode in all four frameworks, checked against the raw evidence."""
+
+import csv
+import json
+import re
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+import kernelscope.analysis as ka
+from kernelscope.workloads import networks
+
+pytestmark = pytest.mark.slow
+
+FRAMEWORKS = ("pytorch", "tensorflow", "mxnet", "cntk")
+COMMAND = [sys.executable, "-m", "kernelscope.cli.main"]
+TABLES = ("layer", "kernel", "kind", "phase", "step", "operator", "range", "idle", "line")
+VERBOSE = re.compile(r"^(onednn|dnnl)_verbose,")
+
+
+def kernelscope(*arguments):
+    return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=900, check=False)
+
+
+@pytest.fixture(scope="module", params=[f"{n} {m}" for n in networks.NETWORKS for m in ("train", "infer")])
+def compared(request, tmp_path_factory):
+    """One real comparison of all four frameworks: (folder, network, mode)."""
+    network, mode = request.param.split()
+    folder = tmp_path_factory.mktemp("compare") / f"{network}-{mode}"
+    options = ["--device", "cpu", "--mode", mode, "--batch", 64, "--steps", 15, "--repeats", 2, "-o", folder]
+    done = kernelscope("compare", network, "-f", ",".join(FRAMEWORKS), *options)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    return folder, network, mode, done.stdout
+
+
+def test_all_files_are_there_and_the_comparison_is_readable(compared):
+    folder, network, mode, stdout = compared
+    result = json.loads((folder / "compare.json").read_text())
+    assert result["schema"] == "kernelscope/compare/1"
+    assert result["frameworks"] == list(FRAMEWORKS)
+    assert (folder / "report.html").stat().st_size > 20_000
+    assert list((folder / "tables").glob("*.csv"))
+    for name in FRAMEWORKS:
+        assert name in stdout
+        assert json.loads((folder / name / "run.json").read_text())["complete"] is True
+    assert network in stdout
+    assert mode in stdout
+
+
+def test_it_is_the_same_work(compared):
+    folder, network, mode, _ = compared
+    fairness = json.loads((folder / "compare.json").read_text())["fairness"]
+    assert fairness["failed"] is False
+    passed = {(row["check"], row["framework"]) for row in fairness["rows"] if row["status"] == "pass"}
+    checks = {check for check, _ in passed}
+    assert len(checks) >= (4 if mode == "train" else 3), checks
+    for check in checks:
+        assert {framework for c, framework in passed if c == check} >= set(FRAMEWORKS) - {"pytorch"}
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_every_table_adds_up_and_layers_are_covered(compared, framework):
+    folder, network, mode, _ = compared
+    for by in TABLES:
+        done = kernelscope("breakdown", folder / framework, "--by", by, "--format", "json")
+        assert done.returncode == 0, done.stderr
+        envelope = json.loads(done.stdout)
+        assert envelope["schema"] == "kernelscope/breakdown/1"
+        assert all(isinstance(row["time_ns"], int) for row in envelope["rows"])
+        assert sum(row["time_ns"] for row in envelope["rows"]) == envelope["step_ns"]
+        if by == "layer":
+            assert envelope["coverage"] >= 0.90
+            known = {layer.name for layer in networks.get(network).layers}
+            named = {row["layer"] for row in envelope["rows"] if not row["layer"].startswith("(")}
+            assert named <= known
+            computing = {layer.name for layer in networks.get(network).layers if layer.parameters}
+            assert computing <= named
+            assert all(row["method"] for row in envelope["rows"])
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_the_step_is_the_mean_of_the_stamps(compared, framework):
+    folder, *_ = compared
+    lines = (folder / framework / "kernels" / "1" / "steps.jsonl").read_text().splitlines()
+    steps = [step for step in map(json.loads, lines) if not step["warmup"]]
+    assert len(steps) == 15
+    mean = sum(step["end_ns"] - step["start_ns"] for step in steps) / 15
+    assert abs(ka.breakdown(ka.read(folder / framework), "phase").step_ns - mean) <= 0.5
+
+
+@pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "mxnet"])
+def test_primitives_are_all_there_with_the_time_that_the_library_printed(compared, framework):
+    """Count oneDNN's own lines between the first and last measured step with csv, and compare kernel by kernel."""
+    folder, *_ = compared
+    trace = ka.read(folder / framework)
+    measured = trace.steps[~trace.steps["warmup"]]
+    kernels = trace.kernels[(trace.kernels["library"] == "onednn") & trace.kernels["step"].isin(measured["step"])]
+    child = json.loads((folder / framework / "kernels" / "1" / "child.json").read_text())
+    offset = child["anchors"][-1]["monotonic_ns"] - child["anchors"][-1]["wall_ns"]
+    printed = []
+    for line in (folder / framework / "kernels" / "1" / "stdout.raw").read_text(errors="replace").splitlines():
+        if VERBOSE.match(line) and (",exec," in line):
+            row = next(csv.reader([line]))
+            stamp = next(field for field in row[1:3] if re.fullmatch(r"\d+\.\d+", field))
+            at = float(stamp) * 1e6 + offset
+            inside = (measured["start_ns"] <= at) & (at < measured["end_ns"])
+            if inside.any():
+                after = row[row.index("exec") + 1 :]
+                printed.append({"primitive": after[1], "duration_ns": round(float(row[-1]) * 1e6)})
+    expected = pd.DataFrame(printed)
+    assert abs(len(kernels) - len(expected)) <= 2, "a line at the very edge of a step may fall on either side"
+    assert kernels["duration_ns"].sum() == pytest.approx(expected["duration_ns"].sum(), rel=0.01)
+
+
+def test_convolutions_and_products_show_with_their_problems(compared):
+    folder, network, mode, _ = compared
+    for framework in FRAMEWORKS:
+        table = ka.breakdown(ka.read(folder / framework), "kernel").table
+        gemms = table[table["kind"] == "gemm"]
+        assert len(gemms), f"{framework} shows no matrix product"
+        assert gemms["problem"].notna().any()
+        if network in ("lenet", "cnn"):
+            wanted = ["convolution forward"]
+            if mode == "train" and framework != "cntk":  # CNTK's node times do not tell the two gradients apart
+                wanted += ["convolution data gradient", "convolution weight gradient"]
+            for kind in wanted:
+                rows = table[table["kind"] == kind]
+                assert len(rows), f"{framework} shows no {kind}"
+                assert rows["layer"].dropna().str.startswith("conv").all()
+    layouts = {f: (ka.breakdown(ka.read(folder / f), "kernel").table["kind"] == "layout").any() for f in FRAMEWORKS}
+    if network in ("lenet", "cnn"):
+        assert layouts["pytorch"]
+        assert layouts["mxnet"]
+
+
+def test_the_columns_of_a_comparison_add_up_to_the_clean_step(compared):
+    folder, *_ = compared
+    result = json.loads((folder / "compare.json").read_text())
+    for row in result["summary"]:
+        name = row["framework"]
+        for table in ("layers", "kinds"):
+            assert sum(line["time_ns"][name] or 0 for line in result[table]) == row["step_mean_ns"]
+
+
+def test_parameters_are_the_canonical_ones_or_the_difference_is_said(compared):
+    folder, network, *_ = compared
+    canonical = networks.parameter_count(networks.get(network))
+    for framework in FRAMEWORKS:
+        check = json.loads((folder / framework / "check" / "1" / "check.json").read_text())
+        count = sum(parameter["count"] for parameter in check["parameters"])
+        assert count == canonical or network == "lstm"

@@ -1,0 +1,106 @@
+"""Faults during a real run: Ctrl-C, a killed child, a full disk, a child that does not answer. The run folder stays readable."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from kernelscope.analysis import EvidenceError, Run
+
+pytestmark = pytest.mark.slow
+
+COMMAND = [sys.executable, "-m", "kernelscope.cli.main"]
+
+
+def _start(folder, *options, **popen):
+    command = [*COMMAND, "run", "lenet", "-f", "pytorch", "-o", str(folder), "--device", "cpu", *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **popen)
+
+
+def _wait_for(condition, seconds=60.0):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return
+        time.sleep(0.02)
+    raise AssertionError("it did not come to that")
+
+
+def _children(process):
+    found = psutil.Process(process.pid).children(recursive=True)
+    return [child for child in found if "kernelscope.tracer.inside.child" in " ".join(child.cmdline())]
+
+
+def _record(folder):
+    return json.loads((folder / "run.json").read_text())
+
+
+def test_ctrl_c_ends_the_children_and_keeps_what_was_recorded(tmp_path):
+    folder = tmp_path / "run"
+    process = _start(folder)
+    _wait_for(lambda: (folder / "clean" / "2").exists())
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "interrupted" in stderr
+    assert "Traceback" not in stderr
+    assert not [p for p in psutil.process_iter(["cmdline"]) if str(folder) in " ".join(p.info["cmdline"] or [])]
+    assert _record(folder)["complete"] is False
+    assert "interrupted" in _record(folder)["reason"]
+    assert len(Run(folder).clean_steps()) == 30, "the first repeat of the clean pass is whole"
+    with pytest.raises(EvidenceError, match="no kernels pass: clean pass: interrupted"):
+        Run(folder).trace()
+
+
+def test_a_killed_child_is_named_with_pass_signal_and_log(tmp_path):
+    folder = tmp_path / "run"
+    process = _start(folder)
+    _wait_for(lambda: (folder / "layers" / "1" / "child.log").exists() and _children(process))
+    _children(process)[0].send_signal(signal.SIGKILL)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 4
+    assert "pytorch, layers pass: ended with signal SIGKILL" in stderr
+    assert str(folder / "layers" / "1" / "child.log") in stderr
+    assert _record(folder)["passes"]["layers"]["status"] == "failed"
+    assert _record(folder)["passes"]["clean"]["status"] == "complete"
+    assert len(Run(folder).clean_steps()) == 90
+
+
+def test_a_child_that_does_not_answer_in_time(tmp_path):
+    folder = tmp_path / "run"
+    process = _start(folder, "--timeout", "0.3")
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 4
+    assert "pytorch, check pass: no answer within 0.3 s; raise --timeout" in stderr
+    assert _record(folder)["complete"] is False
+
+
+def _small_files():
+    """Let no file grow beyond 3 kB, and let writing to it fail instead of killing the process: a disk that is full."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
+
+
+def test_a_full_disk_is_said_in_one_line_and_run_json_stays_readable(tmp_path):
+    folder = tmp_path / "run"
+    process = _start(folder, preexec_fn=_small_files)
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode in (3, 4)
+    assert "Traceback" not in stderr
+    assert len([line for line in stderr.splitlines() if line.startswith("kernelscope: error:")]) == 1
+    if (folder / "run.json").exists():
+        assert _record(folder)["complete"] is False
+
+
+def test_an_unwritable_output_folder(tmp_path):
+    target = "/proc/kernelscope-out" if os.geteuid() == 0 else "/kernelscope-out"
+    process = _start(target)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert "not writable" in stderr
