@@ -1,0 +1,20 @@
+"""Two hidden layers with cntk.layers."""
+
+import cntk as C
+from cntk.layers import Activation, Dense, Dropout, Sequential
+
+
+def model(network, dropout):
+    """Return the model as a CNTK function of the flat images; without `dropout` the dropout layers pass everything."""
+    rate = 0.2 if dropout else 0.0
+    return Sequential(
+        [
+            Dense(512, name="fc1"),
+            Activation(C.relu, name="relu1"),
+            Dropout(rate, name="dropout1"),
+            Dense(512, name="fc2"),
+            Activation(C.relu, name="relu2"),
+            Dropout(rate, name="dropout2"),
+            Dense(network.classes, name="fc3"),
+        ]
+    )
