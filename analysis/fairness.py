@@ -1,0 +1,236 @@
+"""Did all frameworks do the same work? Compared before any of their times are.
+
+Checked are parameter counts and output shapes, layer by layer, against the canonical network; the outputs for the same weights and
+images; and the losses of the first training steps. What a run did not record is "not available", which is no pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+PASS, FAIL, MISSING = "pass", "fail", "not available"
+OUTPUT_LIMIT = 1e-4  # largest difference of two logits, relative to the reference's largest absolute logit
+LOSS_LIMIT = 1e-3  # largest relative difference of one step's loss
+LOSS_STEPS = 3
+COLUMNS = ("check", "framework", "status", "value", "limit", "detail")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One check of one framework: what was found (`value`), what was demanded (`limit`), and what a reader should know."""
+
+    check: str
+    framework: str
+    status: str
+    value: float | int | str | None
+    limit: float | int | str | None
+    detail: str
+
+
+@dataclass
+class FairnessReport:
+    """The result: `rows` of checks and `differences` of settings and versions, which fail nothing but explain much.
+
+    rows: columns check, framework, status (pass, fail, not available), value, limit, detail.
+    differences: columns setting, then one per framework; null where the framework did not say. Versions are "version of NAME".
+    reference: the framework whose outputs and losses the others are compared with; None where no two can be compared.
+    """
+
+    rows: pd.DataFrame
+    differences: pd.DataFrame
+    reference: str | None = None
+    failed: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.failed = bool((self.rows["status"] == FAIL).any())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON: failed, reference, rows, and differences as {"setting", "values": {framework: value}}."""
+        frameworks = [name for name in self.differences.columns if name != "setting"]
+        return {
+            "failed": self.failed,
+            "reference": self.reference,
+            "rows": [
+                {name: _plain(value) for name, value in zip(COLUMNS, row, strict=True)}
+                for row in self.rows[list(COLUMNS)].itertuples(index=False)
+            ],
+            "differences": [
+                {"setting": row["setting"], "values": {name: _plain(row[name]) for name in frameworks}}
+                for row in self.differences.to_dict("records")
+            ],
+        }
+
+
+def check(checks: Mapping[str, Mapping[str, Any] | None], network: Mapping[str, Any]) -> FairnessReport:
+    """Compare what each framework's check pass recorded.
+
+    checks: per framework what check.json holds (parameters, layer_shapes, outputs, losses), with `settings` and `versions` as
+    child.json has them; None or missing parts are reported as not available. network: as workloads.networks.as_dict wrote it.
+    """
+    found = {name: dict(values or {}) for name, values in checks.items()}
+    reference = next((name for name, values in found.items() if values.get("outputs")), None)
+    rows = [_parameters(name, values.get("parameters"), network) for name, values in found.items()]
+    rows += [_shapes(name, values.get("layer_shapes"), network) for name, values in found.items()]
+    rows += _outputs({name: values.get("outputs") for name, values in found.items()}, reference)
+    rows += _losses({name: values.get("losses") for name, values in found.items()})
+    table = pd.DataFrame([[getattr(row, name) for name in COLUMNS] for row in rows], columns=list(COLUMNS), dtype=object)
+    comparable = sum(1 for values in found.values() if values.get("outputs"))
+    return FairnessReport(table, differences(found), reference if comparable > 1 else None)
+
+
+def differences(checks: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+    """Return the settings and versions on which the frameworks do not agree (columns: setting, one per framework)."""
+    stated: dict[str, dict[str, Any]] = {}
+    for framework, values in checks.items():
+        versions = {f"version of {name}": value for name, value in (values.get("versions") or {}).items()}
+        for name, value in {**(values.get("settings") or {}), **versions}.items():
+            stated.setdefault(name, {})[framework] = value
+    frameworks = list(checks)
+    rows = [
+        {"setting": name, **{framework: values.get(framework) for framework in frameworks}}
+        for name, values in sorted(stated.items(), key=lambda item: (item[0].startswith("version of "), item[0]))
+        if len(values) < len(frameworks) or len({repr(value) for value in values.values()}) > 1
+    ]
+    return pd.DataFrame(rows, columns=["setting", *frameworks], dtype=object)
+
+
+def _parameters(framework: str, found: Sequence[Mapping[str, Any]] | None, network: Mapping[str, Any]) -> Row:
+    """Compare the count of trainable numbers, layer by layer."""
+    title, expected = "parameter count", int(network["parameters"])
+    if not found:
+        return Row(title, framework, MISSING, None, expected, "the check pass recorded no parameters")
+    counts: dict[str, int] = {}
+    for parameter in found:
+        layer = str(parameter["layer"])
+        counts[layer] = counts.get(layer, 0) + int(parameter["count"])
+    notes, wrong = [], []
+    for layer in network["layers"]:
+        count, extra = counts.pop(layer["name"], 0), 0
+        if layer["type"] == "lstm":
+            extra = _second_bias(layer, found)
+        if extra:
+            notes.append(f"{layer['name']} has two bias vectors, this framework's convention: {extra} numbers more")
+        if count != int(layer["parameters"]) + extra:
+            wrong.append(f"{layer['name']} has {count} instead of {layer['parameters']}")
+    wrong += [f"{name} has {count} and is no layer of the network" for name, count in counts.items() if count]
+    total = sum(int(parameter["count"]) for parameter in found)
+    return Row(title, framework, FAIL if wrong else PASS, total, expected, "; ".join(wrong + notes))
+
+
+def _second_bias(layer: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> int:
+    """Return how many numbers the second bias of a recurrent layer has: some frameworks add one per product, others share it."""
+    size = 4 * int(layer["settings"]["units"])
+    biases = [
+        parameter
+        for parameter in found
+        if parameter["layer"] == layer["name"] and "bias" in str(parameter["name"]).lower() and len(parameter["shape"]) == 1
+    ]
+    both = len(biases) == 2 and all(int(parameter["count"]) == size for parameter in biases)
+    fused = len(biases) == 1 and int(biases[0]["count"]) == 2 * size
+    return size if both or fused else 0
+
+
+def _shapes(framework: str, found: Mapping[str, Sequence[int]] | None, network: Mapping[str, Any]) -> Row:
+    """Compare the output shape of every layer but the loss, whose result is a number."""
+    title = "layer output shapes"
+    expected = {layer["name"]: list(layer["output_shape"]) for layer in network["layers"] if layer["type"] != "loss"}
+    limit = f"{len(expected)} layers"
+    if not found:
+        return Row(title, framework, MISSING, None, limit, "the check pass recorded no shapes")
+    wrong = [
+        f"{name} is {_shape(found[name])} instead of {_shape(shape)}"
+        for name, shape in expected.items()
+        if name in found and list(found[name]) != shape
+    ]
+    absent = [name for name in expected if name not in found]
+    equal = len(expected) - len(wrong) - len(absent)
+    if absent:
+        wrong.append(f"not seen: {', '.join(absent)}")
+    status = FAIL if len(wrong) > bool(absent) else MISSING if absent else PASS
+    return Row(title, framework, status, f"{equal} equal", limit, "; ".join(wrong))
+
+
+def _shape(sizes: Sequence[int]) -> str:
+    return "x".join(str(size) for size in sizes) or "one number"
+
+
+def _outputs(outputs: Mapping[str, Any], reference: str | None) -> list[Row]:
+    """Compare the logits of every framework with the reference's."""
+    title = "outputs for the same weights"
+    if reference is None:
+        return [Row(title, name, MISSING, None, OUTPUT_LIMIT, "the check pass recorded no outputs") for name in outputs]
+    return [_output(title, name, values, reference, outputs[reference], outputs) for name, values in outputs.items()]
+
+
+def _output(title: str, framework: str, values: Any, reference: str, expected: Any, outputs: Mapping[str, Any]) -> Row:
+    if not values:
+        return Row(title, framework, MISSING, None, OUTPUT_LIMIT, "the check pass recorded no outputs")
+    ours, theirs = np.asarray(values, dtype=np.float64), np.asarray(expected, dtype=np.float64)
+    problem = _unusable(ours)
+    if problem is None and ours.shape != theirs.shape:
+        problem = f"outputs are {_shape(ours.shape)}, those of {reference} are {_shape(theirs.shape)}"
+    if problem is None and (framework != reference) and (broken := _unusable(theirs)):
+        return Row(title, framework, MISSING, None, OUTPUT_LIMIT, f"cannot be compared: {reference}: {broken}")
+    if problem is not None:
+        return Row(title, framework, FAIL, None, OUTPUT_LIMIT, problem)
+    if framework == reference:
+        if sum(1 for other in outputs.values() if other) < 2:
+            return Row(title, framework, MISSING, None, OUTPUT_LIMIT, "no other framework to compare with")
+        return Row(title, framework, PASS, 0.0, OUTPUT_LIMIT, "the reference of the others")
+    difference = float(np.abs(ours - theirs).max() / np.abs(theirs).max())
+    detail = f"largest difference from {reference}, relative to its largest absolute logit"
+    return Row(title, framework, PASS if difference <= OUTPUT_LIMIT else FAIL, difference, OUTPUT_LIMIT, detail)
+
+
+def _unusable(values: npt.NDArray[np.float64]) -> str | None:
+    """Return why an array of logits compares nothing, or None."""
+    if not np.isfinite(values).all():
+        return "outputs hold values that are no finite numbers"
+    if not np.abs(values).max(initial=0.0) > 0:
+        return "all outputs are zero, which compares nothing"
+    return None
+
+
+def _losses(losses: Mapping[str, Sequence[float] | None]) -> list[Row]:
+    """Compare the losses of the first training steps with those of the first framework that has them."""
+    title = f"losses of the first {LOSS_STEPS} steps"
+    usable = {name: list(values)[:LOSS_STEPS] for name, values in losses.items() if values and len(values) >= LOSS_STEPS}
+    reference = next(iter(usable), None)
+    rows = []
+    for name, values in losses.items():
+        if name not in usable:
+            detail = f"only {len(values)} were recorded" if values else "no training losses were recorded"
+            rows.append(Row(title, name, MISSING, None, LOSS_LIMIT, detail))
+            continue
+        shown = ", ".join(f"{loss:.6g}" for loss in usable[name])
+        if not all(math.isfinite(loss) for loss in usable[name]):
+            rows.append(Row(title, name, FAIL, None, LOSS_LIMIT, f"{shown}: no finite numbers"))
+        elif name == reference:
+            alone = len(usable) < 2
+            detail = "no other framework to compare with" if alone else f"{shown}: the reference of the others"
+            rows.append(Row(title, name, MISSING if alone else PASS, None if alone else 0.0, LOSS_LIMIT, detail))
+        else:
+            rows.append(_loss(title, name, usable[name], str(reference), usable[str(reference)], shown))
+    return rows
+
+
+def _loss(title: str, name: str, ours: list[float], reference: str, theirs: list[float], shown: str) -> Row:
+    if not all(math.isfinite(loss) and loss != 0 for loss in theirs):
+        return Row(title, name, MISSING, None, LOSS_LIMIT, f"{shown}: {reference} has no losses to compare with")
+    difference = max(abs(a - b) / abs(b) for a, b in zip(ours, theirs, strict=True))
+    status = PASS if difference <= LOSS_LIMIT else FAIL
+    return Row(title, name, status, difference, LOSS_LIMIT, f"{shown}; relative to those of {reference}")
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON can hold: a null for what is missing or no finite number."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
