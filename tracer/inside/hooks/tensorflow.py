@@ -1,0 +1,180 @@
+"""TensorFlow 2 and Keras 3: ranges around compiled calls, TensorFlow's own profiler for what happens inside them, settings.
+
+Python runs a `tf.function` once, to build its graph: hooks on layers would see the making of the graph and no step. So the
+layers come from the names of the graph's operators, which carry the scopes of the layers that made them; the profiler
+records each operator with its full name, thread and time. It runs in the passes with layers and is stopped at their end.
+
+The ranges here tell the rest: "call" is the time in a compiled function (what no operator fills of it is dispatch), and
+"sync" is the reading of a tensor's value into Python.
+"""
+
+import functools
+import glob
+import os
+import shutil
+import tempfile
+
+TRACE_FILE = "operators.xplane.pb"
+HOST_TRACER_LEVEL = 1  # the lowest level that records operators; 2 adds host events that nothing here needs
+INTER_OP_THREADS = 2  # two branches at once, as a user's default on two cores; more would exceed the threads asked for
+_READING = ("numpy", "__array__", "__float__", "__int__", "__bool__", "__index__")  # methods of a tensor that hand out its value
+_HOST_NAMES_FIELD = 4  # XSpace.hostnames in the trace's protobuf message
+_LENGTH_DELIMITED = 2
+
+
+def environment(pass_name):
+    """Return the variables to set before TensorFlow is imported: little logging, and in the kernels pass oneDNN's lines."""
+    variables = {"TF_CPP_MIN_LOG_LEVEL": "2"}
+    if pass_name == "kernels":
+        variables.update({"ONEDNN_VERBOSE": "1", "ONEDNN_VERBOSE_TIMESTAMP": "1"})
+    return variables
+
+
+class Hooks(object):
+    """What a pass records of TensorFlow; see the package's documentation for the order of calls."""
+
+    def __init__(self, spec, recorder):
+        self.spec = spec
+        self.recorder = recorder
+        self.tf = None
+        self.profile = None
+
+    def configure(self):
+        """Import TensorFlow and set its pools: within an operator the threads asked for, across operators two."""
+        import tensorflow as tf
+
+        self.tf = tf
+        if self.spec.get("threads"):
+            tf.config.threading.set_intra_op_parallelism_threads(self.spec["threads"])
+            tf.config.threading.set_inter_op_parallelism_threads(INTER_OP_THREADS)
+
+    def versions(self):
+        """Return the versions of TensorFlow, Keras and numpy, and of CUDA and cuDNN where the build has them.
+
+        oneDNN's version is not asked for here: only its verbose header tells it, and the reader of those lines has it.
+        """
+        import keras
+        import numpy
+
+        found = {"tensorflow": self.tf.__version__, "keras": keras.__version__, "numpy": numpy.__version__}
+        build = self.tf.sysconfig.get_build_info()
+        for name, key in (("cuda", "cuda_version"), ("cudnn", "cudnn_version")):
+            if build.get("is_cuda_build") and build.get(key):
+                found[name] = str(build[key])
+        return found
+
+    def settings(self):
+        """Return the settings in force that can make a difference to speed or results."""
+        import keras
+
+        tf = self.tf
+        eager = tf.config.functions_run_eagerly()
+        return {
+            "threads": tf.config.threading.get_intra_op_parallelism_threads(),
+            "interop_threads": tf.config.threading.get_inter_op_parallelism_threads(),
+            "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1") != "0",
+            "xla_jit": tf.config.optimizer.get_jit() or "off",
+            "execution": "eager" if eager else "graph (tf.function)",
+            "memory_format": keras.config.image_data_format().replace("_", " "),
+            "default_dtype": keras.config.floatx(),
+            "precision_policy": keras.config.dtype_policy().name,
+            "tf32_matmul": bool(tf.config.experimental.tensor_float_32_execution_enabled()),
+            "tf32_cudnn": bool(tf.config.experimental.tensor_float_32_execution_enabled()),
+            "deterministic_algorithms": os.environ.get("TF_DETERMINISTIC_OPS", "0") in ("1", "true")
+            or bool(_determinism_enabled()),
+            "graph_optimizers": {name: bool(on) for name, on in sorted(_optimizer_options(tf).items())},
+        }
+
+    def attach_layers(self, program):
+        """Put ranges around every call of a compiled function and around the reading of tensors; return how layers are found."""
+        # the concrete classes are not public, but their instances are
+        function = type(self.tf.function(lambda: None))
+        self._wrap(function, "__call__", "phase", "call", "other")
+        tensor = type(self.tf.constant(0.0))
+        for name in _READING:
+            owner = next((cls for cls in tensor.__mro__ if name in cls.__dict__), None)
+            if owner is not None and owner is not object:
+                self._wrap(owner, name, "sync", "read", "other")
+        return {
+            "layers": "operator names: scopes of the compiled graph, recorded by TensorFlow's profiler",
+            "phases": "operator names: gradient_tape scopes, gradient types, the optimizer's scope",
+        }
+
+    def _wrap(self, owner, name, category, label, phase):
+        """Replace a method of a class by itself within a range."""
+        original = getattr(owner, name)
+        push, pop = self.recorder.push, self.recorder.pop
+
+        @functools.wraps(original)
+        def ranged(*arguments, **keywords):
+            push(category, label, phase=phase)
+            try:
+                return original(*arguments, **keywords)
+            finally:
+                pop()
+
+        setattr(owner, name, ranged)
+
+    def start_operators(self, program):
+        """Start the profiler, on the host only."""
+        options = self.tf.profiler.experimental.ProfilerOptions(
+            host_tracer_level=HOST_TRACER_LEVEL, python_tracer_level=0, device_tracer_level=0
+        )
+        self.profile = tempfile.mkdtemp(prefix="kernelscope-")
+        self.tf.profiler.experimental.start(self.profile, options=options)
+
+    def stop_operators(self):
+        """Stop the profiler; keep its trace in the pass's folder and return its file's name.
+
+        The profiler puts the machine's name into the file's name and into one field of its content; neither is kept.
+        """
+        self.tf.profiler.experimental.stop()
+        found = sorted(glob.glob(os.path.join(self.profile, "plugins", "profile", "*", "*.xplane.pb")))
+        try:
+            if not found:
+                return []
+            with open(found[-1], "rb") as source, open(os.path.join(self.spec["folder"], TRACE_FILE), "wb") as target:
+                target.write(without_field(source.read(), _HOST_NAMES_FIELD))
+            return [TRACE_FILE]
+        finally:
+            shutil.rmtree(self.profile, ignore_errors=True)
+
+
+def without_field(message, number):
+    """Return a protobuf message without its top-level, length-delimited field `number`; all other bytes stay as they are."""
+    kept, start = [], 0
+    while start < len(message):
+        key, position = _varint(message, start)
+        if key & 7 != _LENGTH_DELIMITED:
+            return message  # not the message that this knows: better whole than cut in the wrong place
+        length, position = _varint(message, position)
+        if key >> 3 != number:
+            kept.append(message[start : position + length])
+        start = position + length
+    return b"".join(kept)
+
+
+def _varint(data, position):
+    """Return the variable-length integer at `position` and where it ends."""
+    value, shift = 0, 0
+    while True:
+        byte = data[position]
+        value |= (byte & 0x7F) << shift
+        position += 1
+        if byte < 0x80:
+            return value, position
+        shift += 7
+
+
+def _determinism_enabled():
+    """Return whether deterministic operators are on; the getter is not part of the public interface."""
+    try:
+        from tensorflow.python.framework.config import is_op_determinism_enabled
+    except ImportError:
+        return False
+    return is_op_determinism_enabled()
+
+
+def _optimizer_options(tf):
+    """Return which of the graph's optimizers were switched on or off by hand; those left alone are not listed."""
+    return {name: on for name, on in tf.config.optimizer.get_experimental_options().items() if isinstance(on, bool)}
