@@ -2,7 +2,7 @@
 
 `read` returns the events of phase "X" (complete events), in the file's order, with these columns:
 
-    start_ns, duration_ns  int64   start on the wall clock, ns since the epoch (on the clock of the file where it has no base time)
+    start_ns, duration_ns  int64   start on the wall clock, ns since the epoch (the clock of the file if it has no base time)
     name                   string  such as aten::addmm; categorical in memory
     category               string  cpu_op, user_annotation, kernel, cuda_runtime, gpu_memcpy, ...
     process, thread        Int64   as written; null where the file has text there ("Spans", "Traces")
