@@ -12,7 +12,7 @@ from kernelscope.analysis import fairness
 from kernelscope.analysis import partition as parts
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.run import Run
-from kernelscope.analysis.statistics import interval_of_median
+from kernelscope.analysis.statistics import interval_of_median, paired_difference
 from kernelscope.analysis.trace import KINDS, Trace
 
 SCHEMA = "kernelscope/compare/1"
@@ -72,10 +72,25 @@ def _same_work(runs: list[Run]) -> None:
 def summaries(runs: list[Run]) -> list[dict[str, Any]]:
     """Return one row per run from its clean pass: step time, throughput, memory, processor use; null where unknown."""
     rows = [_summary(run) for run in runs]
-    known = [row["step_median_ns"] for row in rows if row["step_median_ns"]]
-    for row in rows:
-        row["ratio"] = row["step_median_ns"] / min(known) if row["step_median_ns"] else None
+    fastest = min(range(len(rows)), key=lambda number: int(rows[number]["step_median_ns"]))
+    base = [data.measured for data in runs[fastest].passes("clean")]
+    for run, row in zip(runs, rows, strict=True):
+        row["ratio"] = row["step_median_ns"] / rows[fastest]["step_median_ns"]
+        row.update(_slower(run, base) if run is not runs[fastest] else {"slower_ns": 0})
     return rows
+
+
+def _slower(run: Run, base: list[pd.DataFrame]) -> dict[str, Any]:
+    """Return by how much a run is slower than the fastest, from paired windows, and what could be seen at all."""
+    difference = paired_difference([data.measured for data in run.passes("clean")], base)
+    if difference is None:
+        return {"slower_ns": None}
+    return {
+        "slower_ns": difference.median_ns,
+        "slower_interval_ns": difference.interval_ns,
+        "significant": difference.significant,
+        "detection_limit_ns": difference.detection_limit_ns,
+    }
 
 
 def _summary(run: Run) -> dict[str, Any]:

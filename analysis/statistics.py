@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -19,20 +20,57 @@ def interval_of_median(repeats: Sequence[pd.DataFrame], seed: int = 0) -> tuple[
     windows within them second, because much of the noise is per process: resampling windows alone gives intervals that are
     far too narrow. Source: the two-stage (cluster) bootstrap, Davison and Hinkley, Bootstrap Methods, 1997, section 3.8.
     """
-    if len(repeats) < 2:
+    return _bootstrap([_window_medians(steps).to_numpy(dtype=float) for steps in repeats], seed)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much longer a step of one side takes, in ns: median of paired windows, and its interval where there is one."""
+
+    median_ns: int
+    interval_ns: tuple[int, int] | None
+
+    @property
+    def significant(self) -> bool | None:
+        """Whether the interval excludes zero; None when there is no interval."""
+        return None if self.interval_ns is None else not self.interval_ns[0] <= 0 <= self.interval_ns[1]
+
+    @property
+    def detection_limit_ns(self) -> int | None:
+        """Half the interval's width: smaller differences cannot be seen under these conditions."""
+        return None if self.interval_ns is None else round((self.interval_ns[1] - self.interval_ns[0]) / 2)
+
+
+def paired_difference(repeats: Sequence[pd.DataFrame], base: Sequence[pd.DataFrame], seed: int = 0) -> Difference | None:
+    """Return how much slower `repeats` are than `base`, both the measured steps of each restart of one session.
+
+    Windows of the same number ran next to each other, so the machine's drift is in both and cancels in their difference.
+    None when no window has a partner.
+    """
+    pairs = [
+        (_window_medians(mine) - _window_medians(other)).dropna().to_numpy(dtype=float)
+        for mine, other in zip(repeats, base, strict=False)
+    ]
+    pairs = [differences for differences in pairs if len(differences)]
+    if not pairs:
         return None
-    windows = [_window_medians(steps) for steps in repeats]
+    return Difference(round(float(np.median(np.concatenate(pairs)))), _bootstrap(pairs, seed))
+
+
+def _bootstrap(restarts: list[npt.NDArray[np.float64]], seed: int) -> tuple[int, int] | None:
+    if len(restarts) < 2:
+        return None
     random = np.random.default_rng(seed)
     medians = np.empty(RESAMPLES)
     for number in range(RESAMPLES):
-        chosen = random.integers(0, len(windows), len(windows))
-        picked = [windows[i][random.integers(0, len(windows[i]), len(windows[i]))] for i in chosen]
+        chosen = random.integers(0, len(restarts), len(restarts))
+        picked = [restarts[i][random.integers(0, len(restarts[i]), len(restarts[i]))] for i in chosen]
         medians[number] = np.median(np.concatenate(picked))
     tail = (1.0 - CONFIDENCE) / 2.0
     low, high = np.quantile(medians, [tail, 1.0 - tail])
     return round(float(low)), round(float(high))
 
 
-def _window_medians(steps: pd.DataFrame) -> npt.NDArray[np.float64]:
+def _window_medians(steps: pd.DataFrame) -> pd.Series[float]:
     durations = steps["end_ns"] - steps["start_ns"]
-    return durations.groupby(steps["window"]).median().to_numpy(dtype=float)
+    return durations.groupby(steps["window"]).median()
