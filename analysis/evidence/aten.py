@@ -1,0 +1,121 @@
+"""What is known of PyTorch's operators by name: which ones compute nothing, which only call others, which multiply matrices."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+
+# Views, allocation and bookkeeping: they return another look at memory, or memory without values. Their time is the host's.
+# A few of them (to, contiguous, reshape, dropout) compute through operators that they call, and nothing when they call none.
+_VIEWS = """
+    _cudnn_rnn_flatten_weight _has_compatible_shallow_copy_type _local_scalar_dense _nested_tensor_size _reshape_alias
+    _unsafe_view alias alpha_dropout as_strided as_strided_ broadcast_tensors broadcast_to chunk contiguous data
+    detach detach_ diagonal dropout empty empty_like empty_strided expand expand_as feature_dropout flatten is_nonzero
+    item lift lift_fresh mH mT matrix_H moveaxis movedim narrow new_empty new_empty_strided numel numpy_T permute
+    pin_memory ravel real record_stream requires_grad_ reshape reshape_as resize_ resize_as_ resolve_conj resolve_neg
+    result_type rnn_flatten_weight select set_ set_data size slice split split_with_sizes squeeze squeeze_ stride
+    swapaxes swapdims sym_size t t_ to transpose transpose_ type_as unbind unflatten unfold unsafe_chunk unsafe_split
+    unsqueeze unsqueeze_ view view_as view_as_complex view_as_real
+"""
+COMPUTE_NOTHING = frozenset("aten::" + name for name in _VIEWS.split()) | {"detach", "detach_", "[memory]"}
+
+# They fill memory on behalf of whoever called them: part of a computing caller, kernels of their own elsewhere.
+FILLS = frozenset(["aten::fill_", "aten::zero_"])
+
+# They allocate and fill: the filling operator that they call is the kernel.
+_MAKERS = "full full_like new_full new_ones new_zeros ones ones_like scalar_tensor zeros zeros_like"
+ALLOCATE_AND_FILL = frozenset("aten::" + name for name in _MAKERS.split())
+
+# Matrix products, and the positions of the two factors among their inputs
+PRODUCTS = {
+    "aten::mm": (0, 1),
+    "aten::bmm": (0, 1),
+    "aten::addmm": (1, 2),
+    "aten::addmm_": (1, 2),
+    "aten::baddbmm": (1, 2),
+    "aten::baddbmm_": (1, 2),
+    "aten::addbmm": (1, 2),
+    "aten::_addmm_activation": (1, 2),
+    "aten::mv": (0, 1),
+    "aten::addmv": (1, 2),
+    "aten::addmv_": (1, 2),
+}
+
+_DTYPES = {
+    "float": "f32",
+    "double": "f64",
+    "c10::BFloat16": "bf16",
+    "c10::Half": "f16",
+    "long int": "s64",
+    "long": "s64",
+    "int": "s32",
+    "signed char": "s8",
+    "unsigned char": "u8",
+    "bool": "bool",
+}
+
+
+def may_compute(name: str) -> bool:
+    """Return whether an operator of this name computes by itself, rather than being a view, a wrapper or the engine's."""
+    if name in COMPUTE_NOTHING or name in ALLOCATE_AND_FILL:
+        return False
+    return "::" in name and not name.startswith(("autograd::", "torch::autograd::"))
+
+
+def dimensions(name: str, shapes: str) -> tuple[int, int, int] | None:
+    """Return rows, columns and inner dimension of the product that an operator computes, or None when it is none.
+
+    shapes: the operator's input shapes as JSON text, as the trace has them.
+    """
+    if name not in PRODUCTS:
+        return None
+    inputs = _tensor_shapes(shapes)
+    first, second = PRODUCTS[name]
+    if len(inputs) <= second or not inputs[first] or not inputs[second]:
+        return None
+    left, right = inputs[first], inputs[second]
+    if len(left) < 2:
+        return None
+    columns = right[-1] if len(right) > 1 else 1
+    return left[-2], columns, left[-1]
+
+
+def problem(shapes: str) -> str | None:
+    """Return the shapes of an operator's tensors, such as 64x6x28x28:6x1x5x5:6, or None when it has none."""
+    return ":".join("x".join(map(str, shape)) for shape in _tensor_shapes(shapes) if shape) or None
+
+
+def dtype(types: str) -> str | None:
+    """Return the element type of an operator's first tensor, such as f32; None when it has none that is known."""
+    return next((_DTYPES[name] for name in _json(types) if isinstance(name, str) and name in _DTYPES), None)
+
+
+def _tensor_shapes(text: str) -> list[list[int]]:
+    """Return one list of sizes an input, empty for what is no tensor (scalars, lists of tensors)."""
+    found = []
+    for value in _json(text):
+        sizes = value if isinstance(value, list) else []
+        found.append([size for size in sizes if isinstance(size, int)] if _all_integers(sizes) else [])
+    return found
+
+
+def _all_integers(values: list[object]) -> bool:
+    return all(isinstance(value, int) for value in values)
+
+
+def _json(text: str) -> list[object]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return []
+    return found if isinstance(found, list) else []
+
+
+def products(names: pd.Series, shapes: pd.Series) -> pd.DataFrame:
+    """Return columns m, n, k of each operator's matrix product (null for other operators), for aligned names and shapes."""
+    pairs = pd.MultiIndex.from_arrays([names.astype(str), shapes.astype("object").fillna("")])
+    codes, distinct = pd.factorize(pairs)
+    rows = [dimensions(name, text) or (None, None, None) for name, text in distinct]
+    table = pd.DataFrame(rows, columns=["m", "n", "k"]).astype("Int64")
+    return table.take(codes).set_index(names.index)
