@@ -1,0 +1,140 @@
+"""Say what can be measured on this machine: processors, GPUs, interpreters, environments, profilers, counters."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+NAME = "doctor"
+HELP = "what can be measured on this machine, and why the rest cannot"
+
+# What each framework tells of its CPU kernels; the same everywhere, so it is written down here and not tried out.
+REVEALS = {
+    "pytorch": "oneDNN and MKL calls with shapes; torch.profiler operators; layers through module hooks",
+    "tensorflow": "oneDNN calls with shapes; profiler operators whose names carry the layer",
+    "mxnet": "oneDNN calls with shapes; mx.profiler operators; layers through Gluon blocks",
+    "cntk": "MKL calls with shapes; forward and backward time of each node, as totals; layers through node names",
+}
+
+Row = dict[str, Any]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("--format", choices=("table", "csv", "json", "markdown"), default="table")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what was found; a machine that lacks something is no error."""
+    from kernelscope.cli.output import write_rows
+
+    rows = [row for section in (_machine, _gpus, _interpreters, _environments, _profilers, _counters) for row in section()]
+    if arguments.format in ("table", "markdown"):
+        rows = _grouped(rows)
+    write_rows(rows, arguments.format, "What can be measured here", "doctor")
+    return 0
+
+
+def _row(section: str, item: str, available: bool, value: str | None, reason: str | None = None) -> Row:
+    """Return one finding: whether the item is available, what it is, and why it is not (or not fully)."""
+    return {"section": section, "item": item, "available": available, "value": value, "reason": reason}
+
+
+def _grouped(rows: list[Row]) -> list[Row]:
+    """Return the rows for reading: each section named once, value and reason in one column."""
+    shown, before = [], None
+    for row in rows:
+        text = "; ".join(part for part in (row["value"], row["reason"]) if part)
+        section = "" if row["section"] == before else row["section"]
+        shown.append({"": section, "what": row["item"], "available": row["available"], "details": text})
+        before = row["section"]
+    return shown
+
+
+def _machine() -> Iterator[Row]:
+    from kernelscope.cli.output import size
+    from kernelscope.tracer.outside import conditions, environments
+
+    found = conditions.machine()
+    cores = (
+        f"{found['cores'] or 'unknown number of'} cores, {found['threads']} threads, {found['allowed_threads']} of them allowed"
+    )
+    yield _row("machine", "processor", True, found["processor"] or found["architecture"])
+    yield _row("machine", "cores", True, cores)
+    yield _row("machine", "memory", True, size(found["memory_bytes"]))
+    yield _row("machine", "system", True, f"{_distribution()}{found['system']} ({found['architecture']})")
+    yield _row("machine", "environments are kept in", True, str(environments.home()))
+
+
+def _distribution() -> str:
+    import platform
+
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"] + ", "
+    except (OSError, KeyError):
+        return ""
+
+
+def _gpus() -> Iterator[Row]:
+    from kernelscope.cli.output import size
+    from kernelscope.tracer.outside import gpu
+
+    found = gpu.find()
+    if not found.devices:
+        yield _row("GPUs", "NVIDIA GPU", False, None, found.reason)
+    for device in found.devices:
+        facts = (device.name, size(device.memory_bytes), device.compute_capability, device.driver)
+        labels = ("", " of memory", "compute capability ", "driver ")
+        told = [
+            fact + label if label.startswith(" ") else label + fact for fact, label in zip(facts, labels, strict=True) if fact
+        ]
+        yield _row("GPUs", f"cuda:{device.index}", True, ", ".join(told))
+
+
+def _interpreters() -> Iterator[Row]:
+    from kernelscope.tracer.outside import interpreters
+
+    for found in interpreters.candidates():
+        where = f"{found.path} ({found.source})"
+        yield _row("interpreters", f"Python {found.version}", found.unusable is None, where, found.unusable)
+
+
+def _environments() -> Iterator[Row]:
+    from kernelscope.tracer.outside import environments
+
+    for row in environments.list_all():
+        if row["ready"]:
+            value = f"{row['version']} ({row['variant']}, Python {row['python_version']}): {REVEALS[row['framework']]}"
+        else:
+            value = None
+        yield _row("frameworks", row["framework"], row["ready"], value, row["reason"])
+
+
+def _profilers() -> Iterator[Row]:
+    from kernelscope.nsys_wrappers import find
+
+    missing = {
+        "nsys": "not found in PATH, /opt/nvidia or a CUDA toolkit; set KERNELSCOPE_NSYS to its path",
+        "nvprof": "not found in PATH or a CUDA toolkit; it serves GPUs before compute capability 8.0 only",
+    }
+    for name in find.NAMES:
+        tools = find.find_all(name)
+        used = find.find(name)
+        for tool in tools:
+            note = None if used is not None and tool.path == used.path else "another one is preferred"
+            yield _row("profilers", name, True, f"{tool.version}, {tool.path} ({tool.source})", note)
+        if not tools:
+            yield _row("profilers", name, False, None, missing[name])
+    library = find.nvtx_library()
+    lacks = "ranges reach nsys only with libnvtx3interop.so (pip install nvidia-nvtx) or KERNELSCOPE_NVTX_LIBRARY"
+    yield _row("profilers", "NVTX library", library is not None, library, None if library else lacks)
+
+
+def _counters() -> Iterator[Row]:
+    from kernelscope.tracer.outside import counters
+
+    reason = counters.hardware_counters()
+    yield _row("counters", "hardware counters", reason is None, None if reason else "cycles can be counted", reason)
+    names, why = counters.energy_counters()
+    yield _row("counters", "processor energy (RAPL)", bool(names), ", ".join(names) or None, why)

@@ -1,0 +1,93 @@
+"""Write rows to stdout as the user asked: a table for reading, CSV, JSON or Markdown for everything else."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+FORMATS = ("table", "csv", "json", "markdown")
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def write_rows(rows: Rows, form: str, title: str, schema: str | None = None) -> None:
+    """Write rows, all of the same keys, in one of FORMATS.
+
+    JSON is an envelope {"schema": "kernelscope/<schema>/1", "rows": [...]}; `schema` is the title, unless given. Unknown values
+    (None) are null in JSON, empty in CSV and "-" where people read.
+    """
+    if form == "json":
+        json.dump({"schema": f"kernelscope/{schema or title}/1", "rows": [dict(row) for row in rows]}, sys.stdout, indent=1)
+        print()
+    elif form == "csv":
+        _csv(rows)
+    elif form == "markdown":
+        _markdown(rows, title)
+    else:
+        _table(rows, title)
+
+
+def _csv(rows: Rows) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    if rows:
+        writer.writerow(rows[0])
+    writer.writerows(["" if value is None else _plain(value) for value in row.values()] for row in rows)
+
+
+def _markdown(rows: Rows, title: str) -> None:
+    print(f"### {title}\n")
+    if not rows:
+        print("(none)")
+        return
+    print("| " + " | ".join(map(_heading, rows[0])) + " |")
+    print("|" + " --- |" * len(rows[0]))
+    for row in rows:
+        print("| " + " | ".join(_text(value).replace("|", "\\|").replace("\n", " ") for value in row.values()) + " |")
+
+
+def _table(rows: Rows, title: str) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    # outside of a terminal nothing is wrapped: the reader is a file or another program
+    console = Console(width=None if sys.stdout.isatty() else 1000)
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
+    for name in rows[0] if rows else ("(none)",):
+        values = [row[name] for row in rows if row[name] is not None] if rows else []
+        numeric = bool(values) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+        table.add_column(_heading(name), justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_text(value)) for value in row.values()))
+    console.print(table)
+
+
+def _heading(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _plain(value: Any) -> str:
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
+
+
+def _text(value: Any) -> str:
+    """Return a value as people read it."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,.2f}" if isinstance(value, float) else str(value)
+
+
+def size(count: int | None) -> str | None:
+    """Return a number of bytes as people read it: 1.6 GB."""
+    if count is None:
+        return None
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= scale:
+            return f"{count / scale:.1f} {unit}"
+    return f"{count} B"

@@ -1,0 +1,118 @@
+"""Find Nsight Systems' `nsys` and CUDA's `nvprof` where people and packages put them."""
+
+from __future__ import annotations
+
+import ctypes
+import glob
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_TIMEOUT_S = 30.0
+
+# Newest first within a pattern; the commands' own folder (target-linux-x64, -sbsa-armv8, ...) differs by package and machine.
+_PATTERNS = {
+    "nsys": (
+        "/opt/nvidia/nsight-systems/*/bin/nsys",
+        "/opt/nvidia/nsight-systems/*/target-linux-*/nsys",
+        "/opt/nvidia/nsight-systems-cli/*/bin/nsys",
+        "/opt/nvidia/nsight-systems-cli/*/target-linux-*/nsys",
+        "/usr/local/cuda*/bin/nsys",
+        "/usr/local/cuda*/nsight-systems-*/target-linux-*/nsys",
+        "/opt/cuda/bin/nsys",
+        "/usr/lib/nsight-systems*/target-linux-*/nsys",
+        "/usr/lib/nsight-systems*/nsys",
+        "/usr/lib/*/nsight-systems*/target-linux-*/nsys",
+    ),
+    "nvprof": ("/usr/local/cuda*/bin/nvprof", "/opt/cuda/bin/nvprof", "/usr/lib/nvidia-cuda-toolkit/bin/nvprof"),
+}
+_VERSION = re.compile(r"version\s+(\d+(?:\.\d+)*)")
+NAMES = tuple(_PATTERNS)
+_NVTX_LIBRARIES = ("libnvtx3interop.so.1", "libnvtx3interop.so", "libnvToolsExt.so.1", "libnvToolsExt.so")
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A profiler that runs: its `name`, `path`, `version` as it tells it ("2022.4.2.1"), and where it was found."""
+
+    name: str
+    path: Path
+    version: str
+    source: str
+
+    @property
+    def release(self) -> tuple[int, ...]:
+        """The version as numbers, for comparisons."""
+        return tuple(int(part) for part in self.version.split("."))
+
+
+def find(name: str) -> Tool | None:
+    """Return the `nsys` or `nvprof` to use, or None: what $KERNELSCOPE_NSYS (_NVPROF) names, the one in PATH, else the newest."""
+    found = find_all(name)
+    chosen = [tool for tool in found if tool.source != "installed"]
+    return chosen[0] if chosen else max(found, key=lambda tool: tool.release, default=None)
+
+
+def find_all(name: str) -> list[Tool]:
+    """Return every installation of the tool that runs, the chosen ones first, each file once."""
+    seen, tools = set(), []
+    for path, source in _places(name):
+        real = os.path.realpath(path)
+        if real in seen or not os.path.isfile(real) or not os.access(real, os.X_OK):
+            continue
+        seen.add(real)
+        version = version_of(path)
+        if version is not None:
+            tools.append(Tool(name, Path(path), version, source))
+    return tools
+
+
+def version_of(path: str) -> str | None:
+    """Return the version that a tool tells of itself, or None when it does not run."""
+    try:
+        done = subprocess.run(
+            [path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    match = _VERSION.search(done.stdout + done.stderr)
+    return match.group(1) if match and done.returncode == 0 else None
+
+
+def _places(name: str) -> Iterator[tuple[str, str]]:
+    named = os.environ.get(f"KERNELSCOPE_{name.upper()}")
+    if named:
+        yield os.path.abspath(os.path.expanduser(named)), f"KERNELSCOPE_{name.upper()}"
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        if os.path.isabs(folder):
+            yield os.path.join(folder, name), "PATH"
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if os.environ.get(variable):
+            yield os.path.join(os.environ[variable], "bin", name), variable
+    for pattern in _PATTERNS[name]:
+        for path in sorted(glob.glob(pattern), reverse=True):
+            yield path, "installed"
+
+
+def nvtx_library() -> str | None:
+    """Return the C library through which ranges reach a profiler: a path, or a name that the loader knows; None without one.
+
+    In order: what $KERNELSCOPE_NVTX_LIBRARY names, the wheels `nvidia-nvtx` of this interpreter, the system's.
+    """
+    named = os.environ.get("KERNELSCOPE_NVTX_LIBRARY")
+    paths = [named] if named else []
+    for folder in sys.path:
+        for name in _NVTX_LIBRARIES:
+            paths += glob.glob(os.path.join(glob.escape(folder), "nvidia", "*", "lib", name))
+    for path in (*paths, *_NVTX_LIBRARIES):
+        try:
+            library = ctypes.CDLL(path)
+        except OSError:
+            continue
+        if hasattr(library, "nvtxRangePushA"):
+            return path
+    return None

@@ -1,0 +1,275 @@
+"""Build one environment: make it, install into it, verify that it imports, and write down what it holds.
+
+`environment.json` is written last: a folder without it is half-built.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from kernelscope.tracer.outside import openmpi
+from kernelscope.tracer.outside.errors import ChildError, InputError
+from kernelscope.tracer.outside.interpreters import Interpreter
+from kernelscope.tracer.outside.recipes import Recipe
+
+MARKER = "environment.json"
+SCHEMA = 1
+_IMPORT_TIMEOUT_S = 300.0
+_INDEX_TIMEOUT_S = 5.0
+
+# What would make pip install elsewhere, or a child import from elsewhere.
+_LEFT_OUT = ("PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_PYTHON", "VIRTUAL_ENV")
+_PIP = {"PIP_USER": "0", "PIP_NO_INPUT": "1", "PIP_REQUIRE_VIRTUALENV": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+
+# Imports what the first argument names and tells the framework's version; frameworks print while they are imported, so the
+# answer is marked. Runs under any Python 3.
+_PROBE = """
+import importlib, json, sys, warnings
+warnings.simplefilter("ignore")
+names = sys.argv[1].split(",")
+modules = []
+for name in names:
+    try:
+        modules.append(importlib.import_module(name))
+    except BaseException as error:
+        print("\\nkernelscope-probe: " + json.dumps({
+            "failed": name, "error": "%s: %s" % (type(error).__name__, (str(error).strip() or "no message").splitlines()[-1])}))
+        sys.exit(1)
+first = modules[0]
+cuda = None
+if names[0] == "torch":
+    cuda = first.version.cuda
+elif names[0] == "tensorflow":
+    cuda = first.sysconfig.get_build_info().get("cuda_version")
+print("\\nkernelscope-probe: " + json.dumps({"version": first.__version__, "cuda": cuda}))
+"""
+
+
+class Progress(Protocol):
+    """Told what is going on: `stage` once per stage, `detail` often."""
+
+    def stage(self, text: str) -> None:
+        """A new stage begins."""
+
+    def detail(self, text: str) -> None:
+        """What the stage is busy with."""
+
+
+class Silent:
+    """Shows nothing."""
+
+    def stage(self, text: str) -> None:
+        """Do nothing."""
+
+    def detail(self, text: str) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What importing a framework told: its `version` and the CUDA release of its build, or `failure` in one line."""
+
+    version: str | None = None
+    cuda: str | None = None
+    failure: str | None = None
+
+
+def clean_variables(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return this process's environment without what redirects imports or pip, and with `extra`."""
+    return {**{name: value for name, value in os.environ.items() if name not in _LEFT_OUT}, **(extra or {})}
+
+
+def library_variables(folders: list[str]) -> dict[str, str]:
+    """Return the variables that make a child find shared libraries in these folders, before those the user has set."""
+    if not folders:
+        return {}
+    theirs = [part for part in os.environ.get("LD_LIBRARY_PATH", "").split(":") if part and part not in folders]
+    return {"LD_LIBRARY_PATH": ":".join([*folders, *theirs])}
+
+
+def probe(python: Path, imports: tuple[str, ...], variables: Mapping[str, str]) -> Probe:
+    """Import the framework in a process of its own, where it may print, abort or crash."""
+    quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONDONTWRITEBYTECODE": "1", **variables}
+    try:
+        done = subprocess.run(
+            [str(python), "-c", _PROBE, ",".join(imports)], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            errors="replace", timeout=_IMPORT_TIMEOUT_S, env=clean_variables(quiet), cwd="/", check=False,
+        )  # fmt: skip
+    except OSError as error:
+        return Probe(failure=f"it does not start ({error.strerror or error})")
+    except subprocess.TimeoutExpired:
+        return Probe(failure=f"importing {imports[0]} took more than {_IMPORT_TIMEOUT_S:.0f} s")
+    for line in reversed(done.stdout.splitlines()):
+        if line.startswith("kernelscope-probe: "):
+            answer = json.loads(line.partition(": ")[2])
+            if "failed" in answer:
+                return Probe(failure=f"cannot import {answer['failed']} ({answer['error']})")
+            return Probe(answer["version"], answer["cuda"])
+    last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+    if done.returncode < 0:
+        last = f"killed by {signal.Signals(-done.returncode).name}"
+    return Probe(failure=f"cannot import {imports[0]} ({last})")
+
+
+class Builder:
+    """Builds the environment of `recipe` from `interpreter` in `folder`; its output goes to the log at `log_path`.
+
+    `lock` is the descriptor of the lock that the caller holds: pip inherits it, see locks.exclusive.
+    """
+
+    def __init__(self, recipe: Recipe, interpreter: Interpreter, folder: Path, log_path: Path, lock: int, progress: Progress):
+        self.recipe = recipe
+        self.interpreter = interpreter
+        self.folder = folder
+        self.log_path = log_path
+        self.python = folder / "bin" / "python"
+        self._lock = lock
+        self._progress = progress
+
+    def build(self) -> None:
+        """Build and verify, or leave nothing behind. Raises ChildError or InputError naming what failed and the log."""
+        self._check_space()
+        try:
+            self.log_path.parent.mkdir(parents=True, exist_ok=True)
+            with self.log_path.open("w", encoding="utf8", errors="replace") as log:
+                self._build(log)
+        except OSError as error:
+            remove_folder(self.folder)
+            raise InputError(f"{self.folder}: {error.strerror or error}; set KERNELSCOPE_HOME to another folder") from error
+        except BaseException:
+            remove_folder(self.folder)
+            raise
+
+    def _check_space(self) -> None:
+        free = shutil.disk_usage(self.folder.parent).free
+        if free < self.recipe.disk_bytes:
+            wanted = f"the environment of {self.recipe.framework} needs about {self.recipe.disk_bytes / 1e9:.1f} GB"
+            raise InputError(
+                f"{self.folder.parent}: {wanted} and {free / 1e9:.1f} GB are free; "
+                "free some, or set KERNELSCOPE_HOME to another folder"
+            )
+
+    def _build(self, log: IO[str]) -> None:
+        self._progress.stage(f"making a virtual environment of Python {self.interpreter.version} ({self.interpreter.path})")
+        self._run([str(self.interpreter.path), "-m", "venv", str(self.folder)], log)
+        library_folders: list[str] = []
+        if "openmpi" in self.recipe.needs:
+            self._progress.stage("providing OpenMPI's libraries")
+            library_folders = openmpi.provide(self.folder / "openmpi", log)
+        pip = [str(self.python), "-m", "pip", "install", "--progress-bar", "off"]
+        if self.recipe.pip:
+            self._run([*pip, f"pip=={self.recipe.pip}"], log)
+        self._progress.stage(f"installing {', '.join(self._requirements())}")
+        index = self.recipe.index
+        extra = ["--extra-index-url", index] if index and _reachable(index) else []
+        self._run([*pip, *extra, "-r", str(self.recipe.path)], log)
+        self._progress.stage(f"importing {self.recipe.imports[0]}")
+        variables = library_variables(library_folders)
+        found = probe(self.python, self.recipe.imports, variables)
+        log.write(f"$ import {' '.join(self.recipe.imports)}\n{found}\n")
+        if found.failure is not None:
+            raise ChildError(f"the new environment of {self.recipe.framework} {found.failure}; see {self.log_path}")
+        self._write_marker(found, library_folders, log)
+
+    def _requirements(self) -> list[str]:
+        lines = (line.strip() for line in self.recipe.text.splitlines())
+        return [line for line in lines if line and not line.startswith("#")]
+
+    def _write_marker(self, found: Probe, library_folders: list[str], log: IO[str]) -> None:
+        listed = self._run([str(self.python), "-m", "pip", "list", "--format", "json"], log)
+        packages = json.loads(next(line for line in listed if line.startswith("[")))
+        content: dict[str, Any] = {
+            "schema": SCHEMA,
+            "framework": self.recipe.framework,
+            "variant": self.recipe.variant,
+            "version": found.version,
+            "cuda": found.cuda,
+            "python": self.interpreter.version,
+            "interpreter": str(self.interpreter.path),
+            "requirements_sha256": self.recipe.digest,
+            "packages": {package["name"]: package["version"] for package in packages},
+            "library_folders": library_folders,
+            "size_bytes": _size(self.folder),
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        new = self.folder / (MARKER + ".new")
+        new.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
+        new.replace(self.folder / MARKER)
+
+    def _run(self, command: list[str], log: IO[str]) -> list[str]:
+        """Run a command, log its output and show what it is busy with; return its lines. Raise ChildError when it fails."""
+        log.write(f"$ {' '.join(command)}\n")
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            env=clean_variables(_PIP), cwd=self.folder.parent, pass_fds=(self._lock,), start_new_session=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        lines = []
+        try:
+            with process.stdout:
+                for line in process.stdout:
+                    log.write(line)
+                    lines.append(line)
+                    if line.startswith(("Collecting", "Installing collected", "Building")):
+                        self._progress.detail(line.strip()[:100])
+            status = process.wait()
+        except BaseException:
+            # Ctrl-C: pip and what it started share a process group that is not the terminal's
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
+        log.flush()
+        if status != 0:
+            raise ChildError(f"{_what(command)} failed: {_reason(lines, status)}; see {self.log_path}")
+        return lines
+
+
+def _what(command: list[str]) -> str:
+    return "making the virtual environment" if "venv" in command else f"pip {command[3]}"
+
+
+def _reason(lines: list[str], status: int) -> str:
+    """Return the line of the output that says best what went wrong."""
+    errors = [line.strip() for line in lines if line.lstrip().lower().startswith("error")]
+    text = (errors or [line.strip() for line in lines if line.strip()] or [""])[-1]
+    return text or (f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}")
+
+
+def _reachable(index: str) -> bool:
+    """Return whether the package index answers: pip retries one that does not for minutes."""
+    try:
+        request = urllib.request.Request(index.rstrip("/") + "/", method="HEAD")  # noqa: S310 (our own https address)
+        with urllib.request.urlopen(request, timeout=_INDEX_TIMEOUT_S):  # noqa: S310
+            return True
+    except OSError as error:
+        return getattr(error, "code", None) == 405
+
+
+def _size(folder: Path) -> int:
+    """Return the bytes that the files of a folder take, links not followed."""
+    total = 0
+    for base, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(base, name)).st_size
+    return total
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove an environment, marker first, so that what a crash leaves is never taken for ready."""
+    (folder / MARKER).unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        raise InputError(f"{folder}: cannot be removed; remove it by hand")

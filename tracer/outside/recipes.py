@@ -1,0 +1,108 @@
+"""What each framework's environment is made of: the pinned requirements in `workloads/environments`.
+
+One file a framework and variant, `<framework>-cpu.txt` and, where a CUDA build is published, `<framework>-cuda.txt`. It is
+an ordinary requirements file of pip; comments of the form `# key: values` say what pip cannot:
+    python   minor versions that the packages exist for, in order of preference
+    import   modules that must import, the framework first
+    disk     space that the environment takes while it is built
+    pip      release of pip to install with, where the one that came with the interpreter is too old
+    index    package index that has CPU-only builds, used where it can be reached
+    needs    openmpi: shared libraries that no package of the registry brings
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from kernelscope.tracer.outside import gpu
+from kernelscope.tracer.outside.errors import UsageError
+
+FRAMEWORKS = ("pytorch", "tensorflow", "mxnet", "cntk")
+VARIANTS = ("cpu", "cuda")
+
+_DIRECTIVE = re.compile(r"#\s*(python|import|disk|pip|index|needs):\s*(.+?)\s*$")
+_UNITS = {"MB": 10**6, "GB": 10**9}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One requirements file: `text` as it stands, and what its comments say (see above); `disk_bytes` is 0 when unsaid."""
+
+    framework: str
+    variant: str
+    path: Path
+    text: str
+    pythons: tuple[str, ...]
+    imports: tuple[str, ...]
+    disk_bytes: int = 0
+    pip: str | None = None
+    index: str | None = None
+    needs: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the requirements and the variant: an environment of another digest was made from other pins."""
+        return hashlib.sha256(f"{self.variant}\n{self.text}".encode()).hexdigest()
+
+    def key(self, python: str) -> str:
+        """Return the name of the environment's folder when built from this full interpreter version."""
+        digest = hashlib.sha256(f"{self.digest}\n{python}".encode()).hexdigest()
+        return f"{self.framework}-{digest[:12]}"
+
+
+def check_known(framework: str) -> None:
+    """Raise UsageError, saying what is known, when there is no such framework."""
+    if framework not in FRAMEWORKS:
+        raise UsageError(f"unknown framework {framework!r}; known: {', '.join(FRAMEWORKS)}")
+
+
+def variants(framework: str) -> tuple[str, ...]:
+    """Return the variants that there are requirements for."""
+    check_known(framework)
+    return tuple(variant for variant in VARIANTS if _path(framework, variant).is_file())
+
+
+def wanted_variant(framework: str) -> tuple[str, str]:
+    """Return the variant for this machine and why, by what NVML sees."""
+    gpus = gpu.find()
+    if not gpus.devices:
+        return "cpu", gpus.reason or "no GPU"
+    if "cuda" not in variants(framework):
+        return "cpu", f"no CUDA build of {framework} is published for present GPUs"
+    return "cuda", gpus.devices[0].name
+
+
+def recipe(framework: str, variant: str) -> Recipe:
+    """Read the requirements of a framework and variant; raise UsageError for unknown ones."""
+    if variant not in variants(framework):
+        raise UsageError(f"{framework} has no variant {variant!r}; known: {', '.join(variants(framework))}")
+    path = _path(framework, variant)
+    return parse(framework, variant, path, path.read_text(encoding="utf8"))
+
+
+def parse(framework: str, variant: str, path: Path, text: str) -> Recipe:
+    """Read a requirements file's comments; raise ValueError naming the file when what must be there is not."""
+    said = {match.group(1): match.group(2) for match in map(_DIRECTIVE.match, text.splitlines()) if match}
+    for key in ("python", "import"):
+        if key not in said:
+            raise ValueError(f"{path}: no line `# {key}: ...`")
+    return Recipe(
+        framework, variant, path, text, tuple(said["python"].split()), tuple(said["import"].split()),
+        _bytes(path, said.get("disk", "0 MB")), said.get("pip"), said.get("index"), tuple(said.get("needs", "").split()),
+    )  # fmt: skip
+
+
+def _bytes(path: Path, text: str) -> int:
+    number, _, unit = text.partition(" ")
+    if unit not in _UNITS:
+        raise ValueError(f"{path}: disk {text!r} is not a number of MB or GB")
+    return int(float(number) * _UNITS[unit])
+
+
+def _path(framework: str, variant: str) -> Path:
+    folder = resources.files("kernelscope.workloads") / "environments"
+    return Path(str(folder)) / f"{framework}-{variant}.txt"
