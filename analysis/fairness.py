@@ -1,7 +1,8 @@
 """Did all frameworks do the same work? Compared before any of their times are.
 
-Checked are parameter counts and output shapes, layer by layer, against the canonical network; the outputs for the same weights and
-images; and the losses of the first training steps. What a run did not record is "not available", which is no pass.
+Checked are parameter counts and output shapes, layer by layer, against the canonical network; the outputs for the same
+weights and images; and the losses of the first training steps. What a run did not record is "not available", which is no
+pass.
 """
 
 from __future__ import annotations

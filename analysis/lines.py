@@ -1,7 +1,8 @@
 """Host lines of the lines pass at the level of statements.
 
-Which line of a statement that spans several gets a call's time depends on the interpreter: older ones trace its last line, newer ones
-its first, some both in turn. So lines are gathered into statements: time adds up; executions are those of the line that ran most.
+Which line of a statement that spans several gets a call's time depends on the interpreter: older ones trace its last line,
+newer ones its first, some both in turn. So lines are gathered into statements: time adds up; executions are those of the
+line that ran most.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ def statements(folder: Path) -> pd.DataFrame:
 def function_totals(folder: Path) -> pd.DataFrame:
     """Return one row a profiled function: file, function, line (of its def), last_line, calls, time_ns and text (its def).
 
-    calls: how often its first executed statement outside of loops ran. time_ns: the sum over its lines, so that time in a profiled
-    function called from another profiled one counts in both. last_line is null where the source could not be read.
+    calls: how often the first line that ran did. time_ns: the sum over its lines, so that time in a profiled function that
+    another profiled one calls counts in both. last_line is null where the source could not be read.
     """
     record = _load(folder)
     unit = _unit_ns(record)

@@ -35,7 +35,7 @@ import pandas as pd
 from kernelscope.analysis.readers import stream
 
 _CALL = (
-    rf"^{stream.MKL_TOKEN}\s*(?P<function>\w+)\((?P<arguments>.*)\)\s+"
+    rf"^{stream.MKL_START}\s*(?P<function>\w+)\((?P<arguments>.*)\)\s+"
     r"(?P<value>\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*(?P<unit>ns|us|ms|s)(?:\s(?P<rest>.*))?$"
 )
 _VERSION = r"MKL_VERBOSE\s+(?:Intel\(R\) (?:oneAPI )?(?:MKL|Math Kernel Library)|oneMKL)\b"

@@ -46,14 +46,14 @@ import pyarrow as pa
 from kernelscope.analysis.readers import onednn_primitive as primitive
 from kernelscope.analysis.readers import stream
 
-_START = rf"^{stream.ONEDNN_TOKEN}(?:v\d+,)?(?:(?P<stamp_ms>\d+)(?:\.(?P<stamp_fraction>\d+))?,)?"
+_START = rf"^{stream.ONEDNN_START}(?:v\d+,)?(?:(?P<stamp_ms>\d+)(?:\.(?P<stamp_fraction>\d+))?,)?"
 _EXEC = _START + r"(?:primitive,)?exec,(?P<body>.*),(?P<duration_ms>\d+(?:\.\d*)?(?:e[-+]?\d+)?)\s*$"
 _OTHER = (
-    rf"^{stream.ONEDNN_TOKEN}(?:v\d+,)?(?:\d+(?:\.\d+)?,)?(?:(?:primitive|graph|common|ukernel|sycl|ocl|engine|memory),)?"
+    rf"^{stream.ONEDNN_START}(?:v\d+,)?(?:\d+(?:\.\d+)?,)?(?:(?:primitive|graph|common|ukernel|sycl|ocl|engine|memory),)?"
     r"(?:info|create|create_nested|compile|error|warning|warn|check|dispatch|stack|exec)(?:[:_][\w:]+)?,"
 )
-_GRAPH_EXEC = rf"^{stream.ONEDNN_TOKEN}(?:v\d+,)?(?:\d+(?:\.\d+)?,)?(?:graph|ukernel),exec"
-_PLAIN_EXEC = rf"^{stream.ONEDNN_TOKEN}(?:v\d+,)?(?:\d+(?:\.\d+)?,)?(?:primitive,)?exec\b"
+_GRAPH_EXEC = rf"^{stream.ONEDNN_START}(?:v\d+,)?(?:\d+(?:\.\d+)?,)?(?:graph|ukernel),exec"
+_PLAIN_EXEC = rf"^{stream.ONEDNN_START}(?:v\d+,)?(?:\d+(?:\.\d+)?,)?(?:primitive,)?exec\b"
 _LISTED_FAILURES = 20
 
 _HEADER_PATTERNS = {

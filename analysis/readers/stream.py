@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 
 from kernelscope.analysis.errors import EvidenceError
 
-ONEDNN_TOKEN = r"(?:onednn|dnnl|mkldnn)_verbose,"
-MKL_TOKEN = r"MKL_VERBOSE "
+ONEDNN_START = r"(?:onednn|dnnl|mkldnn)_verbose,"
+MKL_START = r"MKL_VERBOSE "
 MARKER = r"@kernelscope (?P<time_ns>\d+) (?P<edge>[BE]) (?P<name>.*)"
-_TOKENS = rf"({ONEDNN_TOKEN}|{MKL_TOKEN}|@kernelscope \d+ [BE] )"
+_TOKENS = rf"({ONEDNN_START}|{MKL_START}|@kernelscope \d+ [BE] )"
 _SEPARATOR = "\x1e"  # ASCII's record separator: puts pieces of one line apart while their line number is kept
 
 
@@ -59,8 +59,8 @@ def split(source: Path | str | Sequence[str]) -> Stream:
     """Take a captured stream apart: the file at a path, or lines already read. Raises EvidenceError for unreadable files."""
     all_lines = lines(source) if isinstance(source, Path | str) else list(source)
     pieces, numbers = _pieces(all_lines)
-    is_onednn = starts_with(pieces, ONEDNN_TOKEN)
-    is_mkl = starts_with(pieces, MKL_TOKEN)
+    is_onednn = starts_with(pieces, ONEDNN_START)
+    is_mkl = starts_with(pieces, MKL_START)
     marker = extract(pieces, rf"^{MARKER}$")
     is_marker = marker["time_ns"].notna().to_numpy(dtype=bool)
     markers = marker[is_marker].assign(line_number=numbers[is_marker])

@@ -1,0 +1,157 @@
+"""The kind of an operator from its type's name, for ATen, TensorFlow, MXNet and CNTK, forward and backward.
+
+Rules are tried in order and the first that fits counts, so special names stand before general ones. They see
+names as words: `simplify` turns _MklNativeFusedConv2D into "conv2d", aten::tanh_backward and TanhGrad into "tanh backward", Times483 into "times".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pandas as pd
+
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Operators in whose simplified name `pattern` is found are of `kind`; `example` is one as its framework writes it."""
+
+    pattern: str
+    kind: str
+    example: str
+
+
+RULES: tuple[Rule, ...] = (
+    # a whole update in one operator, or operators that little else than an optimizer uses
+    Rule(r"^optimizer step\b", "optimizer", "Optimizer.step#SGD.step"),
+    Rule(r"\bapply\b", "optimizer", "ResourceApplyKerasMomentum"),
+    Rule(
+        r"(sgd|nag|adam\w?|ada\w+|rmsprop\w*|rmspropalex|ft[rm]l|lamb|lars|signum)\b.*\bupdate\b", "optimizer", "sgd_mom_update"
+    ),
+    Rule(r"^(sgd|adam\w?|adagrad)$", "optimizer", "aten::_fused_adam_"),
+    Rule(r"^foreach (norm|max)\b", "reduction", "aten::_foreach_norm"),
+    Rule(r"^foreach\b", "optimizer", "aten::_foreach_add_"),
+    Rule(r"^assign (add|sub)\b", "optimizer", "AssignAddVariableOp"),
+    # products inside attention carry both names
+    Rule(r"attention|\bselfatt\b|\bencdec\b|\bsdpa\b", "attention", "aten::_scaled_dot_product_flash_attention"),
+    # one operator for both gradients of a convolution counts as the weights', which it computes even for a first layer
+    Rule(r"conv.*\b(backprop|backward|grad) input\b", "convolution data gradient", "Conv2DBackpropInput"),
+    Rule(r"conv.*\b(backprop filter|(backward|grad) weights?)\b", "convolution weight gradient", "Conv2DBackpropFilter"),
+    Rule(r"conv.*\bbackward\b", "convolution weight gradient", "aten::convolution_backward"),
+    Rule(r"\b(de)?conv(olution)?\b|\b(depthwise )?conv(olution)?[123]d\b|^conv", "convolution forward", "_FusedConv2D"),
+    Rule(r"rnn|lstm|\bgru\b", "recurrent", "aten::mkldnn_rnn_layer_backward"),
+    Rule(r"soft ?(max|min)|cross entropy|log ?sum ?exp", "softmax", "SparseSoftmaxCrossEntropyWithLogits"),
+    Rule(r"normaliz|\b(batch|layer|group|instance|rms|weight) ?norm\b|\blrn\b", "normalisation", "FusedBatchNormGradV3"),
+    Rule(r"pool", "pooling", "MaxPoolGrad"),
+    # drawing the mask takes dropout's time; its gradient only multiplies
+    Rule(r"\bdropout backward\b", "elementwise", "_backward_Dropout"),
+    Rule(r"\bdropout\b|random|bernoulli|multinomial|^sample\b|\brand(n|int|perm)?\b", "random", "aten::bernoulli_"),
+    Rule(r"^(uniform|normal|exponential|truncated normal)\b", "random", "aten::normal_"),
+    Rule(r"mat ?mul|fully connected|inner product|gemm|^(mkldnn )?linear( backward)?$", "gemm", "FullyConnected"),
+    Rule(r"\b(b?addb?mm|b?mm|addmv|mv|addr|ger|outer|v?dot|einsum|tensordot|syrk|trmm)\b", "gemm", "aten::addmm"),
+    Rule(r"^(transpose )?times$", "gemm", "TransposeTimes"),
+    Rule(
+        r"\ball ?(reduce|gather)\b|\breduce scatter\b|nccl|gloo|^collective\b|^(push|pull)\b", "communication", "c10d::allreduce_"
+    ),
+    Rule(r"^bias add backward\b", "reduction", "BiasAddGrad"),
+    Rule(r"^(nll loss|pick|classification error|squared error|mse loss|l2loss|hardmax)\b", "reduction", "aten::nll_loss_forward"),
+    Rule(r"\breduce\b|^reduce|\barg ?(max|min|sort)\b|^top ?k|^in top ?k|^bincount", "reduction", "ReduceElements"),
+    Rule(r"^(nan)?(sum|mean|prod|max|min|a(max|min|minmax)|norm|var|std|cumsum|cumprod|all|any)\b", "reduction", "Sum"),
+    Rule(r"embedding|^(gather|take|index select|index|lookup table|one ?hot|scatter)\b", "embedding", "ResourceGather"),
+    Rule(r"\b(leaky |p|r|c)?relu\b|\b(hard |hard)?(sigmoid|tanh)\b|\b[sc]?elu\b|gelu|silu|swish|mish", "activation", "TanhGrad"),
+    Rule(r"^activation\b|softplus|softsign|rectified linear|^threshold\b", "activation", "_backward_Activation"),
+    Rule(r"\bcast\b|quantize|^to copy$", "cast", "Cast"),
+    # a view in PyTorch, see VIEWS; the other frameworks move the data
+    Rule(r"^(transpose|swap ?ax[ei]s|permute|conjugate transpose)\b", "layout", "TransposeDimensions"),
+    Rule(r"\b(depth|space) ?to ?(depth|space)\b|(un)?shuffle|^im2col|^col2im", "layout", "SpaceToDepth"),
+    Rule(r"^(mkl )?to (tf|mkldnn|dense)\b|\breorder\b|input conversion\b", "layout", "_MklToTf"),
+    Rule(r"\bcopy|^clone|^contiguous|^(cross )?device copy|^(item|local scalar dense)$", "copy", "aten::copy_"),
+    Rule(r"^(slice|strided slice|splice|concat\w*|cat|(un)?stack|unbind|split|row stack|(un)?pack|pad)\b", "copy", "ConcatV2"),
+    Rule(r"^(tile|repeat|reverse|flip|roll|crop|select|narrow|tensor (array|list)|broadcast to)\b", "copy", "TensorListStack"),
+    Rule(r"^(past value|future value|mirror pad|constant pad|snapshot|send|recv)\b", "copy", "PastValue"),
+    Rule(r"^(fill|zeros?|ones|full|zeros like|set value|assign|arange|range|linspace|eye)\b", "copy", "AssignVariableOp"),
+    # arithmetic of equal shapes, broadcast, or with a number
+    Rule(
+        r"^(element )?(add|sub|mul|div|minus|plus|times|divide|multiply|subtract|bias add|rsub)\b", "elementwise", "ElementTimes"
+    ),
+    Rule(r"^r?(maximum|minimum|mod|floor mod|floor div|real div|div no nan|pow|power|hypot)\b", "elementwise", "_rpower_scalar"),
+    Rule(r"^(equal|not equal|greater|lesser|less|logical|bitwise|where|eq|ne|lt|le|gt|ge)\b", "elementwise", "GreaterEqual"),
+    Rule(r"^(neg\w*|abs|r?sqrt|r?cbrt|square|exp|expm1|log|log1p|sign|reciprocal|inv|erf)\b", "elementwise", "aten::sqrt"),
+    Rule(
+        r"^(sin|cos|tan|arc\w+|a?sinh?|a?cosh?|atan|ceil|floor|round|rint|trunc|clip|clamp)\b", "elementwise", "aten::clamp_min"
+    ),
+    Rule(r"^(addcmul|addcdiv|lerp|masked fill|accumulate|smooth l1|squared difference)\b", "elementwise", "aten::addcdiv_"),
+    Rule(r"^(up ?sampl\w+|resize (bilinear|nearest)|interpolate|bilinear)\b", "elementwise", "aten::upsample_nearest2d"),
+)
+
+# ATen operators that return another view of the same memory, or bookkeeping: no data moves, so they are no kernels
+VIEWS = frozenset(
+    f"aten::{name}"
+    for name in (
+        "alias", "as_strided", "as_strided_", "chunk", "cudnn_is_acceptable", "detach", "detach_", "diagonal", "empty", "empty_like",
+        "empty_strided", "expand", "expand_as", "flatten", "lift_fresh", "movedim", "narrow", "numpy_T", "permute", "reshape",
+        "resize_", "resolve_conj", "resolve_neg", "select", "set_", "slice", "split", "split_with_sizes", "squeeze", "squeeze_",
+        "swapaxes", "t", "transpose", "transpose_", "unbind", "unflatten", "unsafe_split", "unsqueeze", "unsqueeze_", "view",
+        "view_as",
+    )
+)  # fmt: skip
+
+_NAMESPACE = re.compile(r"^(?:autograd::engine::evaluate_function: )?(?:\w+::)*")
+_WORD_STARTS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_NUMBER = re.compile(r"(?<=[A-Za-z_])\d+$")  # of an autograd node, or of a node that CNTK named itself
+_NOISE = re.compile(r"\b(mkl|native|fused|resource|sparse|np|npi|npx|contrib|broadcast(?! to)|elemwise|eager|v\d*)\b")
+_COMPILED = tuple((re.compile(rule.pattern), rule.kind) for rule in RULES)
+
+
+def operator_kind(name: str, phase: str | None = None) -> str:
+    """Return the kind (one of analysis.trace.KINDS) of an operator type; "unknown" for names that no rule knows and for views.
+
+    phase: where it ran, if known. Frameworks whose operators have one name for both directions (CNTK) need it to tell a
+    convolution from its gradients; arithmetic in the optimizer is the optimizer's, as it is where one operator does it all.
+    """
+    kind = _kind(name)
+    if phase == "backward" and kind == "convolution forward":
+        return "convolution weight gradient"
+    if phase == "optimizer" and kind in ("elementwise", "reduction"):
+        return "optimizer"
+    return kind
+
+
+def kinds(names: pd.Series, phases: pd.Series | None = None) -> pd.Series:
+    """Return the kinds of many operators, aligned with `names`; each distinct (name, phase) is looked at once."""
+    pairs = pd.DataFrame({"name": names.astype("object"), "phase": None if phases is None else phases.astype("object")})
+    pairs = pairs.where(pairs.notna(), None)
+    codes, distinct = pd.factorize(pd.MultiIndex.from_frame(pairs))
+    found = [UNKNOWN if name is None else operator_kind(name, phase) for name, phase in map(_given, distinct)]
+    return pd.Series(found, dtype="string").take(codes).set_axis(names.index)
+
+
+def simplify(name: str) -> str:
+    """Return the name as the rules see it: lower-case words without namespace, number and variant; "backward" comes last."""
+    bare = _NUMBER.sub("", _NAMESPACE.sub("", name.strip(), count=1)).replace("ReLU", "Relu")
+    text = re.sub(r"[^a-z0-9]+", " ", _WORD_STARTS.sub(" ", bare).lower())
+    words = _NOISE.sub(" ", text).split()
+    if words and words[-1] == "grad":
+        words[-1] = "backward"
+    if words and words[0] == "backward":
+        words = [*words[1:], "backward"]
+    return " ".join(words)
+
+
+def _given(pair: tuple[object, object]) -> tuple[str | None, str | None]:
+    name, phase = (None if pd.isna(value) else str(value) for value in pair)  # type: ignore[call-overload]
+    return name, phase
+
+
+@lru_cache(maxsize=65536)
+def _kind(name: str) -> str:
+    if name in VIEWS:
+        return UNKNOWN
+    if name.startswith("[") and name.endswith("]"):  # several operators that MXNet executed as one
+        parts = {_kind(part.strip()) for part in name[1:-1].split(",")}
+        return parts.pop() if len(parts) == 1 else UNKNOWN
+    simple = simplify(name)
+    return next((kind for pattern, kind in _COMPILED if pattern.search(simple)), UNKNOWN)
