@@ -1,0 +1,1 @@
+"""TensorFlow 2 with Keras 3."""
