@@ -1,7 +1,7 @@
 """The kind of an operator from its type's name, for ATen, TensorFlow, MXNet and CNTK, forward and backward.
 
-Rules are tried in order and the first that fits counts, so special names stand before general ones. They see
-names as words: `simplify` turns _MklNativeFusedConv2D into "conv2d", aten::tanh_backward and TanhGrad into "tanh backward", Times483 into "times".
+Rules are tried in order and the first that fits counts, so special names stand before general ones. They see names as words:
+`simplify` makes _MklNativeFusedConv2D "conv2d", aten::tanh_backward and TanhGrad "tanh backward", Times483 "times".
 """
 
 from __future__ import annotations
@@ -88,16 +88,14 @@ RULES: tuple[Rule, ...] = (
 )
 
 # ATen operators that return another view of the same memory, or bookkeeping: no data moves, so they are no kernels
-VIEWS = frozenset(
-    f"aten::{name}"
-    for name in (
-        "alias", "as_strided", "as_strided_", "chunk", "cudnn_is_acceptable", "detach", "detach_", "diagonal", "empty", "empty_like",
-        "empty_strided", "expand", "expand_as", "flatten", "lift_fresh", "movedim", "narrow", "numpy_T", "permute", "reshape",
-        "resize_", "resolve_conj", "resolve_neg", "select", "set_", "slice", "split", "split_with_sizes", "squeeze", "squeeze_",
-        "swapaxes", "t", "transpose", "transpose_", "unbind", "unflatten", "unsafe_split", "unsqueeze", "unsqueeze_", "view",
-        "view_as",
-    )
+_VIEW_NAMES = (
+    "alias", "as_strided", "as_strided_", "chunk", "cudnn_is_acceptable", "detach", "detach_", "diagonal", "empty",
+    "empty_like", "empty_strided", "expand", "expand_as", "flatten", "lift_fresh", "movedim", "narrow", "numpy_T",
+    "permute", "reshape", "resize_", "resolve_conj", "resolve_neg", "select", "set_", "slice", "split", "split_with_sizes",
+    "squeeze", "squeeze_", "swapaxes", "t", "transpose", "transpose_", "unbind", "unflatten", "unsafe_split", "unsqueeze",
+    "unsqueeze_", "view", "view_as",
 )  # fmt: skip
+VIEWS = frozenset(f"aten::{name}" for name in _VIEW_NAMES)
 
 _NAMESPACE = re.compile(r"^(?:autograd::engine::evaluate_function: )?(?:\w+::)*")
 _WORD_STARTS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

@@ -40,6 +40,8 @@ _DESCRIPTOR = re.compile(
 _OLD_TYPED = re.compile(rf"(?P<argument>in|out):(?P<dtype>{_DTYPE})_(?P<tag>\w+)")  # reorders of 0.x
 _OLD = re.compile(r"f(?P<argument>src|wei|bia|dst|data|diff|ws|stat):(?P<tag>\w+)")  # other primitives of 0.x
 _OLD_ARGUMENTS = {"in": "src", "out": "dst"}
+_ASIDE = {"bia", "ws", "scratchpad", "stat"}
+_OLD_MATRICES = {"nc": "ab", "oi": "ab", "io": "ba"}
 _DIMENSION = re.compile(r"([a-z]+)(\d+)")
 
 _KINDS = {
@@ -200,8 +202,9 @@ def _dtype(primitive: str, operands: list[_Operand]) -> str | None:
 
 
 def _layouts(operands: list[_Operand]) -> list[str]:
-    shown = [operand for operand in operands if operand.argument != "bia" and operand.tag != "x"]
-    return [f"{operand.argument} {operand.tag}{' strides ' + o if (o := operand.strides) else ''}" for operand in shown]
+    """Return the layouts worth showing: those of the operands that a primitive computes with, biases aside."""
+    shown = [operand for operand in operands if operand.argument not in _ASIDE and operand.tag != "x"]
+    return [f"{operand.argument} {operand.tag}" + (f" strides {operand.strides}" if operand.strides else "") for operand in shown]
 
 
 def _algorithm(primitive: str, algorithm: str, level: str) -> str:
@@ -266,14 +269,17 @@ def _other(flag: str | None) -> str | None:
 
 
 def _flag(operand: _Operand | None) -> str | None:
-    """Return N when the operand lies row by row, T when column by column, None when it is blocked or absent."""
-    if operand is None or not re.fullmatch(r"[a-z]{2,}", operand.tag):
+    """Return N when the operand's matrices lie row by row, T when column by column, None when it is blocked or absent.
+
+    A layout names the dimensions from the slowest to the fastest: acb is a stack of matrices that lie column by column.
+    """
+    if operand is None:
         return None
-    tag = {"nc": "ab", "io": "ba", "oi": "ab"}.get(operand.tag, operand.tag)
-    last = sorted(tag)[-2:]
-    if tag[-1] == last[1] or (tag[0] == "a" and len(tag) > 2 and len(last) == 2 and tag[-1] not in last):
-        return "N"
-    return "T" if tag[-1] == last[0] else None
+    tag = _OLD_MATRICES.get(operand.tag, operand.tag)
+    if not re.fullmatch(r"[a-z]{2,}", tag):
+        return None
+    row, column = sorted(tag)[-2:]
+    return {column: "N", row: "T"}.get(tag[-1])
 
 
 def _sizes(problem: str) -> dict[str, int]:

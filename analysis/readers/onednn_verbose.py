@@ -132,7 +132,7 @@ def _wall_ns(fields: pd.DataFrame) -> pd.Series:
 
 
 def _count_others(
-    table: pd.DataFrame, strings: pa.Array, numbers: npt.NDArray[np.int64], executed: npt.NDArray[np.int64]
+    table: pd.DataFrame, strings: pa.Array[Any], numbers: npt.NDArray[np.int64], executed: npt.NDArray[np.int64]
 ) -> None:
     rest = np.ones(len(strings), dtype=bool)
     rest[executed] = False

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -74,7 +75,7 @@ def split(source: Path | str | Sequence[str]) -> Stream:
     )
 
 
-def extract(strings: pa.Array, pattern: str) -> pd.DataFrame:
+def extract(strings: pa.Array[Any], pattern: str) -> pd.DataFrame:
     """Return the pattern's named groups as columns of strings: null in rows that do not match, empty where a group is unused.
 
     The pattern is RE2's syntax (no look-around).
@@ -88,23 +89,23 @@ def extract(strings: pa.Array, pattern: str) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def starts_with(strings: pa.Array, pattern: str) -> npt.NDArray[np.bool_]:
+def starts_with(strings: pa.Array[Any], pattern: str) -> npt.NDArray[np.bool_]:
     """Return for each string whether the pattern matches at its start."""
     return np.asarray(pc.match_substring_regex(strings, pattern=f"^{pattern}"), dtype=bool)
 
 
-def strings_of(values: Sequence[str] | pd.Series) -> pa.Array:
+def strings_of(values: Sequence[str] | pd.Series) -> pa.Array[Any]:
     """Return the values as an Arrow array of strings, which holds more than 2 GiB of text."""
     return pa.array(values, type=pa.large_string(), from_pandas=True)
 
 
-def _pieces(all_lines: Sequence[str]) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+def _pieces(all_lines: Sequence[str]) -> tuple[pa.Array[Any], npt.NDArray[np.int64]]:
     """Return the pieces of all lines and the line number of each."""
     marked = pc.replace_substring_regex(
         pc.utf8_rtrim(strings_of(all_lines), characters="\r"), pattern=_TOKENS, replacement=_SEPARATOR + r"\1"
     )
     nested = pc.split_pattern(marked, pattern=_SEPARATOR)
-    pieces = pc.list_flatten(nested)
+    pieces = cast(pa.LargeStringArray, pc.list_flatten(nested))
     numbers = np.asarray(pc.list_parent_indices(nested)).astype(np.int64) + 1
     # a line that starts with a token is cut before it: that empty piece is nobody's, an empty line is the application's
     counts = np.asarray(pc.list_value_length(nested)).astype(np.int64)
@@ -112,6 +113,6 @@ def _pieces(all_lines: Sequence[str]) -> tuple[pa.Array, npt.NDArray[np.int64]]:
     return pieces.filter(pa.array(keep)), numbers[keep]
 
 
-def _table(pieces: pa.Array, numbers: npt.NDArray[np.int64], chosen: npt.NDArray[np.bool_]) -> pd.DataFrame:
+def _table(pieces: pa.Array[Any], numbers: npt.NDArray[np.int64], chosen: npt.NDArray[np.bool_]) -> pd.DataFrame:
     text = pd.Series(pieces.filter(pa.array(chosen)).to_pandas(), dtype="string")
     return pd.DataFrame({"line_number": numbers[chosen], "text": text})
