@@ -59,20 +59,25 @@ class BackwardLayers(object):
         self._open = {}  # thread -> layer whose range is open there
         self._openers = {}  # layer -> hook
 
-    def follow(self, layer, inputs, output):
-        """Mark the nodes behind a layer's output so that its backward range opens there, and ends at those of its input."""
-        sources = [tensor.grad_fn for tensor in _tensors(inputs) if tensor.grad_fn is not None]
-        for tensor in _tensors(output):
+    def enter(self, inputs):
+        """Before a layer runs: backward leaves it at the nodes behind its input, if no layer made those.
+
+        Looked at before, because an in-place operation gives its input the node of its output.
+        """
+        for tensor in _tensors(inputs):
             node = tensor.grad_fn
-            if node is None or node in sources or _LAYER_OF_NODE in node.metadata:
-                continue
-            node.metadata[_LAYER_OF_NODE] = layer
-            node.register_prehook(self._opener(layer))
-        for node in sources:
-            # made by a function outside of any module, such as an addition: its time is not this layer's
-            if _LAYER_OF_NODE not in node.metadata:
+            if node is not None and _LAYER_OF_NODE not in node.metadata:
+                # made by a function outside of any module, such as an addition: its time is not the layer's
                 node.metadata[_LAYER_OF_NODE] = None
                 node.register_prehook(self._close_before)
+
+    def leave(self, layer, output):
+        """After a layer has run: backward enters it at the nodes behind its output, unless it only passed those through."""
+        for tensor in _tensors(output):
+            node = tensor.grad_fn
+            if node is not None and _LAYER_OF_NODE not in node.metadata:
+                node.metadata[_LAYER_OF_NODE] = layer
+                node.register_prehook(self._opener(layer))
 
     def _opener(self, layer):
         hook = self._openers.get(layer)
@@ -211,10 +216,12 @@ class Hooks(object):
 
         def enter(module, inputs):
             push("layer", name, layer=name, phase="forward")
+            if backward is not None and enabled():
+                backward.enter(inputs)
 
         def leave(module, inputs, output):
             if backward is not None and enabled():
-                backward.follow(name, inputs, output)
+                backward.leave(name, output)
             pop()
 
         module.register_forward_pre_hook(enter)
