@@ -1,0 +1,152 @@
+"""Write a self-contained HTML report of a run or a comparison, or print its tables."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernelscope.analysis.run import Run
+
+NAME = "report"
+HELP = "a report of a run, or of several side by side"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add = parser.add_argument
+    add(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="a folder that `compare` wrote, or run folders: one, or several to set side by side",
+    )
+    add("-o", "--output", metavar="FILE.html", help="write the report there: one file that needs nothing else")
+    add("--force", action="store_true", help="replace FILE.html if it exists")
+    add(
+        "--format",
+        choices=("table", "csv", "json", "markdown"),
+        help="print on stdout (default: table, unless -o is given); csv is the table of layers, `compare` writes all of them",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read what was recorded, write the report, print it where asked for."""
+    from kernelscope.cli import output
+
+    target = _target(arguments.output, arguments.force) if arguments.output else None
+    paths = [Path(path) for path in arguments.paths]
+    form = arguments.format or (None if target else "table")
+    recorded = _recorded_comparison(paths)
+    if recorded is not None:
+        _emit(recorded, None, target)
+        if form:
+            output.write_comparison(recorded, form)
+        return 0
+    runs, left_out = _runs(paths)
+    _report_runs(runs, left_out, target, form)
+    return 0
+
+
+def _report_runs(runs: list[Run], left_out: list[dict[str, Any]], target: Path | None, form: str | None) -> None:
+    """Report one run with its breakdowns, or several side by side."""
+    from kernelscope.analysis.breakdowns import breakdown
+    from kernelscope.analysis.comparison import compare
+    from kernelscope.cli import output
+
+    result = compare(runs, left_out)
+    alone = len(runs) == 1
+    _emit(result, runs[0] if alone else None, target)
+    if form and alone:
+        output.write_breakdown(breakdown(runs[0].trace(), "layer"), form)
+    elif form:
+        output.write_comparison(result, form)
+
+
+def _emit(result: dict[str, Any], run: Run | None, target: Path | None) -> None:
+    """Write the HTML file, if one is wanted, and say where it is."""
+    import sys
+
+    from kernelscope.reports import html
+    from kernelscope.tracer.outside.errors import InputError
+
+    if target is None:
+        return
+    try:
+        if run is None:
+            html.write_comparison(result, target)
+        else:
+            html.write_run(result, _breakdowns(run), target)
+    except OSError as error:
+        raise InputError(f"{target}: not writable: {error.strerror or error}; name another file") from error
+    print(f"report: {target}", file=sys.stderr)
+
+
+def _breakdowns(run: Run) -> list[dict[str, Any]]:
+    """Return the run's tables by everything there is; what its evidence does not hold is left out with the reason."""
+    from kernelscope.analysis.breakdowns import BY, breakdown
+    from kernelscope.analysis.errors import EvidenceError
+
+    found: list[dict[str, Any]] = []
+    for by in BY:
+        try:
+            found.append(breakdown(run.trace(), by).as_dict())
+        except EvidenceError as error:
+            found.append({"by": by, "unavailable": str(error), "rows": []})
+    return found
+
+
+def _target(text: str, force: bool) -> Path:
+    """Return where the report goes; raise InputError when a file there would be lost or the folder cannot be made."""
+    from kernelscope.tracer.outside.errors import InputError
+
+    target = Path(text)
+    if target.is_dir():
+        raise InputError(f"{target}: is a folder; name a file, such as {target / 'report.html'}")
+    if target.exists() and not force:
+        raise InputError(f"{target}: exists; name another file or pass --force to replace it")
+    return target
+
+
+def _recorded_comparison(paths: list[Path]) -> dict[str, Any] | None:
+    """Return the comparison that the only path names, as `compare` wrote it; None when runs are named."""
+    from kernelscope.analysis.comparison import SCHEMA
+    from kernelscope.analysis.errors import EvidenceError
+    from kernelscope.analysis.readers.records import read_object
+
+    if len(paths) > 1:
+        return None
+    file = paths[0] if paths[0].is_file() else paths[0] / "compare.json"
+    if not file.is_file():
+        return None
+    result = read_object(file)
+    name, _, newest = SCHEMA.rpartition("/")
+    kind, _, version = str(result.get("schema")).rpartition("/")
+    if kind != name or not version.isdigit():
+        raise EvidenceError(f"{file}: not a comparison; name a folder that `run` or `compare` wrote")
+    if int(version) > int(newest):
+        raise EvidenceError(f"{file}: written in schema {version}, this version reads up to {newest}; upgrade kernelscope")
+    return result
+
+
+def _runs(paths: list[Path]) -> tuple[list[Run], list[dict[str, Any]]]:
+    """Open the run folders, those of comparisons among the paths included; raise UsageError when a framework is there twice."""
+    from kernelscope.analysis.readers.records import read_object
+    from kernelscope.analysis.run import Run
+    from kernelscope.tracer.outside.errors import UsageError
+
+    runs: list[Run] = []
+    left_out: list[dict[str, Any]] = []
+    for path in paths:
+        if (path / "compare.json").is_file():
+            recorded = read_object(path / "compare.json")
+            runs += [Run(path / name) for name in recorded["frameworks"]]
+            left_out += recorded.get("left_out", [])
+        else:
+            runs.append(Run(path))
+    names = [run.framework for run in runs]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise UsageError(f"two runs of {twice[0]}; runs side by side must be of different frameworks")
+    return runs, left_out
