@@ -1,0 +1,267 @@
+"""TensorFlow: operators of the profiler's trace, with layers from their names, and oneDNN's lines placed into them.
+
+TensorFlow's threads run no Python, so no range of ours encloses an operator there. What ties an operator to its layer is its
+full name, which carries the scopes of whoever made it: `gradient_tape/lenet_1/conv2_1/convolution/Conv2DBackpropInput`.
+
+`operators` holds, besides the graph's operators, what the host did to run them: events of the eager runtime and of the
+executor (tf.constant, ExecutorState::Process, ExecutorDoneCallback, ...). These have neither scope nor layer, phase "data"
+inside of a data range and "other" elsewhere: the latter is dispatch. Events of a thread that waits while operators run on others
+(TFE_Py_ExecuteCancelable, EagerExecute, ...) are left out, because they would claim a part of the operators' time; the
+"call" range on the same thread covers what remains. The executor times only operators that it counts as expensive; cheap
+ones are in the time of ExecutorState::Process.
+
+How a kernel came by its layer: a oneDNN line belongs to the operator that ran at its time and whose type can have called it
+("operator name": the layer is then in that operator's name). Where two such operators ran at once, the problem's shape decides
+("shape"), and where it fits both or none, only the time ("time").
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis import classify, intervals
+from kernelscope.analysis.evidence import Context, Evidence
+from kernelscope.analysis.evidence.tensorflow_names import GraphNames, fits_shape
+from kernelscope.analysis.readers import onednn_verbose, xplane
+from kernelscope.analysis.trace import conform, empty
+
+TRACE_FILE = "operators.xplane.pb"
+STREAM_FILE = "stdout.raw"
+HOST_PLANE = "/host:CPU"
+
+_OPERATOR = r"^(?P<scope>[^:]+):(?P<type>[A-Za-z_]\w*)$"
+_EAGER_EVENTS = ("TFE_Py_ExecuteCancelable", "EagerExecute", "EagerLocalExecute")
+
+# operators that only steer: they compute nothing, whatever their time holds
+_STEERING = re.compile(
+    r"^(NoOp|_?Arg|_?Retval|_?(Host)?(Send|Recv)|Identity(N)?|StopGradient|Const|Placeholder|(Stateless|Stateful)?PartitionedCall"
+    r"|(Stateless)?(While|If|Case)|(Ref)?(Switch|Merge|Enter|Exit|NextIteration)|LoopCond|SymbolicGradient|RemoteCall)$"
+)
+
+# (primitive, propagation) of a oneDNN line -> types of operators that call it; reorders are called by all of oneDNN's
+_CALLERS = (
+    (r"^convolution backward_data", r"Conv\w*BackpropInput"),
+    (r"^convolution backward_weights", r"Conv\w*BackpropFilter"),
+    (r"^convolution forward", r"Conv(?!\w*Backprop)"),
+    (r"^pooling backward", r"Pool\w*Grad"),
+    (r"^pooling forward", r"Pool(?!\w*Grad)"),
+    (r"^(inner_product|gemm|matmul)", r"MatMul|Einsum|LSTM|RNN|GRU|Conv"),
+    (r"^(reorder|concat)", r"^_|Transpose|Concat"),
+    (r"^(softmax|logsoftmax)", r"Softmax"),
+    (r"^\w*normalization", r"Norm"),
+    (r"^eltwise", r"Relu|Elu|Tanh|Sigmoid|Gelu|Swish|Mish"),
+    (r"^(binary|sum)", r"Add|Mul|Sub"),
+)
+_RIGHT_TYPE, _ENCLOSING, _RIGHT_SHAPE = 4, 2, 1  # their sums rank operators that run at the time of a line
+_CLOCK_ERROR_NS = 10_000  # by how much a line may stick out of its operator: timestamps of two sources, printed in us
+
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+def read(folder: Path, context: Context) -> Evidence:
+    """Read the trace and the oneDNN lines of one kernels pass; raises EvidenceError when the trace cannot be read."""
+    names = GraphNames(context.network, training=context.mode == "train")
+    events, diagnostics = _events(folder, context)
+    graph = _graph_operators(events, names)
+    host = _host_events(events, graph, context)
+    primitives = _primitives(folder, context)
+    owner, method = _place(primitives, graph, context.network)
+    kernels = pd.concat(
+        [_primitive_kernels(primitives, graph, owner, method), _operator_kernels(graph, owner)], ignore_index=True
+    )
+    diagnostics["onednn lines outside of every operator"] = int((owner < 0).sum())
+    diagnostics["onednn lines that could not be read"] = int(primitives.attrs.get("parse_failures", 0))
+    diagnostics["operators of unknown layer"] = int((graph["layer"].isna() & (graph["phase"] != "optimizer")).sum())
+    operators = pd.concat([graph, host], ignore_index=True).sort_values("start_ns", kind="stable")
+    return Evidence(conform("operators", operators), conform("kernels", kernels), diagnostics)
+
+
+# --- the profiler's trace -----------------------------------------------------------------------------------------------
+
+
+def _events(folder: Path, context: Context) -> tuple[pd.DataFrame, dict[str, int]]:
+    """Return the host's events with a length inside of measured steps, on our clock, and counts of what was left out."""
+    files = context.report.get("operator_files") or [TRACE_FILE]
+    events = xplane.read(folder / files[0])
+    events = events[(events["plane"] == HOST_PLANE) & (events["duration_ns"] > 0)].reset_index(drop=True)
+    start = context.clock.from_wall(events["start_ns"].to_numpy(np.int64))
+    events["start_ns"], events["end_ns"] = start, start + events["duration_ns"].to_numpy(np.int64)
+    inside = _in_steps(events["start_ns"].to_numpy(), context.steps)
+    events = events[inside].reset_index(drop=True)
+    events["thread"] = _threads(events, context)
+    return events, {"events outside of steps": int((~inside).sum())}
+
+
+def _in_steps(start: Integers, steps: pd.DataFrame) -> Flags:
+    """Return which times are inside of measured steps."""
+    measured = steps[~steps["warmup"]].sort_values("start_ns")
+    if measured.empty:
+        return np.zeros(len(start), dtype=bool)
+    position = np.searchsorted(measured["start_ns"].to_numpy(np.int64), start, side="right") - 1
+    return np.asarray((position >= 0) & (start < measured["end_ns"].to_numpy(np.int64)[np.maximum(position, 0)]))
+
+
+def _threads(events: pd.DataFrame, context: Context) -> Integers:
+    """Return each event's thread: the loop's own id for the line that calls compiled functions, the line's number for others."""
+    calls = events["name"].str.startswith(_EAGER_EVENTS)
+    callers = events.loc[calls, "line_id"].unique()
+    loop_threads = context.steps["thread"].unique()
+    threads = events["line_id"].to_numpy(np.int64).copy()
+    if len(callers) == 1 and len(loop_threads) == 1:
+        threads[threads == int(callers[0])] = int(loop_threads[0])
+    return threads
+
+
+def _graph_operators(events: pd.DataFrame, names: GraphNames) -> pd.DataFrame:
+    """Return the graph's operators with layer and phase; `leaf` marks those that hold no other and compute something."""
+    parts = events["name"].str.extract(_OPERATOR)
+    chosen = parts["type"].notna()
+    table = events.loc[chosen, ["thread", "start_ns", "end_ns"]].reset_index(drop=True)
+    table["name"] = parts.loc[chosen, "type"].to_numpy()
+    table["scope"] = parts.loc[chosen, "scope"].to_numpy()
+    codes, distinct = pd.factorize(events.loc[chosen, "name"])
+    resolved = [names.resolve(*str(name).rsplit(":", 1)) for name in distinct]
+    for column in ("layer", "phase", "attribution"):
+        values = pd.array([getattr(found, column) for found in resolved], dtype="string")
+        table[column] = values.take(codes) if len(codes) else pd.array([], dtype="string")
+    parent = intervals.parents(*_spans(table))
+    holds_another = np.isin(np.arange(len(table)), parent)
+    table["leaf"] = ~holds_another & ~table["name"].str.match(_STEERING).to_numpy(dtype=bool)
+    return table
+
+
+def _spans(table: pd.DataFrame) -> tuple[Integers, Integers, Integers]:
+    return tuple(table[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns"))  # type: ignore[return-value]
+
+
+def _host_events(events: pd.DataFrame, graph: pd.DataFrame, context: Context) -> pd.DataFrame:
+    """Return what the host did besides: see the module's documentation."""
+    table = events[~events["name"].str.match(_OPERATOR)]
+    table = table[["thread", "start_ns", "end_ns", "name"]].reset_index(drop=True)
+    thread, start, end = _spans(table)
+    inner = intervals.innermost(*_spans(graph), thread, start)
+    own_thread = np.isin(thread, graph["thread"].unique())
+    begun = np.searchsorted(np.sort(graph["start_ns"].to_numpy(np.int64)), end, side="left")
+    ended = np.searchsorted(np.sort(graph["end_ns"].to_numpy(np.int64)), start, side="right")
+    waits = ~own_thread & (begun > ended)
+    table = table[(inner < 0) & ~waits].reset_index(drop=True)
+    data = context.ranges[context.ranges["category"] == "data"]
+    at = intervals.innermost(*_spans(data), *_spans(table)[:2])
+    table["phase"] = np.where(at >= 0, "data", "other")
+    table["attribution"] = np.where(at >= 0, "launch range", "none")
+    return table
+
+
+# --- oneDNN's lines -----------------------------------------------------------------------------------------------------
+
+
+def _primitives(folder: Path, context: Context) -> pd.DataFrame:
+    """Return the timed oneDNN lines inside of measured steps, with start_ns and end_ns on our clock."""
+    path = folder / STREAM_FILE
+    lines = onednn_verbose.read(path) if path.is_file() else onednn_verbose.parse([])
+    failures = int(lines.attrs.get("parse_failures", 0))
+    lines = lines[lines["wall_ns"].notna()].reset_index(drop=True)
+    lines["start_ns"] = context.clock.from_wall(lines["wall_ns"].to_numpy(np.int64))
+    lines["end_ns"] = lines["start_ns"] + lines["duration_ns"]
+    lines = lines[_in_steps(lines["start_ns"].to_numpy(np.int64), context.steps)].reset_index(drop=True)
+    lines.attrs["parse_failures"] = failures
+    return lines
+
+
+def _place(lines: pd.DataFrame, graph: pd.DataFrame, network: dict[str, Any]) -> tuple[Integers, npt.NDArray[Any]]:
+    """Return for each line its operator's row in `graph` (-1: none) and the method that found it."""
+    threads = graph["thread"].unique()
+    if lines.empty or graph.empty:
+        return np.full(len(lines), -1, dtype=np.int64), np.full(len(lines), "none", dtype=object)
+    start, end = lines["start_ns"].to_numpy(np.int64), lines["end_ns"].to_numpy(np.int64)
+    thread, begun, ended = _spans(graph)
+    running = np.column_stack(
+        [intervals.innermost(thread, begun, ended, np.full(len(lines), value), (start + end) // 2) for value in threads]
+    )
+    there = running >= 0
+    right_type = _right_type(lines, graph)(running) & there
+    right_shape = _right_shape(lines, graph, network)(running) & there
+    early = (begun[running] - start[:, None]) > _CLOCK_ERROR_NS
+    late = (end[:, None] - ended[running]) > _CLOCK_ERROR_NS
+    score = _RIGHT_TYPE * right_type + _ENCLOSING * (~early & ~late) + _RIGHT_SHAPE * right_shape
+    score = np.where(there, score, -1)
+    rows = np.arange(len(lines))
+    best = score.argmax(axis=1)
+    winner = running[rows, best]
+    # of several that rank alike, it does not matter which it was where all belong to the same layer and phase
+    place = pd.factorize(graph["layer"].fillna("") + "/" + graph["phase"].fillna(""))[0]
+    agreed = ((score < score[rows, best][:, None]) | (place[running] == place[winner][:, None])).all(axis=1)
+    sure = agreed & right_type[rows, best] & (right_type.sum(axis=1) == 1)
+    by_shape = agreed & right_type[rows, best] & right_shape[rows, best]
+    method = np.select([~there.any(axis=1), sure, by_shape], ["none", "operator name", "shape"], default="time")
+    return winner, method.astype(object)
+
+
+class _Matches:
+    """Whether line i fits operator j, looked up by their codes in a small matrix of distinct descriptions."""
+
+    def __init__(self, line_codes: Integers, operator_codes: Integers, fits: Flags):
+        self._line_codes, self._operator_codes, self._fits = line_codes, operator_codes, fits
+
+    def __call__(self, running: Integers) -> Flags:
+        """Return it for a matrix of operators (rows as the lines, -1 where there is none)."""
+        return np.asarray(self._fits[self._line_codes[:, None], self._operator_codes[np.maximum(running, 0)]])
+
+
+def _right_type(lines: pd.DataFrame, graph: pd.DataFrame) -> _Matches:
+    line_codes, line_names = pd.factorize(lines["primitive"] + " " + lines["propagation"].fillna(""))
+    operator_codes, types = pd.factorize(graph["name"])
+    fits = np.zeros((len(line_names), len(types)), dtype=bool)
+    for i, line in enumerate(line_names):
+        patterns = [callers for pattern, callers in _CALLERS if re.match(pattern, str(line))]
+        fits[i] = [any(re.search(pattern, str(name)) for pattern in patterns) for name in types]
+    return _Matches(line_codes, operator_codes, fits)
+
+
+def _right_shape(lines: pd.DataFrame, graph: pd.DataFrame, network: dict[str, Any]) -> _Matches:
+    line_codes, problems = pd.factorize(lines["primitive"] + " " + lines["problem"].fillna(""))
+    layers = {str(layer["name"]): layer for layer in network["layers"]}
+    operator_codes, present = pd.factorize(graph["layer"].fillna(""))
+    fits = np.zeros((len(problems), len(present)), dtype=bool)
+    for i, text in enumerate(problems):
+        primitive, problem = str(text).split(" ", 1)
+        fits[i] = [str(name) in layers and fits_shape(primitive, problem, layers[str(name)]) for name in present]
+    return _Matches(line_codes, operator_codes, fits)
+
+
+# --- kernels ------------------------------------------------------------------------------------------------------------
+
+
+def _primitive_kernels(lines: pd.DataFrame, graph: pd.DataFrame, owner: Integers, method: npt.NDArray[Any]) -> pd.DataFrame:
+    """Return oneDNN's lines as kernels, with what their operators know."""
+    if lines.empty:
+        return empty("kernels")
+    table = lines[["start_ns", "end_ns", "duration_ns"]].copy()
+    for column in ("name", "kind", "dtype", "layout", "algorithm", "problem", "m", "n", "k", "transpose"):
+        table[column] = lines[column]
+    known = pd.Series(owner >= 0)
+    operators = graph.take(np.maximum(owner, 0)).reset_index(drop=True) if len(graph) else graph.reindex(range(len(lines)))
+    for column, source in (("thread", "thread"), ("layer", "layer"), ("phase", "phase"), ("operator", "name")):
+        table[column] = operators[source].where(known)
+    # an operator that graph rewriting put under another layer's name is known by its position, not by its name
+    by_name = pd.Series(method).where(operators["attribution"] != "graph order", "graph order")
+    table["attribution"] = pd.Series(method).where(pd.Series(method) != "operator name", by_name)
+    table["attribution"] = table["attribution"].where(table["layer"].notna() | (table["phase"] == "optimizer"), "none")
+    return table.assign(count=1, device="cpu", library="onednn")
+
+
+def _operator_kernels(graph: pd.DataFrame, owner: Integers) -> pd.DataFrame:
+    """Return the leaves that compute by themselves, in Eigen: those that hold no primitive."""
+    holds_primitive = np.isin(np.arange(len(graph)), owner)
+    table = graph[graph["leaf"].to_numpy(dtype=bool) & ~holds_primitive].reset_index(drop=True)
+    table["kind"] = classify.kinds(table["name"], table["phase"])
+    table["operator"] = table["name"]
+    table["duration_ns"] = table["end_ns"] - table["start_ns"]
+    return table.assign(count=1, device="cpu", library="eigen")
