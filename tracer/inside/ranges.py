@@ -39,6 +39,7 @@ class Recorder(object):
         self.window = None
         self.step = -1
         self.in_step = False
+        self.settle = None  # set by hooks: waits at the end of a loop's last step for work that is still queued
         self._steps = []
         self._ranges = []
         self._local = threading.local()
@@ -84,7 +85,7 @@ class Recorder(object):
         The last step ends when the loop comes back for a batch that does not exist, so the loop's own work after the last
         batch is inside the step, and waiting between windows is outside of every step.
         """
-        for _ in range(count):
+        for number in range(count):
             self.step += 1
             before = resource.getrusage(resource.RUSAGE_SELF)
             start = now_ns()
@@ -94,6 +95,8 @@ class Recorder(object):
             item = next(batches)
             self.pop()
             yield item
+            if number == count - 1 and self.settle is not None:
+                self.settle()
             self.pop()
             self.in_step = False
             end = now_ns()

@@ -1,0 +1,1 @@
+"""MXNet: the networks in Gluon and their loops."""

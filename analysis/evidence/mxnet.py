@@ -1,0 +1,237 @@
+"""MXNet: mx.profiler's operators, the network's graph and oneDNN's lines, turned into operators and kernels with layers.
+
+The engine runs the operators of a graph in the graph's order, so the k-th Convolution of a step is the graph's k-th
+Convolution: with bulk execution off, every operator is found by its type and its position ("graph order"). That holds only
+where the trace has a whole number of all the graph's operators of the type, which is checked, as is that the convolutions
+and inner products that oneDNN ran have the shapes of the layers they were given to. A line's stamp puts it into the operator
+that was running then; the profiler and oneDNN both read the wall clock, the profiler in whole microseconds.
+
+Python's forward and backward calls only queue operators. Where they do so while no operator runs, the step waits for them:
+these times are operators "queue forward" and "queue backward" of the loop's thread.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis import intervals
+from kernelscope.analysis.classify import operator_kind
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.evidence import Context, Evidence
+from kernelscope.analysis.readers import mxnet_profiler, onednn_verbose
+from kernelscope.analysis.readers.records import read_object
+
+GRAPH_FILE = "graph.json"
+STREAM_FILE = "stdout.raw"
+
+# The engine's worker tells a waiting thread that it may go on. It computes nothing, and lasts until the system lets the worker
+# run again after it woke the other: that time is the woken thread's.
+_SIGNALS = ("WaitForVar",)
+# What the engine does beside operators: freeing memory. Nobody's layer, and no kernel.
+_ENGINE = ("DeleteVariable",)
+# The gradient that backward starts from, filled with ones
+_HEAD_GRADIENT = "SetValueOp"
+# MXNet's own operators that move values without changing them
+_COPIES = frozenset(
+    ["Flatten", "Reshape", "expand_dims", "squeeze"]
+    + ["_backward_copy", "_backward_reshape", "_backward_squeeze", "_rnn_param_concat"]
+)
+_PRIMITIVE_COLUMNS = ("name", "kind", "dtype", "layout", "algorithm", "problem", "m", "n", "k", "transpose")
+
+
+def read(folder: Path, context: Context) -> Evidence:
+    """Return operators and kernels of the kernels pass in `folder`; raise EvidenceError when its trace cannot be read."""
+    diagnostics: dict[str, int] = {}
+    operators = _operators(folder, context, diagnostics)
+    nodes = _nodes(folder)
+    _attribute(operators, nodes, diagnostics)
+    operators = operators[~operators["name"].isin(_SIGNALS)].reset_index(drop=True)
+    primitives, owner = _primitives(folder, context, operators, diagnostics)
+    _check_shapes(primitives, context.network, diagnostics)
+    kernels = pd.concat([primitives, _leaf_kernels(operators, owner)], ignore_index=True)
+    operators = pd.concat([operators, _queueing(operators, context)], ignore_index=True)
+    return Evidence(_inside(operators, context), _inside(kernels, context), diagnostics)
+
+
+def _operators(folder: Path, context: Context, diagnostics: dict[str, int]) -> pd.DataFrame:
+    """Return what the engine's threads ran, by start, on our clock."""
+    names = [name for name in context.report.get("operator_files", []) if "operators" in name]
+    if not names:
+        raise EvidenceError(f"{folder}: the pass recorded no operator trace; record the run again")
+    dump = mxnet_profiler.read(folder / names[0])
+    rows = dump[~dump["asynchronous"] & (dump["category"] == "operator")]
+    start = context.clock.from_wall(rows["start_ns"].to_numpy(np.int64))
+    table = pd.DataFrame({"thread": rows["thread"].to_numpy(), "start_ns": start, "name": rows["name"].array})
+    table["end_ns"] = start + rows["duration_ns"].to_numpy(np.int64)
+    diagnostics["profiler events without a partner"] = int(dump.attrs["unpaired"])
+    diagnostics["engine signals left out"] = int(table["name"].isin(_SIGNALS).sum())
+    return table.sort_values(["start_ns", "end_ns"], kind="stable").reset_index(drop=True)
+
+
+def _nodes(folder: Path) -> pd.DataFrame:
+    """Return the nodes of all graphs in the order of execution: op, name, layer, phase and rank among its type's nodes."""
+    path = folder / GRAPH_FILE
+    graphs = read_object(path).get("graphs")
+    if not isinstance(graphs, list):
+        raise EvidenceError(f"{path}: holds no graphs; record the run again")
+    rows: list[dict[str, Any]] = [node for graph in graphs for node in graph["nodes"]]
+    nodes = pd.DataFrame(rows, columns=["op", "name", "layer", "phase"])
+    nodes["rank"] = nodes.groupby("op").cumcount()
+    return nodes
+
+
+def _attribute(operators: pd.DataFrame, nodes: pd.DataFrame, diagnostics: dict[str, int]) -> None:
+    """Add scope, layer, phase and attribution to the operators, which stand in the order of their starts."""
+    in_graph = nodes["op"].value_counts()
+    in_trace = operators["name"].value_counts()
+    common = in_trace.index.intersection(in_graph.index)
+    repeats = (in_trace[common] / in_graph[common]).round(6)
+    calls = float(repeats.mode().iloc[0]) if len(common) else 0.0
+    whole = set(common[repeats == calls])
+    size = operators["name"].map(in_graph).fillna(1).astype("int64")
+    operators["rank"] = operators.groupby("name").cumcount() % size
+    found = operators[["name", "rank"]].merge(
+        nodes.rename(columns={"name": "scope", "op": "name"}), on=["name", "rank"], how="left"
+    )
+    ordered = operators["name"].isin(whole)
+    for column in ("scope", "layer", "phase"):
+        operators[column] = found[column].astype("string").where(ordered)
+    operators["attribution"] = np.where(ordered & operators["layer"].notna(), "graph order", "none")
+    _attribute_by_name(operators, nodes, ordered)
+    operators.drop(columns="rank", inplace=True)
+    lost = ~ordered & operators["name"].isin(nodes["op"]) & operators["layer"].isna()
+    diagnostics["operators out of the graph's order"] = int(lost.sum())
+
+
+def _attribute_by_name(operators: pd.DataFrame, nodes: pd.DataFrame, ordered: pd.Series[bool]) -> None:
+    """Attribute what position cannot decide, where the type alone does: one layer's operators, and the optimizer's."""
+    by_type = nodes.groupby("op").agg(layers=("layer", "nunique"), layer=("layer", "first"), phase=("phase", "first"))
+    single = by_type[by_type["layers"] == 1]
+    rest = ~ordered & operators["name"].isin(single.index)
+    head = (operators["name"] == _HEAD_GRADIENT) & bool(nodes["phase"].eq("backward").any())
+    update = operators["name"].str.endswith("_update")
+    operators["layer"] = operators["layer"].mask(rest, operators["name"].map(single["layer"])).mask(head, "loss")
+    phase = operators["phase"].mask(rest, operators["name"].map(single["phase"])).mask(head, "backward")
+    operators["phase"] = phase.mask(update, "optimizer").fillna("other")
+    operators["attribution"] = operators["attribution"].mask(rest | head | update, "operator name").astype("string")
+
+
+def _primitives(
+    folder: Path, context: Context, operators: pd.DataFrame, diagnostics: dict[str, int]
+) -> tuple[pd.DataFrame, npt.NDArray[np.int64]]:
+    """Return oneDNN's executions as kernels, and for each the operator that it ran in (-1: none)."""
+    lines = onednn_verbose.read(folder / STREAM_FILE)
+    diagnostics["unreadable oneDNN lines"] = int(lines.attrs["parse_failures"])
+    lines = lines[lines["wall_ns"].notna()].reset_index(drop=True)
+    kernels = lines[list(_PRIMITIVE_COLUMNS)].copy()
+    kernels["start_ns"] = context.clock.from_wall(lines["wall_ns"].to_numpy(np.int64))
+    kernels["duration_ns"] = lines["duration_ns"]
+    kernels["end_ns"] = kernels["start_ns"] + kernels["duration_ns"]
+    owner, ambiguous = _running(operators, ((kernels["start_ns"] + kernels["end_ns"]) // 2).to_numpy(np.int64))
+    _inherit(kernels, operators, owner)
+    kernels["library"], kernels["count"], kernels["device"] = "onednn", 1, "cpu"
+    _place_by_shape(kernels, owner)
+    traced = (kernels["start_ns"] >= operators["start_ns"].min()) & (kernels["start_ns"] <= operators["end_ns"].max())
+    diagnostics["oneDNN lines outside of operators"] = int(((owner < 0) & traced).sum())
+    diagnostics["oneDNN lines with several operators running"] = ambiguous
+    return kernels, owner
+
+
+def _running(operators: pd.DataFrame, at: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], int]:
+    """Return the operator that computes at each time (-1: none), and for how many times several threads ran one."""
+    computing = np.flatnonzero(~operators["name"].isin(_ENGINE).to_numpy(bool))
+    thread = operators["thread"].to_numpy(np.int64)[computing]
+    start = operators["start_ns"].to_numpy(np.int64)[computing]
+    end = operators["end_ns"].to_numpy(np.int64)[computing] + 1000  # stamps are cut to whole microseconds
+    owner, running = np.full(len(at), -1, dtype=np.int64), np.zeros(len(at), dtype=np.int64)
+    for value in np.unique(thread):
+        found = intervals.innermost(thread, start, end, np.full(len(at), value), at)
+        running += found >= 0
+        owner = np.where((owner < 0) & (found >= 0), computing[np.maximum(found, 0)], owner)
+    return np.where(running == 1, owner, -1), int((running > 1).sum())
+
+
+def _inherit(kernels: pd.DataFrame, operators: pd.DataFrame, owner: npt.NDArray[np.int64]) -> None:
+    """Give each kernel the thread, layer, phase, attribution and name of the operator that it ran in."""
+    known = pd.Series(owner >= 0, index=kernels.index)
+    columns = {"thread": "thread", "layer": "layer", "phase": "phase", "attribution": "attribution", "operator": "name"}
+    for column, source in columns.items():
+        values = operators[source].iloc[np.maximum(owner, 0)].reset_index(drop=True) if len(operators) else pd.NA
+        kernels[column] = pd.Series(values, index=kernels.index).where(known)
+    kernels["attribution"] = kernels["attribution"].fillna("none")
+
+
+def _place_by_shape(kernels: pd.DataFrame, owner: npt.NDArray[np.int64]) -> None:
+    """Attribute primitives outside of operators whose problem elsewhere always belongs to one layer and phase."""
+    placed = kernels[(owner >= 0) & kernels["layer"].notna()]
+    keys = ["name", "kind", "problem"]
+    unique = placed.groupby(keys).agg(
+        layer=("layer", "first"), layers=("layer", "nunique"), phase=("phase", "first"), phases=("phase", "nunique")
+    )
+    unique = unique[(unique["layers"] == 1) & (unique["phases"] == 1)]
+    found = kernels[keys].merge(unique, left_on=keys, right_index=True, how="left")
+    free = (owner < 0) & found["layer"].notna().to_numpy()
+    kernels["layer"] = kernels["layer"].mask(free, found["layer"].to_numpy())
+    kernels["phase"] = kernels["phase"].mask(free, found["phase"].to_numpy())
+    kernels["attribution"] = kernels["attribution"].mask(free, "shape")
+
+
+def _check_shapes(kernels: pd.DataFrame, network: dict[str, Any], diagnostics: dict[str, int]) -> None:
+    """Count convolutions and inner products whose problem is not that of the layer they were given to."""
+    wrong = 0
+    for layer in network["layers"]:
+        inputs, outputs = layer["input_shape"], layer["output_shape"]
+        if layer["type"] == "convolution":
+            primitive, expected = "convolution", rf"ic{inputs[0]}oc{outputs[0]}_ih{inputs[1]}oh{outputs[1]}kh"
+        elif layer["type"] == "dense":
+            primitive, expected = "inner_product", rf"ic{inputs[0]}oc{outputs[0]}$"
+        else:
+            continue
+        mine = kernels[(kernels["layer"] == layer["name"]) & kernels["name"].str.startswith(primitive)]
+        wrong += int((~mine["problem"].str.contains(expected)).sum())
+    diagnostics["primitives of another shape than their layer's"] = wrong
+
+
+def _leaf_kernels(operators: pd.DataFrame, owner: npt.NDArray[np.int64]) -> pd.DataFrame:
+    """Return the operators that compute by themselves, without a primitive inside, as kernels."""
+    holds = np.zeros(len(operators), dtype=bool)
+    holds[owner[owner >= 0]] = True
+    leaves = operators[~holds & ~operators["name"].isin(_ENGINE).to_numpy(bool)]
+    kernels = leaves[["start_ns", "end_ns", "thread", "name", "layer", "phase", "attribution"]].reset_index(drop=True)
+    kinds = {name: "copy" if name in _COPIES else operator_kind(name) for name in kernels["name"].unique()}
+    return kernels.assign(
+        duration_ns=kernels["end_ns"] - kernels["start_ns"], count=1, device="cpu", library="mshadow",
+        kind=kernels["name"].map(kinds), operator=kernels["name"],
+    )  # fmt: skip
+
+
+def _queueing(operators: pd.DataFrame, context: Context) -> pd.DataFrame:
+    """Return when forward and backward calls queued operators while none ran, as operators without a layer."""
+    ranges = context.ranges
+    calls = ranges[(ranges["category"] == "phase") & ranges["phase"].isin(["forward", "backward"])].reset_index(drop=True)
+    ordered = operators.sort_values("start_ns")
+    busy_until = ordered["end_ns"].cummax().to_numpy(np.int64)
+    idle_from = np.concatenate([[0], busy_until])
+    idle_to = np.append(ordered["start_ns"].to_numpy(np.int64), np.iinfo(np.int64).max)
+    idle = idle_to > idle_from
+    call, _, start, end = intervals.split_at(
+        calls["start_ns"].to_numpy(np.int64), calls["end_ns"].to_numpy(np.int64), idle_from[idle], idle_to[idle]
+    )
+    pieces = calls.iloc[call][["thread", "phase", "name"]].reset_index(drop=True)
+    return pieces.assign(start_ns=start, end_ns=end, name="queue " + pieces["phase"], attribution="launch range")
+
+
+def _inside(table: pd.DataFrame, context: Context) -> pd.DataFrame:
+    """Return the rows that overlap a step."""
+    steps = context.steps.sort_values("start_ns")
+    if steps.empty or table.empty:
+        return table.iloc[:0]
+    starts, ends = steps["start_ns"].to_numpy(np.int64), steps["end_ns"].to_numpy(np.int64)
+    before = np.searchsorted(starts, table["end_ns"].to_numpy(np.int64), side="left") - 1
+    overlaps = (before >= 0) & (ends[np.maximum(before, 0)] > table["start_ns"].to_numpy(np.int64))
+    return table[overlaps].reset_index(drop=True)
