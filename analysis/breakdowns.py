@@ -169,14 +169,17 @@ def _by_line(trace: Trace) -> Breakdown:
     if lines.empty or not steps:
         reason = trace.info.get("unavailable", {}).get("lines", "no lines pass was recorded")
         raise EvidenceError(f"no host lines in this capture: {reason}")
-    step_ns = int(trace.info["lines_step_ns"])
     root = str(trace.info["lines_root"])
-    mine = lines[lines["function"] == root]
+    mine = lines[lines["function"].str.rpartition(".")[2] == root]
     measured = mine["time_ns"].sum() / steps
-    rest = max(step_ns - measured, 0.0)
+    # the function also does things once a window, before its first step: with these it can take longer than its steps
+    step_ns = max(int(trace.info["lines_step_ns"]), round(measured))
+    rest = step_ns - measured
     table = mine[["file", "function", "line", "text"]].assign(count=mine["hits"], duration_ns=mine["time_ns"])
     outside = {"file": pd.NA, "function": "(outside the profiled function)", "line": pd.NA, "text": pd.NA}
-    table = pd.concat([table, pd.DataFrame([{**outside, "count": steps, "duration_ns": round(rest * steps)}])], ignore_index=True)
+    table = pd.concat(
+        [table, pd.DataFrame([{**outside, "count": steps, "duration_ns": max(0, round(rest * steps))}])], ignore_index=True
+    )
     table["time_ns"] = intervals.apportion(np.asarray(table["duration_ns"], dtype=float) / steps, step_ns)
     table["share"] = table["time_ns"] / step_ns
     table["method"] = ["line_profiler"] * len(mine) + ["none"]

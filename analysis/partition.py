@@ -44,8 +44,8 @@ OUTSIDE = "loop"  # in the step, outside of any range: the loop's own code
 class Partition:
     """The cells of the measured steps.
 
-    cells: one row per distinct KEYS, with count and duration_ns (sums over all steps) and time_ns (mean per step; adds up to
-    step_ns exactly). by_step: one row per (step, cell) with its part in ns as a float, for what needs single steps.
+    cells: one row per distinct KEYS, with count and duration_ns (sums over all steps; of the host's rows without what ran
+    inside of them) and time_ns (mean per step; adds up to step_ns exactly). by_step: one row per (step, cell) with its part in ns as a float, for what needs single steps.
     """
 
     cells: pd.DataFrame
@@ -67,7 +67,8 @@ def partition(trace: Trace) -> Partition:
     pieces = activities.iloc[index].reset_index(drop=True)
     pieces["part"] = intervals.shares(pieces["level"].to_numpy(), start, end, levels=4)
     pieces["step"] = steps["step"].to_numpy()[step]
-    pieces["duration_ns"] = end - start
+    # a kernel lasts as long as it lasts; the host's time in an operator or range is what nothing deeper owned
+    pieces["duration_ns"] = np.where(pieces["level"] == KERNEL, (end - start).astype(float), pieces["part"])
     pieces["first"] = ~pd.Series(index).duplicated().to_numpy()
     step_ns = round(int((steps["end_ns"] - steps["start_ns"]).sum()) / len(steps))
     cells, by_step = _cells(pieces, len(steps), step_ns)
@@ -80,6 +81,7 @@ def _cells(pieces: pd.DataFrame, steps: int, step_ns: int) -> tuple[pd.DataFrame
     cells = grouped.agg(count=("first", "sum"), duration_ns=("duration_ns", "sum"), part=("part", "sum")).reset_index()
     pieces["cell"] = grouped.ngroup()
     by_step = pieces.groupby(["step", "cell"], sort=True)["part"].sum().reset_index()
+    cells["duration_ns"] = cells["duration_ns"].round().astype("int64")
     cells["time_ns"] = intervals.apportion(cells.pop("part").to_numpy() / steps, step_ns)
     return cells, by_step
 
