@@ -42,6 +42,7 @@ RULES: tuple[Rule, ...] = (
     Rule(r"conv.*\b(backprop filter|(backward|grad) weights?)\b", "convolution weight gradient", "Conv2DBackpropFilter"),
     Rule(r"conv.*\bbackward\b", "convolution weight gradient", "aten::convolution_backward"),
     Rule(r"\b(de)?conv(olution)?\b|\b(depthwise )?conv(olution)?[123]d\b|^conv", "convolution forward", "_FusedConv2D"),
+    Rule(r"\bparam concat\b", "copy", "_rnn_param_concat"),
     Rule(r"rnn|lstm|\bgru\b", "recurrent", "aten::mkldnn_rnn_layer_backward"),
     Rule(r"soft ?(max|min)|cross entropy|log ?sum ?exp", "softmax", "SparseSoftmaxCrossEntropyWithLogits"),
     Rule(r"normaliz|\b(batch|layer|group|instance|rms|weight) ?norm\b|\blrn\b", "normalisation", "FusedBatchNormGradV3"),
@@ -70,15 +71,22 @@ RULES: tuple[Rule, ...] = (
     Rule(r"^(mkl )?to (tf|mkldnn|dense)\b|\breorder\b|input conversion\b", "layout", "_MklToTf"),
     Rule(r"\bcopy|^clone|^contiguous|^(cross )?device copy|^(item|local scalar dense)$", "copy", "aten::copy_"),
     Rule(r"^(slice|strided slice|splice|concat\w*|cat|(un)?stack|unbind|split|row stack|(un)?pack|pad)\b", "copy", "ConcatV2"),
-    Rule(r"^(tile|repeat|reverse|flip|roll|crop|select|narrow|tensor (array|list)|broadcast to)\b", "copy", "TensorListStack"),
+    Rule(
+        r"^(tile|repeat|reverse|flip|roll|crop|select backward|narrow|tensor (array|list)|broadcast to)\b",
+        "copy",
+        "TensorListStack",
+    ),
     Rule(r"^(past value|future value|mirror pad|constant pad|snapshot|send|recv)\b", "copy", "PastValue"),
+    Rule(r"^(reshape|flatten|squeeze|unsqueeze|expand dims|identity)\b", "copy", "_backward_reshape"),
     Rule(r"^(fill|zeros?|ones|full|zeros like|set value|assign|arange|range|linspace|eye)\b", "copy", "AssignVariableOp"),
     # arithmetic of equal shapes, broadcast, or with a number
     Rule(
         r"^(element )?(add|sub|mul|div|minus|plus|times|divide|multiply|subtract|bias add|rsub)\b", "elementwise", "ElementTimes"
     ),
     Rule(r"^r?(maximum|minimum|mod|floor mod|floor div|real div|div no nan|pow|power|hypot)\b", "elementwise", "_rpower_scalar"),
-    Rule(r"^(equal|not equal|greater|lesser|less|logical|bitwise|where|eq|ne|lt|le|gt|ge)\b", "elementwise", "GreaterEqual"),
+    Rule(
+        r"^(equal|not equal|greater|lesser|less|logical|bitwise|where|select|eq|ne|lt|le|gt|ge)\b", "elementwise", "GreaterEqual"
+    ),
     Rule(r"^(neg\w*|abs|r?sqrt|r?cbrt|square|exp|expm1|log|log1p|sign|reciprocal|inv|erf)\b", "elementwise", "aten::sqrt"),
     Rule(
         r"^(sin|cos|tan|arc\w+|a?sinh?|a?cosh?|atan|ceil|floor|round|rint|trunc|clip|clamp)\b", "elementwise", "aten::clamp_min"

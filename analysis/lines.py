@@ -1,8 +1,8 @@
 """Host lines of the lines pass at the level of statements.
 
-Which line of a statement that spans several gets a call's time depends on the interpreter: older ones trace its last line,
-newer ones its first, some both in turn. So lines are gathered into statements: time adds up; executions are those of the
-line that ran most.
+A statement that spans several lines is seen line by line, and how depends on the interpreter: Python 3.6 gives the time of a
+call to its last argument's line; 3.8 and later come back to the first line for it and count that line again. So a statement's
+time is the sum over its lines, and its executions are those of the line that ran least among those that always run.
 """
 
 from __future__ import annotations
@@ -28,18 +28,32 @@ _TOTALS = {
     "function": "string",
     "line": "int64",
     "last_line": "Int64",
-    "calls": "int64",
+    "calls": "Int64",
     "time_ns": "int64",
     "text": "string",
 }
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 @dataclass(frozen=True)
 class _Statement:
-    """Lines of one simple statement or of one compound statement's header, counted within the function from 1."""
+    """Lines of one simple statement or of one compound statement's header, counted within the function from 1.
+
+    maybe: lines that need not run when the statement does, such as the second operand of an "and". counted: whether it is the
+    header of a for loop, which runs again for each item. outermost: whether it stands in the function's own body, and is no loop.
+    """
 
     first: int
     last: int
+    maybe: frozenset[int] = frozenset()
+    counted: bool = False
+    outermost: bool = False
+
+    def executions(self, hits: dict[int, int]) -> int:
+        """Return how often the statement ran, from how often each of its lines did."""
+        if self.counted:
+            return max(hits.values())
+        return min((count for line, count in hits.items() if line not in self.maybe), default=max(hits.values()))
 
 
 def statements(folder: Path) -> pd.DataFrame:
@@ -56,25 +70,25 @@ def statements(folder: Path) -> pd.DataFrame:
 def function_totals(folder: Path) -> pd.DataFrame:
     """Return one row a profiled function: file, function, line (of its def), last_line, calls, time_ns and text (its def).
 
-    calls: how often the first line that ran did. time_ns: the sum over its lines, so that time in a profiled function that
-    another profiled one calls counts in both. last_line is null where the source could not be read.
+    calls: executions of the first statement of its body that is no loop, one on a single line if there is one; null where none
+    ran. time_ns: the sum over its lines, so that time in a profiled function that another profiled one calls counts in both.
+    last_line is null without the source.
     """
     record = _load(folder)
     unit = _unit_ns(record)
     rows = []
     for function in record["functions"]:
-        source = function["source"]
-        start = int(function["first_line"])
+        source, start = function["source"], int(function["first_line"])
         definition = _definition_line(source)
-        timings = sorted(function["timings"])
+        executed = _gather(function)
         rows.append(
             {
                 "file": function["file"],
                 "function": function["function"],
                 "line": start + definition,
                 "last_line": start + len(source) - 1 if source else None,
-                "calls": int(timings[0][1]) if timings else 0,
-                "time_ns": round(sum(int(time) for _, _, time in timings) * unit),
+                "calls": _calls(executed),
+                "time_ns": round(sum(time for _, _, time in executed) * unit),
                 "text": source[definition].strip() if source else function["function"],
             }
         )
@@ -100,23 +114,37 @@ def _unit_ns(record: dict[str, Any]) -> Fraction:
 def _function_rows(function: dict[str, Any], unit: Fraction) -> Iterator[dict[str, Any]]:
     source: Sequence[str] = function["source"]
     offset = int(function["first_line"]) - 1
-    owners = _owners(source)
-    gathered: dict[_Statement, list[tuple[int, int]]] = {}
-    for line, hits, time in function["timings"]:
-        within = int(line) - offset
-        statement = owners.get(within, _Statement(within, within))
-        gathered.setdefault(statement, []).append((int(hits), int(time)))
-    for statement, counts in sorted(gathered.items(), key=lambda item: (item[0].first, item[0].last)):
-        lines = source[statement.first - 1 : statement.last] if statement.first >= 1 else []
+    for statement, hits, time in _gather(function):
         yield {
             "file": function["file"],
             "function": function["function"],
             "line": offset + statement.first,
             "last_line": offset + statement.last,
-            "text": _one_line(lines),
-            "hits": max(hits for hits, _ in counts),
-            "time_ns": round(sum(time for _, time in counts) * unit),
+            "text": _one_line(source[statement.first - 1 : statement.last]) if source else "",
+            "hits": hits,
+            "time_ns": round(time * unit),
         }
+
+
+def _gather(function: dict[str, Any]) -> list[tuple[_Statement, int, int]]:
+    """Return the statements that ran with their executions and their time in the profiler's unit, in the source's order."""
+    offset = int(function["first_line"]) - 1
+    owners = _owners(function["source"])
+    hits: dict[_Statement, dict[int, int]] = {}
+    times: dict[_Statement, int] = {}
+    for line, count, time in function["timings"]:
+        within = int(line) - offset
+        statement = owners.get(within, _Statement(within, within))
+        hits.setdefault(statement, {})[within] = int(count)
+        times[statement] = times.get(statement, 0) + int(time)
+    ordered = sorted(hits, key=lambda statement: (statement.first, statement.last))
+    return [(statement, statement.executions(hits[statement]), times[statement]) for statement in ordered]
+
+
+def _calls(executed: Sequence[tuple[_Statement, int, int]]) -> int | None:
+    """Return how often the function ran; on a single line no line is counted twice."""
+    outermost = [(statement.last > statement.first, hits) for statement, hits, _ in executed if statement.outermost]
+    return min(outermost, key=lambda entry: entry[0])[1] if outermost else None
 
 
 def _owners(source: Sequence[str]) -> dict[int, _Statement]:
@@ -124,31 +152,57 @@ def _owners(source: Sequence[str]) -> dict[int, _Statement]:
 
     Of several statements on one line the first owns it: line by line their times cannot be told apart.
     """
-    try:
-        tree = ast.parse(textwrap.dedent("".join(source)))
-    except (SyntaxError, ValueError):
+    tree = _parse(source)
+    if tree is None or not tree.body:
         return {}
     owners: dict[int, _Statement] = {}
+    body = getattr(tree.body[0], "body", [])
     for node in ast.walk(tree):
         if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
-            statement = _extent(node)
+            statement = _extent(node, outermost=node in body and not isinstance(node, _LOOPS))
             for line in range(statement.first, statement.last + 1):
                 owners.setdefault(line, statement)
     return owners
 
 
-def _extent(node: ast.stmt | ast.ExceptHandler | ast.match_case) -> _Statement:
+def _parse(source: Sequence[str]) -> ast.Module | None:
+    try:
+        return ast.parse(textwrap.dedent("".join(source)))
+    except (SyntaxError, ValueError):
+        return None
+
+
+def _extent(node: ast.stmt | ast.ExceptHandler | ast.match_case, outermost: bool) -> _Statement:
     """Return the lines of a simple statement, or of a compound statement's header, decorators included."""
-    if isinstance(node, ast.match_case):
-        first, end = node.pattern.lineno, (node.guard or node.pattern).end_lineno
-        return _Statement(first, end or first)
-    first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
     inner = [child for name in _BODIES for child in getattr(node, name, []) or []]
-    if not inner:
-        return _Statement(first, node.end_lineno or first)
     header = [child for child in ast.iter_child_nodes(node) if child not in inner]
-    ends = [_end(child) for child in header]
-    return _Statement(first, max([first, node.lineno, *ends]))
+    first = min((line for line in map(_start, [node, *header]) if line), default=1)
+    own_end = 0 if inner else _end(node)
+    last = max([first, own_end, getattr(node, "lineno", first), *map(_end, header)])
+    maybe = frozenset(line for child in header for line in _maybe(child)) - {first}
+    return _Statement(first, last, maybe, isinstance(node, ast.For | ast.AsyncFor), outermost)
+
+
+def _maybe(node: ast.AST) -> Iterator[int]:
+    """Yield the lines of the parts of an expression that need not run, or run more than once, when it is evaluated."""
+    for part in ast.walk(node):
+        optional: list[ast.expr] = []
+        if isinstance(part, ast.BoolOp):
+            optional = part.values[1:]
+        elif isinstance(part, ast.IfExp):
+            optional = [part.body, part.orelse]
+        elif isinstance(part, ast.Compare):
+            optional = part.comparators[1:]
+        elif isinstance(part, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp | ast.Lambda):
+            optional = [part]
+        for child in optional:
+            yield from range(child.lineno, _end(child) + 1)
+
+
+def _start(node: ast.AST) -> int:
+    """Return the first line of a node, 0 for one without a place, such as an operator."""
+    own = getattr(node, "lineno", None)
+    return int(own) if own else min((line for line in map(_start, ast.iter_child_nodes(node)) if line), default=0)
 
 
 def _end(node: ast.AST) -> int:
@@ -159,11 +213,8 @@ def _end(node: ast.AST) -> int:
 
 def _definition_line(source: Sequence[str]) -> int:
     """Return how many lines of decorators stand before the def."""
-    try:
-        tree = ast.parse(textwrap.dedent("".join(source)))
-    except (SyntaxError, ValueError):
-        return 0
-    return tree.body[0].lineno - 1 if tree.body else 0
+    tree = _parse(source)
+    return tree.body[0].lineno - 1 if tree is not None and tree.body else 0
 
 
 def _one_line(lines: Sequence[str]) -> str:

@@ -40,7 +40,7 @@ _DESCRIPTOR = re.compile(
 _OLD_TYPED = re.compile(rf"(?P<argument>in|out):(?P<dtype>{_DTYPE})_(?P<tag>\w+)")  # reorders of 0.x
 _OLD = re.compile(r"f(?P<argument>src|wei|bia|dst|data|diff|ws|stat):(?P<tag>\w+)")  # other primitives of 0.x
 _OLD_ARGUMENTS = {"in": "src", "out": "dst"}
-_ASIDE = {"bia", "ws", "scratchpad", "stat"}
+_ASIDE = re.compile(r"bias?|ws|workspace|scratchpad|stat\w*|\w+_iter\w*|diff_\w+")
 _OLD_MATRICES = {"nc": "ab", "oi": "ab", "io": "ba"}
 _DIMENSION = re.compile(r"([a-z]+)(\d+)")
 
@@ -90,7 +90,8 @@ _LEVELS = (
     (re.compile(r"^acl"), "acl"),
     (re.compile(r"^ocl"), "opencl"),
 )
-_RNN_GATES = {"vanilla_rnn": 1, "vanilla_lstm": 4, "vanilla_gru": 3, "lbr_gru": 3, "vanilla_augru": 3, "lbr_augru": 3}
+# products of a recurrent cell with its input and with its state: one per gate
+_RNN_GATES = (("vanilla_rnn", 1), ("vanilla_lstm", 4), ("gru", 3), ("augru", 3))
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def describe(body: str) -> dict[str, Any]:
         "k": product and product.k,
         "batch": product and product.batch,
         "transpose": product and product.transpose,
-        "flops": _flops(base, propagation, algorithm, problem, product),
+        "flops": _flops(base, propagation, auxiliary, problem, product),
     }
 
 
@@ -202,9 +203,9 @@ def _dtype(primitive: str, operands: list[_Operand]) -> str | None:
 
 
 def _layouts(operands: list[_Operand]) -> list[str]:
-    """Return the layouts worth showing: those of the operands that a primitive computes with, biases aside."""
-    shown = [operand for operand in operands if operand.argument not in _ASIDE and operand.tag != "x"]
-    return [f"{operand.argument} {operand.tag}" + (f" strides {operand.strides}" if operand.strides else "") for operand in shown]
+    """Return the layouts worth showing: those of the main operands; gradients lie as what they are gradients of."""
+    shown = [operand for operand in operands if not _ASIDE.fullmatch(operand.argument) and operand.tag != "x"]
+    return [f"{operand.argument} {operand.tag}" + (" strided" if operand.strides else "") for operand in shown]
 
 
 def _algorithm(primitive: str, algorithm: str, level: str) -> str:
@@ -287,7 +288,7 @@ def _sizes(problem: str) -> dict[str, int]:
     return {name: int(size) for name, size in _DIMENSION.findall(problem)}
 
 
-def _flops(primitive: str, propagation: str, algorithm: str, problem: str, product: _Product | None) -> int | None:
+def _flops(primitive: str, propagation: str, auxiliary: str, problem: str, product: _Product | None) -> int | None:
     if product is not None:
         return 2 * product.batch * product.m * product.n * product.k
     sizes = _sizes(problem)
@@ -296,8 +297,10 @@ def _flops(primitive: str, propagation: str, algorithm: str, problem: str, produ
         points = math.prod(sizes.get(side + axis, 1) for axis in "dhw")
         window = math.prod(sizes.get("k" + axis, 1) for axis in "dhw")
         return 2 * sizes["mb"] * sizes["ic"] * sizes["oc"] // sizes.get("g", 1) * points * window
-    if primitive == "rnn" and algorithm in _RNN_GATES and {"l", "t", "mb", "sic", "slc", "dhc"} <= sizes.keys():
-        forward = 2 * sizes["l"] * sizes["t"] * sizes["mb"] * _RNN_GATES[algorithm] * sizes["dhc"]
-        forward *= sizes["sic"] + sizes["slc"]
-        return forward if propagation.startswith("forward") else 2 * forward
+    if primitive == "rnn" and {"l", "t", "mb", "sic", "slc", "dhc"} <= sizes.keys():
+        gates = next((count for cell, count in _RNN_GATES if f"{cell} " in auxiliary + " "), None)
+        directions = 2 if "bidirectional" in auxiliary else 1
+        cells = sizes["l"] * sizes["t"] * sizes["mb"] * directions * sizes["dhc"] * (sizes["sic"] + sizes["slc"])
+        passes = 1 if propagation.startswith("forward") else 2  # gradients of the inputs and of the weights
+        return 2 * gates * cells * passes if gates else None
     return None
