@@ -1,0 +1,1 @@
+"""The networks as a user of CNTK writes them, with cntk.layers and C.Trainer."""

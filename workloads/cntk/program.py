@@ -27,7 +27,7 @@ class Program(object):
             self.images = C.input_variable(network.input_shape, name="images")
         self.labels = C.input_variable(network.classes, name="labels")
         self.mode = options["mode"]
-        self.model = module.model(network, dropout=options["dropout"])(self.images)
+        self.model = module.model(network, options["dropout"])(self.images)
         self.trainer = None
         if self.mode == "train":
             self.loss = C.cross_entropy_with_softmax(self.model, self.labels, name="loss")
