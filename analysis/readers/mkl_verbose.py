@@ -96,7 +96,7 @@ def parse(lines: Sequence[str] | pd.Series, line_numbers: Sequence[int] | pd.Ser
             "line_number": numbers[called],
             "function": rows["function"],
             "arguments": rows["arguments"],
-            "duration_ns": np.rint(duration).astype(np.int64),
+            "duration_ns": np.rint(np.round(duration, 4)).astype(np.int64),
             "threads": _number(rows["rest"], r"NThr:(\d+)"),
             "thread_number": _number(rows["rest"], r"TID:(\d+)"),
         }

@@ -91,7 +91,8 @@ def parse(lines: Sequence[str] | pd.Series, line_numbers: Sequence[int] | pd.Ser
     table = pd.DataFrame({"line_number": numbers[executed]})
     table["wall_ns"] = _wall_ns(fields.iloc[executed])
     duration_ms = fields["duration_ms"].iloc[executed].astype("float64").to_numpy()
-    table["duration_ns"] = np.rint(duration_ms * 1e6).astype(np.int64)
+    # six digits are printed: rounding to tenths of ps first undoes the error of the binary fraction, so that ties are ties
+    table["duration_ns"] = np.rint(np.round(duration_ms * 1e6, 4)).astype(np.int64)
     details = described.take(codes[readable]).reset_index(drop=True)
     table = pd.concat([table, details], axis=1)
     _count_others(table, strings, numbers, executed)
