@@ -176,7 +176,7 @@ def _side_by_side(
     )
 
 
-def _row(key: tuple[Any, ...], keys: list[str], values: dict[str, float]) -> dict[str, Any]:
+def _row(key: tuple[Any, ...], keys: list[str], values: dict[Any, Any]) -> dict[str, Any]:
     times = {name: None if pd.isna(value) else int(value) for name, value in values.items()}
     positive = [value for value in times.values() if value is not None and value > 0]
     fastest = min(positive) if len(positive) > 1 and key[0] != INSTRUMENTATION else None

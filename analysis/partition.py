@@ -45,11 +45,10 @@ class Partition:
     """The cells of the measured steps.
 
     cells: one row per distinct KEYS, with count and duration_ns (sums over all steps; of the host's rows without what ran
-    inside of them) and time_ns (mean per step; adds up to step_ns exactly). by_step: one row per (step, cell) with its part in ns as a float, for what needs single steps.
+    inside of them) and time_ns (mean per step; adds up to step_ns exactly). steps: the measured steps.
     """
 
     cells: pd.DataFrame
-    by_step: pd.DataFrame
     step_ns: int
     steps: pd.DataFrame
 
@@ -60,30 +59,26 @@ def partition(trace: Trace) -> Partition:
     if steps.empty:
         raise EvidenceError("the capture holds no measured step; record some, or lower --warmup")
     activities = pd.concat([_kernels(trace), _operators(trace), _ranges(trace), _steps(steps)], ignore_index=True)
-    index, step, start, end = intervals.split_at(
+    index, _, start, end = intervals.split_at(
         activities["start_ns"].to_numpy(), activities["end_ns"].to_numpy(),
         steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy(),
     )  # fmt: skip
     pieces = activities.iloc[index].reset_index(drop=True)
     pieces["part"] = intervals.shares(pieces["level"].to_numpy(), start, end, levels=4)
-    pieces["step"] = steps["step"].to_numpy()[step]
     # a kernel lasts as long as it lasts; the host's time in an operator or range is what nothing deeper owned
     pieces["duration_ns"] = np.where(pieces["level"] == KERNEL, (end - start).astype(float), pieces["part"])
     pieces["first"] = ~pd.Series(index).duplicated().to_numpy()
     step_ns = round(int((steps["end_ns"] - steps["start_ns"]).sum()) / len(steps))
-    cells, by_step = _cells(pieces, len(steps), step_ns)
-    return Partition(cells, by_step, step_ns, steps)
+    return Partition(_cells(pieces, len(steps), step_ns), step_ns, steps)
 
 
-def _cells(pieces: pd.DataFrame, steps: int, step_ns: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _cells(pieces: pd.DataFrame, steps: int, step_ns: int) -> pd.DataFrame:
     """Add pieces up to cells and round these to integers that keep the sum."""
     grouped = pieces.groupby(list(KEYS), dropna=False, sort=False)
     cells = grouped.agg(count=("first", "sum"), duration_ns=("duration_ns", "sum"), part=("part", "sum")).reset_index()
-    pieces["cell"] = grouped.ngroup()
-    by_step = pieces.groupby(["step", "cell"], sort=True)["part"].sum().reset_index()
     cells["duration_ns"] = cells["duration_ns"].round().astype("int64")
     cells["time_ns"] = intervals.apportion(cells.pop("part").to_numpy() / steps, step_ns)
-    return cells, by_step
+    return cells
 
 
 def _blank(table: pd.DataFrame, level: int, **columns: object) -> pd.DataFrame:

@@ -15,9 +15,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kernelscope.analysis import lines as host_lines
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.evidence import Clock, Context
+from kernelscope.analysis.lines import statements
 from kernelscope.analysis.readers.records import read_object, read_table
 from kernelscope.analysis.trace import TABLES, Trace, conform
 
@@ -41,7 +41,7 @@ class PassData:
     @property
     def step_ns(self) -> pd.Series[int]:
         """Wall time of each measured step."""
-        return self.measured["end_ns"] - self.measured["start_ns"]
+        return (self.measured["end_ns"] - self.measured["start_ns"]).astype("int64")
 
     def samples(self) -> pd.DataFrame:
         """What was sampled from outside during this pass."""
@@ -144,7 +144,7 @@ class Run:
     def _add_lines(self, trace: Trace) -> None:
         for data in self.passes("lines"):
             if (data.folder / "lines.json").is_file():
-                trace.lines = conform("lines", host_lines.statements(data.folder))
+                trace.lines = conform("lines", statements(data.folder))
                 trace.info["lines_steps"] = len(data.measured)
                 trace.info["lines_step_ns"] = round(float(data.step_ns.mean()))
                 trace.info["lines_root"] = "train" if self.record["options"]["mode"] == "train" else "infer"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +58,7 @@ def paired_difference(repeats: Sequence[pd.DataFrame], base: Sequence[pd.DataFra
     return Difference(round(float(np.median(np.concatenate(pairs)))), _bootstrap(pairs, seed))
 
 
-def _bootstrap(restarts: list[npt.NDArray[np.float64]], seed: int) -> tuple[int, int] | None:
+def _bootstrap(restarts: Sequence[npt.NDArray[np.floating[Any]]], seed: int) -> tuple[int, int] | None:
     if len(restarts) < 2:
         return None
     random = np.random.default_rng(seed)
