@@ -59,6 +59,7 @@ def _create(arguments: argparse.Namespace) -> int:
         start = time.monotonic()
         variant, why = recipes.wanted_variant(name)
         build = f"{arguments.variant} build, as asked" if arguments.variant else f"{variant} build: {why}"
+        there = arguments.python is None and environments.find(name, arguments.variant or variant) is not None
         try:
             with _progress(name) as progress:
                 made = environments.create(name, arguments.python, variant=arguments.variant, progress=progress)
@@ -67,7 +68,8 @@ def _create(arguments: argparse.Namespace) -> int:
             print(f"kernelscope: error: {error}", file=sys.stderr)
             continue
         seconds = time.monotonic() - start
-        print(f"{name} {made.version} is ready ({build}; {seconds:.0f} s): {made.python}", file=sys.stderr)
+        how = "was there already" if there else f"took {seconds:.0f} s"
+        print(f"{name} {made.version} is ready ({build}; {how}): {made.python}", file=sys.stderr)
     return failed
 
 

@@ -70,7 +70,7 @@ def wanted_variant(framework: str) -> tuple[str, str]:
     """Return the variant for this machine and why, by what NVML sees."""
     gpus = gpu.find()
     if not gpus.devices:
-        return "cpu", gpus.reason or "no GPU"
+        return "cpu", f"no GPU ({gpus.reason})"
     if "cuda" not in variants(framework):
         return "cpu", f"no CUDA build of {framework} is published for present GPUs"
     return "cuda", gpus.devices[0].name

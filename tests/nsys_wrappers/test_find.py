@@ -1,0 +1,72 @@
+"""Profilers are found where packages put them and known by the version they tell."""
+
+import pytest
+
+from kernelscope.nsys_wrappers import find
+
+NSYS = "NVIDIA Nsight Systems version {}-df9881f"
+NVPROF = "nvprof: NVIDIA (R) Cuda command line profiler\nCopyright (c) 2012 - 2022 NVIDIA Corporation\nRelease version {} (21)"
+
+
+def tool(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\ncat <<'END'\n{text}\nEND\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _nothing_else(monkeypatch, tmp_path):
+    for name in ("KERNELSCOPE_NSYS", "KERNELSCOPE_NVPROF", "CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin:/usr/bin")
+    patterns = {"nsys": (f"{tmp_path}/opt/*/bin/nsys",), "nvprof": (f"{tmp_path}/cuda*/bin/nvprof",)}
+    monkeypatch.setattr(find, "_PATTERNS", patterns)
+
+
+def test_newest_of_the_installed(tmp_path):
+    for version in ("2022.4.2.1", "2024.10.1.2", "2024.6.1.9"):
+        tool(tmp_path / "opt" / version / "bin/nsys", NSYS.format(version))
+    found = find.find("nsys")
+    assert found.version == "2024.10.1.2"
+    assert found.source == "installed"
+    assert len(find.find_all("nsys")) == 3
+
+
+def test_path_then_variable_come_first(tmp_path, monkeypatch):
+    tool(tmp_path / "opt/new/bin/nsys", NSYS.format("2025.1.1.1"))
+    chosen = tool(tmp_path / "bin/nsys", NSYS.format("2023.4.4.54"))
+    assert find.find("nsys") == find.Tool("nsys", chosen, "2023.4.4.54", "PATH")
+    named = tool(tmp_path / "elsewhere/nsys", NSYS.format("2022.4.2.1"))
+    monkeypatch.setenv("KERNELSCOPE_NSYS", str(named))
+    assert find.find("nsys").path == named
+
+
+def test_nvprof(tmp_path, monkeypatch):
+    tool(tmp_path / "cuda-11.8/bin/nvprof", NVPROF.format("11.8.87"))
+    assert find.find("nvprof").release == (11, 8, 87)
+    home = tool(tmp_path / "home of cuda/bin/nvprof", NVPROF.format("10.2.89"))
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "home of cuda"))
+    assert find.find("nvprof").path == home
+
+
+def test_what_does_not_run_is_no_tool(tmp_path):
+    broken = tool(tmp_path / "bin/nsys", "")
+    broken.write_text("#!/no/such/interpreter\n")
+    (tmp_path / "opt/x/bin/nsys").mkdir(parents=True)
+    assert find.find("nsys") is None
+    broken.write_text("#!/bin/sh\necho version 1.2\nexit 1\n")
+    assert find.find("nsys") is None
+
+
+def test_one_file_under_two_names_is_one_tool(tmp_path):
+    real = tool(tmp_path / "opt/2024/bin/nsys", NSYS.format("2024.6.1.9"))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/nsys").symlink_to(real)
+    assert len(find.find_all("nsys")) == 1
+
+
+def test_no_nvtx_library_from_a_wrong_name(tmp_path, monkeypatch):
+    (tmp_path / "libwrong.so").write_text("not a library")
+    monkeypatch.setenv("KERNELSCOPE_NVTX_LIBRARY", str(tmp_path / "libwrong.so"))
+    assert find.nvtx_library() != str(tmp_path / "libwrong.so")
