@@ -91,3 +91,41 @@ def size(count: int | None) -> str | None:
         if count >= scale:
             return f"{count / scale:.1f} {unit}"
     return f"{count} B"
+
+
+def write_breakdown(breakdown: Any, form: str) -> None:
+    """Write a Breakdown to stdout in one of FORMATS."""
+    from kernelscope.reports import tables, terminal
+
+    result = breakdown.as_dict()
+    if form == "table":
+        _print(terminal.breakdown(result))
+    elif form == "csv":
+        sys.stdout.write(tables.to_csv(tables.breakdown_table(result)))
+    else:
+        sys.stdout.write(tables.to_json(result) if form == "json" else tables.breakdown_markdown(result))
+
+
+def write_comparison(result: Mapping[str, Any], form: str) -> None:
+    """Write a comparison to stdout in one of FORMATS; CSV is its table of layers."""
+    from kernelscope.reports import tables, terminal
+
+    whole = dict(result)
+    if form == "table":
+        _print(terminal.comparison(whole))
+    elif form == "csv":
+        sys.stdout.write(tables.comparison_csv(whole))
+    else:
+        sys.stdout.write(tables.to_json(whole) if form == "json" else tables.comparison_markdown(whole))
+
+
+def _print(renderable: Any) -> None:
+    """Print what rich draws: as wide as the terminal, or as COLUMNS says, or 120 columns into a file or pipe."""
+    import os
+    from io import TextIOWrapper
+
+    from rich.console import Console
+
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # bars and dashes must not stop a terminal that cannot show them
+    Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 120).print(renderable)

@@ -1,0 +1,331 @@
+"""What a report says, whatever it is drawn with: sentences, orders and totals taken from a comparison's result.
+
+A result is the plain data of `analysis.compare` (compare.json). Everything here is a selection or an addition of its numbers.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from kernelscope.reports import units
+
+Result = dict[str, Any]
+Row = dict[str, Any]
+
+INSTRUMENTATION = "(instrumentation)"
+EXPLAINED = 0.80  # under this share of the step with a known layer, layers explain nothing
+WIDE = 0.10  # an interval is wide when it cannot show a difference of this share of the fastest step
+CAUSES = 3
+KEYS = {"layers": ("layer", "phase"), "kinds": ("kind",)}
+
+READING = (
+    (
+        "step time",
+        "wall time from one batch being asked for to the next, from the clean pass, which carries no instrumentation",
+    ),
+    (
+        "interval",
+        "95% of bootstrap resamples of the median, restarts first and windows second: much of the noise is per process",
+    ),
+    ("quartiles", "a quarter of the steps was faster than the first number, a quarter slower than the second"),
+    (
+        "slower by",
+        "median of the differences between neighbouring windows of both frameworks, so that drift of the machine cancels",
+    ),
+    ("ratio", "time divided by that of the fastest framework that has this row"),
+    (
+        "time",
+        "the row's share of the mean step: at each instant the kernels that run share it equally, and where none runs it goes "
+        "to what the host was doing; so rows add up to the step exactly",
+    ),
+    ("duration", "sum of the kernel's own durations over all measured steps, as vendors' tools report it; kernels may overlap"),
+    ("coverage", "share of the step in rows whose layer, or kind, is known from evidence"),
+    (
+        "(instrumentation)",
+        "clean mean step minus that of the traced pass: what tracing cost, so that columns add up to clean time",
+    ),
+    ("(dispatch)", "inside the framework's call, outside of any of its operators"),
+    ("(waiting)", "the host waits for results"),
+    ("(unattributed)", "no evidence says which layer this was for; shown so that nothing is lost"),
+    ("(host: …)", "no kernel ran; what the host was doing"),
+    (units.UNKNOWN, "not known, or not there: never zero"),
+)
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One cell of the difference between two frameworks' mean steps: its label and how many ns more the slower one has."""
+
+    label: str
+    difference_ns: int
+
+
+def by_speed(result: Result) -> list[Row]:
+    """Return the summary's rows, fastest median step first."""
+    return sorted(result["summary"], key=lambda row: int(row["step_median_ns"]))
+
+
+def fastest(result: Result) -> Row:
+    """Return the summary's row of the framework with the shortest median step."""
+    return by_speed(result)[0]
+
+
+def work(result: Result) -> str:
+    """Return what was done, in one line: network, mode, batch, device, threads, conditions."""
+    network = result["network"]
+    threads = result["threads"]
+    parts = [
+        f"{network['name']} ({network['title']})", result["mode"], f"batch {result['batch']}", result["device"],
+        f"{threads} thread{'' if threads == 1 else 's'}", f"conditions: {result['conditions']}",
+    ]  # fmt: skip
+    return " · ".join(str(part) for part in parts)
+
+
+def machine(result: Result) -> str:
+    """Return what it ran on, as far as recorded."""
+    facts = result.get("machine") or {}
+    parts = [facts.get("processor"), _count(facts.get("allowed_threads"), "hardware thread"), facts.get("system")]
+    if units.known(facts.get("memory_bytes")):
+        parts.insert(2, f"{units.size(facts['memory_bytes'])} memory")
+    return " · ".join(str(part) for part in parts if part)
+
+
+def _count(number: int | None, noun: str) -> str | None:
+    return f"{number} {noun}{'' if number == 1 else 's'}" if number else None
+
+
+def headline(result: Result) -> str:
+    """Return the answer in one sentence."""
+    rows = by_speed(result)
+    best = rows[0]
+    verb = "trains" if result["mode"] == "train" else "infers"
+    step = f"{units.duration(best['step_median_ns'])} per step"
+    if len(rows) == 1:
+        return f"{best['framework']} {verb} {result['network']['name']} at {step}"
+    if rows[1].get("significant") is False:
+        return f"{best['framework']} and {rows[1]['framework']} cannot be told apart: {step} and {_step(rows[1])}"
+    following = f"{rows[1]['framework']}, the next, takes {units.ratio(rows[1]['ratio'])} as long"
+    return f"{best['framework']} is fastest with {step}; {following}"
+
+
+def _step(row: Row) -> str:
+    return units.duration(row["step_median_ns"])
+
+
+def verdicts(result: Result) -> list[tuple[str, str]]:
+    """Return for each framework but the fastest (name, by how much it is slower and how sure that is)."""
+    return [(row["framework"], _verdict(row)) for row in by_speed(result)[1:]]
+
+
+def _verdict(row: Row) -> str:
+    if row.get("slower_ns") is None:
+        return f"{units.ratio(row.get('ratio'))} as long; not recorded side by side, so machine drift is in the difference"
+    much = f"{units.ratio(row['ratio'])} as long, {units.signed(row['slower_ns'])} per step"
+    ends = row.get("slower_interval_ns")
+    if ends is None:
+        return f"{much}; one restart only, so there is no interval"
+    within = f"{much} (95% interval {units.interval(ends)})"
+    return within if row.get("significant") else f"{within}: not a visible difference here"
+
+
+def total(result: Result, table: str, framework: str) -> int:
+    """Return the sum of a framework's column in `layers` or `kinds`, in ns per step."""
+    return sum(row["time_ns"].get(framework) or 0 for row in result[table])
+
+
+def conserved(result: Result, table: str) -> bool:
+    """Whether every column of a table adds up to the mean step of the clean pass."""
+    return all(total(result, table, row["framework"]) == row["step_mean_ns"] for row in result["summary"])
+
+
+def label(row: Row, table: str) -> str:
+    """Return how a row of `layers` or `kinds` is called: layer with phase, or kind."""
+    if table == "kinds":
+        return str(row["kind"])
+    name, phase = str(row["layer"]), str(row["phase"])
+    return name if name.startswith("(") and (phase == "other" or phase == name.strip("()")) else f"{name} {phase}"
+
+
+def causes(result: Result, framework: str) -> list[Cause]:
+    """Return the CAUSES cells (layer and phase) in which a framework loses most time against the fastest one."""
+    base = fastest(result)["framework"]
+    found = [
+        Cause(label(row, "layers"), (row["time_ns"].get(framework) or 0) - (row["time_ns"].get(base) or 0))
+        for row in result["layers"]
+        if row["layer"] != INSTRUMENTATION
+    ]
+    slower = [cause for cause in found if cause.difference_ns > 0]
+    return sorted(slower, key=lambda cause: -cause.difference_ns)[:CAUSES]
+
+
+def mean_difference(result: Result, framework: str) -> int:
+    """Return how many ns a framework's mean step is longer than that of the fastest one: what the cells add up to."""
+    means = {row["framework"]: int(row["step_mean_ns"]) for row in result["summary"]}
+    return means[framework] - means[fastest(result)["framework"]]
+
+
+def coverage(result: Result) -> dict[str, float | None]:
+    """Return for each framework the share of the traced step with a known layer or named part."""
+    found = {row["framework"]: row["layer_coverage"] for row in result["passes"] if "layer_coverage" in row}
+    return {name: found.get(name) for name in result["frameworks"]}
+
+
+def warnings(result: Result) -> list[str]:
+    """Return what a reader must know before believing the numbers; an empty list when there is nothing."""
+    found = [f"fairness: {text}" for text in failures(result)]
+    found += [f"{row['framework']}: the run is marked incomplete" for row in result["summary"] if row.get("complete") is False]
+    unsettled = [row["framework"] for row in result["summary"] if row.get("settled") is False]
+    if unsettled:
+        found.append(f"step times had not settled after warm-up ({', '.join(unsettled)}); raise --warmup")
+    for name, share in coverage(result).items():
+        if units.known(share) and share < EXPLAINED:
+            found.append(f"{name}: only {units.percent(share)} of the step has a known layer: its layers explain nothing")
+    found += [f"the columns of {table} do not add up to the clean mean step" for table in KEYS if not conserved(result, table)]
+    return found + _hints(result)
+
+
+def _hints(result: Result) -> list[str]:
+    """Return what to do where the noise is too large for the question."""
+    remedy = "more --repeats" if result["conditions"] == "steady" else "--steady or more --repeats"
+    limits = [row.get("detection_limit_ns") for row in result["summary"] if row.get("detection_limit_ns") is not None]
+    if not limits:
+        alone = any(row.get("repeats") == 1 for row in result["summary"]) and len(result["summary"]) > 1
+        return ["one restart a framework gives no interval; use --repeats 3 or more"] if alone else []
+    worst = max(limits)
+    if worst > WIDE * int(fastest(result)["step_median_ns"]):
+        return [f"differences under {units.duration(worst)} per step cannot be seen here; {remedy} resolves smaller ones"]
+    return []
+
+
+def resolution(result: Result) -> str | None:
+    """Return the smallest difference that can be seen for each pair with the fastest, in one sentence."""
+    limits = [(row["framework"], row.get("detection_limit_ns")) for row in by_speed(result)[1:]]
+    shown = [f"{units.duration(limit)} ({name})" for name, limit in limits if limit is not None]
+    return f"Differences from {fastest(result)['framework']} under {', '.join(shown)} cannot be seen here." if shown else None
+
+
+def failures(result: Result) -> list[str]:
+    """Return the failed fairness checks as sentences."""
+    rows = result["fairness"]["rows"]
+    return [f"{row['framework']}: {row['check']} failed: {_found(row)}" for row in rows if row["status"] == "fail"]
+
+
+def _found(row: Row) -> str:
+    detail = str(row.get("detail") or "")
+    value, limit = row.get("value"), row.get("limit")
+    if value is None:
+        return detail
+    wanted = "at most " if isinstance(limit, float) else ""
+    return f"{quantity(value)}, demanded {wanted}{quantity(limit)}" + (f" ({detail})" if detail else "")
+
+
+def quantity(value: float | int | str | None) -> str:
+    """Return a value of a fairness check."""
+    if value is None:
+        return units.UNKNOWN
+    return f"{value:.3g}" if isinstance(value, float) else units.count(value) if isinstance(value, int) else str(value)
+
+
+def fairness_line(result: Result) -> str:
+    """Return the outcome of the fairness checks in one line."""
+    rows = result["fairness"]["rows"]
+    tally = {status: sum(1 for row in rows if row["status"] == status) for status in ("pass", "fail", "not available")}
+    checks = list(dict.fromkeys(str(row["check"]) for row in rows))
+    if not rows:
+        return "not checked: no check pass was recorded"
+    text = f"{tally['pass']} of {len(rows)} checks passed ({', '.join(checks)})"
+    if tally["not available"]:
+        text += f"; {tally['not available']} not available"
+    return text + (f"; {tally['fail']} FAILED" if tally["fail"] else "")
+
+
+def differences(result: Result, versions: bool = False) -> list[Row]:
+    """Return the settings on which frameworks differ, those that are versions of libraries apart."""
+    rows = result["fairness"]["differences"]
+    return [row for row in rows if str(row["setting"]).startswith("version of ") == versions]
+
+
+def command(result: Result) -> str:
+    """Return the command line that repeats the comparison, to be pasted into a shell."""
+    parts = [str(part) for part in result.get("command") or []]
+    return shlex.join(["kernelscope", *parts[1:]]) if parts else units.UNKNOWN
+
+
+def cores(row: Row) -> str:
+    """Return how busy each core was: a list of percentages, or mean and range where cores are many."""
+    busy: Sequence[float] | None = row.get("cores_busy")
+    if not busy:
+        return units.UNKNOWN
+    if len(busy) <= 4:
+        return " ".join(f"{share * 100:.0f}" for share in busy) + "%"
+    mean = sum(busy) / len(busy)
+    return f"{mean * 100:.0f}% ({min(busy) * 100:.0f} to {max(busy) * 100:.0f})"
+
+
+def summary_metrics(result: Result) -> list[tuple[str, list[str]]]:
+    """Return the summary as (metric, one text a framework in the result's order); metrics that nobody has are left out."""
+    rows = {row["framework"]: row for row in result["summary"]}
+    ordered = [rows[name] for name in result["frameworks"]]
+    unit = units.common_unit(row["step_median_ns"] for row in ordered)
+    decimals = units.decimals_for((row["step_median_ns"] for row in ordered), unit)
+    table = [(f"{title}, {unit}", [_timed(value(row), unit, decimals) for row in ordered]) for title, value in _TIMES]
+    table += [(title, [value(row) for row in ordered]) for title, value in _METRICS]
+    always = 4
+    return [line for number, line in enumerate(table) if number < always or any(cell != units.UNKNOWN for cell in line[1])]
+
+
+def _timed(value: object, unit: str, decimals: int) -> str:
+    """Return a time or a pair of times in a unit; text stays as it is."""
+    if isinstance(value, list | tuple):
+        return " to ".join(units.in_unit(end, unit, decimals) for end in value)
+    if isinstance(value, str):
+        return value
+    return units.in_unit(value if isinstance(value, int | float) else None, unit, decimals)
+
+
+def _slower(row: Row) -> object:
+    return "fastest" if row.get("ratio") == 1 else row.get("slower_ns")
+
+
+def _scaled(value: float | None, scale: float, suffix: str) -> str:
+    return f"{value * scale:,.0f} {suffix}" if units.known(value) else units.UNKNOWN
+
+
+def _measured(row: Row) -> str:
+    return f"{row['steps']} / {row['repeats']}"
+
+
+# The summary's rows, for those who read: title and value in ns, then title and text
+_TIMES: tuple[tuple[str, Callable[[Row], object]], ...] = (
+    ("step, median", lambda row: row["step_median_ns"]),
+    ("quartiles", lambda row: row.get("step_quartiles_ns")),
+    ("95% interval", lambda row: row.get("step_interval_ns")),
+    ("slower by", _slower),
+    ("step, mean", lambda row: row["step_mean_ns"]),
+    ("processor time", lambda row: row.get("processor_ns")),
+    ("of it in the kernel", lambda row: row.get("system_ns")),
+)
+_METRICS: tuple[tuple[str, Callable[[Row], str]], ...] = (
+    ("ratio to the fastest", lambda row: units.ratio(row.get("ratio"))),
+    ("samples per second", lambda row: units.rate(row.get("samples_per_s"))),
+    ("peak memory", lambda row: units.size(row.get("peak_resident_bytes"))),
+    ("cores busy", cores),
+    ("page faults per step", lambda row: units.count(row.get("minor_faults"))),
+    ("waits per step", lambda row: units.count(row.get("voluntary_switches"))),
+    ("preemptions per step", lambda row: units.count(row.get("involuntary_switches"))),
+    ("steps / restarts", _measured),
+    ("GPU power", lambda row: _scaled(row.get("gpu_power_w"), 1, "W")),
+    ("GPU busy", lambda row: units.percent(row.get("gpu_utilisation"))),
+    ("GPU memory", lambda row: units.size(row.get("gpu_memory_bytes"))),
+    ("GPU temperature", lambda row: _scaled(row.get("gpu_temperature_c"), 1, "°C")),
+    ("GPU clock", lambda row: _scaled(row.get("gpu_sm_clock_hz"), 1e-6, "MHz")),
+)
+
+
+def short_path(path: object) -> str:
+    """Return the last two parts of a source file's path."""
+    return "/".join(PurePath(str(path)).parts[-2:]) if path is not None else units.UNKNOWN

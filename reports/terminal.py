@@ -1,0 +1,316 @@
+"""Comparisons and breakdowns for the terminal: tables that fit its width, with bars inside.
+
+Both functions return something that a rich Console prints; the console decides on width and colours (rich honours NO_COLOR).
+All names pass through `text.printable` and are never read as markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from kernelscope.reports import content, units
+from kernelscope.reports.content import Result, Row
+from kernelscope.reports.text import printable
+
+TOP = 5
+TALL = 60  # rows of a breakdown shown, those with most time
+_FULL, _EIGHTHS = "█", " ▏▎▍▌▋▊▉"
+_SLOW = 2.0  # ratios from here on stand out
+
+
+def comparison(result: Result) -> RenderableType:
+    """Return a comparison (the result of analysis.compare) as sections from the answer down to what it rests on."""
+    return _Sections(lambda width: _comparison(result, width))
+
+
+def breakdown(result: Mapping[str, Any], rows: int = TALL) -> RenderableType:
+    """Return a breakdown (Breakdown.as_dict) as a table; of more than `rows` rows those with least time become one."""
+    return _Sections(lambda width: _breakdown(result, rows, width))
+
+
+@dataclass
+class _Sections:
+    """Renderables that are made once the width is known."""
+
+    make: Callable[[int], Iterator[RenderableType]]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from self.make(options.max_width)
+
+
+def _comparison(result: Result, width: int) -> Iterator[RenderableType]:
+    yield Text(printable(content.headline(result)), style="bold")
+    yield Text(printable(content.work(result)), style="dim")
+    yield from _answers(result)
+    yield _heading("Summary")
+    yield from _wide(result, "", content.summary_metrics(result), width)
+    for table in ("kinds", "layers"):
+        unit, decimals = _unit(result)
+        yield _heading(f"{table.capitalize()}: {unit} per step, ratio to the fastest")
+        yield from _side_by_side(result, table, unit, decimals, width)
+    yield from _kernels(result)
+    yield from _lines(result, width)
+    yield from _trust(result, width)
+
+
+def _answers(result: Result) -> Iterator[RenderableType]:
+    """Yield by how much each framework is slower and where, what to be careful about, and who is not there."""
+    for name, verdict in content.verdicts(result):
+        yield _bullet(name, verdict)
+        found = content.causes(result, name)
+        if found:
+            parts = ", ".join(f"{cause.label} {units.signed(cause.difference_ns)}" for cause in found)
+            whole = units.signed(content.mean_difference(result, name))
+            yield Padding(Text(printable(f"most in {parts} (of {whole} in the mean)"), style="dim"), (0, 0, 0, 4))
+    for warning in content.warnings(result):
+        yield _bullet("warning", warning, "yellow")
+    for row in result["left_out"]:
+        yield _bullet(row["framework"], f"left out: {row['reason']}", "yellow")
+
+
+def _trust(result: Result, width: int) -> Iterator[RenderableType]:
+    """Yield what the numbers rest on: fairness, differing settings, passes and coverage, the command."""
+    yield _heading("Fairness")
+    failed = bool(content.failures(result))
+    yield Text(printable(content.fairness_line(result)), style="bold red" if failed else "")
+    for failure in content.failures(result):
+        yield _bullet("failed", failure, "red")
+    settings = [
+        (str(row["setting"]), [_short(row["values"].get(n)) for n in result["frameworks"]]) for row in content.differences(result)
+    ]
+    if settings:
+        yield _heading("Settings that differ")
+        yield from _wide(result, "", settings, width, "fold")
+    yield _heading("What measuring cost, and what is covered")
+    yield from _wide(result, "pass", passes(result), width)
+    resolution = content.resolution(result)
+    if resolution:
+        yield Text(printable(resolution), style="dim")
+    yield Text(printable(f"repeat with: {content.command(result)}", None), style="dim")
+
+
+def _heading(title: str) -> RenderableType:
+    return Padding(Text(title, style="bold cyan"), (1, 0, 0, 0))
+
+
+def _bullet(name: object, sentence: object, style: str = "bold") -> RenderableType:
+    line = Text("  ")
+    line.append(printable(name), style=style)
+    return line.append(f": {printable(sentence)}")
+
+
+def _short(value: object) -> str:
+    return printable(value, 60)
+
+
+def _unit(result: Result) -> tuple[str, int]:
+    times = [row["step_mean_ns"] for row in result["summary"]]
+    unit = units.common_unit(times)
+    return unit, units.decimals_for(times, unit)
+
+
+def _grid(**options: Any) -> Table:
+    settings = {"box": box.SIMPLE_HEAD, "padding": (0, 1, 0, 0), "show_edge": False, "pad_edge": False, "header_style": "bold"}
+    return Table(**{**settings, **options})
+
+
+def _wide(
+    result: Result, first: str, rows: Sequence[tuple[str, list[str]]], width: int, overflow: Any = "ellipsis"
+) -> Iterator[RenderableType]:
+    """Yield tables with a column per framework, as many beside each other as fit."""
+    names = result["frameworks"]
+    label_width = min(max((len(printable(title)) for title, _ in rows), default=0) + 1, 28)
+    at_once = max((width - label_width) // 15, 1)
+    for start in range(0, len(names), at_once):
+        table = _grid()
+        table.add_column(first, width=label_width, overflow="fold")
+        for name in names[start : start + at_once]:
+            table.add_column(Text(_short(name)), justify="right", overflow=overflow, min_width=12)
+        for title, cells in rows:
+            table.add_row(Text(printable(title)), *(Text(cell) for cell in cells[start : start + at_once]))
+        yield table
+
+
+def passes(result: Result) -> list[tuple[str, list[str]]]:
+    """Return rows of what each pass cost and covered, one text a framework."""
+    found = {(row["framework"], row["pass"]): row for row in result["passes"]}
+    rows = []
+    for name in dict.fromkeys(str(row["pass"]) for row in result["passes"]):
+        rows.append((name, [_pass(found.get((framework, name), {})) for framework in result["frameworks"]]))
+    for title, key in (("layers known", "layer_coverage"), ("kinds known", "kind_coverage")):
+        shares = [found.get((framework, "kernels"), {}).get(key) for framework in result["frameworks"]]
+        rows.append((title, [units.percent(share) for share in shares]))
+    return rows
+
+
+def _pass(row: Row) -> str:
+    if row.get("step_median_ns") is None:
+        return units.UNKNOWN
+    cost = row.get("overhead")
+    return units.duration(row["step_median_ns"]) + (f" {units.overhead(cost)}" if cost else "")
+
+
+def _side_by_side(result: Result, table: str, unit: str, decimals: int, width: int) -> Iterator[RenderableType]:
+    """Yield a side-by-side table: per framework the time, the ratio to the fastest and a bar, as far as the width allows."""
+    names = result["frameworks"]
+    labels = [_label(row, table, width) for row in result[table]]
+    label_width = min(max(len(printable(label)) for label in [*labels, "clean mean step"]), 20 if width < 100 else 30)
+    longest = max((value for row in result[table] for value in row["time_ns"].values() if value), default=1)
+    at_once = max((width - label_width) // 15, 1)
+    for start in range(0, len(names), at_once):
+        group = names[start : start + at_once]
+        cell = min((width - label_width) // len(group) - 1, 34)
+        grid = _grid()
+        grid.add_column("", width=label_width, overflow="fold")
+        for name in group:
+            grid.add_column(Text(_short(name)), width=cell, no_wrap=True)
+        for row, label in zip(result[table], labels, strict=True):
+            grid.add_row(Text(printable(label)), *(_cell(row, name, unit, decimals, cell, longest) for name in group))
+        grid.add_section()
+        totals = [units.in_unit(content.total(result, table, name), unit, decimals) for name in group]
+        grid.add_row(Text("clean mean step", style="bold"), *(Text(f"{text:>7}", style="bold") for text in totals))
+        yield grid
+
+
+def _label(row: Row, table: str, width: int) -> str:
+    label = content.label(row, table)
+    return label.replace("convolution", "conv").replace("gradient", "grad") if width < 100 else label
+
+
+def _cell(row: Row, name: str, unit: str, decimals: int, width: int, longest: int) -> Text:
+    time, ratio = row["time_ns"].get(name), row["ratio"].get(name)
+    cell = Text(f"{units.in_unit(time, unit, decimals):>7}", style="" if time is not None else "dim")
+    shown = f"{units.ratio(ratio):>6}" if units.known(ratio) else " " * 6
+    cell.append(shown, style="bold red" if units.known(ratio) and ratio >= _SLOW else "green" if ratio == 1 else "")
+    room = width - 14
+    if room > 0 and units.known(time) and time > 0:
+        cell.append(" ").append(bar(time / longest, room), style="blue")
+    return cell
+
+
+def bar(share: float, width: int) -> str:
+    """Return a bar of `share` (0 to 1) of `width` columns, to an eighth of a column."""
+    eighths = round(max(0.0, min(share, 1.0)) * width * 8)
+    return _FULL * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
+
+
+def _kernels(result: Result) -> Iterator[RenderableType]:
+    """Yield each framework's top kernels, what they computed and how."""
+    for name in result["frameworks"]:
+        yield _heading(f"{_short(name)}: top kernels")
+        rows = result["kernels"].get(name) or []
+        table = _grid(show_header=False)
+        table.add_column(justify="right", width=9, no_wrap=True)
+        table.add_column(justify="right", width=6, no_wrap=True)
+        table.add_column(overflow="fold")
+        for row in rows[:TOP]:
+            table.add_row(units.duration(row["time_ns"]), units.percent(row["share"]), _kernel(row))
+        rest = rows[TOP:]
+        if rest:
+            times, shares = sum(row["time_ns"] for row in rest), sum(row["share"] for row in rest)
+            table.add_row(units.duration(times), units.percent(shares), Text("all other kernels", style="dim"))
+        yield table if rows else Text("  no kernels were recorded", style="dim")
+
+
+def _kernel(row: Row) -> Text:
+    """Return a kernel as its name with kind and layer, and beneath it the problem, layouts and algorithm."""
+    text = Text(printable(row["kernel"], 100), style="bold")
+    where = " ".join(printable(row[key]) for key in ("layer", "phase") if row.get(key) is not None)
+    text.append(f"  {printable(row.get('kind'))}" + (f" · {where}" if where else ""), style="not bold")
+    keys = ("problem", "transpose", "layout", "algorithm", "dtype")
+    details = [printable(row[key], 160) for key in keys if row.get(key) is not None]
+    return text.append("\n" + " · ".join(details), style="not bold dim") if details else text
+
+
+def _lines(result: Result, width: int) -> Iterator[RenderableType]:
+    """Yield each framework's statements with most time."""
+    for name in result["frameworks"]:
+        yield _heading(f"{_short(name)}: top host lines")
+        part = result["lines"].get(name) or {"unavailable": "not recorded", "rows": []}
+        if not part["rows"]:
+            yield Text(f"  {printable(part.get('unavailable'))}", style="dim")
+            continue
+        table = _grid(show_header=False)
+        for justify, size in (("right", 9), ("right", 6), ("left", min(24, width // 4))):
+            table.add_column(justify=justify, width=size, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
+        table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+        for row in sorted(part["rows"], key=lambda row: -row["time_ns"])[:TOP]:
+            place = "" if row["file"] is None else f"{content.short_path(row['file']).rpartition('/')[2]}:{row['line']}"
+            statement = row["text"] if row["text"] is not None else row["function"]
+            cells = Text(printable(place, 60), style="dim"), Text(printable(statement))
+            table.add_row(units.duration(row["time_ns"]), units.percent(row["share"]), *cells)
+        yield table
+
+
+# What a breakdown's row is called, by its keys; the rest of the keys goes beneath it
+_BY_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "layer": (("layer", "phase"), ()),
+    "kernel": (("kernel",), ("kind", "layer", "phase", "problem", "transpose", "layout", "algorithm", "dtype")),
+    "kind": (("kind", "phase"), ()),
+    "phase": (("phase",), ()),
+    "step": (("step", "window"), ()),
+    "operator": (("operator",), ("layer", "phase")),
+    "range": (("range", "phase"), ()),
+    "idle": (("cause", "layer", "phase"), ()),
+    "line": (("line", "text"), ("function", "file")),
+}
+
+
+def _breakdown(result: Mapping[str, Any], most: int, width: int) -> Iterator[RenderableType]:
+    by = str(result["by"])
+    title = " · ".join(printable(result[key]) for key in ("framework", "network_name", "mode") if result.get(key))
+    yield Text(f"{title}: step by {by}" if title else f"step by {by}", style="bold")
+    yield Text(printable(_beside(result)), style="dim")
+    first, beneath = _BY_KEYS.get(by, ((by,), ()))
+    unit = units.common_unit([result["step_ns"]])
+    rows = result["rows"]
+    shown, rest = rows[:most], rows[most:]
+    table = _grid(show_footer=True)
+    for number, key in enumerate(first):
+        table.add_column(key, footer="" if number else Text("step"), overflow="fold")
+    decimals = units.decimals_for([result["step_ns"]], unit)
+    table.add_column(unit, justify="right", footer=units.in_unit(result["step_ns"], unit, decimals), no_wrap=True)
+    table.add_column("share", justify="right", footer="100.0%", no_wrap=True)
+    bars = max(min(width // 8, 20), 4)
+    table.add_column("", width=bars, no_wrap=True)
+    table.add_column("count", justify="right", no_wrap=True)
+    table.add_column("method", overflow="fold", style="dim")
+    longest = max((row["share"] for row in rows), default=1.0)
+    for row in shown:
+        table.add_row(*_breakdown_row(row, first, beneath, unit, decimals, bar(row["share"] / (longest or 1.0), bars)))
+    if rest:
+        cells = [Text(f"({len(rest)} more)", style="dim"), *[Text("")] * (len(first) - 1)]
+        time, share = sum(row["time_ns"] for row in rest), sum(row["share"] for row in rest)
+        table.add_row(*cells, units.in_unit(time, unit, decimals), units.percent(share))
+    yield table
+
+
+def _beside(result: Mapping[str, Any]) -> str:
+    """Return what stands beside a breakdown: batch, conditions, pass with its step against the clean one, coverage."""
+    parts = [f"batch {result['batch']}"] if result.get("batch") else []
+    parts += [f"conditions: {result['conditions']}"] if result.get("conditions") else []
+    if result.get("pass"):
+        clean = result.get("clean_step_ns")
+        against = f" (clean step {units.duration(clean)})" if clean else ""
+        parts.append(f"{result['pass']} pass{against}")
+    parts.append(f"{result['steps']} steps, coverage {units.percent(result['coverage'])}")
+    return " · ".join(parts)
+
+
+def _breakdown_row(
+    row: Row, first: Sequence[str], beneath: Sequence[str], unit: str, decimals: int, drawn: str
+) -> list[RenderableType]:
+    cells = [Text(printable(row.get(key), 200) if row.get(key) is not None else "") for key in first]
+    details = [printable(row[key], 160) for key in beneath if row.get(key) is not None]
+    if details:
+        cells[-1].append("\n" + " · ".join(details), style="dim")
+    numbers = units.in_unit(row["time_ns"], unit, decimals), units.percent(row["share"])
+    return [*cells, *numbers, Text(drawn, style="blue"), units.count(row["count"]), Text(printable(row.get("method")))]

@@ -1,0 +1,68 @@
+"""Names that come out of traces are untrusted: they may hold terminal escapes, formulas, markup or a megabyte of nothing.
+
+Each destination has its own rules, so each has its function here. HTML is escaped by jinja2, after `printable`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kernelscope.reports.units import UNKNOWN
+
+LIMIT = 400  # characters shown of one name where people read; files for machines hold all of them
+
+# Control characters, unpaired surrogates, and format characters that reorder or hide text (bidirectional overrides, zero width)
+_HIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufe00-\ufe0f\ufeff"
+    "\ufff0-\uffff\U000e0000-\U000e0fff]"
+)
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|~<>&-])")
+
+
+def printable(value: object, limit: int | None = LIMIT) -> str:
+    """Return a value as one line of visible text: hidden characters become escapes such as \\x1b, long text is cut."""
+    if value is None:
+        return UNKNOWN
+    text = _escape_hidden(str(value))
+    if limit is None or len(text) <= limit:
+        return text
+    tail = limit // 4
+    return f"{text[: limit - tail]} … {text[-tail:]} ({len(text):,} characters)"
+
+
+def _escape_hidden(text: str) -> str:
+    return _HIDDEN.sub(lambda match: _escape(match.group()), text)
+
+
+def _escape(character: str) -> str:
+    if character in "\n\r\t":
+        return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}[character]
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def spreadsheet(value: object) -> object:
+    """Return a value for a CSV cell: numbers as they are, null empty, and text that no spreadsheet takes for a formula.
+
+    A cell that starts like a formula gets an apostrophe in front, which spreadsheets do not show (OWASP, CSV injection).
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return value
+    text = _escape_hidden(str(value))
+    return f"'{text}" if text.lstrip(" \xa0\"'").startswith(_FORMULA) else text
+
+
+def markdown(value: object) -> str:
+    """Return a value for a cell of a Markdown table: nothing in it is taken for markup or HTML."""
+    text = printable(value)
+    return _MARKDOWN.sub(lambda match: _entity(match.group()), text)
+
+
+def _entity(character: str) -> str:
+    """Return a character so that Markdown shows it: as an entity where a backslash would not do in a table or in HTML."""
+    return {"<": "&lt;", ">": "&gt;", "&": "&amp;", "|": "&#124;", "`": "&#96;"}.get(character, "\\" + character)

@@ -1,0 +1,124 @@
+"""Numbers as people read them. What is unknown is shown as such and never as 0.
+
+Durations come in as nanoseconds. Decimal prefixes are used for bytes (1 MB is 1,000,000 B), as the rest of the project does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TypeGuard
+
+UNKNOWN = "—"
+TIMES = "\u00d7"  # the multiplication sign
+NS_PER = {"ns": 1, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+
+Number = int | float
+
+
+def known(value: Number | None) -> TypeGuard[Number]:
+    """Whether a value is a number that can be shown: not null, not a bool, finite."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def common_unit(values: Iterable[Number | None]) -> str:
+    """Return the unit (a key of NS_PER) in which the largest of these ns values is at least 1; ms when none is known."""
+    largest = max((abs(value) for value in values if known(value)), default=0)
+    if not largest:
+        return "ms"
+    return max((unit for unit, size in NS_PER.items() if size <= max(largest, 1)), key=NS_PER.__getitem__)
+
+
+def in_unit(ns: Number | None, unit: str, decimals: int = 2) -> str:
+    """Return ns in `unit` without naming it, for a column whose heading does: 12.34; "<0.01" for what would round to 0."""
+    if not known(ns):
+        return UNKNOWN
+    value = ns / NS_PER[unit]
+    least = 10.0**-decimals
+    if value and abs(value) < least / 2:
+        return f"<{least:.{decimals}f}" if value > 0 else f">-{least:.{decimals}f}"
+    return f"{value:,.{decimals}f}"
+
+
+def duration(ns: Number | None) -> str:
+    """Return ns with the unit that suits it, three significant digits: 4.31 ms, 215 µs."""
+    if not known(ns):
+        return UNKNOWN
+    if not ns:
+        return "0 ns"
+    unit = common_unit([ns])
+    value = ns / NS_PER[unit]
+    return f"{_significant(value)} {unit}"
+
+
+def signed(ns: Number | None) -> str:
+    """Return a difference with its sign: +4.31 ms, -215 µs."""
+    if not known(ns):
+        return UNKNOWN
+    return ("+" if ns > 0 else "-" if ns < 0 else "±") + duration(abs(ns))
+
+
+def interval(ends: Iterable[Number] | None, unit: str | None = None) -> str:
+    """Return a pair of ns as `low to high`, in one unit: 4.10 to 4.52 ms; without the unit's name if `unit` is given."""
+    pair = list(ends) if ends is not None else []
+    if len(pair) != 2 or not all(known(end) for end in pair):
+        return UNKNOWN
+    common = unit or common_unit(pair)
+    decimals = decimals_for(pair, common)
+    text = f"{in_unit(pair[0], common, decimals)} to {in_unit(pair[1], common, decimals)}"
+    return text if unit else f"{text} {common}"
+
+
+def decimals_for(values: Iterable[Number | None], unit: str) -> int:
+    """Return how many decimals a column of ns needs so that its largest value has about four digits."""
+    largest = max((abs(value) for value in values if known(value)), default=0) / NS_PER[unit]
+    return 0 if unit == "ns" or largest >= 1000 else 1 if largest >= 100 else 2 if largest >= 1 else 3
+
+
+def ratio(value: Number | None) -> str:
+    """Return a ratio with a multiplication sign: 1.00, 12.3, 152 times."""
+    if not known(value):
+        return UNKNOWN
+    return _significant(value) + TIMES
+
+
+def percent(value: Number | None, decimals: int = 1) -> str:
+    """Return a share of 1 as a percentage: 93.4%; "<0.1%" for what would round to 0."""
+    if not known(value):
+        return UNKNOWN
+    least = 10.0**-decimals
+    if value and abs(value) * 100 < least / 2:
+        return f"<{least:.{decimals}f}%"
+    return f"{value * 100:.{decimals}f}%"
+
+
+def overhead(value: Number | None) -> str:
+    """Return a relative difference with its sign: +3.1%."""
+    return f"{value * 100:+.1f}%" if known(value) else UNKNOWN
+
+
+def size(count: Number | None) -> str:
+    """Return bytes: 312 MB."""
+    if not known(count):
+        return UNKNOWN
+    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if abs(count) >= scale:
+            return f"{_significant(count / scale)} {unit}"
+    return f"{count:.0f} B"
+
+
+def count(value: Number | None) -> str:
+    """Return a count with separators: 12,345; one decimal where a mean is small: 3.4."""
+    if not known(value):
+        return UNKNOWN
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if abs(value) >= 100 or value == 0 else f"{value:,.1f}"
+
+
+def rate(value: Number | None) -> str:
+    """Return a rate per second with three or more significant digits: 15,600, 48.2."""
+    return _significant(value) if known(value) else UNKNOWN
+
+
+def _significant(value: float) -> str:
+    magnitude = abs(value)
+    return f"{value:,.2f}" if magnitude < 9.995 else f"{value:,.1f}" if magnitude < 99.95 else f"{value:,.0f}"
