@@ -1,19 +1,25 @@
 """PyTorch: ranges around phases and modules, torch.profiler, and the settings that matter.
 
-Layers are the modules without children (and those with parameters of their own). Their forward is between a module's forward
-hooks. Their backward is found in the autograd graph: whatever computes a module's gradients runs from the first node that its
-output came from until the node that its input came from, because the engine takes nodes in the reverse order of their making.
-So the node behind each output opens the layer's backward range and closes the one before. Gradients of the layer's
-parameters fall inside; it works for first layers, which have no gradient of their input, and for in-place operations.
+Layers are the modules without children (and those with parameters of their own). Their forward is a call of the module. Their
+backward is found through the tensors between them: autograd takes operations in the reverse order of their making, so what
+computes a layer's gradients runs from when the gradient of its output is there until that of its input is. Hooks on these
+tensors open the layer's range and close the one before. The gradients of its parameters fall inside; it works for first
+layers, whose input has no gradient, and for in-place operations.
+
+The means are chosen for their cost, a few microseconds a layer: nn.Module.__call__ is wrapped once, because forward hooks take
+a slower path through it, and a tensor's dictionary of hooks is set as Tensor.register_hook does it, but without its handles.
 """
 
 import functools
 import os
 import re
 import threading
+from collections import OrderedDict
 
 TRACE_FILE = "operators.pt.trace.json.gz"
-_LAYER_OF_NODE = "kernelscope.layer"  # key in a node's metadata
+_MARK = "_kernelscope"  # on a module: its layer, or _ROOT; on a tensor: its version when the hook was set
+_ROOT = object()
+_KEY = -1  # of our hook in a tensor's dictionary: torch's own handles count up from 0
 _SYNCHRONISING = ("item", "cpu", "numpy", "tolist")  # methods of a tensor that wait for its value
 
 
@@ -22,20 +28,6 @@ def environment(pass_name):
     if pass_name != "kernels":
         return {}
     return {"ONEDNN_VERBOSE": "1", "ONEDNN_VERBOSE_TIMESTAMP": "1", "MKL_VERBOSE": "1"}
-
-
-def _tensors(value):
-    """Yield the tensors in a module's arguments or results: tensors, sequences and mappings of them."""
-    if hasattr(value, "grad_fn"):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            for tensor in _tensors(item):
-                yield tensor
-    elif isinstance(value, dict):
-        for item in value.values():
-            for tensor in _tensors(item):
-                yield tensor
 
 
 def layer_modules(root):
@@ -50,44 +42,54 @@ def layer_modules(root):
 
 
 class BackwardLayers(object):
-    """Ranges for the backward pass of layers, from hooks on nodes of the autograd graph."""
+    """Ranges for the backward pass of layers, from hooks on the tensors between them."""
 
-    def __init__(self, recorder, queue_callback):
+    def __init__(self, recorder, torch):
         self.recorder = recorder
         self.thread = None  # the thread that called backward, while it runs
-        self._queue_callback = queue_callback
+        self._tensor = torch.Tensor
+        self._queue_callback = torch.autograd.Variable._execution_engine.queue_callback
         self._open = {}  # thread -> layer whose range is open there
-        self._openers = {}  # layer -> hook
+        self._openers = {}  # layer -> dictionary of hooks
+        self._closer = OrderedDict([(_KEY, lambda gradient: self.close())])
 
-    def enter(self, inputs):
-        """Before a layer runs: backward leaves it at the nodes behind its input, if no layer made those.
+    def enter(self, value):
+        """Before a layer runs on `value`: where no layer made its tensors, backward leaves this layer for a function."""
+        if isinstance(value, self._tensor):
+            if not value.is_leaf and value.__dict__.get(_MARK) != value._version:
+                self._hook(value, self._closer)
+        elif isinstance(value, (tuple, list)):
+            for item in value:
+                self.enter(item)
+        elif isinstance(value, dict):
+            self.enter(list(value.values()))
 
-        Looked at before, because an in-place operation gives its input the node of its output.
-        """
-        for tensor in _tensors(inputs):
-            node = tensor.grad_fn
-            if node is not None and _LAYER_OF_NODE not in node.metadata:
-                # made by a function outside of any module, such as an addition: its time is not the layer's
-                node.metadata[_LAYER_OF_NODE] = None
-                node.register_prehook(self._close_before)
+    def leave(self, layer, value):
+        """After a layer has returned `value`: backward enters it there, except by tensors that it only passed through."""
+        if isinstance(value, self._tensor):
+            if not value.is_leaf and value.__dict__.get(_MARK) != value._version:
+                self._hook(value, self._opener(layer))
+        elif isinstance(value, (tuple, list)):
+            for item in value:
+                self.leave(layer, item)
+        elif isinstance(value, dict):
+            self.leave(layer, list(value.values()))
 
-    def leave(self, layer, output):
-        """After a layer has run: backward enters it at the nodes behind its output, unless it only passed those through."""
-        for tensor in _tensors(output):
-            node = tensor.grad_fn
-            if node is not None and _LAYER_OF_NODE not in node.metadata:
-                node.metadata[_LAYER_OF_NODE] = layer
-                node.register_prehook(self._opener(layer))
+    @staticmethod
+    def _hook(tensor, hooks):
+        """Set the hook; an in-place operation afterwards makes a new version, which is another tensor to backward."""
+        tensor.__dict__[_MARK] = tensor._version
+        if tensor._backward_hooks is None:
+            tensor._backward_hooks = hooks.copy()
+            tensor.grad_fn._register_hook_dict(tensor)
+        else:
+            tensor.register_hook(hooks[_KEY])
 
     def _opener(self, layer):
-        hook = self._openers.get(layer)
-        if hook is None:
-
-            def hook(gradients):
-                self.open(layer)
-
-            self._openers[layer] = hook
-        return hook
+        hooks = self._openers.get(layer)
+        if hooks is None:
+            hooks = self._openers[layer] = OrderedDict([(_KEY, lambda gradient: self.open(layer))])
+        return hooks
 
     def open(self, layer):
         """Open the layer's range on this thread, closing what was open; an open range of the same layer goes on."""
@@ -106,9 +108,6 @@ class BackwardLayers(object):
         """Close the range that is open on this thread, if any."""
         if self._open.pop(threading.get_ident(), None) is not None:
             self.recorder.pop()
-
-    def _close_before(self, gradients):
-        self.close()
 
 
 class Hooks(object):
@@ -185,47 +184,47 @@ class Hooks(object):
     def attach_layers(self, program):
         """Hook the program's model, loss and optimizer and backward itself; return how layers and phases are found."""
         self.model = program.model
-        backward = self._backward_layers()
-        self._attach_forward(program.model, backward)
+        backward = BackwardLayers(self.recorder, self.torch)
+        program.model.__dict__[_MARK] = _ROOT
+        for name, module in layer_modules(program.model):
+            module.__dict__[_MARK] = name
         if isinstance(program.loss, self.torch.nn.Module):
-            self._attach_layer(program.loss, "loss", backward)
+            program.loss.__dict__[_MARK] = "loss"
+        self._attach_calls(backward)
         self._attach_backward(backward)
         self._attach_optimizer(program.optimizer)
         self._attach_synchronisation()
         return {
-            "layers": "forward hooks of modules; backward by hooks on autograd nodes"
-            if backward is not None
-            else "forward hooks of modules; no backward layers: autograd nodes take hooks from torch 2.0 on",
-            "phases": "the model's forward, Tensor.backward, the optimizer's step and zero_grad",
+            "layers": "calls of modules; backward by hooks on the tensors between them",
+            "phases": "calls of the model, Tensor.backward, the optimizer's step and zero_grad",
         }
 
-    def _backward_layers(self):
-        if not hasattr(self.torch.autograd.graph.Node, "register_prehook"):
-            return None
-        return BackwardLayers(self.recorder, self.torch.autograd.Variable._execution_engine.queue_callback)
-
-    def _attach_forward(self, model, backward):
-        recorder = self.recorder
-        model.register_forward_pre_hook(lambda module, inputs: recorder.push("phase", "forward", phase="forward"))
-        for name, module in layer_modules(model):
-            self._attach_layer(module, name, backward)
-        model.register_forward_hook(lambda module, inputs, output: recorder.pop())
-
-    def _attach_layer(self, module, name, backward):
+    def _attach_calls(self, backward):
+        """Wrap nn.Module's call: marked modules get their range, others cost one look at their attributes."""
         push, pop, enabled = self.recorder.push, self.recorder.pop, self.torch.is_grad_enabled
+        original = self.torch.nn.Module.__call__
 
-        def enter(module, inputs):
-            push("layer", name, layer=name, phase="forward")
-            if backward is not None and enabled():
-                backward.enter(inputs)
+        @functools.wraps(original)
+        def call(module, *arguments, **keywords):
+            layer = module.__dict__.get(_MARK)
+            if layer is None:
+                return original(module, *arguments, **keywords)
+            if layer is _ROOT:
+                push("phase", "forward", phase="forward")
+            else:
+                push("layer", layer, layer=layer, phase="forward")
+            try:
+                if layer is _ROOT or not enabled():
+                    return original(module, *arguments, **keywords)
+                backward.enter(arguments)
+                backward.enter(keywords)
+                output = original(module, *arguments, **keywords)
+                backward.leave(layer, output)
+                return output
+            finally:
+                pop()
 
-        def leave(module, inputs, output):
-            if backward is not None and enabled():
-                backward.leave(name, output)
-            pop()
-
-        module.register_forward_pre_hook(enter)
-        module.register_forward_hook(leave)
+        self.torch.nn.Module.__call__ = call
 
     def _attach_backward(self, backward):
         recorder, original = self.recorder, self.torch.Tensor.backward
@@ -233,14 +232,12 @@ class Hooks(object):
         @functools.wraps(original)
         def traced(*arguments, **keywords):
             recorder.push("phase", "backward", phase="backward")
-            if backward is not None:
-                backward.thread = threading.get_ident()
+            backward.thread = threading.get_ident()
             try:
                 return original(*arguments, **keywords)
             finally:
-                if backward is not None:
-                    backward.close()
-                    backward.thread = None
+                backward.close()
+                backward.thread = None
                 recorder.pop()
 
         self.torch.Tensor.backward = traced
