@@ -203,7 +203,7 @@ def _lines(trace: Trace) -> dict[str, Any]:
 
 
 def _fairness(runs: list[Run]) -> dict[str, Any]:
-    checks = {run.framework: check for run in runs if (check := run.check()) is not None}
+    checks = {run.framework: run.check() for run in runs}
     return fairness.check(checks, runs[0].record["network"]).as_dict()
 
 

@@ -21,6 +21,23 @@ OUTPUT_LIMIT = 1e-4  # largest difference of two logits, relative to the referen
 LOSS_LIMIT = 1e-3  # largest relative difference of one step's loss
 LOSS_STEPS = 3
 COLUMNS = ("check", "framework", "status", "value", "limit", "detail")
+_VERSION = "version of "
+# what frameworks call the same setting, and the same value of it
+_SAME = {
+    "memory_format": "layout",
+    "default_dtype": "precision",
+    "precision_policy": "precision",
+    "omp_num_threads": "threads",
+    "cudnn_benchmark": "autotune",
+    "cudnn_autotune": "autotune",
+    "tf32_matmul": "tf32",
+}
+_SAME_VALUES = {
+    "NCHW": "channels first",
+    "NHWC": "channels last",
+    "channels_first": "channels first",
+    "channels_last": "channels last",
+}
 
 
 @dataclass(frozen=True)
@@ -87,18 +104,27 @@ def check(checks: Mapping[str, Mapping[str, Any] | None], network: Mapping[str, 
 
 
 def differences(checks: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
-    """Return the settings and versions on which the frameworks do not agree (columns: setting, one per framework)."""
+    """Return the settings and versions on which the frameworks do not agree (columns: setting, one per framework).
+
+    Names that frameworks have for the same thing are brought together. First come settings that several frameworks state, then
+    versions, then what a single framework states and the others do not have.
+    """
     stated: dict[str, dict[str, Any]] = {}
     for framework, values in checks.items():
-        versions = {f"version of {name}": value for name, value in (values.get("versions") or {}).items()}
-        for name, value in {**(values.get("settings") or {}), **versions}.items():
-            stated.setdefault(name, {})[framework] = value
+        settings = values.get("settings") or {}
+        versions = {f"{_VERSION}{name}": value for name, value in (values.get("versions") or {}).items()}
+        for name, value in {**settings, **versions}.items():
+            shared = name if _SAME.get(name) in settings else _SAME.get(name, name)
+            if value is not None:
+                stated.setdefault(shared, {})[framework] = _SAME_VALUES.get(value, value) if isinstance(value, str) else value
     frameworks = list(checks)
-    rows = [
-        {"setting": name, **{framework: values.get(framework) for framework in frameworks}}
-        for name, values in sorted(stated.items(), key=lambda item: (item[0].startswith("version of "), item[0]))
-        if len(values) < len(frameworks) or len({repr(value) for value in values.values()}) > 1
+    differing = [
+        name for name, values in stated.items() if len(values) == 1 or len({repr(value) for value in values.values()}) > 1
     ]
+    if len(frameworks) < 2:
+        differing = []
+    differing.sort(key=lambda name: (not name.startswith(_VERSION) and len(stated[name]) == 1, name.startswith(_VERSION), name))
+    rows = [{"setting": name, **{framework: stated[name].get(framework) for framework in frameworks}} for name in differing]
     return pd.DataFrame(rows, columns=["setting", *frameworks], dtype=object)
 
 

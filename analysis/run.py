@@ -82,7 +82,8 @@ class Run:
         """Return what the fairness check compares, or None when the check did not run."""
         for data in self.passes("check"):
             if (data.folder / "check.json").is_file():
-                return {**read_object(data.folder / "check.json"), "settings": data.report.get("settings", {})}
+                stated = {name: data.report.get(name, {}) for name in ("settings", "versions")}
+                return {**read_object(data.folder / "check.json"), **stated}
         return None
 
     def clean_steps(self) -> pd.Series[int]:

@@ -78,6 +78,7 @@ def _one(line):
     return table.iloc[0]
 
 
+MEMORY_0 = "fsrc:nchw fwei:Ohwi8o fbia:x fdst:nChw8c"
 MEMORY = "src_f32::blocked:abcd:f0 wei_f32::blocked:Acdb16a:f0 bia_undef::undef::f0 dst_f32::blocked:aBcd16b:f0"
 MEMORY_3 = "src:f32::blocked:abcd::f0 wei:f32:a:blocked:Acdb16a::f0 bia:undef::undef::: dst:f32:a:blocked:aBcd16b::f0"
 PROBLEM = "mb1_ic3oc64_ih224oh112kh7sh2dh0ph3_iw224ow112kw7sw2dw0pw3"
@@ -86,7 +87,7 @@ PROBLEM = "mb1_ic3oc64_ih224oh112kh7sh2dh0ph3_iw224ow112kw7sw2dw0pw3"
 @pytest.mark.parametrize(
     "line",
     [
-        f"mkldnn_verbose,exec,convolution,jit:avx2,forward_inference,fsrc:nchw fwei:Ohwi8o fbia:x fdst:nChw8c,alg:convolution_direct,{PROBLEM},0.5",
+        f"mkldnn_verbose,exec,convolution,jit:avx2,forward_inference,{MEMORY_0},alg:convolution_direct,{PROBLEM},0.5",
         f"mkldnn_verbose,exec,convolution,jit:avx2,forward_inference,{MEMORY},alg:convolution_direct,{PROBLEM},0.5",
         f"dnnl_verbose,exec,cpu,convolution,jit:avx2,forward_inference,{MEMORY},,alg:convolution_direct,{PROBLEM},0.5",
         f"dnnl_verbose,1700000000000.5,exec,cpu,convolution,jit:avx2,forward_inference,{MEMORY},,alg:convolution_direct,{PROBLEM},0.5",
