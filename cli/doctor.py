@@ -124,7 +124,10 @@ def _profilers() -> Iterator[Row]:
         for tool in tools:
             note = None if used is not None and tool.path == used.path else "another one is preferred"
             yield _row("profilers", name, True, f"{tool.version}, {tool.path} ({tool.source})", note)
-        if not tools:
+        failures = find.failures(name)
+        for failure in failures:
+            yield _row("profilers", name, False, None, failure)
+        if not tools and not failures:
             yield _row("profilers", name, False, None, missing[name])
     library = find.nvtx_library()
     lacks = "ranges reach nsys only with libnvtx3interop.so (pip install nvidia-nvtx) or KERNELSCOPE_NVTX_LIBRARY"

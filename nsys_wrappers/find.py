@@ -59,28 +59,41 @@ def find(name: str) -> Tool | None:
 
 def find_all(name: str) -> list[Tool]:
     """Return every installation of the tool that runs, the chosen ones first, each file once."""
-    seen, tools = set(), []
+    return [found for found in _examined(name) if isinstance(found, Tool)]
+
+
+def failures(name: str) -> list[str]:
+    """Return one line for each installation that does not run, with its path and what it printed."""
+    return [found for found in _examined(name) if isinstance(found, str)]
+
+
+def _examined(name: str) -> Iterator[Tool | str]:
+    seen = set()
     for path, source in _places(name):
         real = os.path.realpath(path)
-        if real in seen or not os.path.isfile(real) or not os.access(real, os.X_OK):
+        if real in seen:
             continue
         seen.add(real)
-        version = version_of(path)
-        if version is not None:
-            tools.append(Tool(name, Path(path), version, source))
-    return tools
+        if os.path.isfile(real) and os.access(real, os.X_OK):
+            version, failure = _version(path)
+            yield f"{path} does not run: {failure}" if version is None else Tool(name, Path(path), version, source)
+        elif source not in ("PATH", "installed"):
+            yield f"{source} names {path}, where there is none"
 
 
-def version_of(path: str) -> str | None:
-    """Return the version that a tool tells of itself, or None when it does not run."""
+def _version(path: str) -> tuple[str | None, str]:
+    """Return the version that a tool tells of itself, or None and why not."""
     try:
         done = subprocess.run(
             [path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
         )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    match = _VERSION.search(done.stdout + done.stderr)
-    return match.group(1) if match and done.returncode == 0 else None
+    except (OSError, subprocess.SubprocessError) as error:
+        return None, str(error)
+    printed = (done.stderr + done.stdout).strip()
+    match = _VERSION.search(printed)
+    if done.returncode == 0 and match:
+        return match.group(1), ""
+    return None, (printed.splitlines() or [f"exit status {done.returncode}"])[-1]
 
 
 def _places(name: str) -> Iterator[tuple[str, str]]:

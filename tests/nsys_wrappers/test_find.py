@@ -50,11 +50,16 @@ def test_nvprof(tmp_path, monkeypatch):
     assert find.find("nvprof").path == home
 
 
-def test_what_does_not_run_is_no_tool(tmp_path):
+def test_what_does_not_run_is_no_tool_and_is_told(tmp_path, monkeypatch):
     broken = tool(tmp_path / "bin/nsys", "")
-    broken.write_text("#!/no/such/interpreter\n")
+    broken.write_text("#!/bin/sh\necho 'error while loading libcupti.so.11.8' >&2\nexit 127\n")
     (tmp_path / "opt/x/bin/nsys").mkdir(parents=True)
+    monkeypatch.setenv("KERNELSCOPE_NSYS", "/nowhere/nsys")
     assert find.find("nsys") is None
+    assert find.failures("nsys") == [
+        "KERNELSCOPE_NSYS names /nowhere/nsys, where there is none",
+        f"{broken} does not run: error while loading libcupti.so.11.8",
+    ]
     broken.write_text("#!/bin/sh\necho version 1.2\nexit 1\n")
     assert find.find("nsys") is None
 
