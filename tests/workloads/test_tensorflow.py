@@ -1,0 +1,143 @@
+"""The TensorFlow programs and hooks, run in TensorFlow's own environment."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kernelscope.tracer.outside import environments, staging
+from kernelscope.workloads import networks
+
+pytestmark = pytest.mark.slow
+
+REFERENCE = Path(__file__).parent.parent / "data" / "reference"
+
+
+@pytest.fixture(scope="module")
+def run_inside(tmp_path_factory):
+    """Return a function that runs a script in TensorFlow's environment and returns what it prints as JSON on its last line."""
+    environment = environments.find("tensorflow")
+    if environment is None:
+        if os.environ.get("CI"):
+            pytest.fail("no environment for TensorFlow; run `kernelscope env create tensorflow`")
+        pytest.skip("no environment for TensorFlow; run `kernelscope env create tensorflow`")
+    staged = staging.stage(tmp_path_factory.mktemp("staged"))
+
+    def run(script, *arguments):
+        variables = {**os.environ, "PYTHONPATH": str(staged), **environment.variables}
+        command = [str(environment.python), "-c", script, *map(str, arguments)]
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.strip().splitlines()[-1])
+
+    return run
+
+
+CHECK = """
+import itertools, json, sys
+from kernelscope.workloads import data, networks
+from kernelscope.workloads.tensorflow.program import Program
+network = networks.get(sys.argv[1])
+program = Program(network, {"mode": "train", "batch": 64, "device": "cpu", "seed": 0, "threads": 2, "dropout": False})
+program.load(networks.initial_weights(network, 0))
+batches = data.batches(network, 64, 0, 8)
+found = {"outputs": program.outputs(batches[0][0]).tolist(), "shapes": program.layer_shapes(batches[0][0])}
+program.train(itertools.islice(program.stream(iter(program.prepare(batches))), 3))
+found.update(losses=program.losses, parameters=program.parameters())
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("name", list(networks.NETWORKS))
+def test_programs_compute_the_reference(run_inside, name):
+    found = run_inside(CHECK, name)
+    reference = json.loads((REFERENCE / f"{name}.json").read_text())
+    outputs, expected = np.array(found["outputs"]), np.array(reference["outputs"])
+    assert np.abs(outputs - expected).max() <= 1e-4 * np.abs(expected).max()
+    np.testing.assert_allclose(found["losses"], reference["losses"], rtol=1e-3)
+    network = networks.get(name)
+    assert sum(row["count"] for row in found["parameters"]) == networks.parameter_count(network)
+    assert {row["layer"] for row in found["parameters"]} == {layer.name for layer in network.layers if layer.parameters}
+    expected_shapes = {layer.name: list(layer.output_shape) for layer in network.layers if layer.type != "loss"}
+    assert found["shapes"] == expected_shapes
+
+
+HOOKS = """
+import json, os, socket, sys, tempfile
+from kernelscope.tracer.inside.hooks import tensorflow as hooks_module
+from kernelscope.tracer.inside.ranges import Recorder
+
+os.environ.update(hooks_module.environment("layers"))
+folder = tempfile.mkdtemp()
+recorder = Recorder(folder, layers=True)
+hooks = hooks_module.Hooks({"pass": "layers", "folder": folder, "threads": 2, "device": "cpu"}, recorder)
+hooks.configure()
+import tensorflow as tf
+
+weights = tf.Variable(tf.random.normal((32, 8)))
+
+@tf.function
+def somebodys_step(images):
+    with tf.GradientTape() as tape:
+        with tf.name_scope("fc1"):
+            loss = tf.reduce_mean(tf.square(images @ weights))
+    weights.assign_sub(0.1 * tape.gradient(loss, weights))
+    return loss
+
+batches = [tf.random.normal((16, 32))] * 3
+methods = hooks.attach_layers(None)
+for _ in range(2):
+    somebodys_step(batches[0])
+hooks.start_operators(None)
+losses = []
+for images in recorder.steps(iter(batches), 3):
+    losses.append(float(somebodys_step(images)))
+    left_open = len(recorder._stack()) - 1
+files = hooks.stop_operators()
+recorder.flush()
+with open(os.path.join(folder, files[0]), "rb") as file:
+    trace = file.read()
+ranges = [json.loads(line) for line in open(folder + "/ranges.jsonl")]
+print(json.dumps({"ranges": ranges, "methods": methods, "files": files, "left": sorted(os.listdir(folder)),
+                  "left_open": left_open, "losses": losses, "size": len(trace),
+                  "host_name": (b'"' + bytes([len(socket.gethostname())]) + socket.gethostname().encode()) in trace,
+                  "matmul": b"fc1/matmul:" in trace.lower(), "settings": hooks.settings(), "versions": hooks.versions()}))
+"""
+
+
+@pytest.fixture(scope="module")
+def hooked(run_inside):
+    return run_inside(HOOKS)
+
+
+def test_every_call_of_a_compiled_function_and_every_reading_has_its_range(hooked):
+    by_step = {}
+    for row in sorted(hooked["ranges"], key=lambda row: row["start_ns"]):
+        by_step.setdefault(row["step"], []).append((row["category"], row["name"]))
+    expected = [("step", None), ("data", "data"), ("phase", "call"), ("sync", "read")]
+    assert len(by_step) == 3
+    for step, rows in by_step.items():
+        assert rows == [(category, name or f"step {step}") for category, name in expected]
+    assert hooked["left_open"] == 0
+    assert hooked["losses"][0] > hooked["losses"][2] > 0
+
+
+def test_the_trace_names_operators_and_keeps_no_name_of_the_machine(hooked):
+    assert hooked["files"] == ["operators.xplane.pb"]
+    assert hooked["left"] == ["operators.xplane.pb", "ranges.jsonl", "steps.jsonl"]
+    assert hooked["matmul"]
+    assert not hooked["host_name"]
+
+
+def test_settings_and_versions_are_those_in_force(hooked):
+    settings = hooked["settings"]
+    assert (settings["threads"], settings["interop_threads"]) == (2, 2)
+    assert settings["execution"] == "graph (tf.function)"
+    assert settings["memory_format"] == "channels last"
+    assert settings["onednn"] is True
+    assert settings["xla_jit"] == "off"
+    assert {"tensorflow", "keras", "numpy"} <= set(hooked["versions"])
+    assert "operator names" in hooked["methods"]["layers"]
