@@ -65,7 +65,7 @@ RULES: tuple[Rule, ...] = (
     Rule(r"\b(leaky |p|r|c)?relu\b|\b(hard |hard)?(sigmoid|tanh)\b|\b[sc]?elu\b|gelu|silu|swish|mish", "activation", "TanhGrad"),
     Rule(r"^activation\b|softplus|softsign|rectified linear|^threshold\b", "activation", "_backward_Activation"),
     Rule(r"\bcast\b|quantize|^to copy$", "cast", "Cast"),
-    # a view in PyTorch, see VIEWS; the other frameworks move the data
+    # views in PyTorch, see _ATEN_VIEWS; the other frameworks move the data
     Rule(r"^(transpose|swap ?ax[ei]s|permute|conjugate transpose)\b", "layout", "TransposeDimensions"),
     Rule(r"\b(depth|space) ?to ?(depth|space)\b|(un)?shuffle|^im2col|^col2im", "layout", "SpaceToDepth"),
     Rule(r"^(mkl )?to (tf|mkldnn|dense)\b|\breorder\b|input conversion\b", "layout", "_MklToTf"),
@@ -78,6 +78,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(r"^(past value|future value|mirror pad|constant pad|snapshot|send|recv)\b", "copy", "PastValue"),
     Rule(r"^(reshape|flatten|squeeze|unsqueeze|expand dims|identity)\b", "copy", "_backward_reshape"),
+    Rule(r"^read variable\b|^(variable )?shape\b", "copy", "ReadVariableOp"),
     Rule(r"^(fill|zeros?|ones|full|zeros like|set value|assign|arange|range|linspace|eye)\b", "copy", "AssignVariableOp"),
     # arithmetic of equal shapes, broadcast, or with a number
     Rule(
@@ -95,15 +96,31 @@ RULES: tuple[Rule, ...] = (
     Rule(r"^(up ?sampl\w+|resize (bilinear|nearest)|interpolate|bilinear)\b", "elementwise", "aten::upsample_nearest2d"),
 )
 
-# ATen operators that return another view of the same memory, or bookkeeping: no data moves, so they are no kernels
-_VIEW_NAMES = (
-    "alias", "as_strided", "as_strided_", "chunk", "cudnn_is_acceptable", "detach", "detach_", "diagonal", "empty",
-    "empty_like", "empty_strided", "expand", "expand_as", "flatten", "lift_fresh", "movedim", "narrow", "numpy_T",
-    "permute", "reshape", "resize_", "resolve_conj", "resolve_neg", "select", "set_", "slice", "split", "split_with_sizes",
-    "squeeze", "squeeze_", "swapaxes", "t", "transpose", "transpose_", "unbind", "unflatten", "unsafe_split", "unsqueeze",
-    "unsqueeze_", "view", "view_as",
-)  # fmt: skip
-VIEWS = frozenset(f"aten::{name}" for name in _VIEW_NAMES)
+# what ATen calls so returns another view of the same memory, where the other frameworks move data
+_ATEN_VIEWS = frozenset(
+    f"aten::{name}"
+    for name in (
+        "broadcast_to",
+        "flatten",
+        "narrow",
+        "permute",
+        "reshape",
+        "reshape_as",
+        "select",
+        "slice",
+        "split",
+        "split_with_sizes",
+        "squeeze",
+        "squeeze_",
+        "swapaxes",
+        "transpose",
+        "transpose_",
+        "unbind",
+        "unsqueeze",
+        "unsqueeze_",
+        "_reshape_alias",
+    )  # fmt: skip
+)
 
 _NAMESPACE = re.compile(r"^(?:autograd::engine::evaluate_function: )?(?:\w+::)*")
 _WORD_STARTS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -154,7 +171,7 @@ def _given(pair: tuple[object, object]) -> tuple[str | None, str | None]:
 
 @lru_cache(maxsize=65536)
 def _kind(name: str) -> str:
-    if name in VIEWS:
+    if name in _ATEN_VIEWS:
         return UNKNOWN
     if name.startswith("[") and name.endswith("]"):  # several operators that MXNet executed as one
         parts = {_kind(part.strip()) for part in name[1:-1].split(",")}

@@ -10,7 +10,7 @@ import pandas as pd
 # A few of them (to, contiguous, reshape, dropout) compute through operators that they call, and nothing when they call none.
 _VIEWS = """
     _cudnn_rnn_flatten_weight _has_compatible_shallow_copy_type _local_scalar_dense _nested_tensor_size _reshape_alias
-    _unsafe_view alias alpha_dropout as_strided as_strided_ broadcast_tensors broadcast_to chunk contiguous data
+    _unsafe_view alias alpha_dropout as_strided as_strided_ broadcast_tensors broadcast_to chunk contiguous cudnn_is_acceptable data
     detach detach_ diagonal dropout empty empty_like empty_strided expand expand_as feature_dropout flatten is_nonzero
     item lift lift_fresh mH mT matrix_H moveaxis movedim narrow new_empty new_empty_strided numel numpy_T permute
     pin_memory ravel real record_stream requires_grad_ reshape reshape_as resize_ resize_as_ resolve_conj resolve_neg
