@@ -85,42 +85,19 @@ RULES: tuple[Rule, ...] = (
         r"^(element )?(add|sub|mul|div|minus|plus|times|divide|multiply|subtract|bias add|rsub)\b", "elementwise", "ElementTimes"
     ),
     Rule(r"^r?(maximum|minimum|mod|floor mod|floor div|real div|div no nan|pow|power|hypot)\b", "elementwise", "_rpower_scalar"),
-    Rule(
-        r"^(equal|not equal|greater|lesser|less|logical|bitwise|where|select|eq|ne|lt|le|gt|ge)\b", "elementwise", "GreaterEqual"
-    ),
+    Rule(r"^((not )?equal|greater|lesser|less|logical|bitwise|where|select|eq|ne|lt|le|gt|ge)\b", "elementwise", "GreaterEqual"),
     Rule(r"^(neg\w*|abs|r?sqrt|r?cbrt|square|exp|expm1|log|log1p|sign|reciprocal|inv|erf)\b", "elementwise", "aten::sqrt"),
-    Rule(
-        r"^(sin|cos|tan|arc\w+|a?sinh?|a?cosh?|atan|ceil|floor|round|rint|trunc|clip|clamp)\b", "elementwise", "aten::clamp_min"
-    ),
+    Rule(r"^(arc\w+|a?sinh?|a?cosh?|a?tan|ceil|floor|round|rint|trunc|clip|clamp)\b", "elementwise", "aten::clamp_min"),
     Rule(r"^(addcmul|addcdiv|lerp|masked fill|accumulate|smooth l1|squared difference)\b", "elementwise", "aten::addcdiv_"),
     Rule(r"^(up ?sampl\w+|resize (bilinear|nearest)|interpolate|bilinear)\b", "elementwise", "aten::upsample_nearest2d"),
 )
 
 # what ATen calls so returns another view of the same memory, where the other frameworks move data
-_ATEN_VIEWS = frozenset(
-    f"aten::{name}"
-    for name in (
-        "broadcast_to",
-        "flatten",
-        "narrow",
-        "permute",
-        "reshape",
-        "reshape_as",
-        "select",
-        "slice",
-        "split",
-        "split_with_sizes",
-        "squeeze",
-        "squeeze_",
-        "swapaxes",
-        "transpose",
-        "transpose_",
-        "unbind",
-        "unsqueeze",
-        "unsqueeze_",
-        "_reshape_alias",
-    )  # fmt: skip
-)
+_VIEW_NAMES = (
+    "broadcast_to", "flatten", "narrow", "permute", "reshape", "reshape_as", "select", "slice", "split", "split_with_sizes",
+    "squeeze", "squeeze_", "swapaxes", "transpose", "transpose_", "unbind", "unsqueeze", "unsqueeze_", "_reshape_alias",
+)  # fmt: skip
+_ATEN_VIEWS = frozenset(f"aten::{name}" for name in _VIEW_NAMES)
 
 _NAMESPACE = re.compile(r"^(?:autograd::engine::evaluate_function: )?(?:\w+::)*")
 _WORD_STARTS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")

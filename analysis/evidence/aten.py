@@ -10,13 +10,13 @@ import pandas as pd
 # A few of them (to, contiguous, reshape, dropout) compute through operators that they call, and nothing when they call none.
 _VIEWS = """
     _cudnn_rnn_flatten_weight _has_compatible_shallow_copy_type _local_scalar_dense _nested_tensor_size _reshape_alias
-    _unsafe_view alias alpha_dropout as_strided as_strided_ broadcast_tensors broadcast_to chunk contiguous cudnn_is_acceptable data
-    detach detach_ diagonal dropout empty empty_like empty_strided expand expand_as feature_dropout flatten is_nonzero
-    item lift lift_fresh mH mT matrix_H moveaxis movedim narrow new_empty new_empty_strided numel numpy_T permute
-    pin_memory ravel real record_stream requires_grad_ reshape reshape_as resize_ resize_as_ resolve_conj resolve_neg
-    result_type rnn_flatten_weight select set_ set_data size slice split split_with_sizes squeeze squeeze_ stride
-    swapaxes swapdims sym_size t t_ to transpose transpose_ type_as unbind unflatten unfold unsafe_chunk unsafe_split
-    unsqueeze unsqueeze_ view view_as view_as_complex view_as_real
+    _unsafe_view alias alpha_dropout as_strided as_strided_ broadcast_tensors broadcast_to chunk contiguous
+    cudnn_is_acceptable data detach detach_ diagonal dropout empty empty_like empty_strided expand expand_as
+    feature_dropout flatten is_nonzero item lift lift_fresh mH mT matrix_H moveaxis movedim narrow new_empty
+    new_empty_strided numel numpy_T permute pin_memory ravel real record_stream requires_grad_ reshape reshape_as resize_
+    resize_as_ resolve_conj resolve_neg result_type rnn_flatten_weight select set_ set_data size slice split
+    split_with_sizes squeeze squeeze_ stride swapaxes swapdims sym_size t t_ to transpose transpose_ type_as unbind
+    unflatten unfold unsafe_chunk unsafe_split unsqueeze unsqueeze_ view view_as view_as_complex view_as_real
 """
 COMPUTE_NOTHING = frozenset("aten::" + name for name in _VIEWS.split()) | {"detach", "detach_", "[memory]"}
 

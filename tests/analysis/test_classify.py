@@ -35,7 +35,8 @@ SEEN = {
     "cast": "Cast aten::_to_copy amp_cast",
     "layout": "Transpose _MklTranspose SwapAxis _backward_SwapAxis TransposeDimensions",
     "copy": """aten::copy_ aten::fill_ aten::zero_ aten::zeros_like aten::cat aten::stack aten::item SelectBackward0 StridedSlice
-        StridedSliceGrad ReadVariableOp VariableShape ConcatV2 Fill AssignVariableOp TensorListStack TensorListFromTensor _rnn_param_concat SetValueOp _zeros
+        StridedSliceGrad ReadVariableOp VariableShape
+        ConcatV2 Fill AssignVariableOp TensorListStack TensorListFromTensor _rnn_param_concat SetValueOp _zeros
         CopyCPU2CPU _copyto slice_axis _backward_Concat Flatten Reshape _backward_reshape Splice5 Slice44 PastValue12""",
     "embedding": "aten::embedding aten::index_select ResourceGather GatherV2 Embedding take one_hot",
     "unknown": """aten::view aten::t aten::transpose aten::empty aten::as_strided aten::detach NoOp aten::reshape WaitForVar
