@@ -38,9 +38,11 @@ _ENGINE = ("DeleteVariable",)
 _HEAD_GRADIENT = "SetValueOp"
 # MXNet's own operators that move values without changing them
 _COPIES = frozenset(
-    ["Flatten", "Reshape", "expand_dims", "squeeze"]
-    + ["_backward_copy", "_backward_reshape", "_backward_squeeze", "_rnn_param_concat"]
-)
+    (
+        "Flatten", "Reshape", "expand_dims", "squeeze",
+        "_backward_copy", "_backward_reshape", "_backward_squeeze", "_rnn_param_concat",
+    )
+)  # fmt: skip
 _PRIMITIVE_COLUMNS = ("name", "kind", "dtype", "layout", "algorithm", "problem", "m", "n", "k", "transpose")
 
 
@@ -103,7 +105,7 @@ def _attribute(operators: pd.DataFrame, nodes: pd.DataFrame, diagnostics: dict[s
         operators[column] = found[column].astype("string").where(ordered)
     operators["attribution"] = np.where(ordered & operators["layer"].notna(), "graph order", "none")
     _attribute_by_name(operators, nodes, ordered)
-    operators.drop(columns="rank", inplace=True)
+    del operators["rank"]
     lost = ~ordered & operators["name"].isin(nodes["op"]) & operators["layer"].isna()
     diagnostics["operators out of the graph's order"] = int(lost.sum())
 

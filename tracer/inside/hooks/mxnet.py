@@ -70,8 +70,12 @@ def parse_graph(text):
     return nodes
 
 
-def name_layers(nodes, prefixes):
-    """Add "layer" and "phase" to the nodes: by their name's prefix, else by the node that uses them next or feeds them."""
+def name_layers(nodes, root, prefixes):
+    """Add "layer" and "phase" to the nodes: by their name's prefix.
+
+    What stands in the root block itself, such as an addition, has no layer. What MXNet adds to a graph, such as zeros for a
+    gradient, has no prefix at all: it belongs to the node that uses it next, or else to the one that feeds it.
+    """
     for node in nodes:
         base = re.sub(r"_backward$", "", node["name"])
         node["phase"] = "backward" if base != node["name"] or node["op"].startswith("_backward") else "forward"
@@ -79,7 +83,7 @@ def name_layers(nodes, prefixes):
         containing = [layer for prefix, layer in prefixes if prefix in base]
         node["layer"] = (starting or containing or [None])[0]
     for position, node in enumerate(nodes):
-        if node["layer"] is None:
+        if node["layer"] is None and not node["name"].startswith(root):
             # names made by gradients repeat (zeros_without_dtype), but each such node stands before the one that uses it
             users = [other for other in nodes[position:] if node["name"] in other["inputs"]]
             sources = [other for other in nodes[:position] if other["name"] in node["inputs"]]
@@ -217,15 +221,10 @@ class Hooks(object):
         return ranged
 
     def start_operators(self, program):
-        """Write the graph and start mx.profiler in the kernels pass; with bulk execution its rows would hold no layers."""
+        """Start mx.profiler in the kernels pass; with bulk execution its rows would hold no layers."""
         if self.spec["pass"] != "kernels":
             return
-        mx, folder = self.mx, self.spec["folder"]
-        graphs = [self._graph(self.net, layer_prefixes(self.net))]
-        if self.spec["mode"] == "train":
-            graphs.append(self._graph(self.loss, [(self.loss.prefix, "loss")]))
-        with open(os.path.join(folder, GRAPH_FILE), "w") as out:
-            json.dump({"graphs": graphs}, out, indent=1)
+        mx = self.mx
         mx.profiler.set_config(
             profile_symbolic=True,
             profile_imperative=True,
@@ -233,15 +232,22 @@ class Hooks(object):
             profile_api=False,
             continuous_dump=False,
             aggregate_stats=False,
-            filename=os.path.join(folder, TRACE_FILE),
+            filename=os.path.join(self.spec["folder"], TRACE_FILE),
         )
         mx.nd.waitall()
         mx.profiler.set_state("run")
         self.tracing = True
 
+    def _write_graphs(self):
+        """Write the graphs of the blocks that were called, now that the shapes of their inputs are known."""
+        prefixes = [(self.net, layer_prefixes(self.net)), (self.loss, [(self.loss.prefix, "loss")])]
+        graphs = [self._graph(block, layers) for block, layers in prefixes if block.prefix in self.shapes]
+        with open(os.path.join(self.spec["folder"], GRAPH_FILE), "w") as out:
+            json.dump({"graphs": graphs}, out, indent=1)
+
     def _graph(self, block, prefixes):
         """Return the graph of a block's latest call with its layers; of the backward pass too when training."""
-        shapes = self.shapes.get(block.prefix, [])
+        shapes = self.shapes[block.prefix]
         inputs = [self.mx.sym.var("input%d" % number) for number in range(len(shapes))]
         symbol = block(*inputs)
         if isinstance(symbol, (list, tuple)):
@@ -258,7 +264,7 @@ class Hooks(object):
                 del os.environ["MXNET_SUBGRAPH_BACKEND"]
             else:
                 os.environ["MXNET_SUBGRAPH_BACKEND"] = kept
-        return {"prefix": block.prefix, "nodes": name_layers(nodes, prefixes)}
+        return {"prefix": block.prefix, "nodes": name_layers(nodes, block.prefix, prefixes)}
 
     def _gradient_requests(self, block, symbol, inputs):
         """Return what gradients the block's backward pass computes: its parameters', and a loss's first input's."""
@@ -271,7 +277,7 @@ class Hooks(object):
         return requests
 
     def stop_operators(self):
-        """Stop the profiler, write its trace compressed; return the names of the files written."""
+        """Stop the profiler, write its trace compressed and the graphs; return the names of the files written."""
         if not self.tracing:
             return []
         mx = self.mx
@@ -282,6 +288,7 @@ class Hooks(object):
         with open(path, "rb") as plain, gzip.open(path + ".gz", "wb", compresslevel=3) as packed:
             shutil.copyfileobj(plain, packed)
         os.remove(path)
+        self._write_graphs()
         return [TRACE_FILE + ".gz", GRAPH_FILE]
 
 

@@ -1,0 +1,178 @@
+"""The MXNet programs and hooks, run in MXNet's own environment."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kernelscope.tracer.outside import environments, staging
+from kernelscope.workloads import networks
+
+pytestmark = pytest.mark.slow
+
+REFERENCE = Path(__file__).parent.parent / "data" / "reference"
+
+
+@pytest.fixture(scope="module")
+def run_inside(tmp_path_factory):
+    """Return a function that runs a script in MXNet's environment and returns what it prints as JSON on its last line."""
+    environment = environments.find("mxnet")
+    if environment is None:
+        if os.environ.get("CI"):
+            pytest.fail("no environment for MXNet; run `kernelscope env create mxnet`")
+        pytest.skip("no environment for MXNet; run `kernelscope env create mxnet`")
+    staged = staging.stage(tmp_path_factory.mktemp("staged"))
+
+    def run(script, *arguments):
+        variables = {**os.environ, "PYTHONPATH": str(staged), "OMP_NUM_THREADS": "2", **environment.variables}
+        command = [str(environment.python), "-c", script, *map(str, arguments)]
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.strip().splitlines()[-1])
+
+    return run
+
+
+CHECK = """
+import itertools, json, sys
+from kernelscope.workloads import data, networks
+from kernelscope.workloads.mxnet import program as module
+network = networks.get(sys.argv[1])
+program = module.Program(network, {"mode": "train", "batch": 64, "device": "cpu", "seed": 0, "threads": 2, "dropout": False})
+program.load(networks.initial_weights(network, 0))
+batches = data.batches(network, 64, 0, 8)
+found = {"outputs": program.outputs(batches[0][0]).tolist(), "shapes": program.layer_shapes(batches[0][0])}
+program.train(itertools.islice(program.stream(iter(program.prepare(batches))), 3))
+found.update(losses=program.losses, parameters=program.parameters(), mxnet=module.mx.__version__)
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("name", list(networks.NETWORKS))
+def test_programs_compute_the_reference(run_inside, name):
+    found = run_inside(CHECK, name)
+    assert found["mxnet"].startswith("1.")  # the framework, not the folder of the same name
+    reference = json.loads((REFERENCE / f"{name}.json").read_text())
+    outputs, expected = np.array(found["outputs"]), np.array(reference["outputs"])
+    assert np.abs(outputs - expected).max() <= 1e-4 * np.abs(expected).max()
+    np.testing.assert_allclose(found["losses"], reference["losses"], rtol=1e-3)
+    network = networks.get(name)
+    assert sum(row["count"] for row in found["parameters"]) == networks.parameter_count(network)
+    assert {row["layer"] for row in found["parameters"]} == {layer.name for layer in network.layers if layer.parameters}
+    expected_shapes = {layer.name: list(layer.output_shape) for layer in network.layers if layer.type != "loss"}
+    assert found["shapes"] == expected_shapes
+
+
+HOOKS = """
+import gzip, json, os, tempfile
+from kernelscope.tracer.inside.hooks import mxnet as module
+from kernelscope.tracer.inside.ranges import Recorder
+
+folder = tempfile.mkdtemp()
+os.environ.update(module.environment("kernels"))
+os.environ["DNNL_VERBOSE"] = "0"
+recorder = Recorder(folder, layers=True)
+hooks = module.Hooks({"pass": "kernels", "mode": "train", "folder": folder, "threads": 1, "device": "cpu"}, recorder)
+hooks.configure()
+import mxnet as mx
+from mxnet import autograd, gluon
+from mxnet.gluon import nn
+
+class Residual(gluon.HybridBlock):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.conv1 = nn.Conv2D(16, 3, padding=1, in_channels=3, prefix="conv1_")
+            self.pool1 = nn.MaxPool2D(2, prefix="pool1_")
+            self.conv2 = nn.Conv2D(16, 3, padding=1, in_channels=16, prefix="conv2_")
+            self.pool2 = nn.MaxPool2D(2, prefix="pool2_")
+            self.fc1 = nn.Dense(10, in_units=144, prefix="fc1_")
+
+    def hybrid_forward(self, F, images):
+        x = self.pool1(self.conv1(images))
+        return self.fc1(self.pool2(x + self.conv2(x)))
+
+net = Residual(prefix="residual_")
+net.initialize()
+net.hybridize(static_alloc=True)
+class Holder(object):
+    pass
+program = Holder()
+program.net, program.loss = net, gluon.loss.SoftmaxCrossEntropyLoss()
+program.trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+methods = hooks.attach_layers(program)
+hooks.start_operators(program)
+batches = [(mx.nd.ones((8, 3, 12, 12)), mx.nd.zeros((8,))) for _ in range(3)]
+for images, labels in recorder.steps(iter(batches), 3):
+    with autograd.record():
+        loss = program.loss(net(images), labels)
+    loss.backward()
+    program.trainer.step(8)
+    loss.mean().asscalar()
+    left_open = len(recorder._stack()) - 1
+files = hooks.stop_operators()
+recorder.flush()
+print(json.dumps({
+    "ranges": [json.loads(line) for line in open(folder + "/ranges.jsonl")], "left_open": left_open, "files": files,
+    "graphs": json.load(open(folder + "/graph.json"))["graphs"], "methods": methods, "settings": hooks.settings(),
+    "events": json.load(gzip.open(folder + "/operators.mxnet.json.gz"))["traceEvents"], "versions": hooks.versions(),
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def hooked(run_inside):
+    return run_inside(HOOKS)
+
+
+def test_the_graph_names_layers_forward_and_backward_in_the_order_of_execution(hooked):
+    network, loss = hooked["graphs"]
+    assert network["prefix"] == "residual_"
+    forward = [node["layer"] for node in network["nodes"] if node["phase"] == "forward"]
+    # the addition is the block's own
+    assert forward == ["conv1", "pool1", "conv2", None, "pool2", "fc1"]
+    backward = [node["layer"] for node in network["nodes"] if node["op"] in ("_backward_Convolution", "_backward_Pooling")]
+    assert backward == ["pool2", "conv2", "pool1", "conv1"]
+    assert {node["layer"] for node in loss["nodes"]} == {"loss"}
+
+
+def test_every_operator_of_the_graph_has_a_row_of_its_own_in_each_step(hooked):
+    began = [event["name"] for event in hooked["events"] if event["ph"] == "B"]
+    assert "ImperativeBulk" not in began
+    nodes = [node["op"] for graph in hooked["graphs"] for node in graph["nodes"]]
+    for operator in ("Convolution", "Pooling", "FullyConnected", "_backward_Convolution", "_backward_Pooling", "log_softmax"):
+        assert began.count(operator) == 3 * nodes.count(operator)
+
+
+def test_helpers_of_a_gradient_belong_to_the_layer_that_uses_them(hooked):
+    helpers = [node for node in hooked["graphs"][0]["nodes"] if node["op"] == "_zeros_without_dtype"]
+    assert [node["layer"] for node in helpers] == ["pool2", "pool1"]
+    assert {node["phase"] for node in helpers} == {"backward"}
+
+
+def test_ranges_say_what_the_host_does_and_the_last_step_ends_with_nothing_queued(hooked):
+    assert hooked["left_open"] == 0
+
+    def of(step):
+        rows = [row for row in hooked["ranges"] if row["step"] == step and row["category"] != "step"]
+        return [(row["category"], row["name"]) for row in sorted(rows, key=lambda row: row["start_ns"])]
+
+    one = [
+        ("data", "data"), ("phase", "forward"), ("layer", "loss"), ("phase", "backward"), ("phase", "optimizer step"),
+        ("sync", "asnumpy"),
+    ]  # fmt: skip
+    assert of(1) == one
+    assert of(2) == [*one, ("sync", "waitall")]
+
+
+def test_settings_versions_and_files_are_told(hooked):
+    assert hooked["settings"]["threads"] == 1
+    assert hooked["settings"]["onednn"] is True
+    assert hooked["settings"]["bulk_execution_train"] is False
+    assert hooked["settings"]["execution"] == "hybridized static_alloc=True"
+    assert {"mxnet", "numpy", "onednn"} <= set(hooked["versions"])
+    assert hooked["files"] == ["operators.mxnet.json.gz", "graph.json"]
+    assert set(hooked["methods"]) == {"layers", "phases"}
