@@ -253,11 +253,11 @@ def _lines(result: Result, width: int) -> Iterator[RenderableType]:
 # What a breakdown's row is called, by its keys; the rest of the keys goes beneath it
 _BY_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "layer": (("layer", "phase"), ()),
-    "kernel": (("kernel",), ("kind", "layer", "phase", "problem", "transpose", "layout", "algorithm", "dtype")),
+    "kernel": (("kernel",), ("kind", "layer", "phase", "library", "problem", "transpose", "layout", "algorithm", "dtype")),
     "kind": (("kind", "phase"), ()),
     "phase": (("phase",), ()),
     "step": (("step", "window"), ()),
-    "operator": (("operator",), ("layer", "phase")),
+    "operator": (("operator", "layer", "phase"), ()),
     "range": (("range", "phase"), ()),
     "idle": (("cause", "layer", "phase"), ()),
     "line": (("line", "text"), ("function", "file")),
@@ -270,27 +270,68 @@ def _breakdown(result: Mapping[str, Any], most: int, width: int) -> Iterator[Ren
     yield Text(f"{title}: step by {by}" if title else f"step by {by}", style="bold")
     yield Text(printable(_beside(result)), style="dim")
     first, beneath = _BY_KEYS.get(by, ((by,), ()))
-    unit = units.common_unit([result["step_ns"]])
-    rows = result["rows"]
-    shown, rest = rows[:most], rows[most:]
+    if beneath:
+        yield _listed(result, most, first, beneath)
+    else:
+        yield _tabled(result, most, first, max(min(width // 8, 20), 4))
+
+
+def _tabled(result: Mapping[str, Any], most: int, first: Sequence[str], bars: int) -> Table:
+    """Return a table for short keys: key by key, then the numbers with a bar."""
+    unit, decimals = _unit_of_step(result)
+    shown, rest = result["rows"][:most], result["rows"][most:]
     table = _grid(show_footer=True)
     for number, key in enumerate(first):
-        table.add_column(key, footer="" if number else Text("step"), overflow="fold")
-    decimals = units.decimals_for([result["step_ns"]], unit)
+        table.add_column(key, footer="" if number else "step", overflow="fold")
     table.add_column(unit, justify="right", footer=units.in_unit(result["step_ns"], unit, decimals), no_wrap=True)
     table.add_column("share", justify="right", footer="100.0%", no_wrap=True)
-    bars = max(min(width // 8, 20), 4)
     table.add_column("", width=bars, no_wrap=True)
     table.add_column("count", justify="right", no_wrap=True)
     table.add_column("method", overflow="fold", style="dim")
-    longest = max((row["share"] for row in rows), default=1.0)
+    longest = max((row["share"] for row in shown), default=1.0) or 1.0
     for row in shown:
-        table.add_row(*_breakdown_row(row, first, beneath, unit, decimals, bar(row["share"] / (longest or 1.0), bars)))
+        keys = [Text(_value(row, key)) for key in first]
+        numbers = units.in_unit(row["time_ns"], unit, decimals), units.percent(row["share"])
+        drawn = Text(bar(row["share"] / longest, bars), style="blue")
+        table.add_row(*keys, *numbers, drawn, units.count(row["count"]), Text(printable(row.get("method"))))
     if rest:
-        cells = [Text(f"({len(rest)} more)", style="dim"), *[Text("")] * (len(first) - 1)]
-        time, share = sum(row["time_ns"] for row in rest), sum(row["share"] for row in rest)
-        table.add_row(*cells, units.in_unit(time, unit, decimals), units.percent(share))
-    yield table
+        time, share = _sums(rest)
+        blank = [Text("")] * (len(first) - 1)
+        table.add_row(Text(f"({len(rest)} more)"), *blank, units.in_unit(time, unit, decimals), units.percent(share))
+    return table
+
+
+def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath: Sequence[str]) -> Table:
+    """Return a table for long keys: the numbers, then all that is known of the row, which may take several lines."""
+    unit, decimals = _unit_of_step(result)
+    shown, rest = result["rows"][:most], result["rows"][most:]
+    table = _grid(show_footer=True)
+    table.add_column(unit, justify="right", footer=units.in_unit(result["step_ns"], unit, decimals), no_wrap=True)
+    table.add_column("share", justify="right", footer="100.0%", no_wrap=True)
+    table.add_column("count", justify="right", no_wrap=True)
+    table.add_column(" ".join(first), footer="step", overflow="fold")
+    for row in shown:
+        name = Text(" ".join(filter(None, (_value(row, key) for key in first))), style="bold")
+        details = [printable(row[key], 160) for key in (*beneath, "method") if row.get(key) is not None]
+        name.append("\n" + " · ".join(details), style="not bold dim")
+        table.add_row(units.in_unit(row["time_ns"], unit, decimals), units.percent(row["share"]), units.count(row["count"]), name)
+    if rest:
+        time, share = _sums(rest)
+        table.add_row(units.in_unit(time, unit, decimals), units.percent(share), "", Text(f"({len(rest)} more)"))
+    return table
+
+
+def _value(row: Row, key: str) -> str:
+    return printable(row[key], 200) if row.get(key) is not None else ""
+
+
+def _sums(rows: Sequence[Row]) -> tuple[int, float]:
+    return sum(row["time_ns"] for row in rows), sum(row["share"] for row in rows)
+
+
+def _unit_of_step(result: Mapping[str, Any]) -> tuple[str, int]:
+    unit = units.common_unit([result["step_ns"]])
+    return unit, units.decimals_for([result["step_ns"]], unit)
 
 
 def _beside(result: Mapping[str, Any]) -> str:
@@ -303,14 +344,3 @@ def _beside(result: Mapping[str, Any]) -> str:
         parts.append(f"{result['pass']} pass{against}")
     parts.append(f"{result['steps']} steps, coverage {units.percent(result['coverage'])}")
     return " · ".join(parts)
-
-
-def _breakdown_row(
-    row: Row, first: Sequence[str], beneath: Sequence[str], unit: str, decimals: int, drawn: str
-) -> list[RenderableType]:
-    cells = [Text(printable(row.get(key), 200) if row.get(key) is not None else "") for key in first]
-    details = [printable(row[key], 160) for key in beneath if row.get(key) is not None]
-    if details:
-        cells[-1].append("\n" + " · ".join(details), style="dim")
-    numbers = units.in_unit(row["time_ns"], unit, decimals), units.percent(row["share"])
-    return [*cells, *numbers, Text(drawn, style="blue"), units.count(row["count"]), Text(printable(row.get("method")))]

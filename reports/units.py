@@ -70,9 +70,9 @@ def interval(ends: Iterable[Number] | None, unit: str | None = None) -> str:
 
 
 def decimals_for(values: Iterable[Number | None], unit: str) -> int:
-    """Return how many decimals a column of ns needs so that its largest value has about four digits."""
+    """Return how many decimals a column of ns needs: small rows stay visible beside large ones."""
     largest = max((abs(value) for value in values if known(value)), default=0) / NS_PER[unit]
-    return 0 if unit == "ns" or largest >= 1000 else 1 if largest >= 100 else 2 if largest >= 1 else 3
+    return 0 if unit == "ns" else 2 if largest >= 10 else 3
 
 
 def ratio(value: Number | None) -> str:

@@ -1,0 +1,233 @@
+"""Figures of a comparison, one function each; every one returns a matplotlib Figure and leaves saving it to the caller.
+
+Colours are those of Okabe and Ito (Color Universal Design, 2008), which people with colour-blindness tell apart; where there are
+more parts than colours, hatches go on. Text stays text in SVG. Nothing here touches pyplot or matplotlib's global state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from kernelscope.reports import content, units
+from kernelscope.reports.content import Result
+from kernelscope.reports.text import printable
+
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442")
+PHASES = {"forward": "#0072B2", "backward": "#E69F00", "optimizer": "#009E73", "data": "#CC79A7", "other": "#999999"}
+HOST = ("#8a8a8a", "#bdbdbd")
+PARTS = 7  # parts of a stack with a colour of their own
+LAYERS = 24  # layers with a row of their own
+_NAME = 30  # characters of a name
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a figure is drawn: width in inches, font size in points, colours of text and lines and of what lies behind."""
+
+    width_in: float = 9.6
+    font_pt: float = 8.0
+    ink: str = "#1b1f24"
+    faint: str = "#c9ced6"
+
+    @property
+    def narrow(self) -> bool:
+        """Whether there is no room for things beside each other."""
+        return self.width_in < 6.0
+
+
+def step_times(result: Result, style: Style | None = None) -> Figure:
+    """Draw the median step of each framework, fastest first, with quartiles (thick line) and 95% interval (thin, capped)."""
+    style = style or Style()
+    rows = content.by_speed(result)
+    unit = units.common_unit(row["step_median_ns"] for row in rows)
+    scale = units.NS_PER[unit]
+    with _drawing(style):
+        figure, axes = _bars(style, len(rows), "Step time (median)", f"{unit} per step")
+        for place, row in enumerate(rows):
+            median = row["step_median_ns"] / scale
+            axes.barh(place, median, height=0.62, color=PALETTE[0])
+            ends = [row["step_quartiles_ns"][1], *(row.get("step_interval_ns") or [])[1:]]
+            if row.get("step_interval_ns"):
+                low, high = (end / scale for end in row["step_interval_ns"])
+                axes.errorbar(
+                    median, place, xerr=[[max(median - low, 0)], [max(high - median, 0)]], color=style.ink, capsize=4, lw=1
+                )
+            first, third = (end / scale for end in row["step_quartiles_ns"])
+            axes.hlines(place, first, third, color=style.ink, lw=3)
+            label = units.duration(row["step_median_ns"]) + ("" if row["ratio"] == 1 else f", {units.ratio(row['ratio'])}")
+            axes.annotate(
+                label, (max(median, *(end / scale for end in ends)), place), (6, 0), textcoords="offset points", va="center"
+            )
+        _name_rows(axes, [row["framework"] for row in rows])
+        axes.margins(x=0.24 if style.narrow else 0.12)
+        axes.set_xlim(left=0)
+    return figure
+
+
+def kinds_stacked(result: Result, style: Style | None = None) -> Figure:
+    """Draw each framework's step as a bar of the kinds of kernels that fill it; where none runs it is the host's."""
+    return _stacked(result, _kind_parts(result), "Step by kind of kernel", style or Style())
+
+
+def layers_stacked(result: Result, style: Style | None = None) -> Figure:
+    """Draw each framework's step as a bar of its layers, forward and backward together."""
+    return _stacked(result, _layer_parts(result), "Step by layer", style or Style())
+
+
+def layers(result: Result, style: Style | None = None) -> Figure:
+    """Draw a panel per framework with a row per layer, split by phase, all on one scale."""
+    style = style or Style()
+    names = result["frameworks"]
+    phases = _phases_of_layers(result)
+    unit = units.common_unit(row["step_mean_ns"] for row in result["summary"])
+    across = 1 if style.narrow else min(len(names), 4)
+    down = -(-len(names) // across)
+    with _drawing(style):
+        height = down * (0.17 * len(phases) + 0.75) + 0.4
+        figure = Figure(figsize=(style.width_in, height), layout="constrained", facecolor="none")
+        panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).flatten()
+        for axes, name in zip(panels, names, strict=False):
+            _panel(axes, phases, name, unit)
+        for axes in panels[len(names) :]:
+            axes.set_visible(False)
+        handles = [Patch(color=colour, label=phase) for phase, colour in PHASES.items()]
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    return figure
+
+
+def _panel(axes: Axes, phases: Mapping[str, Mapping[str, Mapping[str, int]]], name: str, unit: str) -> None:
+    for place, times in enumerate(phases.values()):
+        left = 0.0
+        for phase, colour in PHASES.items():
+            width = max(times.get(phase, {}).get(name, 0), 0) / units.NS_PER[unit]
+            axes.barh(place, width, left=left, height=0.7, color=colour)
+            left += width
+    axes.set_title(printable(name, _NAME), loc="left")
+    axes.set_xlabel(f"{unit} per step")
+    _name_rows(axes, list(phases))
+
+
+def _phases_of_layers(result: Result) -> dict[str, dict[str, dict[str, int]]]:
+    """Return {layer: {phase: {framework: ns}}} in the network's order; of many layers the smaller ones become one."""
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for row in result["layers"]:
+        if row["layer"] != content.INSTRUMENTATION:
+            found.setdefault(str(row["layer"]), {})[str(row["phase"])] = {k: v or 0 for k, v in row["time_ns"].items()}
+    size = {layer: sum(sum(times.values()) for times in phases.values()) for layer, phases in found.items()}
+    large = set(sorted(size, key=lambda layer: -size[layer])[:LAYERS])
+    rest = [phases for layer, phases in found.items() if layer not in large]
+    kept = {layer: phases for layer, phases in found.items() if layer in large}
+    if rest:
+        kept[f"({len(rest)} smaller)"] = {
+            phase: {name: sum(part.get(phase, {}).get(name, 0) for part in rest) for name in result["frameworks"]}
+            for phase in PHASES
+        }
+    return kept
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One part of every framework's stack."""
+
+    label: str
+    times: dict[str, int]
+    colour: str
+    hatch: str = ""
+
+
+def _kind_parts(result: Result) -> list[_Part]:
+    host = {True: "host, in operators", False: "host, elsewhere"}
+    groups = {}
+    for row in result["kinds"]:
+        kind = str(row["kind"])
+        groups[kind] = host[kind == "(host: in operator)"] if kind.startswith("(host") else kind
+    return _parts(result, "kinds", groups, list(host.values()), "other kinds")
+
+
+def _layer_parts(result: Result) -> list[_Part]:
+    outside = "outside of layers"
+    groups = {str(row["layer"]): str(row["layer"]) for row in result["layers"]}
+    for layer in groups:
+        if layer.startswith("(") and layer != "(optimizer)":
+            groups[layer] = outside
+    return _parts(result, "layers", groups, [outside], "other layers")
+
+
+def _parts(result: Result, table: str, groups: Mapping[str, str], greys: Sequence[str], rest: str) -> list[_Part]:
+    """Add rows up to parts: the PARTS largest in the table's order, then the rest, then what is grey; instrumentation is none."""
+    key = content.KEYS[table][0]
+    times: dict[str, dict[str, int]] = {}
+    for row in result[table]:
+        if row[key] != content.INSTRUMENTATION:
+            part = times.setdefault(groups[str(row[key])], dict.fromkeys(result["frameworks"], 0))
+            for name in part:
+                part[name] += row["time_ns"].get(name) or 0
+    coloured = [label for label in times if label not in greys]
+    large = sorted(coloured, key=lambda label: -max(times[label].values()))[:PARTS]
+    parts = [_Part(label, times[label], PALETTE[number]) for number, label in enumerate(k for k in coloured if k in large)]
+    small = [label for label in coloured if label not in large]
+    if small:
+        parts.append(_Part(rest, {n: sum(times[label][n] for label in small) for n in result["frameworks"]}, "#5b5bd6", "////"))
+    return parts + [_Part(label, times[label], HOST[number]) for number, label in enumerate(greys) if label in times]
+
+
+def _stacked(result: Result, parts: Sequence[_Part], title: str, style: Style) -> Figure:
+    rows = content.by_speed(result)
+    names = [row["framework"] for row in rows]
+    unit = units.common_unit(row["step_mean_ns"] for row in rows)
+    scale = units.NS_PER[unit]
+    with _drawing(style):
+        legend_rows = -(-len(parts) // (2 if style.narrow else 5))
+        figure, axes = _bars(style, len(names), title, f"{unit} per step", 0.2 * legend_rows)
+        left = dict.fromkeys(names, 0.0)
+        for part in parts:
+            widths = [max(part.times[name], 0) / scale for name in names]
+            axes.barh(
+                range(len(names)), widths, left=list(left.values()), height=0.62, color=part.colour, hatch=part.hatch,
+                edgecolor="#ffffff", lw=0.4, label=printable(part.label, _NAME),
+            )  # fmt: skip
+            left = {name: left[name] + width for name, width in zip(names, widths, strict=True)}
+        cleans = [row["step_mean_ns"] / scale for row in rows]
+        axes.vlines(cleans, [p - 0.42 for p in range(len(names))], [p + 0.42 for p in range(len(names))], color=style.ink, lw=1.6)
+        _name_rows(axes, names)
+        axes.set_xlim(left=0)
+        figure.legend(loc="outside lower center", ncols=2 if style.narrow else 5, frameon=False)
+    return figure
+
+
+def _bars(style: Style, rows: int, title: str, xlabel: str, more_in: float = 0.0) -> tuple[Figure, Axes]:
+    """Return a figure with one axes for `rows` horizontal bars."""
+    figure = Figure(figsize=(style.width_in, 0.36 * rows + 0.8 + more_in), layout="constrained", facecolor="none")
+    axes = figure.subplots()
+    axes.set_title(title, loc="left")
+    axes.set_xlabel(xlabel)
+    return figure, axes
+
+
+def _name_rows(axes: Axes, names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), [printable(name, _NAME) for name in names])
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.tick_params(axis="y", length=0)
+
+
+@contextmanager
+def _drawing(style: Style) -> Iterator[None]:
+    """Use the style while drawing. Names with a dollar sign are no mathematics."""
+    settings: Any = {
+        "font.size": style.font_pt, "axes.titlesize": style.font_pt + 1, "axes.titleweight": "bold", "text.parse_math": False,
+        "text.color": style.ink, "axes.labelcolor": style.ink, "axes.titlecolor": style.ink, "axes.edgecolor": style.faint,
+        "xtick.labelcolor": style.ink, "ytick.labelcolor": style.ink, "xtick.color": style.faint, "ytick.color": style.faint,
+        "axes.facecolor": "none", "axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False,
+        "axes.grid": True, "axes.grid.axis": "x", "axes.axisbelow": True, "grid.color": style.faint, "grid.linewidth": 0.5,
+        "hatch.linewidth": 0.6,
+    }  # fmt: skip
+    with mpl.rc_context(settings):
+        yield

@@ -1,0 +1,115 @@
+"""One HTML file per comparison or run that needs nothing else: no network, no second file.
+
+Pages are drawn by the templates beside, with autoescaping; what comes out of traces passes through `text.printable` first. The
+page's own policy (Content-Security-Policy) forbids every request, and every script but the one that this module puts in.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from kernelscope.reports import content, figures, sections, svg, units
+from kernelscope.reports.content import Result
+from kernelscope.reports.text import printable
+
+TEMPLATES = Path(__file__).parent / "templates"
+_WIDE, _NARROW = figures.Style(), figures.Style(width_in=4.4, font_pt=9.0)
+_NUMBERS = "the numbers are in the table of"
+
+
+def write_comparison(result: Result, path: Path) -> None:
+    """Write the report of a comparison (the result of analysis.compare). Raises OSError when the file cannot be written."""
+    _write(_page(result, []), path)
+
+
+def write_run(result: Result, breakdowns: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Write the report of one run.
+
+    result: analysis.compare of this run alone. breakdowns: Breakdown.as_dict of every table to show; one that could not be made
+    is {"by", "unavailable": reason, "rows": []}. Raises OSError when the file cannot be written.
+    """
+    _write(_page(result, breakdowns), path)
+
+
+def _write(page: str, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page, encoding="utf8")
+
+
+def _page(result: Result, breakdowns: Sequence[Mapping[str, Any]]) -> str:
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(printable=printable, signed=units.signed)
+    script = (TEMPLATES / "tables.js").read_text(encoding="utf8")
+    return environment.get_template("report.html").render(
+        script=Markup(script),  # noqa: S704 (our own file)
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        style=Markup((TEMPLATES / "style.css").read_text(encoding="utf8")),  # noqa: S704 (our own file)
+        **_context(result, breakdowns),
+    )
+
+
+def _context(result: Result, breakdowns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return everything that the templates show."""
+    return {
+        "alone": len(result["frameworks"]) == 1,
+        "title": f"{result['network']['name']} · {result['mode']} · {', '.join(result['frameworks'])}",
+        "headline": content.headline(result),
+        "work": content.work(result),
+        "machine": content.machine(result),
+        "sides": sections.sides(result),
+        "sides_in_order": result["frameworks"],
+        "warnings": content.warnings(result),
+        "resolution": content.resolution(result),
+        "left_out": result["left_out"],
+        "charts": _charts(result),
+        "summary": sections.summary(result),
+        "layers": sections.side_by_side(result, "layers"),
+        "kinds": sections.side_by_side(result, "kinds"),
+        "kernels": sections.kernels(result),
+        "lines": sections.lines(result),
+        "fairness_line": content.fairness_line(result),
+        "failures": content.failures(result),
+        "fairness": sections.fairness(result),
+        "settings": sections.settings(result),
+        "passes": sections.passes(result),
+        "methods": sections.methods(result),
+        "versions": sections.versions(result),
+        "breakdowns": [sections.breakdown(part) for part in breakdowns],
+        "command": content.command(result),
+        "created": result.get("created"),
+        "kernelscope": result.get("kernelscope"),
+        "reading": content.READING,
+    }
+
+
+def _charts(result: Result) -> dict[str, Markup]:
+    """Return the figures as SVG, each for wide and for narrow pages; the style sheet shows one of them."""
+    drawn: dict[str, tuple[Callable[[Result, figures.Style], Figure], str]] = {
+        "step_times": (figures.step_times, _alternative(result)),
+        "kinds": (figures.kinds_stacked, f"Stacked bars of each framework's step by kind of kernel; {_NUMBERS} kinds."),
+        "layers_stacked": (figures.layers_stacked, f"Stacked bars of each framework's step by layer; {_NUMBERS} layers."),
+        "layers": (figures.layers, f"A panel per framework with a bar per layer, split by phase; {_NUMBERS} layers."),
+    }
+    charts = {}
+    for name, (draw, alternative) in drawn.items():
+        both = [
+            Markup('<div class="{}">{}</div>').format(kind, svg.inline(draw(result, style), f"{name}-{kind}", alternative, style))
+            for kind, style in (("wide", _WIDE), ("narrow", _NARROW))
+        ]
+        charts[name] = Markup("").join(both)
+    return charts
+
+
+def _alternative(result: Result) -> str:
+    parts = [f"{row['framework']} {units.duration(row['step_median_ns'])}" for row in content.by_speed(result)]
+    return printable(f"Bar chart. Median step time, fastest first: {', '.join(parts)}.")

@@ -1,0 +1,281 @@
+"""The tables of the HTML report as plain views: what each cell says, by what it is sorted, how long its bar is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelscope.reports import content, units
+from kernelscope.reports.content import Result, Row
+from kernelscope.reports.text import printable
+
+MOST = 300  # rows of a breakdown in the page
+Number = int | float
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell. value: what it is sorted by, null sorts last. note: small print. bar, heat: 0 to 1, null for none."""
+
+    text: str
+    value: Number | str | None = None
+    note: str = ""
+    bar: float | None = None
+    heat: float | None = None
+    code: bool = False
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column; numbers are aligned to the right and sorted from large to small first."""
+
+    title: str
+    numeric: bool = False
+
+
+@dataclass(frozen=True)
+class View:
+    """One table of the page. The first cell of a row is its header; total is the last row and never sorted or hidden."""
+
+    key: str
+    caption: str
+    columns: list[Column]
+    rows: list[list[Cell]]
+    total: list[Cell] = field(default_factory=list)
+    tools: bool = True
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One framework on the first screen."""
+
+    name: str
+    version: str
+    step: str
+    ratio: str
+    verdict: str
+    causes: list[content.Cause]
+    difference: str
+
+
+def sides(result: Result) -> list[Side]:
+    """Return the frameworks, fastest first, with where the slower ones lose their time."""
+    verdicts = dict(content.verdicts(result))
+    return [
+        Side(
+            name=printable(row["framework"]),
+            version=printable(row["version"]) if row.get("version") else "",
+            step=units.duration(row["step_median_ns"]),
+            ratio=units.ratio(row["ratio"]),
+            verdict=verdicts.get(row["framework"], ""),
+            causes=content.causes(result, row["framework"]) if row["framework"] in verdicts else [],
+            difference=units.signed(content.mean_difference(result, row["framework"])),
+        )
+        for row in content.by_speed(result)
+    ]
+
+
+def summary(result: Result) -> View:
+    """Return metrics in rows and frameworks in columns."""
+    rows = [[Cell(title), *(Cell(text) for text in cells)] for title, cells in content.summary_metrics(result)]
+    columns = [Column("from the clean pass"), *(Column(printable(name), True) for name in result["frameworks"])]
+    return View("summary-table", "Summary of the clean pass, per step", columns, rows, tools=False)
+
+
+def side_by_side(result: Result, table: str) -> View:
+    """Return layers or kinds with a column per framework: time, ratio to the fastest, bar; the total is the clean mean step."""
+    names = result["frameworks"]
+    unit = units.common_unit(row["step_mean_ns"] for row in result["summary"])
+    decimals = units.decimals_for((row["step_mean_ns"] for row in result["summary"]), unit)
+    longest = max((time for row in result[table] for time in row["time_ns"].values() if time), default=1)
+    keys = content.KEYS[table]
+    rows = [
+        [
+            _text(row[keys[0]]),
+            *(_text(row[key]) for key in keys[1:]),
+            *(_timed(row, name, unit, decimals, longest) for name in names),
+        ]
+        for row in result[table]
+    ]
+    totals = [content.total(result, table, name) for name in names]
+    total = [Cell("total = clean mean step"), *[Cell("")] * (len(keys) - 1)]
+    total += [Cell(units.in_unit(time, unit, decimals)) for time in totals]
+    columns = [Column(key.removesuffix("s")) for key in keys] + [Column(printable(name), True) for name in names]
+    caption = f"{table.capitalize()} side by side: {unit} per step, ratio to the fastest framework that has the row"
+    return View(f"{table}-table", caption, columns, rows, total)
+
+
+def _timed(row: Row, name: str, unit: str, decimals: int, longest: int) -> Cell:
+    time, ratio = row["time_ns"].get(name), row["ratio"].get(name)
+    note = units.ratio(ratio) if units.known(ratio) else ""
+    bar = max(time, 0) / longest if units.known(time) else None
+    return Cell(units.in_unit(time, unit, decimals), time, note, bar)
+
+
+def kernels(result: Result) -> list[View]:
+    """Return each framework's kernels with what they computed and how; the total is what all its kernels take of the step."""
+    return [_kernels(name, result["kernels"].get(name) or []) for name in result["frameworks"]]
+
+
+def _kernels(name: str, rows: Sequence[Row]) -> View:
+    titles = ("kernel", "kind", "layer", "problem", "layout", "algorithm", "type", "library")
+    columns = [
+        *map(Column, titles),
+        *(Column(title, True) for title in ("time", "share", "durations", "count")),
+        Column("found by"),
+    ]
+    keys = ("kind", "layer", "problem", "layout", "algorithm", "dtype", "library")
+    longest = max((row["time_ns"] for row in rows), default=1) or 1
+    body = []
+    for row in rows:
+        cells = [_code(row["kernel"]), *(_text(row.get(key), key in ("problem", "layout")) for key in keys)]
+        cells[2] = Cell(" ".join(printable(row[key]) for key in ("layer", "phase") if row.get(key) is not None) or units.UNKNOWN)
+        if row.get("transpose") is not None:
+            cells[3] = Cell(f"{cells[3].text} {printable(row['transpose'])}", cells[3].value, code=True)
+        body.append([*cells, *_numbers(row, longest), _text(row.get("method"))])
+    total = [Cell("all kernels"), *[Cell("")] * (len(keys))]
+    total += [Cell(units.duration(sum(row["time_ns"] for row in rows))), Cell(units.percent(sum(row["share"] for row in rows)))]
+    total += [Cell(units.duration(sum(row["duration_ns"] for row in rows))), Cell(units.count(sum(row["count"] for row in rows)))]
+    caption = f"{printable(name)}: kernels with most time (time and share per step; durations and count over all traced steps)"
+    return View(f"kernels-{_id(name)}", caption, columns, body, [*total, Cell("")])
+
+
+def _numbers(row: Row, longest: Number) -> list[Cell]:
+    time, share, duration, count = row["time_ns"], row["share"], row["duration_ns"], row["count"]
+    return [
+        Cell(units.duration(time), time, bar=max(time, 0) / longest),
+        Cell(units.percent(share), share),
+        Cell(units.duration(duration), duration),
+        Cell(units.count(count), count),
+    ]
+
+
+def lines(result: Result) -> list[View]:
+    """Return each framework's statements in the source's order, with heat by time; the total is the lines pass's step."""
+    return [_lines(name, result["lines"].get(name) or {"rows": []}) for name in result["frameworks"]]
+
+
+def _lines(name: str, part: Mapping[str, Any]) -> View:
+    columns = [Column("line"), Column("statement"), Column("time", True), Column("share", True), Column("hits", True)]
+    rows = []
+    for row in part["rows"]:
+        place = units.UNKNOWN if row["line"] is None else str(row["line"])
+        statement = row["text"] if row["text"] is not None else row["function"]
+        heat = max(0.0, min(row["share"], 1.0))
+        rows.append(
+            [
+                Cell(place, row["line"]),
+                Cell(printable(statement), printable(statement), heat=heat, code=row["text"] is not None),
+                Cell(units.duration(row["time_ns"]), row["time_ns"]),
+                Cell(units.percent(row["share"]), row["share"]),
+                Cell(units.count(row["count"]), row["count"]),
+            ]
+        )
+    files = dict.fromkeys(printable(content.short_path(row["file"])) for row in part["rows"] if row["file"] is not None)
+    total = [Cell("step"), Cell("of the lines pass"), Cell(units.duration(part.get("step_ns"))), Cell("100.0%"), Cell("")]
+    note = "" if part["rows"] else printable(part.get("unavailable") or "no lines pass was recorded")
+    caption = f"{printable(name)}: {', '.join(files)}" if files else printable(name)
+    return View(f"lines-{_id(name)}", caption, columns, rows, total if rows else [], tools=False, note=note)
+
+
+def fairness(result: Result) -> View:
+    """Return every check of every framework."""
+    titles = ("check", "framework", "status")
+    columns = [*map(Column, titles), Column("found", True), Column("demanded", True), Column("detail")]
+    rows = [
+        [*(_text(row[key]) for key in titles), *(_quantity(row[key]) for key in ("value", "limit")), _text(row["detail"])]
+        for row in result["fairness"]["rows"]
+    ]
+    return View("fairness-table", "Did all do the same work?", columns, rows)
+
+
+def _quantity(value: Any) -> Cell:
+    return Cell(printable(content.quantity(value)), value if units.known(value) else None)
+
+
+def settings(result: Result) -> View:
+    """Return the settings and library versions on which the frameworks differ."""
+    rows = [*content.differences(result), *content.differences(result, versions=True)]
+    return _matrix(result, "settings-table", "Settings that differ", "setting", [(row["setting"], row["values"]) for row in rows])
+
+
+def versions(result: Result) -> View:
+    """Return the versions of everything that a framework named."""
+    found = result.get("versions") or {}
+    names = dict.fromkeys(name for stated in found.values() for name in stated or {})
+    rows = [(name, {framework: (stated or {}).get(name) for framework, stated in found.items()}) for name in sorted(names)]
+    return _matrix(result, "versions-table", "Versions", "library", rows)
+
+
+def methods(result: Result) -> View:
+    """Return how each framework's layers and phases were found, and what was odd in its capture."""
+    found, odd = result.get("methods") or {}, result.get("diagnostics") or {}
+    names = dict.fromkeys(name for stated in found.values() for name in stated or {})
+    rows = [(name, {framework: (stated or {}).get(name) for framework, stated in found.items()}) for name in names]
+    counts = dict.fromkeys(name for stated in odd.values() for name, count in (stated or {}).items() if count)
+    rows += [(n.replace("_", " "), {framework: (stated or {}).get(n) for framework, stated in odd.items()}) for n in counts]
+    return _matrix(result, "methods-table", "How layers and phases were found, and what was odd in the captures", "", rows)
+
+
+def _matrix(result: Result, key: str, caption: str, first: str, rows: Sequence[tuple[Any, Mapping[str, Any]]]) -> View:
+    """Return a table with a column per framework; nulls are unknown."""
+    names = result["frameworks"]
+    columns = [Column(first), *(Column(printable(name)) for name in names)]
+    body = [[_text(name), *(_text(values.get(framework)) for framework in names)] for name, values in rows]
+    return View(key, caption, columns, body, tools=False)
+
+
+def passes(result: Result) -> View:
+    """Return each pass's median step, what it cost against the clean one, and how much of it is known."""
+    columns = [Column("framework"), Column("pass")]
+    columns += [Column(title, True) for title in ("step, median", "overhead", "layers known", "kinds known")]
+    rows = []
+    for row in result["passes"]:
+        reason = printable(row["reason"]) if row.get("reason") else ""
+        step = row.get("step_median_ns")
+        shares = [Cell(units.percent(row.get(key)), row.get(key)) for key in ("layer_coverage", "kind_coverage")]
+        cost = Cell(units.overhead(row.get("overhead")), row.get("overhead"))
+        rows.append([_text(row["framework"]), _text(row["pass"]), Cell(units.duration(step), step, reason), cost, *shares])
+    return View("passes-table", "What each pass cost, and what is covered", columns, rows, tools=False)
+
+
+def breakdown(part: Mapping[str, Any]) -> View:
+    """Return a breakdown with its total; of more than MOST rows those with least time become one."""
+    by = str(part["by"])
+    rows = part["rows"]
+    keys = [key for key in (rows[0] if rows else {}) if key not in ("count", "duration_ns", "time_ns", "share", "method")]
+    columns = [*map(Column, keys), *(Column(title, True) for title in ("time", "share", "durations", "count")), Column("method")]
+    longest = max((row["time_ns"] for row in rows), default=1) or 1
+    body = [[*(_keyed(row[key]) for key in keys), *_numbers(row, longest), _text(row.get("method"))] for row in rows[:MOST]]
+    rest = rows[MOST:]
+    if rest:
+        sums = {name: sum(row[name] for row in rest) for name in ("time_ns", "share", "duration_ns", "count")}
+        blank = [Cell("")] * (len(keys) - 1)
+        body.append([Cell(f"({len(rest)} more)"), *blank, *_numbers(sums, longest), Cell("")])
+    total = [Cell("step"), *[Cell("")] * (len(keys) - 1), Cell(units.duration(part.get("step_ns"))), Cell("100.0%")]
+    note = printable(part["unavailable"]) if part.get("unavailable") else ""
+    caption = f"Step by {by}" + (f" (coverage {units.percent(part['coverage'])})" if rows else "")
+    return View(f"by-{_id(by)}", caption, columns, body, [*total, *[Cell("")] * 3] if rows else [], note=note)
+
+
+def _keyed(value: Any) -> Cell:
+    return Cell(str(value), value) if units.known(value) else _text(value, code=True)
+
+
+def _text(value: Any, code: bool = False) -> Cell:
+    """Return a cell with what a trace or a framework said."""
+    if value is None:
+        return Cell(units.UNKNOWN)
+    shown = printable({True: "yes", False: "no"}[value] if isinstance(value, bool) else value)
+    return Cell(shown, shown, code=code)
+
+
+def _code(value: Any) -> Cell:
+    return _text(value, code=True)
+
+
+def _id(name: str) -> str:
+    """Return a name as part of an identifier: only letters and digits stay."""
+    return "".join(character if character.isascii() and character.isalnum() else "-" for character in name)[:40]
