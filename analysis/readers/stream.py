@@ -24,6 +24,8 @@ ONEDNN_START = r"(?:onednn|dnnl|mkldnn)_verbose,"
 MKL_START = r"MKL_VERBOSE "
 MARKER = r"@kernelscope (?P<time_ns>\d+) (?P<edge>[BE]) (?P<name>.*)"
 _TOKENS = rf"({ONEDNN_START}|{MKL_START}|@kernelscope \d+ [BE] )"
+_TOKEN_TEXTS = ("nn_verbose,", "dnnl_verbose,", "MKL_VERBOSE ", "@kernelscope ")
+_LEADING_TEXTS = ("onednn_verbose,", "mkldnn_verbose,", "dnnl_verbose,", "MKL_VERBOSE ", "@kernelscope ")
 _SEPARATOR = "\x1e"  # ASCII's record separator: puts pieces of one line apart while their line number is kept
 
 
@@ -62,9 +64,8 @@ def split(source: Path | str | Sequence[str]) -> Stream:
     pieces, numbers = _pieces(all_lines)
     is_onednn = starts_with(pieces, ONEDNN_START)
     is_mkl = starts_with(pieces, MKL_START)
-    marker = extract(pieces, rf"^{MARKER}$")
-    is_marker = marker["time_ns"].notna().to_numpy(dtype=bool)
-    markers = marker[is_marker].assign(line_number=numbers[is_marker])
+    is_marker = starts_with(pieces, MARKER + "$")
+    markers = extract(pieces.filter(pa.array(is_marker)), rf"^{MARKER}$").assign(line_number=numbers[is_marker])
     markers["time_ns"] = markers["time_ns"].astype("int64")
     return Stream(
         onednn=_table(pieces, numbers, is_onednn),
@@ -94,23 +95,35 @@ def starts_with(strings: pa.Array[Any], pattern: str) -> npt.NDArray[np.bool_]:
     return np.asarray(pc.match_substring_regex(strings, pattern=f"^{pattern}"), dtype=bool)
 
 
-def strings_of(values: Sequence[str] | pd.Series) -> pa.Array[Any]:
+def strings_of(values: Sequence[str] | pd.Series) -> pa.LargeStringArray:
     """Return the values as an Arrow array of strings, which holds more than 2 GiB of text."""
     return pa.array(values, type=pa.large_string(), from_pandas=True)
 
 
 def _pieces(all_lines: Sequence[str]) -> tuple[pa.Array[Any], npt.NDArray[np.int64]]:
     """Return the pieces of all lines and the line number of each."""
-    marked = pc.replace_substring_regex(
-        pc.utf8_rtrim(strings_of(all_lines), characters="\r"), pattern=_TOKENS, replacement=_SEPARATOR + r"\1"
-    )
+    strings = pc.ascii_rtrim(strings_of(all_lines), characters="\r")
+    numbers = np.arange(1, len(strings) + 1)
+    mixed = _mixed(strings)
+    if not mixed.any():
+        return strings, numbers
+    marked = pc.replace_substring_regex(strings.filter(pa.array(mixed)), pattern=_TOKENS, replacement=_SEPARATOR + r"\1")
     nested = pc.split_pattern(marked, pattern=_SEPARATOR)
-    pieces = cast(pa.LargeStringArray, pc.list_flatten(nested))
-    numbers = np.asarray(pc.list_parent_indices(nested)).astype(np.int64) + 1
-    # a line that starts with a token is cut before it: that empty piece is nobody's, an empty line is the application's
-    counts = np.asarray(pc.list_value_length(nested)).astype(np.int64)
-    keep = (np.asarray(pc.utf8_length(pieces)) > 0) | (counts[numbers - 1] == 1)
-    return pieces.filter(pa.array(keep)), numbers[keep]
+    parts = cast(pa.LargeStringArray, pc.list_flatten(nested))
+    part_numbers = numbers[mixed][np.asarray(pc.list_parent_indices(nested)).astype(np.int64)]
+    # a line that starts with a token is cut before it: that empty part is nobody's
+    keep = np.asarray(pc.utf8_length(parts)) > 0
+    pieces = pa.concat_arrays([strings.filter(pa.array(~mixed)), parts.filter(pa.array(keep))])
+    piece_numbers = np.concatenate([numbers[~mixed], part_numbers[keep]])
+    order = np.argsort(piece_numbers, kind="stable")
+    return pieces.take(pa.array(order, type=pa.int64())), piece_numbers[order]
+
+
+def _mixed(strings: pa.LargeStringArray) -> npt.NDArray[np.bool_]:
+    """Return which lines hold a token that does not start them. Plain searches, because nearly every line is of one writer."""
+    found = sum(np.asarray(pc.count_substring(strings, pattern=text)).astype(np.int64) for text in _TOKEN_TEXTS)
+    leading = sum(np.asarray(pc.starts_with(strings, pattern=text)).astype(np.int64) for text in _LEADING_TEXTS)
+    return np.asarray(found > leading)
 
 
 def _table(pieces: pa.Array[Any], numbers: npt.NDArray[np.int64], chosen: npt.NDArray[np.bool_]) -> pd.DataFrame:
