@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from kernelscope.tracer.outside.recipes import FRAMEWORKS
+
 if TYPE_CHECKING:
     from kernelscope.tracer.outside.environments import Environment
     from kernelscope.tracer.outside.options import RunOptions
     from kernelscope.tracer.outside.session import Progress
-
-FRAMEWORKS = ("pytorch", "tensorflow", "mxnet", "cntk")
 
 
 def _at_least(low: int, high: int = 1 << 20) -> type:
@@ -95,10 +95,7 @@ def options(arguments: argparse.Namespace) -> RunOptions:
 def environment(framework: str, python: str | None) -> Environment:
     """Return the environment to run a framework in; raise UsageError for an unknown one, ChildError when it is not ready."""
     from kernelscope.tracer.outside import environments
-    from kernelscope.tracer.outside.errors import UsageError
 
-    if framework not in FRAMEWORKS:
-        raise UsageError(f"unknown framework {framework!r}; known: {', '.join(FRAMEWORKS)}")
     return environments.resolve(framework, python)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelscope.cli import capture
+from kernelscope.tracer.outside.recipes import FRAMEWORKS
 
 if TYPE_CHECKING:
     from kernelscope.tracer.outside.environments import Environment
@@ -21,7 +22,7 @@ HELP = "one workload in several frameworks, side by side"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     capture.configure(parser)
-    parser.add_argument("-f", "--frameworks", required=True, metavar="A,B,...", help=", ".join(capture.FRAMEWORKS))
+    parser.add_argument("-f", "--frameworks", required=True, metavar="A,B,...", help=", ".join(FRAMEWORKS))
     parser.add_argument(
         "--python",
         action="append",

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from kernelscope.cli import capture
+from kernelscope.tracer.outside.recipes import FRAMEWORKS
 
 NAME = "run"
 HELP = "record one workload in one framework"
@@ -15,7 +16,7 @@ HELP = "record one workload in one framework"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     capture.configure(parser)
-    parser.add_argument("-f", "--framework", required=True, metavar="NAME", help=", ".join(capture.FRAMEWORKS))
+    parser.add_argument("-f", "--framework", required=True, metavar="NAME", help=", ".join(FRAMEWORKS))
     parser.add_argument("--python", metavar="PATH", help="use this interpreter, which has the framework, as it is")
 
 

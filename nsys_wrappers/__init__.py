@@ -1,0 +1,1 @@
+"""NVIDIA's profilers: finding what is installed and what it can do."""

@@ -36,7 +36,7 @@ def test_help_lists_every_command():
         (["run", "lenet", "-f", "pytorch", "-o", "OUT", "--mode", "test"], 2, "invalid choice: 'test'"),
         (["run", "lenet", "-f", "pytorch", "-o", "OUT", "--timeout", "nan"], 2, "not a positive number of seconds"),
         (["run", "lenet", "-f", "pytorch", "-o", "OUT", "--data", "/nowhere"], 2, "--data /nowhere: not a folder"),
-        (["run", "lenet", "-f", "pytorch", "-o", "OUT", "--python", "/nowhere/python"], 4, "/nowhere/python"),
+        (["run", "lenet", "-f", "pytorch", "-o", "OUT", "--python", "/nowhere/python"], 2, "/nowhere/python"),
         (["compare", "lenet", "-f", "pytorch", "-o", "OUT", "--python", "cntk=/x"], 2, "write NAME=PATH with one of pytorch"),
         (["breakdown", "/nowhere"], 3, "/nowhere: not a run folder (no run.json)"),
         (["breakdown", "/nowhere", "--by", "colour"], 2, "invalid choice: 'colour'"),
