@@ -41,7 +41,7 @@ class PassData:
     @property
     def step_ns(self) -> pd.Series[int]:
         """Wall time of each measured step."""
-        return (self.measured["end_ns"] - self.measured["start_ns"]).astype("int64")
+        return self.measured["end_ns"].sub(self.measured["start_ns"])
 
     def samples(self) -> pd.DataFrame:
         """What was sampled from outside during this pass."""

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kernelscope.tracer.outside.recipes import FRAMEWORKS
-
 if TYPE_CHECKING:
     from kernelscope.tracer.outside.environments import Environment
     from kernelscope.tracer.outside.options import RunOptions
