@@ -57,7 +57,7 @@ def read(folder: Path, context: Context) -> Evidence:
         calls = cntk_stream.place(folder / STREAM_FILE, operators, context.steps, graph, diagnostics)
     else:
         calls = cntk_stream.no_calls()
-    kernels = pd.concat([_mkl_kernels(calls, graph), _node_kernels(operators, calls)], ignore_index=True)
+    kernels = pd.concat([_mkl_kernels(calls, graph), _node_kernels(operators, calls, context)], ignore_index=True)
     return Evidence(operators.drop(columns=["is_node"]), kernels, diagnostics)
 
 
@@ -240,41 +240,57 @@ def _with_parameter(problem: pd.Series, graph: dict[str, Any]) -> pd.Series:
     return (problem.astype("string") + " " + names).fillna(problem)
 
 
-def _node_kernels(operators: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
-    """Return as kernels what nodes compute by themselves: all of a node without calls, else its longest time between calls."""
+def _node_kernels(operators: pd.DataFrame, calls: pd.DataFrame, context: Context) -> pd.DataFrame:
+    """Return as kernels what nodes compute by themselves.
+
+    That is all of a node without calls, and else its longest time between calls. A weight update that is not made of axpy
+    computes each parameter between two calls.
+    """
     candidates = operators[_computing(operators)]
     held = calls[calls["owner"] >= 0]
-    only_mkl = candidates["name"].isin([*_ALL_MKL, WEIGHT_UPDATE]) & candidates.index.isin(held["owner"])
-    candidates = candidates[~only_mkl]
-    start, end = _longest_free(candidates, held)
-    kind = classify.kinds(candidates["name"], candidates["phase"])
-    kind = kind.mask(kind == classify.UNKNOWN, candidates["name"].map(_OTHER_KINDS).astype("string")).fillna(classify.UNKNOWN)
-    both = (candidates["name"] == "Convolution") & (candidates["phase"] == "backward")
-    columns: dict[str, Any] = {
-        "start_ns": start,
-        "end_ns": end,
-        "duration_ns": end - start,
-        "count": 1,
-        "device": "cpu",
-        "library": "cntk",
-        "kind": kind.mask(candidates["name"] == WEIGHT_UPDATE, "optimizer"),
-        "operator": candidates["name"],
-        "dtype": "f32",
-        "problem": candidates["shapes"],
-        "algorithm": pd.Series(pd.NA, index=candidates.index, dtype="string").mask(both, "data and weight gradient together"),
-    }
-    kept = candidates[["thread", "name", "layer", "phase", "attribution"]].assign(**columns)
-    return kept[kept["duration_ns"] > 0]
+    made_of_axpy = held.loc[held["name"].str.contains("axpy"), "owner"]
+    update = candidates["name"] == WEIGHT_UPDATE
+    all_mkl = candidates["name"].isin(_ALL_MKL) & candidates.index.isin(held["owner"])
+    candidates = candidates[~all_mkl & ~(update & candidates.index.isin(made_of_axpy))]
+    free = _free_times(candidates, held)
+    longest = free.groupby("owner")["duration_ns"].transform("max") == free["duration_ns"]
+    first = ~free["owner"].where(longest).duplicated() & longest
+    chosen = free[(first | free["owner"].isin(candidates.index[candidates["name"] == WEIGHT_UPDATE])) & (free["duration_ns"] > 0)]
+    nodes = candidates.loc[chosen["owner"]].reset_index(drop=True)
+    kind = _kinds(nodes, context)
+    both = (nodes["name"] == "Convolution") & (nodes["phase"] == "backward")
+    together = pd.Series(pd.NA, index=nodes.index, dtype="string").mask(both, "data and weight gradient together")
+    return nodes[["thread", "name", "layer", "phase", "attribution"]].assign(
+        start_ns=chosen["start_ns"].to_numpy(),
+        end_ns=chosen["end_ns"].to_numpy(),
+        duration_ns=chosen["duration_ns"].to_numpy(),
+        count=1,
+        device="cpu",
+        library="cntk",
+        kind=kind,
+        operator=nodes["name"],
+        dtype="f32",
+        problem=nodes["shapes"],
+        algorithm=together,
+    )
 
 
-def _longest_free(nodes: pd.DataFrame, calls: pd.DataFrame) -> tuple[Int, Int]:
-    """Return start and end of each node's longest time in which none of its calls runs."""
+def _kinds(nodes: pd.DataFrame, context: Context) -> pd.Series:
+    """Return the kind of what each node computes."""
+    kind = classify.kinds(nodes["name"], nodes["phase"])
+    kind = kind.mask(kind == classify.UNKNOWN, nodes["name"].map(_OTHER_KINDS).astype("string")).fillna(classify.UNKNOWN)
+    if context.mode == "infer":
+        kind = kind.mask(nodes["name"] == "Dropout", "copy")  # draws nothing, passes its input on
+    return kind.mask(nodes["name"] == WEIGHT_UPDATE, "optimizer")
+
+
+def _free_times(nodes: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
+    """Return owner, start_ns, end_ns and duration_ns of the times of each node in which none of its calls runs."""
     mine = calls[calls["owner"].isin(nodes.index)]
     owner = np.concatenate([nodes.index.to_numpy(), mine["owner"].to_numpy()]).astype(np.int64)
     # free times begin with the node or at a call's end, and last until the next call's start or the node's end
     begin = np.concatenate([nodes["start_ns"].to_numpy(), mine["end_ns"].to_numpy()]).astype(np.int64)
     until = np.concatenate([nodes["end_ns"].to_numpy(), mine["start_ns"].to_numpy()]).astype(np.int64)
     begin, until = begin[np.lexsort((begin, owner))], until[np.lexsort((until, owner))]
-    free = pd.DataFrame({"owner": np.sort(owner), "start": begin, "end": np.maximum(until, begin)})
-    longest = free.loc[(free["end"] - free["start"]).groupby(free["owner"]).idxmax()].set_index("owner").reindex(nodes.index)
-    return longest["start"].to_numpy(dtype=np.int64), longest["end"].to_numpy(dtype=np.int64)
+    end = np.maximum(until, begin)
+    return pd.DataFrame({"owner": np.sort(owner), "start_ns": begin, "end_ns": end, "duration_ns": end - begin})

@@ -1,0 +1,185 @@
+"""The CNTK programs and hooks, run in CNTK's own environment; what its graph and slots look like, without it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kernelscope.tracer.inside import interpose
+from kernelscope.tracer.inside.hooks import cntk as hooks
+from kernelscope.tracer.inside.hooks import cntk_mkl
+from kernelscope.tracer.outside import environments, staging
+from kernelscope.workloads import networks
+
+REFERENCE = Path(__file__).parent.parent / "data" / "reference"
+
+
+@pytest.fixture(scope="module")
+def run_inside(tmp_path_factory):
+    """Return a function that runs a script in CNTK's environment and returns what it prints as JSON on its last line."""
+    environment = environments.find("cntk")
+    if environment is None:
+        if os.environ.get("CI"):
+            pytest.fail("no environment for CNTK; run `kernelscope env create cntk`")
+        pytest.skip("no environment for CNTK; run `kernelscope env create cntk`")
+    staged = staging.stage(tmp_path_factory.mktemp("staged"))
+
+    def run(script, *arguments):
+        variables = {**os.environ, "PYTHONPATH": str(staged), **environment.variables}
+        command = [str(environment.python), "-c", script, *map(str, arguments)]
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.strip().splitlines()[-1])
+
+    return run
+
+
+CHECK = """
+import itertools, json, sys
+from kernelscope.workloads import data, networks
+from kernelscope.workloads.cntk.program import Program
+import cntk
+network = networks.get(sys.argv[1])
+program = Program(network, {"mode": "train", "batch": 64, "device": "cpu", "seed": 0, "threads": 2, "dropout": False})
+program.load(networks.initial_weights(network, 0))
+batches = data.batches(network, 64, 0, 8)
+found = {"outputs": program.outputs(batches[0][0]).tolist(), "shapes": program.layer_shapes(batches[0][0])}
+program.train(itertools.islice(program.stream(iter(program.prepare(batches))), 3))
+found.update(losses=program.losses, parameters=program.parameters(), version=cntk.__version__)
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(networks.NETWORKS))
+def test_programs_compute_the_reference(run_inside, name):
+    found = run_inside(CHECK, name)
+    assert found["version"].startswith("2.")  # the framework, not the folder of the same name
+    reference = json.loads((REFERENCE / f"{name}.json").read_text())
+    outputs, expected = np.array(found["outputs"]), np.array(reference["outputs"])
+    assert np.abs(outputs - expected).max() <= 1e-4 * np.abs(expected).max()
+    np.testing.assert_allclose(found["losses"], reference["losses"], rtol=1e-3)
+    network = networks.get(name)
+    assert sum(row["count"] for row in found["parameters"]) == networks.parameter_count(network)
+    assert {row["layer"] for row in found["parameters"]} == {layer.name for layer in network.layers if layer.parameters}
+    expected_shapes = {layer.name: list(layer.output_shape) for layer in network.layers if layer.type != "loss"}
+    assert found["shapes"] == expected_shapes
+
+
+HOOKS = """
+import json, os, sys, tempfile
+import numpy
+from kernelscope.tracer.inside.hooks import cntk as hooks_module
+from kernelscope.tracer.inside.ranges import Recorder
+
+folder = tempfile.mkdtemp()
+recorder = Recorder(folder, layers=True)
+hooks = hooks_module.Hooks({"pass": "kernels", "folder": folder, "threads": 2, "device": "cpu", "batch": 4}, recorder)
+hooks.configure()
+import cntk as C
+
+images, labels = C.input_variable((2, 8, 8)), C.input_variable(3)
+stack = C.layers.Sequential([
+    C.layers.Convolution2D((3, 3), 16, pad=True, name="first"), C.layers.Convolution2D((3, 3), 16, name="second"),
+    C.layers.Dense(3, name="last"),
+])
+model = stack(images)
+loss = C.squared_error(model, labels, name="distance")
+trainer = C.Trainer(model, loss, [C.sgd(model.parameters, C.learning_parameter_schedule(0.01))])
+methods = hooks.attach_layers(None)
+feed = {images: numpy.random.rand(4, 2, 8, 8).astype("float32"), labels: numpy.eye(4, 3, dtype="float32")}
+trainer.train_minibatch(feed)
+hooks.start_operators(None)
+for item in recorder.steps(iter([feed] * 2), 2):
+    trainer.train_minibatch(item)
+files = hooks.stop_operators()
+trainer.train_minibatch(feed)
+recorder.flush()
+with open(os.path.join(folder, "graph.json")) as file:
+    graph = json.load(file)
+with open(os.path.join(folder, "calls.mkl.jsonl")) as file:
+    calls = [json.loads(line) for line in file]
+ranges = [json.loads(line) for line in open(os.path.join(folder, "ranges.jsonl"))]
+print(json.dumps({"graph": graph, "calls": calls, "ranges": ranges, "files": files, "left": sorted(os.listdir(folder)),
+                  "methods": methods, "settings": hooks.settings(), "versions": hooks.versions()}))
+"""
+
+
+@pytest.fixture(scope="module")
+def hooked(run_inside):
+    return run_inside(HOOKS)
+
+
+@pytest.mark.slow
+def test_calls_of_mkl_are_timed_inside_of_cntks_own_call(hooked):
+    assert hooked["methods"]["mkl"] == "timed calls"
+    outer = [row for row in hooked["ranges"] if row["name"] == "cntk call"]
+    assert len(outer) == 2
+    for call in hooked["calls"]:
+        assert any(row["start_ns"] <= call["start_ns"] <= call["end_ns"] <= row["end_ns"] for row in outer)
+    executions = [call for call in hooked["calls"] if call["function"].startswith("dnnConvolution")]
+    kinds = sorted(call["kind"] for call in executions if call["problem"].startswith("mb4_ic16oc16_ih8oh6kh3"))
+    assert kinds == sorted(2 * ["convolution forward", "convolution data gradient", "convolution weight gradient"])
+    products = {(call["m"], call["n"], call["k"], call["transpose"]) for call in hooked["calls"] if call["kind"] == "gemm"}
+    assert (3, 4, 16 * 6 * 6, "NN") in products
+
+
+@pytest.mark.slow
+def test_every_node_of_a_named_model_has_its_layer(hooked):
+    nodes = hooked["graph"]["nodes"].values()
+    layers = {node["layer"] for node in nodes if node["op"] in ("Convolution", "Times", "Plus")}
+    assert layers == {"first", "second", "last"}
+    assert {node["layer"] for node in nodes} == {"first", "second", "last", "distance"}
+    assert {(row["layer"], row["name"]) for row in hooked["graph"]["parameters"].values()} == {
+        (layer, name) for layer in ("first", "second", "last") for name in ("W", "b")
+    }
+
+
+@pytest.mark.slow
+def test_files_settings_and_versions_are_those_of_the_pass(hooked):
+    assert hooked["files"] == ["operators.cntk.json", "graph.json", "calls.mkl.jsonl"]
+    assert hooked["left"] == sorted([*hooked["files"], "ranges.jsonl", "steps.jsonl"])
+    assert hooked["settings"]["threads"] == 2
+    assert hooked["settings"]["execution"] == "graph"
+    assert hooked["settings"]["node_timing"] is True
+    assert set(hooked["versions"]) == {"cntk", "numpy", "mkl"}
+    assert hooked["versions"]["mkl"].startswith("20")
+
+
+def test_a_convolutions_problem_reads_like_onednns():
+    problem = cntk_mkl.convolution_problem([14, 15, 6, 64], [10, 11, 16, 64], [5, 6], [1, 2], [0, -2])
+    assert problem == "mb64_ic6oc16_ih15oh11kh6sh2ph2_iw14ow10kw5sw1pw0"
+
+
+def test_plain_layouts_are_named_by_the_order_of_their_dimensions():
+    assert cntk_mkl.plain_layout([5, 7, 3, 64], [1, 5, 35, 105]) == "abcd"
+    # width, height, channels, samples with channels closest together
+    assert cntk_mkl.plain_layout([5, 7, 3, 64], [3, 15, 1, 105]) == "acdb"
+
+
+def test_only_elf_files_have_slots(tmp_path):
+    path = tmp_path / "text.so"
+    path.write_bytes(b"no library" * 100)
+    assert interpose.call_slots(str(path)) == {}
+    libraries = [path for *_, path in interpose.mappings() if Path(path).name.startswith("libstdc++")]
+    for library in libraries[:1]:
+        slots = interpose.call_slots(library)
+        assert "memcpy" in slots
+        assert all(offset > 0 for offset in slots.values())
+
+
+def test_mkl_reports_itself_only_where_its_calls_cannot_be_timed(monkeypatch):
+    assert hooks.environment("clean") == hooks.environment("layers") == {}
+    monkeypatch.setattr(interpose, "supported", lambda: False)
+    assert hooks.environment("kernels") == {"MKL_VERBOSE": "1"}
+    assert cntk_mkl.Calls(lambda: True).install() == []
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_a_library_that_is_not_loaded_is_not_found():
+    assert interpose.loaded("libCntk.Math") is None
+    assert cntk_mkl.version() is None
