@@ -31,7 +31,7 @@ READING = (
         "interval",
         "95% of bootstrap resamples of the median, restarts first and windows second: much of the noise is per process",
     ),
-    ("quartiles", "a quarter of the steps was faster than the first number, a quarter slower than the second"),
+    ("quartiles", "a quarter of the steps was faster than the 1st quartile, a quarter slower than the 3rd"),
     (
         "slower by",
         "median of the differences between neighbouring windows of both frameworks, so that drift of the machine cancels",
@@ -137,6 +137,12 @@ def total(result: Result, table: str, framework: str) -> int:
     return sum(row["time_ns"].get(framework) or 0 for row in result[table])
 
 
+def longest(result: Result, table: str) -> int:
+    """Return the longest time in `layers` or `kinds`, against which bars are drawn; what tracing cost has no part in it."""
+    rows = [row for row in result[table] if row[KEYS[table][0]] != INSTRUMENTATION]
+    return max((time for row in rows for time in row["time_ns"].values() if time), default=1)
+
+
 def conserved(result: Result, table: str) -> bool:
     """Whether every column of a table adds up to the mean step of the clean pass."""
     return all(total(result, table, row["framework"]) == row["step_mean_ns"] for row in result["summary"])
@@ -191,14 +197,16 @@ def warnings(result: Result) -> list[str]:
 def _hints(result: Result) -> list[str]:
     """Return what to do where the noise is too large for the question."""
     remedy = "more --repeats" if result["conditions"] == "steady" else "--steady or more --repeats"
-    limits = [row.get("detection_limit_ns") for row in result["summary"] if row.get("detection_limit_ns") is not None]
-    if not limits:
-        alone = any(row.get("repeats") == 1 for row in result["summary"]) and len(result["summary"]) > 1
-        return ["one restart a framework gives no interval; use --repeats 3 or more"] if alone else []
-    worst = max(limits)
-    if worst > WIDE * int(fastest(result)["step_median_ns"]):
-        return [f"differences under {units.duration(worst)} per step cannot be seen here; {remedy} resolves smaller ones"]
-    return []
+    rows = result["summary"]
+    if len(rows) > 1 and any(row.get("repeats") == 1 for row in rows):
+        return ["one restart a framework gives no interval; use --repeats 3 or more"]
+    blurred = [row for row in rows if (row.get("detection_limit_ns") or 0) > WIDE * int(row["step_median_ns"])]
+    if not blurred:
+        return []
+    shown = ", ".join(f"{row['framework']} by less than {units.duration(row['detection_limit_ns'])}" for row in blurred)
+    return [
+        f"the machine was too noisy to tell {shown} from {fastest(result)['framework']}; {remedy} resolves smaller differences"
+    ]
 
 
 def resolution(result: Result) -> str | None:
@@ -274,17 +282,18 @@ def summary_metrics(result: Result) -> list[tuple[str, list[str]]]:
     decimals = units.decimals_for((row["step_median_ns"] for row in ordered), unit)
     table = [(f"{title}, {unit}", [_timed(value(row), unit, decimals) for row in ordered]) for title, value in _TIMES]
     table += [(title, [value(row) for row in ordered]) for title, value in _METRICS]
-    always = 4
+    always = 5
     return [line for number, line in enumerate(table) if number < always or any(cell != units.UNKNOWN for cell in line[1])]
 
 
 def _timed(value: object, unit: str, decimals: int) -> str:
-    """Return a time or a pair of times in a unit; text stays as it is."""
-    if isinstance(value, list | tuple):
-        return " to ".join(units.in_unit(end, unit, decimals) for end in value)
-    if isinstance(value, str):
-        return value
-    return units.in_unit(value if isinstance(value, int | float) else None, unit, decimals)
+    """Return a time in a unit; text stays as it is."""
+    return value if isinstance(value, str) else units.in_unit(value if isinstance(value, int | float) else None, unit, decimals)
+
+
+def _end(row: Row, name: str, number: int) -> object:
+    pair = row.get(name)
+    return pair[number] if pair else None
 
 
 def _slower(row: Row) -> object:
@@ -302,21 +311,23 @@ def _measured(row: Row) -> str:
 # The summary's rows, for those who read: title and value in ns, then title and text
 _TIMES: tuple[tuple[str, Callable[[Row], object]], ...] = (
     ("step, median", lambda row: row["step_median_ns"]),
-    ("quartiles", lambda row: row.get("step_quartiles_ns")),
-    ("95% interval", lambda row: row.get("step_interval_ns")),
+    ("1st quartile", lambda row: _end(row, "step_quartiles_ns", 0)),
+    ("3rd quartile", lambda row: _end(row, "step_quartiles_ns", 1)),
+    ("interval from", lambda row: _end(row, "step_interval_ns", 0)),
+    ("interval to", lambda row: _end(row, "step_interval_ns", 1)),
     ("slower by", _slower),
     ("step, mean", lambda row: row["step_mean_ns"]),
     ("processor time", lambda row: row.get("processor_ns")),
-    ("of it in the kernel", lambda row: row.get("system_ns")),
+    ("of it in the OS", lambda row: row.get("system_ns")),
 )
 _METRICS: tuple[tuple[str, Callable[[Row], str]], ...] = (
-    ("ratio to the fastest", lambda row: units.ratio(row.get("ratio"))),
+    ("ratio to fastest", lambda row: units.ratio(row.get("ratio"))),
     ("samples per second", lambda row: units.rate(row.get("samples_per_s"))),
     ("peak memory", lambda row: units.size(row.get("peak_resident_bytes"))),
     ("cores busy", cores),
-    ("page faults per step", lambda row: units.count(row.get("minor_faults"))),
-    ("waits per step", lambda row: units.count(row.get("voluntary_switches"))),
-    ("preemptions per step", lambda row: units.count(row.get("involuntary_switches"))),
+    ("page faults", lambda row: units.count(row.get("minor_faults"))),
+    ("waits", lambda row: units.count(row.get("voluntary_switches"))),
+    ("preemptions", lambda row: units.count(row.get("involuntary_switches"))),
     ("steps / restarts", _measured),
     ("GPU power", lambda row: _scaled(row.get("gpu_power_w"), 1, "W")),
     ("GPU busy", lambda row: units.percent(row.get("gpu_utilisation"))),

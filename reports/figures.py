@@ -25,7 +25,7 @@ PHASES = {"forward": "#0072B2", "backward": "#E69F00", "optimizer": "#009E73", "
 HOST = ("#8a8a8a", "#bdbdbd")
 PARTS = 7  # parts of a stack with a colour of their own
 LAYERS = 24  # layers with a row of their own
-_NAME = 30  # characters of a name
+_NAME = 28  # characters of a name
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Style:
     @property
     def narrow(self) -> bool:
         """Whether there is no room for things beside each other."""
-        return self.width_in < 6.0
+        return self.width_in < 5.0
 
 
 def step_times(result: Result, style: Style | None = None) -> Figure:
@@ -110,7 +110,7 @@ def _panel(axes: Axes, phases: Mapping[str, Mapping[str, Mapping[str, int]]], na
             width = max(times.get(phase, {}).get(name, 0), 0) / units.NS_PER[unit]
             axes.barh(place, width, left=left, height=0.7, color=colour)
             left += width
-    axes.set_title(printable(name, _NAME), loc="left")
+    axes.set_title(_short(name), loc="left")
     axes.set_xlabel(f"{unit} per step")
     _name_rows(axes, list(phases))
 
@@ -192,7 +192,7 @@ def _stacked(result: Result, parts: Sequence[_Part], title: str, style: Style) -
             widths = [max(part.times[name], 0) / scale for name in names]
             axes.barh(
                 range(len(names)), widths, left=list(left.values()), height=0.62, color=part.colour, hatch=part.hatch,
-                edgecolor="#ffffff", lw=0.4, label=printable(part.label, _NAME),
+                edgecolor="#ffffff", lw=0.4, label=_short(part.label),
             )  # fmt: skip
             left = {name: left[name] + width for name, width in zip(names, widths, strict=True)}
         cleans = [row["step_mean_ns"] / scale for row in rows]
@@ -212,8 +212,14 @@ def _bars(style: Style, rows: int, title: str, xlabel: str, more_in: float = 0.0
     return figure, axes
 
 
+def _short(name: str) -> str:
+    """Return a name that leaves room for the figure."""
+    shown = printable(name)
+    return shown if len(shown) <= _NAME else f"{shown[: _NAME - 2]} …"
+
+
 def _name_rows(axes: Axes, names: Sequence[str]) -> None:
-    axes.set_yticks(range(len(names)), [printable(name, _NAME) for name in names])
+    axes.set_yticks(range(len(names)), [_short(name) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
 

@@ -22,6 +22,7 @@ from kernelscope.reports.text import printable
 
 TEMPLATES = Path(__file__).parent / "templates"
 _WIDE, _NARROW = figures.Style(), figures.Style(width_in=4.4, font_pt=9.0)
+_BESIDE = figures.Style(width_in=6.0)  # beside the list of frameworks
 _NUMBERS = "the numbers are in the table of"
 
 
@@ -102,9 +103,12 @@ def _charts(result: Result) -> dict[str, Markup]:
     }
     charts = {}
     for name, (draw, alternative) in drawn.items():
+        sizes = {"wide": _BESIDE if name == "step_times" else _WIDE, "narrow": _NARROW}
+        if name == "layers":
+            del sizes["narrow"]  # on narrow pages the bars in the table of layers show the same
         both = [
             Markup('<div class="{}">{}</div>').format(kind, svg.inline(draw(result, style), f"{name}-{kind}", alternative, style))
-            for kind, style in (("wide", _WIDE), ("narrow", _NARROW))
+            for kind, style in sizes.items()
         ]
         charts[name] = Markup("").join(both)
     return charts

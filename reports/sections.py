@@ -46,6 +46,11 @@ class View:
     tools: bool = True
     note: str = ""
 
+    @property
+    def sortable(self) -> bool:
+        """Whether there is something to sort: several rows, and values in more than their headers."""
+        return len(self.rows) > 1 and any(cell.value is not None for row in self.rows for cell in row[1:])
+
 
 @dataclass(frozen=True)
 class Side:
@@ -89,7 +94,7 @@ def side_by_side(result: Result, table: str) -> View:
     names = result["frameworks"]
     unit = units.common_unit(row["step_mean_ns"] for row in result["summary"])
     decimals = units.decimals_for((row["step_mean_ns"] for row in result["summary"]), unit)
-    longest = max((time for row in result[table] for time in row["time_ns"].values() if time), default=1)
+    longest = content.longest(result, table)
     keys = content.KEYS[table]
     rows = [
         [
@@ -110,7 +115,7 @@ def side_by_side(result: Result, table: str) -> View:
 def _timed(row: Row, name: str, unit: str, decimals: int, longest: int) -> Cell:
     time, ratio = row["time_ns"].get(name), row["ratio"].get(name)
     note = units.ratio(ratio) if units.known(ratio) else ""
-    bar = max(time, 0) / longest if units.known(time) else None
+    bar = min(max(time, 0) / longest, 1.0) if units.known(time) else None
     return Cell(units.in_unit(time, unit, decimals), time, note, bar)
 
 

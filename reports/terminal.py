@@ -23,6 +23,8 @@ from kernelscope.reports.text import printable
 TOP = 5
 TALL = 60  # rows of a breakdown shown, those with most time
 _FULL, _EIGHTHS = "█", " ▏▎▍▌▋▊▉"
+_LEVELS = " ▁▂▃▄▅▆▇█"
+_TOTAL = "clean mean step"
 _SLOW = 2.0  # ratios from here on stand out
 
 
@@ -50,7 +52,7 @@ def _comparison(result: Result, width: int) -> Iterator[RenderableType]:
     yield Text(printable(content.headline(result)), style="bold")
     yield Text(printable(content.work(result)), style="dim")
     yield from _answers(result)
-    yield _heading("Summary")
+    yield _heading("Summary, per step")
     yield from _wide(result, "", content.summary_metrics(result), width)
     for table in ("kinds", "layers"):
         unit, decimals = _unit(result)
@@ -79,18 +81,18 @@ def _answers(result: Result) -> Iterator[RenderableType]:
 def _trust(result: Result, width: int) -> Iterator[RenderableType]:
     """Yield what the numbers rest on: fairness, differing settings, passes and coverage, the command."""
     yield _heading("Fairness")
-    failed = bool(content.failures(result))
-    yield Text(printable(content.fairness_line(result)), style="bold red" if failed else "")
-    for failure in content.failures(result):
-        yield _bullet("failed", failure, "red")
+    yield Text(printable(content.fairness_line(result)), style="bold red" if content.failures(result) else "")
     settings = [
         (str(row["setting"]), [_short(row["values"].get(n)) for n in result["frameworks"]]) for row in content.differences(result)
     ]
     if settings:
         yield _heading("Settings that differ")
-        yield from _wide(result, "", settings, width, "fold")
+        yield from _wide(result, "", settings, width)
     yield _heading("What measuring cost, and what is covered")
     yield from _wide(result, "pass", passes(result), width)
+    for row in result["passes"]:
+        if row.get("reason"):
+            yield _bullet(f"{row['framework']}, {row['pass']}", row["reason"], "yellow")
     resolution = content.resolution(result)
     if resolution:
         yield Text(printable(resolution), style="dim")
@@ -102,9 +104,8 @@ def _heading(title: str) -> RenderableType:
 
 
 def _bullet(name: object, sentence: object, style: str = "bold") -> RenderableType:
-    line = Text("  ")
-    line.append(printable(name), style=style)
-    return line.append(f": {printable(sentence)}")
+    line = Text(printable(name), style=style)
+    return Padding(line.append(f": {printable(sentence)}", style="not bold default"), (0, 0, 0, 2))
 
 
 def _short(value: object) -> str:
@@ -118,25 +119,30 @@ def _unit(result: Result) -> tuple[str, int]:
 
 
 def _grid(**options: Any) -> Table:
-    settings = {"box": box.SIMPLE_HEAD, "padding": (0, 1, 0, 0), "show_edge": False, "pad_edge": False, "header_style": "bold"}
+    settings = {"box": box.SIMPLE_HEAD, "padding": (0, 0), "show_edge": False, "pad_edge": False, "header_style": "bold"}
     return Table(**{**settings, **options})
 
 
-def _wide(
-    result: Result, first: str, rows: Sequence[tuple[str, list[str]]], width: int, overflow: Any = "ellipsis"
-) -> Iterator[RenderableType]:
+def _wide(result: Result, first: str, rows: Sequence[tuple[str, list[str]]], width: int) -> Iterator[RenderableType]:
     """Yield tables with a column per framework, as many beside each other as fit."""
     names = result["frameworks"]
-    label_width = min(max((len(printable(title)) for title, _ in rows), default=0) + 1, 28)
-    at_once = max((width - label_width) // 15, 1)
+    longest = max((len(printable(title)) for title, _ in rows), default=0)
+    label_width = min(longest, _label_room(width, len(names)))
+    at_once = max((width - label_width - 1) // 15, 1)
+    cell = min((width - label_width - 1) // min(at_once, len(names)) - 1, 34)
     for start in range(0, len(names), at_once):
         table = _grid()
         table.add_column(first, width=label_width, overflow="fold")
         for name in names[start : start + at_once]:
-            table.add_column(Text(_short(name)), justify="right", overflow=overflow, min_width=12)
+            table.add_column(Text(_short(name)), justify="right", overflow="fold", width=cell)
         for title, cells in rows:
             table.add_row(Text(printable(title)), *(Text(cell) for cell in cells[start : start + at_once]))
         yield table
+
+
+def _label_room(width: int, columns: int) -> int:
+    """Return how wide labels may be so that four columns fit beside them."""
+    return min(max(width - 15 * min(columns, 4) - 1, 12), 30)
 
 
 def passes(result: Result) -> list[tuple[str, list[str]]]:
@@ -161,22 +167,22 @@ def _pass(row: Row) -> str:
 def _side_by_side(result: Result, table: str, unit: str, decimals: int, width: int) -> Iterator[RenderableType]:
     """Yield a side-by-side table: per framework the time, the ratio to the fastest and a bar, as far as the width allows."""
     names = result["frameworks"]
-    labels = [_label(row, table, width) for row in result[table]]
-    label_width = min(max(len(printable(label)) for label in [*labels, "clean mean step"]), 20 if width < 100 else 30)
-    longest = max((value for row in result[table] for value in row["time_ns"].values() if value), default=1)
-    at_once = max((width - label_width) // 15, 1)
+    labels = [printable(_label(row, table, width), 60) for row in result[table]]
+    label_width = min(max(len(label) for label in [*labels, _TOTAL]), _label_room(width, len(names)))
+    longest = content.longest(result, table)
+    at_once = max((width - label_width - 1) // 15, 1)
+    cell = min((width - label_width - 1) // min(at_once, len(names)) - 1, 34)
     for start in range(0, len(names), at_once):
         group = names[start : start + at_once]
-        cell = min((width - label_width) // len(group) - 1, 34)
         grid = _grid()
         grid.add_column("", width=label_width, overflow="fold")
         for name in group:
             grid.add_column(Text(_short(name)), width=cell, no_wrap=True)
         for row, label in zip(result[table], labels, strict=True):
-            grid.add_row(Text(printable(label)), *(_cell(row, name, unit, decimals, cell, longest) for name in group))
+            grid.add_row(Text(label), *(_cell(row, name, unit, decimals, cell, longest) for name in group))
         grid.add_section()
         totals = [units.in_unit(content.total(result, table, name), unit, decimals) for name in group]
-        grid.add_row(Text("clean mean step", style="bold"), *(Text(f"{text:>7}", style="bold") for text in totals))
+        grid.add_row(Text(_TOTAL, style="bold"), *(Text(f"{text:>8}", style="bold") for text in totals))
         yield grid
 
 
@@ -186,13 +192,18 @@ def _label(row: Row, table: str, width: int) -> str:
 
 
 def _cell(row: Row, name: str, unit: str, decimals: int, width: int, longest: int) -> Text:
+    """Return time, ratio and bar; where there is no room for a bar, a block whose height says the same."""
     time, ratio = row["time_ns"].get(name), row["ratio"].get(name)
-    cell = Text(f"{units.in_unit(time, unit, decimals):>7}", style="" if time is not None else "dim")
-    shown = f"{units.ratio(ratio):>6}" if units.known(ratio) else " " * 6
-    cell.append(shown, style="bold red" if units.known(ratio) and ratio >= _SLOW else "green" if ratio == 1 else "")
-    room = width - 14
-    if room > 0 and units.known(time) and time > 0:
-        cell.append(" ").append(bar(time / longest, room), style="blue")
+    cell = Text(f"{units.in_unit(time, unit, decimals):>8}", style="" if time is not None else "dim")
+    tight = width < 18
+    size = 5 if tight else 7
+    shown = units.ratio(ratio, 1 if tight else 2) if units.known(ratio) else ""
+    style = "bold red" if units.known(ratio) and ratio >= _SLOW else "green" if ratio == 1 else ""
+    cell.append(f"{shown:>{size}}", style=style)
+    if units.known(time) and time > 0:
+        share = time / longest
+        drawn = _LEVELS[round(min(share, 1.0) * (len(_LEVELS) - 1))] if tight else f" {bar(share, width - 8 - size - 1)}"
+        cell.append(drawn, style="blue")
     return cell
 
 
@@ -239,9 +250,10 @@ def _lines(result: Result, width: int) -> Iterator[RenderableType]:
             yield Text(f"  {printable(part.get('unavailable'))}", style="dim")
             continue
         table = _grid(show_header=False)
-        for justify, size in (("right", 9), ("right", 6), ("left", min(24, width // 4))):
-            table.add_column(justify=justify, width=size, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
-        table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+        sizes = (9, 6, min(24, width // 4))
+        for justify, size in zip(("right", "right", "left"), sizes, strict=True):
+            table.add_column(justify=justify, width=size, no_wrap=True)  # type: ignore[arg-type]
+        table.add_column(no_wrap=True, width=max(width - sum(sizes) - 4, 10), overflow="ellipsis")
         for row in sorted(part["rows"], key=lambda row: -row["time_ns"])[:TOP]:
             place = "" if row["file"] is None else f"{content.short_path(row['file']).rpartition('/')[2]}:{row['line']}"
             statement = row["text"] if row["text"] is not None else row["function"]

@@ -22,11 +22,11 @@ def known(value: Number | None) -> TypeGuard[Number]:
 
 
 def common_unit(values: Iterable[Number | None]) -> str:
-    """Return the unit (a key of NS_PER) in which the largest of these ns values is at least 1; ms when none is known."""
-    largest = max((abs(value) for value in values if known(value)), default=0)
-    if not largest:
+    """Return the unit (a key of NS_PER) in which the smallest of these ns values is at least 1; ms when none is known."""
+    smallest = min((abs(value) for value in values if known(value) and value), default=None)
+    if smallest is None:
         return "ms"
-    return max((unit for unit, size in NS_PER.items() if size <= max(largest, 1)), key=NS_PER.__getitem__)
+    return max((unit for unit, size in NS_PER.items() if size <= max(smallest, 1)), key=NS_PER.__getitem__)
 
 
 def in_unit(ns: Number | None, unit: str, decimals: int = 2) -> str:
@@ -58,15 +58,14 @@ def signed(ns: Number | None) -> str:
     return ("+" if ns > 0 else "-" if ns < 0 else "±") + duration(abs(ns))
 
 
-def interval(ends: Iterable[Number] | None, unit: str | None = None) -> str:
-    """Return a pair of ns as `low to high`, in one unit: 4.10 to 4.52 ms; without the unit's name if `unit` is given."""
+def interval(ends: Iterable[Number] | None) -> str:
+    """Return a pair of ns in one unit: 4.10 to 4.52 ms."""
     pair = list(ends) if ends is not None else []
     if len(pair) != 2 or not all(known(end) for end in pair):
         return UNKNOWN
-    common = unit or common_unit(pair)
-    decimals = decimals_for(pair, common)
-    text = f"{in_unit(pair[0], common, decimals)} to {in_unit(pair[1], common, decimals)}"
-    return text if unit else f"{text} {common}"
+    unit = common_unit([max(pair, key=abs)])
+    low, high = (_significant(end / NS_PER[unit]) for end in pair)
+    return f"{low} to {high} {unit}"
 
 
 def decimals_for(values: Iterable[Number | None], unit: str) -> int:
@@ -75,10 +74,12 @@ def decimals_for(values: Iterable[Number | None], unit: str) -> int:
     return 0 if unit == "ns" else 2 if largest >= 10 else 3
 
 
-def ratio(value: Number | None) -> str:
-    """Return a ratio with a multiplication sign: 1.00, 12.3, 152 times."""
+def ratio(value: Number | None, decimals: int = 2) -> str:
+    """Return a ratio with a multiplication sign: 1.00, 12.3, 152 times; with one decimal 1.0, 12, 152 times."""
     if not known(value):
         return UNKNOWN
+    if decimals == 1:
+        return (f"{value:,.1f}" if abs(value) < 9.95 else f"{value:,.0f}") + TIMES
     return _significant(value) + TIMES
 
 
