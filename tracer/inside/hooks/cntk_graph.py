@@ -8,8 +8,7 @@ its own name; where it has none, to the layer that uses its result, as the parts
 def describe(roots):
     """Return {"nodes": {uid: {...}}, "parameters": {uid: {...}}, "inputs": {uid: {...}}} of everything under these functions.
 
-    A node has op, layer (or None), shape of its first output for one sample, inputs (uids of nodes, parameters and inputs)
-    and attributes as far as they are plain.
+    A node has op, layer (or None), shape of its first output for one sample, and inputs (uids of nodes, parameters and inputs).
     """
     graph = {"nodes": {}, "parameters": {}, "inputs": {}}
     seen = set()
@@ -52,16 +51,10 @@ def _shape(variable):
 def _node(function, layer):
     outputs = function.outputs
     sources = [variable.owner.uid if variable.is_output else variable.uid for variable in function.inputs]
-    attributes = {}
-    for name, value in function.attributes.items():
-        if isinstance(value, (bool, int, float, str)):
-            attributes[name] = value
-        elif isinstance(value, (tuple, list)) and all(isinstance(item, (bool, int, float)) for item in value):
-            attributes[name] = list(value)
+    # `function.attributes` is left alone: CNTK ends the process when one of them is an axis that is not static
     return {
         "op": function.op_name,
         "layer": layer,
         "shape": _shape(outputs[0]) if outputs else [],
         "inputs": sources,
-        "attributes": attributes,
     }
