@@ -203,10 +203,8 @@ def _hints(result: Result) -> list[str]:
     blurred = [row for row in rows if (row.get("detection_limit_ns") or 0) > WIDE * int(row["step_median_ns"])]
     if not blurred:
         return []
-    shown = ", ".join(f"{row['framework']} by less than {units.duration(row['detection_limit_ns'])}" for row in blurred)
-    return [
-        f"the machine was too noisy to tell {shown} from {fastest(result)['framework']}; {remedy} resolves smaller differences"
-    ]
+    shown = ", ".join(f"{units.duration(row['detection_limit_ns'])} ({row['framework']})" for row in blurred)
+    return [f"noise hides differences from {fastest(result)['framework']} under {shown}; {remedy} resolves smaller ones"]
 
 
 def resolution(result: Result) -> str | None:
@@ -255,6 +253,19 @@ def differences(result: Result, versions: bool = False) -> list[Row]:
     """Return the settings on which frameworks differ, those that are versions of libraries apart."""
     rows = result["fairness"]["differences"]
     return [row for row in rows if str(row["setting"]).startswith("version of ") == versions]
+
+
+def setting(value: object) -> str | None:
+    """Return a setting as people read it: yes and no, lists and mappings without their brackets; None where unknown."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {setting(part)}" for name, part in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(str(setting(part)) for part in value) or "none"
+    return str(value)
 
 
 def command(result: Result) -> str:

@@ -273,7 +273,7 @@ def _text(value: Any, code: bool = False) -> Cell:
     """Return a cell with what a trace or a framework said."""
     if value is None:
         return Cell(units.UNKNOWN)
-    shown = printable({True: "yes", False: "no"}[value] if isinstance(value, bool) else value)
+    shown = printable(content.setting(value))
     return Cell(shown, shown, code=code)
 
 

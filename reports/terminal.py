@@ -109,7 +109,7 @@ def _bullet(name: object, sentence: object, style: str = "bold") -> RenderableTy
 
 
 def _short(value: object) -> str:
-    return printable(value, 60)
+    return printable(content.setting(value), 60)
 
 
 def _unit(result: Result) -> tuple[str, int]:
@@ -128,8 +128,8 @@ def _wide(result: Result, first: str, rows: Sequence[tuple[str, list[str]]], wid
     names = result["frameworks"]
     longest = max((len(printable(title)) for title, _ in rows), default=0)
     label_width = min(longest, _label_room(width, len(names)))
-    at_once = max((width - label_width - 1) // 15, 1)
-    cell = min((width - label_width - 1) // min(at_once, len(names)) - 1, 34)
+    at_once = max((width - label_width) // 15, 1)
+    cell = min((width - label_width) // min(at_once, len(names)) - 1, 34)
     for start in range(0, len(names), at_once):
         table = _grid()
         table.add_column(first, width=label_width, overflow="fold")
@@ -170,19 +170,23 @@ def _side_by_side(result: Result, table: str, unit: str, decimals: int, width: i
     labels = [printable(_label(row, table, width), 60) for row in result[table]]
     label_width = min(max(len(label) for label in [*labels, _TOTAL]), _label_room(width, len(names)))
     longest = content.longest(result, table)
-    at_once = max((width - label_width - 1) // 15, 1)
-    cell = min((width - label_width - 1) // min(at_once, len(names)) - 1, 34)
+    numbers = [[units.in_unit(row["time_ns"].get(name), unit, decimals) for name in names] for row in result[table]]
+    totals = [units.in_unit(content.total(result, table, name), unit, decimals) for name in names]
+    size = max(len(text) for texts in (*numbers, totals) for text in texts)
+    at_once = max((width - label_width) // 15, 1)
+    cell = min((width - label_width) // min(at_once, len(names)) - 1, 34)
     for start in range(0, len(names), at_once):
         group = names[start : start + at_once]
         grid = _grid()
         grid.add_column("", width=label_width, overflow="fold")
         for name in group:
             grid.add_column(Text(_short(name)), width=cell, no_wrap=True)
-        for row, label in zip(result[table], labels, strict=True):
-            grid.add_row(Text(label), *(_cell(row, name, unit, decimals, cell, longest) for name in group))
+        for row, label, texts in zip(result[table], labels, numbers, strict=True):
+            part = zip(group, texts[start:], strict=False)
+            grid.add_row(Text(label), *(_cell(row, name, f"{text:>{size}}", cell, longest) for name, text in part))
         grid.add_section()
-        totals = [units.in_unit(content.total(result, table, name), unit, decimals) for name in group]
-        grid.add_row(Text(_TOTAL, style="bold"), *(Text(f"{text:>8}", style="bold") for text in totals))
+        sums = totals[start : start + at_once]
+        grid.add_row(Text(_TOTAL, style="bold"), *(Text(f"{text:>{size}}", style="bold") for text in sums))
         yield grid
 
 
@@ -191,19 +195,18 @@ def _label(row: Row, table: str, width: int) -> str:
     return label.replace("convolution", "conv").replace("gradient", "grad") if width < 100 else label
 
 
-def _cell(row: Row, name: str, unit: str, decimals: int, width: int, longest: int) -> Text:
+def _cell(row: Row, name: str, number: str, width: int, longest: int) -> Text:
     """Return time, ratio and bar; where there is no room for a bar, a block whose height says the same."""
     time, ratio = row["time_ns"].get(name), row["ratio"].get(name)
-    cell = Text(f"{units.in_unit(time, unit, decimals):>8}", style="" if time is not None else "dim")
-    tight = width < 18
-    size = 5 if tight else 7
+    cell = Text(number, style="" if time is not None else "dim")
+    tight = width - len(number) < 11
     shown = units.ratio(ratio, 1 if tight else 2) if units.known(ratio) else ""
     style = "bold red" if units.known(ratio) and ratio >= _SLOW else "green" if ratio == 1 else ""
-    cell.append(f"{shown:>{size}}", style=style)
-    if units.known(time) and time > 0:
-        share = time / longest
-        drawn = _LEVELS[round(min(share, 1.0) * (len(_LEVELS) - 1))] if tight else f" {bar(share, width - 8 - size - 1)}"
-        cell.append(drawn, style="blue")
+    cell.append(f" {shown:>{5 if tight else 6}}", style=style)
+    room = width - len(cell)
+    if room > 0 and units.known(time) and time > 0 and content.INSTRUMENTATION not in row.values():
+        share = min(time / longest, 1.0)
+        cell.append(_LEVELS[round(share * (len(_LEVELS) - 1))] if tight else f" {bar(share, room - 1)}", style="blue")
     return cell
 
 

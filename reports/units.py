@@ -75,11 +75,11 @@ def decimals_for(values: Iterable[Number | None], unit: str) -> int:
 
 
 def ratio(value: Number | None, decimals: int = 2) -> str:
-    """Return a ratio with a multiplication sign: 1.00, 12.3, 152 times; with one decimal 1.0, 12, 152 times."""
+    """Return a ratio with a multiplication sign: 1.00, 12.3, 152 times; in short 1.0, 12, >999 times."""
     if not known(value):
         return UNKNOWN
     if decimals == 1:
-        return (f"{value:,.1f}" if abs(value) < 9.95 else f"{value:,.0f}") + TIMES
+        return (">999" if value >= 999.5 else f"{value:.1f}" if value < 9.95 else f"{value:.0f}") + TIMES
     return _significant(value) + TIMES
 
 
