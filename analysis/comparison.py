@@ -11,8 +11,8 @@ from kernelscope.analysis import breakdowns as tables
 from kernelscope.analysis import fairness
 from kernelscope.analysis import partition as parts
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.run import Run
-from kernelscope.analysis.statistics import interval_of_median, paired_difference
+from kernelscope.analysis.run import PassData, Run
+from kernelscope.analysis.statistics import interval_of_median, mean_step_ns, paired_difference, window_means
 from kernelscope.analysis.trace import KINDS, Trace
 
 SCHEMA = "kernelscope/compare/1"
@@ -70,7 +70,10 @@ def _same_work(runs: list[Run]) -> None:
 
 
 def summaries(runs: list[Run]) -> list[dict[str, Any]]:
-    """Return one row per run from its clean pass: step time, throughput, memory, processor use; null where unknown."""
+    """Return one row per run from its clean pass: step time, throughput, memory, processor use; null where unknown.
+
+    step_median_ns and step_quartiles_ns are over windows (see statistics.window_means), step_mean_ns is over all steps.
+    """
     rows = [_summary(run) for run in runs]
     fastest = min(range(len(rows)), key=lambda number: int(rows[number]["step_median_ns"]))
     base = [data.measured for data in runs[fastest].passes("clean")]
@@ -98,8 +101,8 @@ def _summary(run: Run) -> dict[str, Any]:
     if not repeats:
         raise EvidenceError(f"{run.path}: no clean pass came to its end; run it again")
     steps = pd.concat([data.measured for data in repeats], ignore_index=True)
-    times = steps["end_ns"] - steps["start_ns"]
-    quartiles = times.quantile([0.25, 0.5, 0.75])
+    restarts = [window_means(data.measured) for data in repeats]
+    quartiles = pd.concat(restarts).quantile([0.25, 0.5, 0.75])
     median = round(float(quartiles.loc[0.5]))
     peaks = [data.report.get("memory", {}).get("peak_resident_bytes") for data in repeats]
     return {
@@ -107,11 +110,11 @@ def _summary(run: Run) -> dict[str, Any]:
         "version": run.record.get("version"),
         "complete": run.complete,
         "step_median_ns": median,
-        "step_mean_ns": round(float(times.mean())),
+        "step_mean_ns": mean_step_ns(steps),
         "step_quartiles_ns": [round(float(quartiles.loc[0.25])), round(float(quartiles.loc[0.75]))],
         "step_interval_ns": interval_of_median([data.measured for data in repeats]),
-        "repeat_medians_ns": [round(float(data.step_ns.median())) for data in repeats],
-        "steps": len(times),
+        "repeat_medians_ns": [round(float(means.median())) for means in restarts],
+        "steps": len(steps),
         "repeats": len(repeats),
         "settled": all(data.report.get("warmup", {}).get("settled") for data in repeats),
         "samples_per_s": run.record["options"]["batch"] / (median / 1e9),
@@ -209,7 +212,7 @@ def _fairness(runs: list[Run]) -> dict[str, Any]:
 
 def _passes(run: Run, partition: parts.Partition) -> list[dict[str, Any]]:
     """Return for each pass its median step beside the clean one's: what measuring costs."""
-    clean = float(run.clean_steps().median())
+    clean = _step_time(run.passes("clean"))
     coverage: Callable[[str], float] = lambda by: tables.of_cells(partition, by, {}).coverage  # noqa: E731
     rows = []
     for name in ("clean", "layers", "kernels", "lines"):
@@ -225,7 +228,7 @@ def _passes(run: Run, partition: parts.Partition) -> list[dict[str, Any]]:
                 }
             )
             continue
-        median = float(pd.concat([data.step_ns for data in found]).median())
+        median = _step_time(found)
         row = {
             "framework": run.framework,
             "pass": name,
@@ -236,3 +239,8 @@ def _passes(run: Run, partition: parts.Partition) -> list[dict[str, Any]]:
             row.update(layer_coverage=coverage("layer"), kind_coverage=coverage("kind"))
         rows.append(row)
     return rows
+
+
+def _step_time(repeats: list[PassData]) -> float:
+    """Return the step time of a pass in ns: the median over all windows."""
+    return float(pd.concat([window_means(data.measured) for data in repeats]).median())

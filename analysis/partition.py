@@ -20,6 +20,7 @@ import pandas as pd
 
 from kernelscope.analysis import intervals
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.statistics import mean_step_ns
 from kernelscope.analysis.trace import Trace
 
 KERNEL, OPERATOR, RANGE, STEP = range(4)
@@ -68,7 +69,7 @@ def partition(trace: Trace) -> Partition:
     # a kernel lasts as long as it lasts; the host's time in an operator or range is what nothing deeper owned
     pieces["duration_ns"] = np.where(pieces["level"] == KERNEL, (end - start).astype(float), pieces["part"])
     pieces["first"] = ~pd.Series(index).duplicated().to_numpy()
-    step_ns = round(int((steps["end_ns"] - steps["start_ns"]).sum()) / len(steps))
+    step_ns = mean_step_ns(steps) or 0
     return Partition(_cells(pieces, len(steps), step_ns), step_ns, steps)
 
 

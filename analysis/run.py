@@ -19,6 +19,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.evidence import Clock, Context
 from kernelscope.analysis.lines import statements
 from kernelscope.analysis.readers.records import read_object, read_table
+from kernelscope.analysis.statistics import mean_step_ns
 from kernelscope.analysis.trace import TABLES, Trace, conform
 
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
@@ -37,11 +38,6 @@ class PassData:
     def measured(self) -> pd.DataFrame:
         """The steps after warm-up."""
         return self.steps[~self.steps["warmup"]]
-
-    @property
-    def step_ns(self) -> pd.Series[int]:
-        """Wall time of each measured step."""
-        return self.measured["end_ns"].sub(self.measured["start_ns"])
 
     def samples(self) -> pd.DataFrame:
         """What was sampled from outside during this pass."""
@@ -86,10 +82,10 @@ class Run:
                 return {**read_object(data.folder / "check.json"), **stated}
         return None
 
-    def clean_steps(self) -> pd.Series[int]:
-        """Wall times of the measured steps of all repeats of the clean pass, in ns."""
-        times = [data.step_ns for data in self.passes("clean")]
-        return pd.concat(times, ignore_index=True) if times else pd.Series([], dtype="int64")
+    def clean_steps(self) -> pd.DataFrame:
+        """The measured steps of all repeats of the clean pass; an empty table when there is none."""
+        measured = [data.measured for data in self.passes("clean")]
+        return pd.concat(measured, ignore_index=True) if measured else conform("steps", pd.DataFrame())
 
     def trace(self) -> Trace:
         """Return the Trace of the kernels pass with the host lines of the lines pass, from the cache if it is still true."""
@@ -124,7 +120,6 @@ class Run:
         evidence = module.read(data.folder, context)
         kernels = conform("kernels", evidence.kernels)
         kernels["step"] = _step_of(kernels, data.steps)
-        clean = self.clean_steps()
         info = {
             "framework": self.framework,
             "network_name": options["network"],
@@ -132,7 +127,7 @@ class Run:
             "batch": options["batch"],
             "pass": "kernels",
             "conditions": self.record["conditions"],
-            "clean_step_ns": round(float(clean.mean())) if len(clean) else None,
+            "clean_step_ns": mean_step_ns(self.clean_steps()),
             "unavailable": dict(self.record.get("unavailable", {})),
         }
         trace = Trace(
@@ -147,7 +142,7 @@ class Run:
             if (data.folder / "lines.json").is_file():
                 trace.lines = conform("lines", statements(data.folder))
                 trace.info["lines_steps"] = len(data.measured)
-                trace.info["lines_step_ns"] = round(float(data.step_ns.mean()))
+                trace.info["lines_step_ns"] = mean_step_ns(data.measured)
                 trace.info["lines_root"] = "train" if self.record["options"]["mode"] == "train" else "infer"
 
 

@@ -1,4 +1,4 @@
-"""Medians and intervals of step times, honest about where the noise comes from."""
+"""Step times as medians over windows, with intervals that are honest about where the noise comes from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def interval_of_median(repeats: Sequence[pd.DataFrame], seed: int = 0) -> tuple[
     windows within them second, because much of the noise is per process: resampling windows alone gives intervals that are
     far too narrow. Source: the two-stage (cluster) bootstrap, Davison and Hinkley, Bootstrap Methods, 1997, section 3.8.
     """
-    return _bootstrap([_window_medians(steps).to_numpy(dtype=float) for steps in repeats], seed)
+    return _bootstrap([window_means(steps).to_numpy(dtype=float) for steps in repeats], seed)
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def paired_difference(repeats: Sequence[pd.DataFrame], base: Sequence[pd.DataFra
     None when no window has a partner.
     """
     pairs = [
-        (_window_medians(mine) - _window_medians(other)).dropna().to_numpy(dtype=float)
+        (window_means(mine) - window_means(other)).dropna().to_numpy(dtype=float)
         for mine, other in zip(repeats, base, strict=False)
     ]
     pairs = [differences for differences in pairs if len(differences)]
@@ -72,6 +72,18 @@ def _bootstrap(restarts: Sequence[npt.NDArray[np.floating[Any]]], seed: int) -> 
     return round(float(low)), round(float(high))
 
 
-def _window_medians(steps: pd.DataFrame) -> pd.Series[float]:
+def window_means(steps: pd.DataFrame) -> pd.Series[float]:
+    """Return the mean step time in ns of each window of one restart.
+
+    A window is the smallest unit whose time is certain: where work is queued, a step's end is not the end of its work, but a
+    window ends only when all of its work is done.
+    """
     durations = steps["end_ns"] - steps["start_ns"]
-    return durations.groupby(steps["window"]).median()
+    return durations.groupby(steps["window"]).mean()
+
+
+def mean_step_ns(steps: pd.DataFrame) -> int | None:
+    """Return the mean step time in ns, rounded to an integer; None without steps."""
+    if steps.empty:
+        return None
+    return round(int((steps["end_ns"] - steps["start_ns"]).sum()) / len(steps))

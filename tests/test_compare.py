@@ -51,7 +51,7 @@ def test_all_files_are_there_and_the_comparison_is_readable(compared):
 
 
 def test_it_is_the_same_work(compared):
-    folder, network, mode, _ = compared
+    folder, _, mode, _ = compared
     fairness = json.loads((folder / "compare.json").read_text())["fairness"]
     assert fairness["failed"] is False
     passed = {(row["check"], row["framework"]) for row in fairness["rows"] if row["status"] == "pass"}
@@ -63,7 +63,7 @@ def test_it_is_the_same_work(compared):
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_every_table_adds_up_and_layers_are_covered(compared, framework):
-    folder, network, mode, _ = compared
+    folder, network, _, _ = compared
     for by in TABLES:
         done = kernelscope("breakdown", folder / framework, "--by", by, "--format", "json")
         assert done.returncode == 0, done.stderr

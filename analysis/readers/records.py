@@ -21,7 +21,7 @@ def read_table(path: Path, name: str) -> pd.DataFrame:
     try:
         table = pyarrow.json.read_json(path)
     except pa.ArrowInvalid as error:
-        raise EvidenceError(f"{path}: not JSON Lines as a pass writes them ({_first_line(error)}); record the run again") from error
+        raise EvidenceError(f"{path}: not JSON Lines of a pass ({_first_line(error)}); record the run again") from error
     return trace.conform(name, table.to_pandas())
 
 

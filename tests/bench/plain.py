@@ -22,7 +22,7 @@ def main(path):
     network = networks.get(spec["network"])
     hooks = importlib.import_module("kernelscope.tracer.inside.hooks." + spec["framework"])
     hooks.Hooks(spec, None).configure()  # the same number of threads
-    program = importlib.import_module("kernelscope.workloads.%s.program" % spec["framework"]).Program(network, spec)
+    program = importlib.import_module("kernelscope.workloads." + spec["framework"] + ".program").Program(network, spec)
     program.load(networks.initial_weights(network, spec["seed"]))
     host = data.batches(network, spec["batch"], spec["seed"], spec["batches"], None)
     batches = program.stream(itertools.cycle(program.prepare(host)))
@@ -31,6 +31,10 @@ def main(path):
     def answer(**message):
         answers.write(json.dumps(message) + "\n")
         answers.flush()
+
+    settle = (
+        importlib.import_module("mxnet").nd.waitall if spec["framework"] == "mxnet" else lambda: None
+    )  # its engine is asynchronous
 
     answer(event="ready")
     for line in iter(commands.readline, ""):
@@ -41,6 +45,7 @@ def main(path):
         count = command.get("steps", 40)
         start = time.perf_counter()
         loop(itertools.islice(batches, count))
+        settle()
         answer(event="window", step_ns=[(time.perf_counter() - start) * 1e9 / count] * count)
 
 

@@ -73,7 +73,7 @@ from kernelscope.tracer.inside.ranges import Recorder
 os.environ.update(hooks_module.environment("layers"))
 folder = tempfile.mkdtemp()
 recorder = Recorder(folder, layers=True)
-hooks = hooks_module.Hooks({"pass": "layers", "folder": folder, "threads": 2, "device": "cpu"}, recorder)
+hooks = hooks_module.Hooks({"pass": "kernels", "folder": folder, "threads": 2, "device": "cpu"}, recorder)
 hooks.configure()
 import tensorflow as tf
 

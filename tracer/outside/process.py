@@ -38,7 +38,7 @@ class Child:
         self._answers, answers_write = os.pipe()
         try:
             spec = {**spec, "commands_fd": commands_read, "answers_fd": answers_write}
-            path = folder / "spec.json"
+            path = folder.resolve() / "spec.json"
             path.write_text(json.dumps(spec, indent=1), encoding="utf8")
             with self.log.open("wb") as log:
                 self._process = subprocess.Popen(
