@@ -24,6 +24,7 @@ PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F
 PHASES = {"forward": "#0072B2", "backward": "#E69F00", "optimizer": "#009E73", "data": "#CC79A7", "other": "#999999"}
 HOST = ("#8a8a8a", "#bdbdbd")
 PARTS = 7  # parts of a stack with a colour of their own
+_CLIP = 1.6  # intervals are drawn up to so many times the largest third quartile
 LAYERS = 24  # layers with a row of their own
 _NAME = 28  # characters of a name
 
@@ -51,25 +52,30 @@ def step_times(result: Result, style: Style | None = None) -> Figure:
     scale = units.NS_PER[unit]
     with _drawing(style):
         figure, axes = _bars(style, len(rows), "Step time (median)", f"{unit} per step")
+        limit = _CLIP * max(row["step_quartiles_ns"][1] for row in rows) / scale
         for place, row in enumerate(rows):
-            median = row["step_median_ns"] / scale
-            axes.barh(place, median, height=0.62, color=PALETTE[0])
-            ends = [row["step_quartiles_ns"][1], *(row.get("step_interval_ns") or [])[1:]]
-            if row.get("step_interval_ns"):
-                low, high = (end / scale for end in row["step_interval_ns"])
-                axes.errorbar(
-                    median, place, xerr=[[max(median - low, 0)], [max(high - median, 0)]], color=style.ink, capsize=4, lw=1
-                )
-            first, third = (end / scale for end in row["step_quartiles_ns"])
-            axes.hlines(place, first, third, color=style.ink, lw=3)
+            end = _step_time(axes, place, row, scale, limit, style)
             label = units.duration(row["step_median_ns"]) + ("" if row["ratio"] == 1 else f", {units.ratio(row['ratio'])}")
-            axes.annotate(
-                label, (max(median, *(end / scale for end in ends)), place), (6, 0), textcoords="offset points", va="center"
-            )
+            axes.annotate(label, (end, place), (7, 0), textcoords="offset points", va="center")
         _name_rows(axes, [row["framework"] for row in rows])
-        axes.margins(x=0.24 if style.narrow else 0.12)
+        axes.margins(x=0.3 if style.narrow else 0.2)
         axes.set_xlim(left=0)
     return figure
+
+
+def _step_time(axes: Axes, place: int, row: content.Row, scale: int, limit: float, style: Style) -> float:
+    """Draw one bar with its quartiles and interval; return where it all ends. An interval beyond `limit` ends in an arrow."""
+    median = float(row["step_median_ns"]) / scale
+    first, third = (float(end) / scale for end in row["step_quartiles_ns"])
+    axes.barh(place, median, height=0.62, color=PALETTE[0])
+    axes.hlines(place, first, third, color=style.ink, lw=3)
+    if not row.get("step_interval_ns"):
+        return max(median, third)
+    low, high = (min(float(end) / scale, limit) for end in row["step_interval_ns"])
+    axes.hlines(place, low, high, color=style.ink, lw=1)
+    axes.plot([low], [place], marker="|", color=style.ink, markersize=7)
+    axes.plot([high], [place], marker=">" if high == limit else "|", color=style.ink, markersize=4 if high == limit else 7)
+    return max(median, third, high)
 
 
 def kinds_stacked(result: Result, style: Style | None = None) -> Figure:
@@ -111,6 +117,7 @@ def _panel(axes: Axes, phases: Mapping[str, Mapping[str, Mapping[str, int]]], na
             axes.barh(place, width, left=left, height=0.7, color=colour)
             left += width
     axes.set_title(_short(name), loc="left")
+    axes.set_xlim(left=0)
     axes.set_xlabel(f"{unit} per step")
     _name_rows(axes, list(phases))
 

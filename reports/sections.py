@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kernelscope.reports import content, units
@@ -16,11 +16,11 @@ Number = int | float
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell. value: what it is sorted by, null sorts last. note: small print. bar, heat: 0 to 1, null for none."""
+    """One cell. value: what it is sorted by, null sorts last. note: small print, "" keeps its room. bar, heat: 0 to 1."""
 
     text: str
     value: Number | str | None = None
-    note: str = ""
+    note: str | None = None
     bar: float | None = None
     heat: float | None = None
     code: bool = False
@@ -45,6 +45,11 @@ class View:
     total: list[Cell] = field(default_factory=list)
     tools: bool = True
     note: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse rows that do not fit the columns: numbers under the wrong heading are worse than none."""
+        if any(len(row) != len(self.columns) for row in [*self.rows, *filter(None, [self.total])]):
+            raise ValueError(f"table {self.key}: a row has another number of cells than there are columns")
 
     @property
     def sortable(self) -> bool:
@@ -106,7 +111,7 @@ def side_by_side(result: Result, table: str) -> View:
     ]
     totals = [content.total(result, table, name) for name in names]
     total = [Cell("total = clean mean step"), *[Cell("")] * (len(keys) - 1)]
-    total += [Cell(units.in_unit(time, unit, decimals)) for time in totals]
+    total += [Cell(units.in_unit(time, unit, decimals), note="") for time in totals]
     columns = [Column(key.removesuffix("s")) for key in keys] + [Column(printable(name), True) for name in names]
     caption = f"{table.capitalize()} side by side: {unit} per step, ratio to the fastest framework that has the row"
     return View(f"{table}-table", caption, columns, rows, total)
@@ -125,26 +130,37 @@ def kernels(result: Result) -> list[View]:
 
 
 def _kernels(name: str, rows: Sequence[Row]) -> View:
-    titles = ("kernel", "kind", "layer", "problem", "layout", "algorithm", "type", "library")
+    keys = ("kind", "layer", "problem", "layout", "algorithm")
     columns = [
-        *map(Column, titles),
-        *(Column(title, True) for title in ("time", "share", "durations", "count")),
+        *map(Column, ("kernel", *keys)),
+        *(Column(title, True) for title in ("time", "durations", "count")),
         Column("found by"),
     ]
-    keys = ("kind", "layer", "problem", "layout", "algorithm", "dtype", "library")
     longest = max((row["time_ns"] for row in rows), default=1) or 1
     body = []
     for row in rows:
-        cells = [_code(row["kernel"]), *(_text(row.get(key), key in ("problem", "layout")) for key in keys)]
-        cells[2] = Cell(" ".join(printable(row[key]) for key in ("layer", "phase") if row.get(key) is not None) or units.UNKNOWN)
-        if row.get("transpose") is not None:
-            cells[3] = Cell(f"{cells[3].text} {printable(row['transpose'])}", cells[3].value, code=True)
-        body.append([*cells, *_numbers(row, longest), _text(row.get("method"))])
-    total = [Cell("all kernels"), *[Cell("")] * (len(keys))]
-    total += [Cell(units.duration(sum(row["time_ns"] for row in rows))), Cell(units.percent(sum(row["share"] for row in rows)))]
-    total += [Cell(units.duration(sum(row["duration_ns"] for row in rows))), Cell(units.count(sum(row["count"] for row in rows)))]
-    caption = f"{printable(name)}: kernels with most time (time and share per step; durations and count over all traced steps)"
-    return View(f"kernels-{_id(name)}", caption, columns, body, [*total, Cell("")])
+        time, share, *rest = _numbers(row, longest)
+        name_cell = replace(_text(row["kernel"], code=True), note=_joined(row, "library", "dtype"))
+        layer, problem = _joined(row, "layer", "phase"), _joined(row, "problem", "transpose")
+        described = [_text(row.get("kind")), _text(layer or None), _text(problem or None, code=bool(problem))]
+        described += [_text(row.get("layout"), code=row.get("layout") is not None), _text(row.get("algorithm"))]
+        body.append([name_cell, *described, replace(time, note=share.text), *rest, _text(row.get("method"))])
+    sums = {key: sum(row[key] for row in rows) for key in ("time_ns", "share", "duration_ns", "count")}
+    total = [
+        Cell("all kernels"),
+        *[Cell("")] * len(keys),
+        Cell(units.duration(sums["time_ns"]), note=units.percent(sums["share"])),
+    ]
+    total += [Cell(units.duration(sums["duration_ns"])), Cell(units.count(sums["count"])), Cell("")]
+    caption = (
+        f"{printable(name)}: kernels with most time (time per step and its share; durations and count over all traced steps)"
+    )
+    return View(f"kernels-{_id(name)}", caption, columns, body, total)
+
+
+def _joined(row: Row, *keys: str) -> str:
+    """Return what is known of these keys, with spaces between."""
+    return " ".join(printable(row[key]) for key in keys if row.get(key) is not None)
 
 
 def _numbers(row: Row, longest: Number) -> list[Cell]:
@@ -242,7 +258,9 @@ def passes(result: Result) -> View:
         step = row.get("step_median_ns")
         shares = [Cell(units.percent(row.get(key)), row.get(key)) for key in ("layer_coverage", "kind_coverage")]
         cost = Cell(units.overhead(row.get("overhead")), row.get("overhead"))
-        rows.append([_text(row["framework"]), _text(row["pass"]), Cell(units.duration(step), step, reason), cost, *shares])
+        rows.append(
+            [_text(row["framework"]), _text(row["pass"]), Cell(units.duration(step), step, reason or None), cost, *shares]
+        )
     return View("passes-table", "What each pass cost, and what is covered", columns, rows, tools=False)
 
 
@@ -275,10 +293,6 @@ def _text(value: Any, code: bool = False) -> Cell:
         return Cell(units.UNKNOWN)
     shown = printable(content.setting(value))
     return Cell(shown, shown, code=code)
-
-
-def _code(value: Any) -> Cell:
-    return _text(value, code=True)
 
 
 def _id(name: str) -> str:
