@@ -101,6 +101,7 @@ class Calls(object):
                 make = self._convolutions("dnnConvolution" + name, kind, dtype, len(groups))
                 done += self._replace(start + name + suffix, _INT, arguments, make)
         done += self._replace("dnnConversionCreate" + suffix, _INT, (_HANDLE, _POINTER, _POINTER), self._conversions(dtype))
+        done += self._replace("dnnDelete" + suffix, _INT, (_POINTER,), self._deletions())
         done += self._replace("dnnExecute" + suffix, _INT, (_POINTER, _POINTER), self._timed_primitive("dnnExecute"))
         arguments = (_POINTER, _POINTER, _POINTER)
         make = self._timed_primitive("dnnConversionExecute")
@@ -183,6 +184,16 @@ class Calls(object):
                 return status
 
             return create
+
+        return make
+
+    def _deletions(self):
+        def make(original):
+            def delete(primitive):
+                self.primitives.pop(primitive, None)  # its handle may come back as another primitive's
+                return original(primitive)
+
+            return delete
 
         return make
 
