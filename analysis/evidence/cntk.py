@@ -279,8 +279,10 @@ def _kinds(nodes: pd.DataFrame, context: Context) -> pd.Series:
     """Return the kind of what each node computes."""
     kind = classify.kinds(nodes["name"], nodes["phase"])
     kind = kind.mask(kind == classify.UNKNOWN, nodes["name"].map(_OTHER_KINDS).astype("string")).fillna(classify.UNKNOWN)
+    dropout = nodes["name"] == "Dropout"  # draws its mask forward in training, multiplies by it backward, else passes on
+    kind = kind.mask(dropout & (nodes["phase"] == "backward"), "elementwise")
     if context.mode == "infer":
-        kind = kind.mask(nodes["name"] == "Dropout", "copy")  # draws nothing, passes its input on
+        kind = kind.mask(dropout, "copy")
     return kind.mask(nodes["name"] == WEIGHT_UPDATE, "optimizer")
 
 
