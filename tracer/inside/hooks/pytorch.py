@@ -53,32 +53,33 @@ class BackwardLayers(object):
         self._openers = {}  # layer -> dictionary of hooks
         self._closer = OrderedDict([(_KEY, lambda gradient: self.close())])
 
-    def enter(self, value):
-        """Before a layer runs on `value`: where no layer made its tensors, backward leaves this layer for a function."""
-        if isinstance(value, self._tensor):
-            if not value.is_leaf and value.__dict__.get(_MARK) != value._version:
-                self._hook(value, self._closer)
-        elif isinstance(value, (tuple, list)):
-            for item in value:
-                self.enter(item)
-        elif isinstance(value, dict):
-            self.enter(list(value.values()))
+    def enter(self, values):
+        """Before a layer runs on `values`: where no layer made a tensor, backward leaves this layer for a function."""
+        self._mark(values, self._closer)
 
-    def leave(self, layer, value):
-        """After a layer has returned `value`: backward enters it there, except by tensors that it only passed through."""
-        if isinstance(value, self._tensor):
-            if not value.is_leaf and value.__dict__.get(_MARK) != value._version:
-                self._hook(value, self._opener(layer))
-        elif isinstance(value, (tuple, list)):
-            for item in value:
-                self.leave(layer, item)
-        elif isinstance(value, dict):
-            self.leave(layer, list(value.values()))
+    def leave(self, layer, output):
+        """After a layer has returned `output`: backward enters it there, except by tensors that it only passed through."""
+        hooks = self._openers.get(layer)
+        if hooks is None:
+            hooks = self._openers[layer] = OrderedDict([(_KEY, self._opener(layer))])
+        self._mark((output,), hooks)
+
+    def _mark(self, values, hooks):
+        """Set the hooks on tensors that have none yet; an in-place operation makes a new version, another tensor to backward."""
+        for value in values:
+            if isinstance(value, self._tensor):
+                known = value.__dict__
+                if known.get(_MARK) is None or known[_MARK] != value._version:
+                    if not value.is_leaf:
+                        known[_MARK] = value._version
+                        self._hook(value, hooks)
+            elif isinstance(value, (tuple, list)):
+                self._mark(value, hooks)
+            elif isinstance(value, dict):
+                self._mark(value.values(), hooks)
 
     @staticmethod
     def _hook(tensor, hooks):
-        """Set the hook; an in-place operation afterwards makes a new version, which is another tensor to backward."""
-        tensor.__dict__[_MARK] = tensor._version
         if tensor._backward_hooks is None:
             tensor._backward_hooks = hooks.copy()
             tensor.grad_fn._register_hook_dict(tensor)
@@ -86,23 +87,22 @@ class BackwardLayers(object):
             tensor.register_hook(hooks[_KEY])
 
     def _opener(self, layer):
-        hooks = self._openers.get(layer)
-        if hooks is None:
-            hooks = self._openers[layer] = OrderedDict([(_KEY, lambda gradient: self.open(layer))])
-        return hooks
+        """Return the hook that opens the layer's range, closing what was open; an open range of the same layer goes on."""
+        opened_by, push, pop, ident = self._open, self.recorder.push, self.recorder.pop, threading.get_ident
 
-    def open(self, layer):
-        """Open the layer's range on this thread, closing what was open; an open range of the same layer goes on."""
-        thread = threading.get_ident()
-        opened = self._open.get(thread)
-        if opened == layer:
-            return
-        if opened is not None:
-            self.recorder.pop()
-        elif thread != self.thread:
-            self._queue_callback(self.close)  # an engine's thread: nothing of ours runs there when backward ends
-        self._open[thread] = layer
-        self.recorder.push("layer", layer, layer=layer, phase="backward")
+        def hook(gradient):
+            thread = ident()
+            opened = opened_by.get(thread)
+            if opened == layer:
+                return
+            if opened is not None:
+                pop()
+            elif thread != self.thread:
+                self._queue_callback(self.close)  # an engine's thread: nothing of ours runs there when backward ends
+            opened_by[thread] = layer
+            push("layer", layer, layer, "backward")
+
+        return hook
 
     def close(self):
         """Close the range that is open on this thread, if any."""
@@ -210,14 +210,15 @@ class Hooks(object):
             if layer is None:
                 return original(module, *arguments, **keywords)
             if layer is _ROOT:
-                push("phase", "forward", phase="forward")
+                push("phase", "forward", None, "forward")
             else:
-                push("layer", layer, layer=layer, phase="forward")
+                push("layer", layer, layer, "forward")
             try:
                 if layer is _ROOT or not enabled():
                     return original(module, *arguments, **keywords)
                 backward.enter(arguments)
-                backward.enter(keywords)
+                if keywords:
+                    backward.enter(keywords.values())
                 output = original(module, *arguments, **keywords)
                 backward.leave(layer, output)
                 return output
@@ -247,6 +248,9 @@ class Hooks(object):
             setattr(optimizer, name, self._ranged(getattr(optimizer, name), "phase", "optimizer " + name, "optimizer"))
 
     def _attach_synchronisation(self):
+        """Name the waits for a device; a CPU's results are there when the call that makes them returns."""
+        if not self._on_cuda():
+            return
         for name in _SYNCHRONISING:
             setattr(self.torch.Tensor, name, self._ranged(getattr(self.torch.Tensor, name), "sync", name, "other"))
 
@@ -264,13 +268,16 @@ class Hooks(object):
 
         return ranged
 
+    def _on_cuda(self):
+        return str(self.spec.get("device") or "cpu").startswith("cuda")
+
     def start_operators(self, program):
         """Start torch.profiler in the kernels pass; the ranges of the layers pass need nothing more."""
         if self.spec["pass"] != "kernels":
             return
         profiler = self.torch.profiler
         activities = [profiler.ProfilerActivity.CPU]
-        if str(self.spec.get("device") or "cpu").startswith("cuda"):
+        if self._on_cuda():
             activities.append(profiler.ProfilerActivity.CUDA)
         self.profiler = profiler.profile(activities=activities, record_shapes=True)
         self.profiler.start()
