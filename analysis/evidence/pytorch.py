@@ -136,10 +136,22 @@ def _computing_operators(operators: pd.DataFrame, holding: Int) -> pd.DataFrame:
     filled_inside = inside & names.isin(aten.FILLS).to_numpy()
     found = operators[own & ~filled_inside].copy()
     found["operator"], found["library"] = found["name"], "aten"
-    found["kind"] = found["name"].map({name: operator_kind(name) for name in found["name"].unique()})
+    found["kind"] = _kinds(operators).loc[found.index]
     found["problem"] = _of_text(found["shapes"], aten.problem)
     found["dtype"] = _of_text(found["types"], aten.dtype)
     return _finished(found.join(aten.products(found["name"], found["shapes"])))
+
+
+def _kinds(operators: pd.DataFrame) -> pd.Series:
+    """Return each operator's kind; plain arithmetic on behalf of an activation, normalisation or softmax is of that kind.
+
+    So inference's aten::relu, which calls aten::clamp_min, is an activation as it is in training.
+    """
+    kinds = operators["name"].map({name: operator_kind(name) for name in operators["name"].unique()})
+    parent = operators["parent"].to_numpy()
+    callers = kinds.reset_index(drop=True).reindex(np.where(parent >= 0, parent, -1)).set_axis(operators.index)
+    inherited = (kinds == "elementwise") & callers.isin(["activation", "normalisation", "softmax"])
+    return kinds.mask(inherited, callers)
 
 
 def _with_ancestors(chosen: Int, parent: Int) -> Bool:
