@@ -249,10 +249,9 @@ def fairness_line(result: Result) -> str:
     return text + (f"; {tally['fail']} FAILED" if tally["fail"] else "")
 
 
-def differences(result: Result, versions: bool = False) -> list[Row]:
-    """Return the settings on which frameworks differ, those that are versions of libraries apart."""
-    rows = result["fairness"]["differences"]
-    return [row for row in rows if str(row["setting"]).startswith("version of ") == versions]
+def differences(result: Result) -> list[Row]:
+    """Return the settings on which frameworks differ; versions, which always do, are left to their own table."""
+    return [row for row in result["fairness"]["differences"] if not str(row["setting"]).startswith("version of ")]
 
 
 def setting(value: object) -> str | None:

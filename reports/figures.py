@@ -102,6 +102,7 @@ def layers(result: Result, style: Style | None = None) -> Figure:
         panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).flatten()
         for axes, name in zip(panels, names, strict=False):
             _panel(axes, phases, name, unit)
+        panels[0].set_xlim(left=0)  # after the last bar: the panels share it
         for axes in panels[len(names) :]:
             axes.set_visible(False)
         handles = [Patch(color=colour, label=phase) for phase, colour in PHASES.items()]
@@ -117,7 +118,6 @@ def _panel(axes: Axes, phases: Mapping[str, Mapping[str, Mapping[str, int]]], na
             axes.barh(place, width, left=left, height=0.7, color=colour)
             left += width
     axes.set_title(_short(name), loc="left")
-    axes.set_xlim(left=0)
     axes.set_xlabel(f"{unit} per step")
     _name_rows(axes, list(phases))
 

@@ -120,7 +120,8 @@ def side_by_side(result: Result, table: str) -> View:
 def _timed(row: Row, name: str, unit: str, decimals: int, longest: int) -> Cell:
     time, ratio = row["time_ns"].get(name), row["ratio"].get(name)
     note = units.ratio(ratio) if units.known(ratio) else ""
-    bar = min(max(time, 0) / longest, 1.0) if units.known(time) else None
+    drawn = units.known(time) and content.INSTRUMENTATION not in row.values()
+    bar = min(max(time, 0) / longest, 1.0) if drawn else None
     return Cell(units.in_unit(time, unit, decimals), time, note, bar)
 
 
@@ -142,7 +143,7 @@ def _kernels(name: str, rows: Sequence[Row]) -> View:
         time, share, *rest = _numbers(row, longest)
         name_cell = replace(_text(row["kernel"], code=True), note=_joined(row, "library", "dtype"))
         layer, problem = _joined(row, "layer", "phase"), _joined(row, "problem", "transpose")
-        described = [_text(row.get("kind")), _text(layer or None), _text(problem or None, code=bool(problem))]
+        described = [_text(row.get("kind")), _shown(layer), _shown(problem, code=True)]
         described += [_text(row.get("layout"), code=row.get("layout") is not None), _text(row.get("algorithm"))]
         body.append([name_cell, *described, replace(time, note=share.text), *rest, _text(row.get("method"))])
     sums = {key: sum(row[key] for row in rows) for key in ("time_ns", "share", "duration_ns", "count")}
@@ -156,6 +157,11 @@ def _kernels(name: str, rows: Sequence[Row]) -> View:
         f"{printable(name)}: kernels with most time (time per step and its share; durations and count over all traced steps)"
     )
     return View(f"kernels-{_id(name)}", caption, columns, body, total)
+
+
+def _shown(text: str, code: bool = False) -> Cell:
+    """Return a cell with text that is printable already; an empty one is unknown."""
+    return Cell(text, text, code=code) if text else Cell(units.UNKNOWN)
 
 
 def _joined(row: Row, *keys: str) -> str:
@@ -217,8 +223,8 @@ def _quantity(value: Any) -> Cell:
 
 
 def settings(result: Result) -> View:
-    """Return the settings and library versions on which the frameworks differ."""
-    rows = [*content.differences(result), *content.differences(result, versions=True)]
+    """Return the settings on which the frameworks differ; versions have a table of their own."""
+    rows = content.differences(result)
     return _matrix(result, "settings-table", "Settings that differ", "setting", [(row["setting"], row["values"]) for row in rows])
 
 
@@ -237,7 +243,7 @@ def methods(result: Result) -> View:
     rows = [(name, {framework: (stated or {}).get(name) for framework, stated in found.items()}) for name in names]
     counts = dict.fromkeys(name for stated in odd.values() for name, count in (stated or {}).items() if count)
     rows += [(n.replace("_", " "), {framework: (stated or {}).get(n) for framework, stated in odd.items()}) for n in counts]
-    return _matrix(result, "methods-table", "How layers and phases were found, and what was odd in the captures", "", rows)
+    return _matrix(result, "methods-table", "How layers and phases were found, and what was odd in the captures", "what", rows)
 
 
 def _matrix(result: Result, key: str, caption: str, first: str, rows: Sequence[tuple[Any, Mapping[str, Any]]]) -> View:

@@ -9,14 +9,14 @@ import re
 
 from kernelscope.reports.units import UNKNOWN
 
-LIMIT = 400  # characters shown of one name where people read; files for machines hold all of them
+LIMIT = 200  # characters shown of one name where people read; files for machines hold all of them
 
 # Control characters, unpaired surrogates, and format characters that reorder or hide text (bidirectional overrides, zero width)
 _HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufe00-\ufe0f\ufeff"
     "\ufff0-\uffff\U000e0000-\U000e0fff]"
 )
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_FORMULA = ("=", "+", "-", "@", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|~<>&-])")
 
 

@@ -1,0 +1,78 @@
+"""A real comparison of four frameworks (LeNet-5, kernels cut to seven), and what a hostile trace makes of it."""
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+
+DATA = Path(__file__).parents[1] / "data" / "reports" / "compare.json"
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "\x1b[31mred\x1b[0m\x07\x00\x9b2J[bold]x[/bold]",
+    '=HYPERLINK("http://example.org","x")',
+    "$\\frac{a}$ \u202egnp.exe \ud800",
+    "A" * 10_000,
+    "'\"><img src=x onerror=alert(2)>",
+    "`x` | pipe\nnew line\r\n",
+    "]]>&amp;{{7*7}}{% raw %}",
+    " @SUM(A1)",
+    "",
+)
+
+
+@pytest.fixture
+def result():
+    return json.loads(DATA.read_text())
+
+
+@pytest.fixture
+def hostile(result):
+    """The comparison with hostile text in every place where a trace, a framework or a user puts text."""
+    changed = copy.deepcopy(result)
+    names = iter(HOSTILE * 1000)
+    for table, keys in (("layers", ("layer",)), ("kinds", ("kind",))):
+        for row in changed[table]:
+            if row[keys[0]] != "(instrumentation)":
+                row.update({key: next(names) for key in keys})
+    for rows in changed["kernels"].values():
+        for row in rows:
+            row.update({key: next(names) for key in row if isinstance(row[key], str)})
+    for part in changed["lines"].values():
+        for row in part["rows"]:
+            row.update({key: next(names) for key in ("file", "function", "text")})
+    for row in changed["fairness"]["rows"]:
+        row.update(check=next(names), detail=next(names), value=next(names), status="fail")
+    changed["fairness"]["differences"] = [{"setting": name, "values": {"pytorch": name, "cntk": [name]}} for name in HOSTILE]
+    for name in ("methods", "settings", "versions"):
+        changed[name] = {framework: {text: text for text in HOSTILE} for framework in result["frameworks"]}
+    changed["left_out"] = [{"framework": name, "reason": name} for name in HOSTILE]
+    changed["command"] = ["kernelscope", *HOSTILE]
+    changed["network"].update(name=HOSTILE[0], title=HOSTILE[1])
+    for key in ("conditions", "created", "kernelscope", "mode", "device"):
+        changed[key] = HOSTILE[0]
+    changed["passes"][-1] = {"framework": "cntk", "pass": "lines", "step_median_ns": None, "reason": HOSTILE[1]}
+    return changed
+
+
+@pytest.fixture
+def sparse(result):
+    """The comparison with everything null that may be null: nothing was known but step times."""
+    changed = copy.deepcopy(result)
+    for row in changed["summary"]:
+        for key in row:
+            if key not in ("framework", "step_median_ns", "step_mean_ns", "step_quartiles_ns", "steps", "repeats", "ratio"):
+                row[key] = None
+    for row in changed["layers"] + changed["kinds"]:
+        row["ratio"] = dict.fromkeys(row["ratio"])
+    changed["kernels"] = {name: [] for name in result["frameworks"]}
+    changed["lines"] = {
+        name: {"unavailable": "no host lines: line_profiler is missing", "rows": []} for name in result["frameworks"]
+    }
+    changed["fairness"] = {"failed": False, "reference": None, "rows": [], "differences": []}
+    changed["passes"] = [row for row in result["passes"] if row["pass"] == "clean"]
+    for name in ("methods", "settings", "versions", "diagnostics"):
+        changed[name] = {framework: {} for framework in result["frameworks"]}
+    changed["machine"] = {}
+    return changed

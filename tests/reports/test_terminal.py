@@ -1,0 +1,103 @@
+# ruff: noqa: RUF001 (ratios are shown with a multiplication sign)
+import io
+import re
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from kernelscope.reports import terminal
+
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
+
+
+def drawn(renderable, width, **options):
+    stream = io.StringIO()
+    Console(file=stream, width=width, **{"color_system": None, **options}).print(renderable)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["result", "hostile", "sparse"])
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_it_fits_the_width_and_sends_no_control_characters(kind, width, request):
+    page = drawn(terminal.comparison(request.getfixturevalue(kind)), width)
+    assert max(map(cell_len, page.splitlines())) <= width
+    assert not CONTROL.search(page)
+    assert "Traceback" not in page
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_numbers_are_whole_at_common_widths(result, width):
+    """Four frameworks stand beside each other, each with its time, its ratio and its total."""
+    page = drawn(terminal.comparison(result), width)
+    assert "…" not in page.split("top host lines")[0]
+    header = [line for line in page.splitlines() if re.match(r"\s+pytorch\s+tensorflow\s+mxnet\s+cntk\s*$", line)]
+    assert len(header) >= 3
+    totals = [line.split()[3:] for line in page.splitlines() if line.startswith("clean mean step")]
+    assert totals == [["131.23", "8.82", "224.74", "33.42"]] * 2
+    assert re.search(r"conv1 backward\s+18.64\s+33(\.2)?×.*0.56\s+1.00?×.*101.98\s+181×.*1.84\s+(3.28|3.3)×", page)
+
+
+def test_the_answer_comes_first(result):
+    lines = drawn(terminal.comparison(result), 120).splitlines()
+    assert lines[0].startswith("tensorflow is fastest with 6.42 ms per step; cntk, the next, takes 4.08× as long")
+    top = "\n".join(lines[:16])
+    assert "LeNet-5" in top
+    assert "train · batch 64 · cpu · 2 threads · conditions: as it comes" in top
+    assert "conv2 backward +40.4 ms" in top
+    assert "--steady" in top
+
+
+def test_kernels_lines_fairness_and_passes_are_there(result):
+    page = drawn(terminal.comparison(result), 120)
+    assert "mb64_ic1oc6_ih28oh28kh5sh1dh0ph2_iw28ow28kw5sw1dw0pw2" in page
+    assert "loss.backward()" in page
+    assert "16 of 16 checks passed" in page
+    assert "repeat with: kernelscope compare lenet -f pytorch,tensorflow,mxnet,cntk" in page
+    assert "layers known" in page
+
+
+def test_a_failed_check_a_missing_framework_and_a_failed_pass_are_said(result):
+    result["left_out"] = [{"framework": "caffe2", "reason": "no Python 3.8"}]
+    result["fairness"]["rows"][9].update(status="fail", value=0.0123)
+    result["passes"][-1] = {"framework": "cntk", "pass": "lines", "step_median_ns": None, "reason": "killed by signal 9"}
+    page = drawn(terminal.comparison(result), 200)
+    assert "caffe2: left out: no Python 3.8" in page
+    assert "outputs for the same weights failed: 0.0123, demanded at most 0.0001" in page
+    assert "1 FAILED" in page
+    assert "cntk, lines: killed by signal 9" in page
+
+
+def test_low_coverage_explains_nothing(result):
+    for row in result["passes"]:
+        if row["framework"] == "mxnet" and "layer_coverage" in row:
+            row["layer_coverage"] = 0.61
+    assert "mxnet: only 61.0% of the step has a known layer" in drawn(terminal.comparison(result), 200)
+
+
+def test_colours_only_where_they_are_wanted(result, monkeypatch):
+    coloured = {"color_system": "standard", "force_terminal": True}
+    assert "\x1b[" in drawn(terminal.comparison(result), 100, **coloured)
+    assert "\x1b[" not in drawn(terminal.comparison(result), 100)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", drawn(terminal.comparison(result), 100, **coloured))
+
+
+def test_a_breakdown_ends_in_the_step(result):
+    part = result["lines"]["pytorch"]
+    page = drawn(terminal.breakdown(part), 80)
+    assert "loss.backward()" in page
+    assert page.rstrip().splitlines()[-1].split()[:3] == ["119.39", "100.0%", "step"]
+
+
+def test_a_long_breakdown_keeps_its_sum(result):
+    row = {"phase": "x", "count": 1, "duration_ns": 10, "time_ns": 10_000, "share": 0.001, "method": "none"}
+    part = {"by": "phase", "step_ns": 10_000_000, "coverage": 1.0, "steps": 1, "rows": [dict(row) for _ in range(1000)]}
+    page = drawn(terminal.breakdown(part, rows=10), 80)
+    assert "(990 more)" in page
+    assert "99.0%" in page
+
+
+def test_bars():
+    assert [terminal.bar(share, 4) for share in (0, 0.5, 1, 2, -1)] == ["", "██", "████", "████", ""]
+    assert terminal.bar(1 / 32, 4) == "▏"
