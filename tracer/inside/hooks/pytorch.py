@@ -248,11 +248,15 @@ class Hooks(object):
             setattr(optimizer, name, self._ranged(getattr(optimizer, name), "phase", "optimizer " + name, "optimizer"))
 
     def _attach_synchronisation(self):
-        """Name the waits for a device; a CPU's results are there when the call that makes them returns."""
-        if not self._on_cuda():
+        """Name the calls that bring a value to the host: waits on a GPU; on a CPU, which has it, only calls like others.
+
+        Those are too short to be worth their ranges in the layers pass.
+        """
+        if not self._on_cuda() and self.spec["pass"] != "kernels":
             return
+        category = "sync" if self._on_cuda() else "phase"
         for name in _SYNCHRONISING:
-            setattr(self.torch.Tensor, name, self._ranged(getattr(self.torch.Tensor, name), "sync", name, "other"))
+            setattr(self.torch.Tensor, name, self._ranged(getattr(self.torch.Tensor, name), category, name, "other"))
 
     def _ranged(self, function, category, name, phase):
         """Return the function with a range around each call."""
