@@ -292,8 +292,13 @@ def summary_metrics(result: Result) -> list[tuple[str, list[str]]]:
     decimals = units.decimals_for((row["step_median_ns"] for row in ordered), unit)
     table = [(f"{title}, {unit}", [_timed(value(row), unit, decimals) for row in ordered]) for title, value in _TIMES]
     table += [(title, [value(row) for row in ordered]) for title, value in _METRICS]
-    always = 5
+    if len(ordered) == 1:
+        table = [line for line in table if not line[0].startswith(_AGAINST_OTHERS)]
+    always = 3
     return [line for number, line in enumerate(table) if number < always or any(cell != units.UNKNOWN for cell in line[1])]
+
+
+_AGAINST_OTHERS = ("slower by", "ratio to fastest")
 
 
 def _timed(value: object, unit: str, decimals: int) -> str:

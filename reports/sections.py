@@ -137,10 +137,12 @@ def _kernels(name: str, rows: Sequence[Row]) -> View:
         *(Column(title, True) for title in ("time", "durations", "count")),
         Column("found by"),
     ]
-    longest = max((row["time_ns"] for row in rows), default=1) or 1
+    longest = max((row["time_ns"] for row in rows if row.get("kind") is not None), default=1) or 1
     body = []
     for row in rows:
         time, share, *rest = _numbers(row, longest)
+        if row.get("kind") is None:  # the row that stands for all other kernels is no kernel to compare with
+            time = replace(time, bar=None)
         name_cell = replace(_text(row["kernel"], code=True), note=_joined(row, "library", "dtype"))
         layer, problem = _joined(row, "layer", "phase"), _joined(row, "problem", "transpose")
         described = [_text(row.get("kind")), _shown(layer), _shown(problem, code=True)]
