@@ -86,7 +86,7 @@ def of_cells(partition: parts.Partition, by: str, info: dict[str, Any]) -> Break
     table = table.merge(_methods(frame, keys), on=keys, how="left")
     table = table.sort_values("time_ns", ascending=False, kind="stable").reset_index(drop=True)
     coverage = float(frame["known_ns"].sum()) / partition.step_ns
-    return Breakdown(by, table, partition.step_ns, coverage, len(partition.steps), dict(_context(info)))
+    return Breakdown(by, table, partition.step_ns, coverage, len(partition.steps), _context(info))
 
 
 def layer_labels(cells: pd.DataFrame) -> pd.Series[str]:
@@ -159,7 +159,7 @@ def _by_step(partition: parts.Partition, trace: Trace) -> Breakdown:
     )
     table["share"] = table["time_ns"] / partition.step_ns
     table["method"] = "measured"
-    return Breakdown("step", table, partition.step_ns, 1.0, len(steps), dict(_context(trace.info)))
+    return Breakdown("step", table, partition.step_ns, 1.0, len(steps), _context(trace.info))
 
 
 def _by_line(trace: Trace) -> Breakdown:
@@ -184,4 +184,4 @@ def _by_line(trace: Trace) -> Breakdown:
     table["share"] = table["time_ns"] / step_ns
     table["method"] = ["line_profiler"] * len(mine) + ["none"]
     coverage = 1.0 - float(table["time_ns"].iloc[-1]) / step_ns
-    return Breakdown("line", table, step_ns, coverage, steps, dict(_context(trace.info)))
+    return Breakdown("line", table, step_ns, coverage, steps, _context({**trace.info, "pass": "lines"}))

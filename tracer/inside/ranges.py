@@ -71,11 +71,11 @@ class Recorder(object):
         stack = self._stack()
         if not stack:
             return
-        end = now_ns()
         start, category, name, layer, phase = stack.pop()
-        self._ranges.append((self._local.thread, start, end, category, name, layer, phase, self.step))
         if self.marker_fd is not None:
-            os.write(self.marker_fd, b"@kernelscope %d E %s\n" % (end, name.encode("utf8", "replace")))
+            # written before the range ends: what marking costs belongs to the range that is marked, not to the one around it
+            os.write(self.marker_fd, b"@kernelscope %d E %s\n" % (now_ns(), name.encode("utf8", "replace")))
+        self._ranges.append((self._local.thread, start, now_ns(), category, name, layer, phase, self.step))
         if self.nvtx is not None:
             self.nvtx.pop()
 
