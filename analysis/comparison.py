@@ -54,7 +54,7 @@ def compare(runs: list[Run], left_out: list[dict[str, str]] | None = None) -> di
         "fairness": _fairness(runs),
         "passes": [row for run in runs for row in _passes(run, partitions[run.framework])],
         "diagnostics": {name: trace.diagnostics for name, trace in traces.items()},
-        "methods": {run.framework: run.passes("kernels")[0].report.get("methods", {}) for run in runs},
+        "methods": {run.framework: run.kernels_pass().report.get("methods", {}) for run in runs},
         "settings": {run.framework: run.record.get("settings", {}) for run in runs},
         "versions": {run.framework: run.record.get("versions", {}) for run in runs},
     }
@@ -216,25 +216,14 @@ def _passes(run: Run, partition: parts.Partition) -> list[dict[str, Any]]:
     coverage: Callable[[str], float] = lambda by: tables.of_cells(partition, by, {}).coverage  # noqa: E731
     rows = []
     for name in ("clean", "layers", "kernels", "lines"):
-        found = run.passes(name)
-        if not found:
-            entry = run.record.get("passes", {}).get(name, {})
-            rows.append(
-                {
-                    "framework": run.framework,
-                    "pass": name,
-                    "step_median_ns": None,
-                    "reason": entry.get("reason", "not recorded"),
-                }
-            )
-            continue
-        median = _step_time(found)
-        row = {
-            "framework": run.framework,
-            "pass": name,
-            "step_median_ns": round(median),
-            "overhead": median / clean - 1.0,
-        }
+        row: dict[str, Any] = {"framework": run.framework, "pass": name, "step_median_ns": None}
+        found = [run.kernels_pass()] if name == "kernels" else run.passes(name)
+        if found:
+            median = _step_time(found)
+            faults = pd.concat([data.measured["minor_faults"] for data in found])
+            row.update(step_median_ns=round(median), overhead=median / clean - 1.0, minor_faults=_mean(faults))
+        else:
+            row["reason"] = run.record.get("passes", {}).get(name, {}).get("reason", "not recorded")
         if name == "kernels":
             row.update(layer_coverage=coverage("layer"), kind_coverage=coverage("kind"))
         rows.append(row)

@@ -17,6 +17,7 @@ Result = dict[str, Any]
 Row = dict[str, Any]
 
 INSTRUMENTATION = "(instrumentation)"
+DISTURBED = 0.25  # a traced step that differs more than this from the clean one is pointed out
 EXPLAINED = 0.80  # under this share of the step with a known layer, layers explain nothing
 WIDE = 0.10  # an interval is wide when it cannot show a difference of this share of the fastest step
 CAUSES = 3
@@ -190,8 +191,22 @@ def warnings(result: Result) -> list[str]:
     for name, share in coverage(result).items():
         if units.known(share) and share < EXPLAINED:
             found.append(f"{name}: only {units.percent(share)} of the step has a known layer: its layers explain nothing")
+    found += [text for name in result["frameworks"] if (text := _disturbed(result, name))]
     found += [f"the columns of {table} do not add up to the clean mean step" for table in KEYS if not conserved(result, table)]
     return found + _hints(result)
+
+
+def _disturbed(result: Result, framework: str) -> str | None:
+    """Return a sentence when the traced step is so unlike the clean one that its parts may not be the clean step's."""
+    found = {row["pass"]: row for row in result["passes"] if row["framework"] == framework}
+    cost = found.get("kernels", {}).get("overhead")
+    if not units.known(cost) or abs(cost) <= DISTURBED:
+        return None
+    text = f"{framework}: the traced step took {units.ratio(1 + cost)} the clean one, so its parts may not be the clean step's"
+    faults, clean_faults = (found.get(name, {}).get("minor_faults") for name in ("kernels", "clean"))
+    if units.known(faults) and units.known(clean_faults) and faults > 100 + 2 * clean_faults and result["conditions"] != "steady":
+        text += f" ({faults:,.0f} page faults a step against {clean_faults:,.0f}: a heap that is given back; --steady keeps it)"
+    return text
 
 
 def _hints(result: Result) -> list[str]:

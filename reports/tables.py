@@ -21,7 +21,7 @@ KERNEL_COLUMNS = (
     "duration_ns", "time_ns", "share", "method",
 )  # fmt: skip
 LINE_COLUMNS = ("file", "function", "line", "text", "count", "duration_ns", "time_ns", "share", "method")
-PASS_COLUMNS = ("framework", "pass", "step_median_ns", "overhead", "layer_coverage", "kind_coverage", "reason")
+PASS_COLUMNS = ("framework", "pass", "step_median_ns", "overhead", "minor_faults", "layer_coverage", "kind_coverage", "reason")
 FAIRNESS_COLUMNS = ("check", "framework", "status", "value", "limit", "detail")
 
 

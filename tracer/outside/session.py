@@ -98,7 +98,8 @@ class Session:
                 raise
 
     def _repeats(self, name: str) -> int:
-        return self.options.repeats if name == "clean" else 1
+        """Passes whose times are compared are repeated: the clean one for its interval, the kernels one to choose among."""
+        return self.options.repeats if name in ("clean", "kernels") else 1
 
     def _alive(self) -> list[Side]:
         return [side for side in self.sides if side.failure is None]
