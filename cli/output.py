@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
+from io import TextIOWrapper
 from typing import Any
 
 FORMATS = ("table", "csv", "json", "markdown")
@@ -50,12 +52,9 @@ def _markdown(rows: Rows, title: str) -> None:
 
 def _table(rows: Rows, title: str) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    # outside of a terminal nothing is wrapped: the reader is a file or another program
-    console = Console(width=None if sys.stdout.isatty() else 1000)
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
     for name in rows[0] if rows else ("(none)",):
         values = [row[name] for row in rows if row[name] is not None] if rows else []
@@ -63,7 +62,8 @@ def _table(rows: Rows, title: str) -> None:
         table.add_column(_heading(name), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(_text(value)) for value in row.values()))
-    console.print(table)
+    # outside of a terminal nothing is wrapped: the reader is a file or another program
+    _print(table, elsewhere=1000)
 
 
 def _heading(name: str) -> str:
@@ -119,13 +119,15 @@ def write_comparison(result: Mapping[str, Any], form: str) -> None:
         sys.stdout.write(tables.to_json(whole) if form == "json" else tables.comparison_markdown(whole))
 
 
-def _print(renderable: Any) -> None:
-    """Print what rich draws: as wide as the terminal, or as COLUMNS says, or 120 columns into a file or pipe."""
-    import os
-    from io import TextIOWrapper
-
+def _print(renderable: Any, elsewhere: int = 120) -> None:
+    """Print what rich draws: as wide as the terminal, or as COLUMNS says, or `elsewhere` columns into a file or pipe."""
     from rich.console import Console
+
+    class Output(Console):
+        def on_broken_pipe(self) -> None:
+            """Leave it to `main`: a reader that went away is no failed check (rich would exit with 1)."""
+            raise BrokenPipeError
 
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # bars and dashes must not stop a terminal that cannot show them
-    Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 120).print(renderable)
+    Output(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else elsewhere).print(renderable)

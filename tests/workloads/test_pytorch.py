@@ -1,68 +1,15 @@
-"""The PyTorch programs and hooks, run in PyTorch's own environment."""
+"""The PyTorch hooks, run in PyTorch's own environment."""
 
-import json
-import os
-import subprocess
-from pathlib import Path
+import functools
 
-import numpy as np
 import pytest
-
-from kernelscope.tracer.outside import environments, staging
-from kernelscope.workloads import networks
 
 pytestmark = pytest.mark.slow
 
-REFERENCE = Path(__file__).parent.parent / "data" / "reference"
-
 
 @pytest.fixture(scope="module")
-def run_inside(tmp_path_factory):
-    """Return a function that runs a script in PyTorch's environment and returns what it prints as JSON on its last line."""
-    environment = environments.find("pytorch")
-    if environment is None:
-        if os.environ.get("CI"):
-            pytest.fail("no environment for PyTorch; run `kernelscope env create pytorch`")
-        pytest.skip("no environment for PyTorch; run `kernelscope env create pytorch`")
-    staged = staging.stage(tmp_path_factory.mktemp("staged"))
-
-    def run(script, *arguments):
-        variables = {**os.environ, "PYTHONPATH": str(staged), **environment.variables}
-        command = [str(environment.python), "-c", script, *map(str, arguments)]
-        done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300, check=False)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout.strip().splitlines()[-1])
-
-    return run
-
-
-CHECK = """
-import itertools, json, sys
-from kernelscope.workloads import data, networks
-from kernelscope.workloads.pytorch.program import Program
-network = networks.get(sys.argv[1])
-program = Program(network, {"mode": "train", "batch": 64, "device": "cpu", "seed": 0, "threads": 2, "dropout": False})
-program.load(networks.initial_weights(network, 0))
-batches = data.batches(network, 64, 0, 8)
-found = {"outputs": program.outputs(batches[0][0]).tolist(), "shapes": program.layer_shapes(batches[0][0])}
-program.train(itertools.islice(program.stream(iter(program.prepare(batches))), 3))
-found.update(losses=program.losses, parameters=program.parameters())
-print(json.dumps(found))
-"""
-
-
-@pytest.mark.parametrize("name", list(networks.NETWORKS))
-def test_programs_compute_the_reference(run_inside, name):
-    found = run_inside(CHECK, name)
-    reference = json.loads((REFERENCE / f"{name}.json").read_text())
-    outputs, expected = np.array(found["outputs"]), np.array(reference["outputs"])
-    assert np.abs(outputs - expected).max() <= 1e-4 * np.abs(expected).max()
-    np.testing.assert_allclose(found["losses"], reference["losses"], rtol=1e-3)
-    network = networks.get(name)
-    assert sum(row["count"] for row in found["parameters"]) == networks.parameter_count(network)
-    assert {row["layer"] for row in found["parameters"]} == {layer.name for layer in network.layers if layer.parameters}
-    expected_shapes = {layer.name: list(layer.output_shape) for layer in network.layers if layer.type != "loss"}
-    assert found["shapes"] == expected_shapes
+def run_inside(run_in):
+    return functools.partial(run_in, "pytorch")
 
 
 HOOKS = """
