@@ -26,15 +26,12 @@ class Child(object):
     """The state of one pass: the program, the recorder and what the framework's hooks collect."""
 
     def __init__(self, spec):
-        self.spec = spec
-        self.folder = spec["folder"]
+        # the specification stays in the run folder, which is passed on: its paths are relative or start with ~
+        self.folder = os.path.abspath(spec["folder"])
+        data = spec.get("data")
+        self.spec = dict(spec, folder=self.folder, data=os.path.expanduser(data) if data else None)
         self.pass_name = spec["pass"]
-        self.report = {
-            "pass": self.pass_name,
-            "python": platform.python_version(),
-            "executable": sys.executable,
-            "anchors": [],
-        }
+        self.report = {"pass": self.pass_name, "python": platform.python_version(), "anchors": []}
         self.hooks = None
         self.program = None
         self.recorder = None
@@ -60,7 +57,7 @@ class Child(object):
         network = networks.get(self.spec["network"])
         self.program = program_module.Program(network, self.spec)
         self.program.load(networks.initial_weights(network, self.spec["seed"]))
-        host_batches = data.batches(network, self.spec["batch"], self.spec["seed"], self.spec["batches"], self.spec.get("data"))
+        host_batches = data.batches(network, self.spec["batch"], self.spec["seed"], self.spec["batches"], self.spec["data"])
         self.batches = self.program.stream(itertools.cycle(self.program.prepare(host_batches)))
         self.report["network"] = networks.as_dict(network)
         self.report["versions"] = self.hooks.versions()

@@ -140,11 +140,12 @@ class Session:
     def _start(self, side: Side, name: str, repeat: int, staged: Path) -> None:
         folder = side.folder.pass_folder(name, repeat)
         options = self.options
+        data = conditions.without_home(str(Path(options.data).resolve())) if options.data else None
         spec = {
             "framework": side.framework, "network": options.network, "mode": options.mode, "pass": name,
-            "folder": str(folder.resolve()), "batch": options.batch, "device": options.device, "seed": options.seed,
+            "folder": ".", "batch": options.batch, "device": options.device, "seed": options.seed,
             "threads": options.threads, "batches": HOST_BATCHES, "warmup": options.warmup, "dropout": name != "check",
-            "data": str(Path(options.data).resolve()) if options.data else None, "roots": [str(staged / "kernelscope")],
+            "data": data, "roots": [str(staged / "kernelscope")],
         }  # fmt: skip
         variables = {**self._variables(side.environment), "PYTHONPATH": str(staged)}
         side.pass_folder = folder
