@@ -142,9 +142,10 @@ class Run:
             "clean_step_ns": mean_step_ns(self.clean_steps()),
             "unavailable": dict(self.record.get("unavailable", {})),
         }
+        diagnostics = {**evidence.diagnostics, "steps with other kernels than most": _unlike_steps(kernels, data.measured)}
         trace = Trace(
             steps=data.steps, ranges=ranges, operators=conform("operators", evidence.operators), kernels=kernels,
-            samples=data.samples(), info=info, diagnostics=dict(evidence.diagnostics),
+            samples=data.samples(), info=info, diagnostics=diagnostics,
         )  # fmt: skip
         self._add_lines(trace)
         return trace
@@ -176,6 +177,13 @@ def _step_of(kernels: pd.DataFrame, steps: pd.DataFrame) -> pd.Series[int]:
     position = np.searchsorted(starts, at, side="right") - 1
     inside = (position >= 0) & (at < ends[np.maximum(position, 0)])
     return pd.Series(ordered["step"].to_numpy()[np.maximum(position, 0)], index=kernels.index).astype("Int64").where(inside)
+
+
+def _unlike_steps(kernels: pd.DataFrame, steps: pd.DataFrame) -> int:
+    """Return how many measured steps ran another set of kernels than most steps: autotuning or compilation still going on."""
+    mine = kernels[kernels["step"].isin(steps["step"])]
+    sets = mine.groupby("step")["name"].agg(lambda names: hash(frozenset(names)))
+    return len(steps) - int(sets.value_counts().max()) if len(sets) else 0
 
 
 def _from_cache(cache: Path, key: str) -> Trace | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from kernelscope.cli.output import FORMATS
+
 NAME = "breakdown"
 HELP = "where a recorded step's time goes"
 BY = ("layer", "kernel", "kind", "phase", "step", "line", "operator", "range", "idle")
@@ -14,7 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("run_folder", metavar="RUN", help="a folder that `run` or `compare` wrote")
     parser.add_argument("--by", choices=BY, default="layer", help="what makes a row (default: layer)")
-    parser.add_argument("--format", choices=("table", "csv", "json", "markdown"), default="table", help="(default: table)")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
 
 
 def run(arguments: argparse.Namespace) -> int:

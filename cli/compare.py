@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelscope.cli import capture
+from kernelscope.cli.output import FORMATS
 from kernelscope.tracer.outside.recipes import FRAMEWORKS
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--skip-missing", action="store_true", help="leave out frameworks that are not set up, with the reason")
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a fairness check fails")
-    parser.add_argument("--format", choices=("table", "json", "markdown"), default="table", help="on stdout (default: table)")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="on stdout (default: table)")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernelscope.cli.output import FORMATS
+
 if TYPE_CHECKING:
     from kernelscope.analysis.run import Run
 
@@ -26,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--force", action="store_true", help="replace FILE.html if it exists")
     add(
         "--format",
-        choices=("table", "csv", "json", "markdown"),
+        choices=FORMATS,
         help="print on stdout (default: table, unless -o is given); csv is the table of layers, `compare` writes all of them",
     )
 

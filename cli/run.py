@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from kernelscope.cli import capture
+from kernelscope.cli.output import FORMATS
 from kernelscope.tracer.outside.recipes import FRAMEWORKS
 
 NAME = "run"
@@ -17,6 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     capture.configure(parser)
     parser.add_argument("-f", "--framework", required=True, metavar="NAME", help=", ".join(FRAMEWORKS))
+    parser.add_argument("--format", choices=FORMATS, default="table", help="of the layers' table (default: table)")
     parser.add_argument("--python", metavar="PATH", help="use this interpreter, which has the framework, as it is")
 
 
@@ -39,6 +41,6 @@ def run(arguments: argparse.Namespace) -> int:
     side = session.sides[0]
     if side.failure is not None:
         raise ChildError(f"{side.failure}; what was recorded is in {folder}")
-    write_breakdown(breakdown(Run(folder).trace(), "layer"), "table")
+    write_breakdown(breakdown(Run(folder).trace(), "layer"), arguments.format)
     print(f"run folder: {folder}", file=sys.stderr)
     return 0
