@@ -60,11 +60,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _exit_status(error: Exception) -> int:
-    """Return the exit status for the project's own errors, 0 for any other. Imported late: --help must be quick."""
+    """Return the exit status for our own errors and those of the file system, 0 for any other. Imported late: --help is quick."""
     from kernelscope.analysis.errors import EvidenceError
     from kernelscope.tracer.outside.errors import KernelscopeError
 
-    if isinstance(error, EvidenceError):
+    if isinstance(error, EvidenceError | OSError):
         return 3
     return error.exit_code if isinstance(error, KernelscopeError) else 0
 

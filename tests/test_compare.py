@@ -111,9 +111,31 @@ def test_primitives_are_all_there_with_the_time_that_the_library_printed(compare
             if inside.any():
                 after = row[row.index("exec") + 1 :]
                 printed.append({"primitive": after[1], "duration_ns": round(float(row[-1]) * 1e6)})
-    expected = pd.DataFrame(printed)
+    expected = pd.DataFrame(printed, columns=["primitive", "duration_ns"])
     assert abs(len(kernels) - len(expected)) <= 2, "a line at the very edge of a step may fall on either side"
     assert kernels["duration_ns"].sum() == pytest.approx(expected["duration_ns"].sum(), rel=0.01)
+
+
+def test_matrix_products_of_pytorch_are_all_there_with_the_time_that_mkl_printed(compared):
+    """Count MKL's own lines between the marks of the measured steps, in the order of the stream, and compare."""
+    folder, *_ = compared
+    recorded = ka.Run(folder / "pytorch").kernels_pass().folder
+    steps = [json.loads(line) for line in (recorded / "steps.jsonl").read_text().splitlines()]
+    measured = {f"step {step['step']}" for step in steps if not step["warmup"]}
+    expected, inside = [], False
+    for line in (recorded / "stdout.raw").read_text(errors="replace").splitlines():
+        mark = re.fullmatch(r"@kernelscope \d+ ([BE]) (step \d+)", line)
+        if mark:
+            inside = mark[1] == "B" and mark[2] in measured
+        call = re.match(r"MKL_VERBOSE (\w+)\(.*\) ([\d.]+)(ns|us|ms|s) ", line)
+        if call and inside:
+            expected.append(round(float(call[2]) * {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[call[3]]))
+    trace = ka.read(folder / "pytorch")
+    kernels = trace.kernels[
+        (trace.kernels["library"] == "mkl") & trace.kernels["step"].isin(trace.steps[~trace.steps["warmup"]]["step"])
+    ]
+    assert len(expected) > 0
+    assert sorted(kernels["duration_ns"]) == sorted(expected)
 
 
 def test_convolutions_and_products_show_with_their_problems(compared):

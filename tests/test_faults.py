@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -81,21 +80,39 @@ def test_a_child_that_does_not_answer_in_time(tmp_path):
     assert _record(folder)["complete"] is False
 
 
-def _small_files():
-    """Let no file grow beyond 3 kB, and let writing to it fail instead of killing the process: a disk that is full."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder on a file system of 200 kB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(folder)], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"a small file system cannot be mounted here: {mounted.stderr.decode().strip()}")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_a_full_disk_is_said_in_one_line_and_run_json_stays_readable(tmp_path):
-    folder = tmp_path / "run"
-    process = _start(folder, preexec_fn=_small_files)
+def test_a_full_disk_is_said_in_one_line_and_the_run_stays_readable(small_disk):
+    folder = small_disk / "run"
+    process = _start(folder)
     _, stderr = process.communicate(timeout=120)
     assert process.returncode in (3, 4)
+    errors = [line for line in stderr.splitlines() if not line.startswith("[")]
+    assert len(errors) == 1, stderr
+    assert "No space left on device" in errors[0]
+    assert str(folder) in errors[0]
+    assert "pass" in errors[0]
+    assert _record(folder)["complete"] is False
+    assert len(Run(folder).clean_steps()) == 90, "what was recorded before the disk was full can be read"
+
+
+def test_a_full_temporary_folder_is_said_in_one_line(small_disk, tmp_path):
+    process = _start(tmp_path / "run", env={**os.environ, "TMPDIR": str(small_disk)})
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 3
     assert "Traceback" not in stderr
-    assert len([line for line in stderr.splitlines() if line.startswith("kernelscope: error:")]) == 1
-    if (folder / "run.json").exists():
-        assert _record(folder)["complete"] is False
+    assert "free some space" in stderr.splitlines()[-1]
+    assert _record(tmp_path / "run")["complete"] is False
 
 
 def test_an_unwritable_output_folder(tmp_path):

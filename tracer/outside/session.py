@@ -78,24 +78,24 @@ class Session:
     def run(self, progress: Progress) -> None:
         """Run all passes. On Ctrl-C or a fault of ours, children are ended and the run folders say so before it is raised."""
         plan = [(name, repeat) for name in PASSES for repeat in range(1, self._repeats(name) + 1)]
-        with tempfile.TemporaryDirectory(prefix="kernelscope-") as temporary:
-            staged = stage(Path(temporary))
-            name = PASSES[0]
-            try:
+        name = PASSES[0]
+        try:
+            with tempfile.TemporaryDirectory(prefix="kernelscope-") as temporary:
+                staged = stage(Path(temporary))
                 for done, (name, repeat) in enumerate(plan):
                     label = name if self._repeats(name) == 1 else f"{name} {repeat} of {self._repeats(name)}"
                     progress(label, done, len(plan))
                     self._run_pass(name, repeat, staged)
-                for side in self._alive():
-                    side.folder.finish()
-                progress("done", len(plan), len(plan))
-            except BaseException as error:
-                self._abandon(name, error)
-                if isinstance(error, OSError):
-                    raise InputError(
-                        f"{error.filename or staged}: {error.strerror}; free some space or name another folder"
-                    ) from error
-                raise
+            for side in self._alive():
+                side.folder.finish()
+            progress("done", len(plan), len(plan))
+        except BaseException as error:
+            self._abandon(name, error)
+            if isinstance(error, OSError):
+                where = error.filename or self.sides[0].folder.path
+                text = error.strerror or "files cannot be written"
+                raise InputError(f"{name} pass: {where}: {text}; free some space or name another folder") from error
+            raise
 
     def _repeats(self, name: str) -> int:
         """Passes whose times are compared are repeated: the clean one for its interval, the kernels one to choose among."""
