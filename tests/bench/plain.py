@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+import types
 
 from kernelscope.workloads import data, networks
 
@@ -21,7 +22,7 @@ def main(path):
     commands, answers = os.fdopen(spec["commands_fd"], "r"), os.fdopen(spec["answers_fd"], "w")
     network = networks.get(spec["network"])
     hooks = importlib.import_module("kernelscope.tracer.inside.hooks." + spec["framework"])
-    hooks.Hooks(spec, None).configure()  # the same number of threads
+    hooks.Hooks(spec, types.SimpleNamespace()).configure()  # the same threads
     program = importlib.import_module("kernelscope.workloads." + spec["framework"] + ".program").Program(network, spec)
     program.load(networks.initial_weights(network, spec["seed"]))
     host = data.batches(network, spec["batch"], spec["seed"], spec["batches"], None)
