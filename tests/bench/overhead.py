@@ -4,7 +4,8 @@
 
 Each pass takes turns with the plain process in short windows, A B B A B A A B, and both are restarted several times. A pass's
 figure is the median over windows of its window mean divided by the neighbouring window's of the plain process, and then the
-median over restarts; which of the two is started first alternates, because that alone makes a difference of some percent. The heap is kept steady in both (see options.STEADY_VARIABLES), else page faults drown everything.
+median over restarts; which of the two is started first alternates, because that alone makes a difference of some percent.
+The heap is kept steady in both (see options.STEADY_VARIABLES), else page faults drown everything.
 """
 
 from __future__ import annotations
