@@ -204,8 +204,8 @@ def _disturbed(result: Result, framework: str) -> str | None:
         return None
     text = f"{framework}: the traced step took {units.ratio(1 + cost)} the clean one, so its parts may not be the clean step's"
     faults, clean_faults = (found.get(name, {}).get("minor_faults") for name in ("kernels", "clean"))
-    if units.known(faults) and units.known(clean_faults) and faults > 100 + 2 * clean_faults and result["conditions"] != "steady":
-        text += f" ({faults:,.0f} page faults a step against {clean_faults:,.0f}: a heap that is given back; --steady keeps it)"
+    if units.known(faults) and units.known(clean_faults) and faults > 100 + 2 * clean_faults:
+        text += f" ({faults:,.0f} page faults a step against {clean_faults:,.0f}: memory that is given back and faulted in again)"
     return text
 
 
