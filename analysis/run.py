@@ -125,8 +125,7 @@ class Run:
     def _read_trace(self, data: PassData) -> Trace:
         ranges = read_table(data.folder / "ranges.jsonl", "ranges")
         options = self.record["options"]
-        anchors = pd.DataFrame(data.report["anchors"])
-        clock = Clock(anchors["monotonic_ns"].to_numpy(np.int64), anchors["wall_ns"].to_numpy(np.int64))
+        clock = Clock.from_anchors(data.report["anchors"])
         context = Context(data.steps, ranges, self.record["network"], options["mode"], data.report, clock)
         module = importlib.import_module(f"kernelscope.analysis.evidence.{self.framework}")
         evidence = module.read(data.folder, context)

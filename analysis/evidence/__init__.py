@@ -17,6 +17,12 @@ class Clock:
     monotonic_ns: npt.NDArray[np.int64]
     wall_ns: npt.NDArray[np.int64]
 
+    @classmethod
+    def from_anchors(cls, anchors: list[dict[str, int]]) -> Clock:
+        """Return the clock that a pass's anchors describe."""
+        table = pd.DataFrame(anchors)
+        return cls(table["monotonic_ns"].to_numpy(np.int64), table["wall_ns"].to_numpy(np.int64))
+
     def from_wall(self, wall_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return monotonic times for wall-clock times, in ns: shifted by the offset interpolated between anchors."""
         base = int(self.wall_ns[0])

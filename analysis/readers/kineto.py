@@ -22,10 +22,8 @@ Its `attrs` hold the file's other facts: "base_ns" (int or None), "distributed" 
 
 from __future__ import annotations
 
-import gzip
 import math
 import operator
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +33,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
-
-_GZIP_MAGIC = b"\x1f\x8b"
+from kernelscope.analysis.readers.records import read_content
 
 
 class _Arguments(msgspec.Struct, gc=False, frozen=True):
@@ -82,15 +79,7 @@ _LIST_DECODER = msgspec.json.Decoder(list[_Event])  # the oldest exports are the
 
 def read(path: Path | str) -> pd.DataFrame:
     """Return the complete events of a trace; raises EvidenceError when it cannot be read or is no trace of this format."""
-    try:
-        content = Path(path).read_bytes()
-        if content.startswith(_GZIP_MAGIC):
-            content = gzip.decompress(content)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise EvidenceError(f"{path}: compressed data is damaged or cut short ({error}); record or copy it again") from error
-    except OSError as error:
-        raise EvidenceError(f"{path}: {error.strerror or error}") from error
-    return parse(content, str(path))
+    return parse(read_content(path), str(path))
 
 
 def parse(content: bytes, source: str = "trace") -> pd.DataFrame:

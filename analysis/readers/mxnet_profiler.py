@@ -17,9 +17,7 @@ and marks).
 
 from __future__ import annotations
 
-import gzip
 import operator
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +27,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
-
-_GZIP_MAGIC = b"\x1f\x8b"
+from kernelscope.analysis.readers.records import read_content
 
 
 class _Event(msgspec.Struct, gc=False):
@@ -52,15 +49,7 @@ _DECODER = msgspec.json.Decoder(_File)
 
 def read(path: Path | str) -> pd.DataFrame:
     """Return the executions in a dump; raises EvidenceError when it cannot be read or is no dump of this format."""
-    try:
-        content = Path(path).read_bytes()
-        if content.startswith(_GZIP_MAGIC):
-            content = gzip.decompress(content)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise EvidenceError(f"{path}: compressed data is damaged or cut short ({error}); record or copy it again") from error
-    except OSError as error:
-        raise EvidenceError(f"{path}: {error.strerror or error}") from error
-    return parse(content, str(path))
+    return parse(read_content(path), str(path))
 
 
 def parse(content: bytes, source: str = "dump") -> pd.DataFrame:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,19 @@ import pyarrow.json
 
 from kernelscope.analysis import trace
 from kernelscope.analysis.errors import EvidenceError
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def read_content(path: Path | str) -> bytes:
+    """Return a file's bytes, unpacked where they are gzip; raise EvidenceError when they cannot be had."""
+    try:
+        content = Path(path).read_bytes()
+        return gzip.decompress(content) if content.startswith(_GZIP_MAGIC) else content
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise EvidenceError(f"{path}: compressed data is damaged or cut short ({error}); record or copy it again") from error
+    except OSError as error:
+        raise EvidenceError(f"{path}: {error.strerror or error}") from error
 
 
 def read_table(path: Path, name: str) -> pd.DataFrame:

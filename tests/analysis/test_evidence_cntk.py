@@ -21,8 +21,7 @@ ALL = (*TIMED, "lenet_train_verbose", "lstm_infer_verbose", "lenet_train_layers"
 
 def context_of(folder, mode):
     report = read_object(folder / "child.json")
-    anchors = pd.DataFrame(report["anchors"])
-    clock = Clock(anchors["monotonic_ns"].to_numpy(np.int64), anchors["wall_ns"].to_numpy(np.int64))
+    clock = Clock.from_anchors(report["anchors"])
     steps = read_table(folder / "steps.jsonl", "steps")
     ranges = read_table(folder / "ranges.jsonl", "ranges")
     return Context(steps, ranges, report["network"], mode, report, clock)

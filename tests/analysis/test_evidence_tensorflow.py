@@ -4,8 +4,6 @@ import json
 import shutil
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from kernelscope.analysis.errors import EvidenceError
@@ -22,8 +20,7 @@ CAPTURES = ("lenet-train", "mlp-train", "cnn-train", "lstm-infer")
 
 def context_of(folder, mode):
     report = read_object(folder / "child.json")
-    anchors = pd.DataFrame(report["anchors"])
-    clock = Clock(anchors["monotonic_ns"].to_numpy(np.int64), anchors["wall_ns"].to_numpy(np.int64))
+    clock = Clock.from_anchors(report["anchors"])
     steps, ranges = read_table(folder / "steps.jsonl", "steps"), read_table(folder / "ranges.jsonl", "ranges")
     return Context(steps, ranges, report["network"], mode, report, clock)
 

@@ -5,6 +5,7 @@ A range belongs to the thread that opened it and nests in the ranges open on tha
 """
 
 import ctypes
+import functools
 import json
 import os
 import platform
@@ -78,6 +79,20 @@ class Recorder(object):
         self._ranges.append((self._local.thread, start, now_ns(), category, name, layer, phase, self.step))
         if self.nvtx is not None:
             self.nvtx.pop()
+
+    def ranged(self, function, category, name, phase):
+        """Return the function with a range around each call."""
+        push, pop = self.push, self.pop
+
+        @functools.wraps(function)
+        def inside(*arguments, **keywords):
+            push(category, name, phase=phase)
+            try:
+                return function(*arguments, **keywords)
+            finally:
+                pop()
+
+        return inside
 
     def steps(self, batches, count, warmup=False):
         """Yield `count` items of the iterator `batches`; a step lasts from asking for its batch until the next is asked for.

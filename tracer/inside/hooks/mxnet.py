@@ -178,11 +178,11 @@ class Hooks(object):
         self._attach_block(self.net, "phase", "forward", None)
         self._attach_block(self.loss, "layer", "loss", "loss")
         array = self.mx.nd.NDArray
-        array.backward = self._ranged(array.backward, "phase", "backward", "backward")
-        program.trainer.step = self._ranged(program.trainer.step, "phase", "optimizer step", "optimizer")
+        array.backward = self.recorder.ranged(array.backward, "phase", "backward", "backward")
+        program.trainer.step = self.recorder.ranged(program.trainer.step, "phase", "optimizer step", "optimizer")
         for name in _SYNCHRONISING:
-            setattr(array, name, self._ranged(getattr(array, name), "sync", name, "other"))
-        self.mx.nd.waitall = self._ranged(self.mx.nd.waitall, "sync", "waitall", "other")
+            setattr(array, name, self.recorder.ranged(getattr(array, name), "sync", name, "other"))
+        self.mx.nd.waitall = self.recorder.ranged(self.mx.nd.waitall, "sync", "waitall", "other")
         self.recorder.settle = self.mx.nd.waitall
         if self.spec["pass"] == "kernels":
             layers = "mx.profiler's operators in the order of the network's graph, bulk execution off"
@@ -205,20 +205,6 @@ class Hooks(object):
 
         block.register_forward_pre_hook(enter)
         block.register_forward_hook(leave)
-
-    def _ranged(self, function, category, name, phase):
-        """Return the function with a range around each call."""
-        push, pop = self.recorder.push, self.recorder.pop
-
-        @functools.wraps(function)
-        def ranged(*arguments, **keywords):
-            push(category, name, phase=phase)
-            try:
-                return function(*arguments, **keywords)
-            finally:
-                pop()
-
-        return ranged
 
     def start_operators(self, program):
         """Start mx.profiler in the kernels pass; with bulk execution its rows would hold no layers."""

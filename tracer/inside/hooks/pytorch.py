@@ -245,7 +245,7 @@ class Hooks(object):
 
     def _attach_optimizer(self, optimizer):
         for name in ("step", "zero_grad"):
-            setattr(optimizer, name, self._ranged(getattr(optimizer, name), "phase", "optimizer " + name, "optimizer"))
+            setattr(optimizer, name, self.recorder.ranged(getattr(optimizer, name), "phase", "optimizer " + name, "optimizer"))
 
     def _attach_synchronisation(self):
         """Name the calls that bring a value to the host: waits on a GPU; on a CPU, which has it, only calls like others.
@@ -256,21 +256,7 @@ class Hooks(object):
             return
         category = "sync" if self._on_cuda() else "phase"
         for name in _SYNCHRONISING:
-            setattr(self.torch.Tensor, name, self._ranged(getattr(self.torch.Tensor, name), category, name, "other"))
-
-    def _ranged(self, function, category, name, phase):
-        """Return the function with a range around each call."""
-        push, pop = self.recorder.push, self.recorder.pop
-
-        @functools.wraps(function)
-        def ranged(*arguments, **keywords):
-            push(category, name, phase=phase)
-            try:
-                return function(*arguments, **keywords)
-            finally:
-                pop()
-
-        return ranged
+            setattr(self.torch.Tensor, name, self.recorder.ranged(getattr(self.torch.Tensor, name), category, name, "other"))
 
     def _on_cuda(self):
         return str(self.spec.get("device") or "cpu").startswith("cuda")

@@ -9,7 +9,6 @@ The ranges here tell the rest: "call" is the time in a compiled function (what n
 "sync" is the reading of a tensor's value into Python.
 """
 
-import functools
 import glob
 import os
 import shutil
@@ -109,18 +108,7 @@ class Hooks(object):
 
     def _wrap(self, owner, name, category, label, phase):
         """Replace a method of a class by itself within a range."""
-        original = getattr(owner, name)
-        push, pop = self.recorder.push, self.recorder.pop
-
-        @functools.wraps(original)
-        def ranged(*arguments, **keywords):
-            push(category, label, phase=phase)
-            try:
-                return original(*arguments, **keywords)
-            finally:
-                pop()
-
-        setattr(owner, name, ranged)
+        setattr(owner, name, self.recorder.ranged(getattr(owner, name), category, label, phase))
 
     def start_operators(self, program):
         """Start the profiler in the kernels pass, on the host only."""
