@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
@@ -17,15 +18,19 @@ from kernelscope.analysis.errors import EvidenceError
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table: its pandas dtype (nullable ones may hold nulls), its unit and what it means."""
+    """One column of a table: its pandas dtype (nullable ones may hold nulls), its unit and what it means.
+
+    default: what rows hold that do not say; null if there is none.
+    """
 
     name: str
     dtype: str
     unit: str
     meaning: str
+    default: Any = None
 
 
-def _columns(*rows: tuple[str, str, str, str]) -> tuple[Column, ...]:
+def _columns(*rows: tuple[Any, ...]) -> tuple[Column, ...]:
     return tuple(Column(*row) for row in rows)
 
 
@@ -59,26 +64,37 @@ STEPS = _columns(
 )
 
 RANGES = _columns(
-    ("thread", "int64", "", "thread that opened the range"),
+    ("thread", "int64", "", "thread that opened the range, told apart across processes"),
     ("start_ns", "int64", "ns", "opened"),
-    ("end_ns", "int64", "ns", "closed"),
-    ("category", "string", "", "step, data, phase, layer, sync or user"),
-    ("name", "string", "", "the range's text"),
-    ("layer", "string", "", "canonical layer; null when the range is not a layer's"),
-    ("phase", "string", "", "one of PHASES; null when the range says nothing of it"),
-    ("step", "Int64", "", "step that the range belongs to"),
+    ("end_ns", "int64", "ns", "closed; the capture's end where it was never closed"),
+    ("category", "category", "", "step, data, phase, layer or sync of our own runs; user (NVTX and the like), mark (an instant)"),
+    ("name", "category", "", "the range's text"),
+    ("nested", "bool", "", "opened and closed on one thread like a stack (push/pop); false for start/end ranges", True),
+    ("domain", "category", "", "NVTX domain; null for the default one"),
+    ("layer", "category", "", "layer that the range stands for; null when it is not a layer's"),
+    ("phase", "category", "", "one of PHASES; null when the range says nothing of it"),
 )
 
 OPERATORS = _columns(
-    ("thread", "Int64", "", "thread that executed the operator"),
+    ("thread", "Int64", "", "thread that executed the operator, told apart across processes"),
     ("start_ns", "int64", "ns", "began"),
     ("end_ns", "int64", "ns", "ended"),
-    ("name", "string", "", "the operator's type, such as aten::addmm or Conv2DBackpropFilter"),
-    ("scope", "string", "", "its full name where it has one, such as sequential/conv1/convolution"),
-    ("layer", "string", "", "canonical layer"),
-    ("phase", "string", "", "one of PHASES"),
-    ("attribution", "string", "", "how the layer was found: one of METHODS"),
-    ("shapes", "string", "", "input shapes as text, as far as recorded"),
+    ("name", "category", "", "the operator's type, such as aten::addmm or Conv2DBackpropFilter"),
+    ("scope", "category", "", "its full name where it has one, such as sequential/conv1/convolution"),
+    ("layer", "category", "", "canonical layer"),
+    ("phase", "category", "", "one of PHASES"),
+    ("attribution", "category", "", "how the layer was found: one of METHODS"),
+    ("shapes", "category", "", "input shapes as text, as far as recorded"),
+)
+
+# How device work is tied to the host: the same columns in every table of device work. `analysis.launches` fills the last four.
+_LAUNCH = (
+    ("process", "Int64", "", "operating system's id of the process"),
+    ("correlation", "Int64", "", "ties device work to the API call that launched it, within its process"),
+    ("launch_ns", "Int64", "ns", "the launching call began; null when it is not in the capture"),
+    ("launch_end_ns", "Int64", "ns", "the launching call ended"),
+    ("launch_thread", "Int64", "", "thread of the launching call"),
+    ("range_id", "Int64", "", "row in ranges: the innermost nested range open on that thread when the call began"),
 )
 
 KERNELS = _columns(
@@ -87,29 +103,103 @@ KERNELS = _columns(
     ("duration_ns", "int64", "ns", "as the source reports it, summed over `count`"),
     ("count", "int64", "", "executions that the row stands for: 1, or more for sources that give totals only"),
     ("step", "Int64", "", "step in which it ran"),
-    ("device", "string", "", "cpu or cuda:N"),
+    ("device", "category", "", "cpu, cuda:N, rocm:N, ..."),
     ("thread", "Int64", "", "stream of a GPU, thread of a CPU; null when the source does not tell"),
-    ("name", "string", "", "kernel or primitive with its implementation"),
-    ("library", "string", "", "onednn, mkl, cudnn, cublas, aten, eigen, mshadow, cntk, ..."),
-    ("kind", "string", "", "one of KINDS"),
-    ("layer", "string", "", "canonical layer"),
-    ("phase", "string", "", "one of PHASES"),
-    ("operator", "string", "", "type of the operator that ran it"),
-    ("attribution", "string", "", "how the layer was found: one of METHODS"),
-    ("dtype", "string", "", "element type, such as f32"),
-    ("layout", "string", "", "memory layouts, such as src abcd dst aBcd16b"),
-    ("algorithm", "string", "", "direct, winograd, implicit gemm, ..."),
-    ("problem", "string", "", "the problem's dimensions as the library writes them"),
+    ("name", "category", "", "kernel or primitive with its implementation"),
+    ("library", "category", "", "onednn, mkl, cudnn, cublas, aten, eigen, mshadow, cntk, ..."),
+    ("kind", "category", "", "one of KINDS"),
+    ("layer", "category", "", "canonical layer"),
+    ("phase", "category", "", "one of PHASES"),
+    ("operator", "category", "", "type of the operator that ran it"),
+    ("attribution", "category", "", "how the layer was found: one of METHODS"),
+    ("dtype", "category", "", "element type, such as f32"),
+    ("layout", "category", "", "memory layouts, such as src abcd dst aBcd16b"),
+    ("algorithm", "category", "", "direct, winograd, implicit gemm, ..."),
+    ("problem", "category", "", "the problem's dimensions as the library writes them"),
     ("m", "Int64", "", "rows of a matrix product's result (BLAS convention of the call)"),
     ("n", "Int64", "", "columns of the result"),
     ("k", "Int64", "", "inner dimension"),
-    ("transpose", "string", "", "transposition flags of a matrix product, such as NT"),
+    ("transpose", "category", "", "transposition flags of a matrix product, such as NT"),
+    ("tensor_core", "boolean", "", "whether it uses tensor (matrix) cores, as far as its name tells; null unknown"),
+    ("grid", "category", "", "blocks of the launch, as x,y,z"),
+    ("block", "category", "", "threads of a block, as x,y,z"),
+    ("registers", "Int32", "", "registers of a thread"),
+    ("shared_memory", "Int64", "bytes", "shared memory of a block, static and dynamic"),
+    ("graph", "Int64", "", "the capture's id of the CUDA graph or graph execution that launched it; null outside of graphs"),
+    *_LAUNCH,
+)
+
+# A graph's execution of which the capture shows one interval and not its kernels. Copies are device work, never kernels.
+GRAPHS = _columns(
+    ("start_ns", "int64", "ns", "began on the device"),
+    ("end_ns", "int64", "ns", "ended"),
+    ("device", "category", "", "cuda:N, ..."),
+    ("thread", "Int64", "", "stream"),
+    ("graph", "Int64", "", "the capture's id of the graph or of its executable form"),
+    *_LAUNCH,
+)
+
+COPY_OPERATIONS = (
+    "host to device", "device to host", "device to device", "host to host", "peer to peer", "unified memory", "set", "other",
+)  # fmt: skip
+
+COPIES = _columns(
+    ("start_ns", "Int64", "ns", "began; null when only durations are known"),
+    ("end_ns", "Int64", "ns", "ended"),
+    ("duration_ns", "int64", "ns", "as the source reports it, summed over `count`"),
+    ("count", "int64", "", "operations that the row stands for"),
+    ("device", "category", "", "cuda:N, ..."),
+    ("thread", "Int64", "", "stream"),
+    ("operation", "category", "", "one of COPY_OPERATIONS; set fills memory"),
+    ("bytes", "Int64", "bytes", "moved or set, summed over `count`"),
+    ("memory", "category", "", "kinds of memory as source to destination, such as pageable to device; null when not told"),
+    *_LAUNCH,
+)
+
+SYNCS = _columns(
+    ("start_ns", "int64", "ns", "the wait began"),
+    ("end_ns", "int64", "ns", "it ended"),
+    ("device", "category", "", "cuda:N, ...; null when not told"),
+    ("thread", "Int64", "", "stream; null for a whole device or context"),
+    ("kind", "category", "", "stream, event, context, device, ... as the source names it"),
+    ("process", "Int64", "", "operating system's id of the process"),
+    ("correlation", "Int64", "", "of the API call"),
+)
+
+CALLS = _columns(
+    ("start_ns", "int64", "ns", "the call began"),
+    ("end_ns", "int64", "ns", "it returned"),
+    ("process", "int64", "", "operating system's id of the process"),
+    ("thread", "int64", "", "calling thread, told apart across processes"),
+    ("api", "category", "", "runtime, driver, os, ..."),
+    ("name", "category", "", "function, without version suffix: cudaLaunchKernel"),
+    ("correlation", "Int64", "", "ties the call to the device work that it launched, within its process"),
+)
+
+MEMORY = _columns(
+    ("time_ns", "int64", "ns", "when memory was taken or given back"),
+    ("device", "category", "", "cuda:N, cpu, ..."),
+    ("thread", "Int64", "", "thread that did it"),
+    ("bytes", "int64", "bytes", "taken (positive) or given back (negative)"),
+    ("allocated_bytes", "Int64", "bytes", "in use afterwards, as the source reports it"),
+    ("reserved_bytes", "Int64", "bytes", "held by the framework's allocator afterwards"),
+)
+
+# What a source gives as totals only and what is no device work: API calls, ranges, operators of a summary
+TOTALS = _columns(
+    ("table", "category", "", "calls, ranges, operators or os: what was summed up"),
+    ("name", "category", "", "function, range or operator"),
+    ("count", "Int64", "", "how many; null where not told"),
+    ("duration_ns", "int64", "ns", "their durations added"),
+    ("min_ns", "Int64", "ns", "shortest"),
+    ("max_ns", "Int64", "ns", "longest"),
 )
 
 SAMPLES = _columns(
     ("time_ns", "int64", "ns", "when the sample was taken"),
     ("window", "Int64", "", "turn during which it was taken"),
     ("core", "Int64", "", "processor, for per-core rows"),
+    ("device", "string", "", "cuda:N for samples of one GPU"),
     ("metric", "string", "", "what was sampled: core_busy, resident_bytes, threads_running, gpu_power_w, ..."),
     ("value", "float64", "", "the sample, in the metric's unit"),
 )
@@ -129,6 +219,12 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
     "ranges": RANGES,
     "operators": OPERATORS,
     "kernels": KERNELS,
+    "graphs": GRAPHS,
+    "copies": COPIES,
+    "syncs": SYNCS,
+    "calls": CALLS,
+    "memory": MEMORY,
+    "totals": TOTALS,
     "samples": SAMPLES,
     "lines": LINES,
 }
@@ -137,17 +233,36 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
 def conform(name: str, rows: pd.DataFrame | Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Return the rows as the table `name`: declared columns in order with their types, missing ones null.
 
-    Raises EvidenceError when a column that may not be null has nulls or holds what its type cannot.
+    Columns that have their type already are not copied. Raises EvidenceError when a column that may not be null has nulls or
+    holds what its type cannot.
     """
     table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows))
     columns = {}
     for column in TABLES[name]:
-        values = table[column.name] if column.name in table else pd.Series(pd.NA, index=table.index, dtype="object")
         try:
-            columns[column.name] = values.astype(column.dtype)  # type: ignore[call-overload]
-        except (TypeError, ValueError) as error:
+            columns[column.name] = _typed(table[column.name], column) if column.name in table else _absent(column, len(table))
+        except (TypeError, ValueError, OverflowError) as error:
             raise EvidenceError(f"table {name}, column {column.name}: {error}") from error
-    return pd.DataFrame(columns).reset_index(drop=True)
+    return pd.DataFrame({key: getattr(values, "array", values) for key, values in columns.items()}, copy=False)
+
+
+def _typed(values: pd.Series, column: Column) -> pd.Series:
+    if column.dtype == "category" and not isinstance(values.dtype, pd.CategoricalDtype):
+        return values.astype("string").astype("category")
+    if column.dtype == "Int64" and values.dtype == "float64" and not np.isfinite(values.to_numpy()).all():
+        values = values.where(np.isfinite(values))  # pandas writes missing integers as NaN
+    return values.astype(column.dtype)  # type: ignore[call-overload,no-any-return]
+
+
+def _absent(column: Column, count: int) -> Any:
+    """Return a column that the source does not have, without a Python object a row."""
+    if column.default is not None:
+        return np.full(count, column.default)
+    if column.dtype == "category":
+        return pd.Categorical.from_codes(np.full(count, -1, dtype=np.int8), categories=pd.Index([], dtype="str"))
+    if column.dtype in ("int64", "bool") and count:
+        raise ValueError("is missing")
+    return pd.Series(pd.NA, index=pd.RangeIndex(count), dtype="object").astype(column.dtype)  # type: ignore[call-overload]
 
 
 def empty(name: str) -> pd.DataFrame:
@@ -167,6 +282,12 @@ class Trace:
     ranges: pd.DataFrame = field(default_factory=lambda: empty("ranges"))
     operators: pd.DataFrame = field(default_factory=lambda: empty("operators"))
     kernels: pd.DataFrame = field(default_factory=lambda: empty("kernels"))
+    graphs: pd.DataFrame = field(default_factory=lambda: empty("graphs"))
+    copies: pd.DataFrame = field(default_factory=lambda: empty("copies"))
+    syncs: pd.DataFrame = field(default_factory=lambda: empty("syncs"))
+    calls: pd.DataFrame = field(default_factory=lambda: empty("calls"))
+    memory: pd.DataFrame = field(default_factory=lambda: empty("memory"))
+    totals: pd.DataFrame = field(default_factory=lambda: empty("totals"))
     samples: pd.DataFrame = field(default_factory=lambda: empty("samples"))
     lines: pd.DataFrame = field(default_factory=lambda: empty("lines"))
     info: dict[str, Any] = field(default_factory=dict)
@@ -187,6 +308,7 @@ class Trace:
             ("kernels", "kind", KINDS),
             ("kernels", "phase", PHASES),
             ("operators", "phase", PHASES),
+            ("copies", "operation", COPY_OPERATIONS),
         ):
             values = set(getattr(self, name)[column].dropna().unique()) - set(allowed)
             if values:

@@ -1,0 +1,77 @@
+"""The beginning of a file, from which its format is told."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from kernelscope.analysis.errors import EvidenceError
+
+SIZE = 1 << 16
+_GZIP_MAGIC = b"\x1f\x8b"
+_SQLITE_MAGIC = b"SQLite format 3\x00"
+
+
+@dataclass(frozen=True)
+class Head:
+    """What formats are told by. content: the first SIZE bytes, unpacked where the file is gzip; empty for a folder."""
+
+    path: Path
+    content: bytes = field(repr=False)
+    compressed: bool = False
+
+    @cached_property
+    def text(self) -> str:
+        """The content as text, bytes that are no UTF-8 replaced; UTF-16 (as PowerShell redirects output) is understood."""
+        if self.content.startswith((b"\xff\xfe", b"\xfe\xff")):
+            return self.content.decode("utf-16", errors="replace")
+        return self.content.decode("utf8", errors="replace").removeprefix("\ufeff")
+
+    @cached_property
+    def is_text(self) -> bool:
+        """Whether the content can be text: no zero bytes, unless it is UTF-16."""
+        return self.content.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" not in self.content
+
+    @cached_property
+    def tables(self) -> frozenset[str]:
+        """The names of a SQLite database's own tables (no views, no virtual ones); empty for anything else."""
+        if self.compressed or not self.content.startswith(_SQLITE_MAGIC):
+            return frozenset()
+        try:
+            database = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+            try:
+                rows = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 LIMIT 10000").fetchall()
+            finally:
+                database.close()
+        except sqlite3.Error as error:
+            raise EvidenceError(f"{self.path}: damaged SQLite file ({error}); copy or export it again") from error
+        return frozenset(str(row[0]) for row in rows)
+
+    @cached_property
+    def entries(self) -> frozenset[str]:
+        """The names in a folder; empty for a file."""
+        return frozenset(entry.name for entry in self.path.iterdir()) if self.path.is_dir() else frozenset()
+
+
+def read_head(path: Path) -> Head:
+    """Return the head of a file or folder; raise EvidenceError when it cannot be read, is empty or no plain file."""
+    try:
+        if path.is_dir():
+            return Head(path, b"")
+        if path.exists() and not path.is_file():
+            raise EvidenceError(f"{path}: neither a file nor a folder; name a capture")
+        with path.open("rb") as file:
+            raw = file.read(SIZE)
+    except OSError as error:
+        raise EvidenceError(f"{path}: {error.strerror or error}") from error
+    if not raw:
+        raise EvidenceError(f"{path}: empty; record or copy it again")
+    if not raw.startswith(_GZIP_MAGIC):
+        return Head(path, raw)
+    try:
+        return Head(path, zlib.decompressobj(wbits=31).decompress(raw, SIZE), compressed=True)
+    except zlib.error as error:
+        raise EvidenceError(f"{path}: compressed data is damaged ({error}); copy it again") from error
