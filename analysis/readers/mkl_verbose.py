@@ -41,6 +41,8 @@ _CALL = (
 _VERSION = r"MKL_VERBOSE\s+(?:Intel\(R\) (?:oneAPI )?(?:MKL|Math Kernel Library)|oneMKL)\b"
 _UNIT_NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 _LISTED_FAILURES = 20
+_LONGEST_NS = 1e17  # three years: longer durations are damage
+_NUMBER = re.compile(r"[0-9]{1,18}")  # what fits 64 bits
 
 _DETAILS: Mapping[str, str] = {
     "kind": "string",
@@ -88,17 +90,18 @@ def parse(lines: Sequence[str] | pd.Series, line_numbers: Sequence[int] | pd.Ser
     strings = stream.strings_of(lines)
     numbers = np.asarray(line_numbers, dtype=np.int64)
     fields = stream.extract(strings, _CALL)
-    called = fields["function"].notna().to_numpy(dtype=bool)
+    durations = fields["value"].astype("float64").to_numpy(na_value=np.nan) * fields["unit"].map(_UNIT_NS).to_numpy("float64")
+    called = durations < _LONGEST_NS
     rows = fields[called].reset_index(drop=True)
-    duration = rows["value"].astype("float64").to_numpy() * rows["unit"].map(_UNIT_NS).astype("float64").to_numpy()
+    duration = durations[called]
     table = pd.DataFrame(
         {
             "line_number": numbers[called],
             "function": rows["function"],
             "arguments": rows["arguments"],
             "duration_ns": np.rint(np.round(duration, 4)).astype(np.int64),
-            "threads": _number(rows["rest"], r"NThr:(\d+)"),
-            "thread_number": _number(rows["rest"], r"TID:(\d+)"),
+            "threads": _number(rows["rest"], r"NThr:(\d{1,9})"),
+            "thread_number": _number(rows["rest"], r"TID:(\d{1,9})"),
         }
     )
     table = pd.concat([table, _details(rows["function"], rows["arguments"])], axis=1)
@@ -117,8 +120,12 @@ def parse_failures(table: pd.DataFrame) -> int:
 
 def header(path: Path | str) -> str | None:
     """Return the version's text, such as "oneMKL 2024.0 Update 2 Product build 20240605"; None where it was not printed."""
-    found = stream.split(path).mkl["text"]
-    for line in found[found.str.match(_VERSION)]:
+    return header_of(stream.split(path).mkl["text"])
+
+
+def header_of(lines: pd.Series) -> str | None:
+    """Return the same from MKL's lines."""
+    for line in lines[lines.str.match(_VERSION)]:
         return str(line).removeprefix("MKL_VERBOSE ").split(" for ")[0].strip()
     return None
 
@@ -145,7 +152,7 @@ def _describe(function: str, arguments: str) -> dict[str, Any]:
     values = [value.strip() for value in arguments.split(",")]
     if kind == "gemm":
         details.update(_product(base, values))
-    elif kind != "unknown" and kind != "layout" and values[0].isdigit():
+    elif kind != "unknown" and kind != "layout" and _NUMBER.fullmatch(values[0]):
         details["problem"] = f"n{values[0]}"
     return details
 
@@ -174,7 +181,7 @@ def _product(base: str, values: Sequence[str]) -> dict[str, Any]:
     if base.startswith("GEMM_PACK"):
         return {}
     if base.startswith("GEMM"):
-        batch = int(values[-1]) if base.endswith("STRIDED") and values[-1].isdigit() else 1
+        batch = int(values[-1]) if base.endswith("STRIDED") and _NUMBER.fullmatch(values[-1]) else 1
         return _sized(flags, sizes, batch)
     if base == "GEMV" and len(sizes) >= 2 and flags:
         rows, inner = (sizes[1], sizes[0]) if flags[0] != "N" else (sizes[0], sizes[1])
@@ -191,7 +198,7 @@ def _leading(values: Sequence[str]) -> tuple[list[str], list[int]]:
         letters += 1
     sizes: list[int] = []
     for value in values[letters:]:
-        if not value.isdigit():
+        if not _NUMBER.fullmatch(value):
             break
         sizes.append(int(value))
     return [value.upper() for value in values[:letters]], sizes
@@ -202,5 +209,6 @@ def _sized(flags: Sequence[str], sizes: Sequence[int], batch: int | None) -> dic
     if len(sizes) >= 3:
         m, n, k = sizes[:3]
         found.update(m=m, n=n, k=k, problem=f"m{m} n{n} k{k}" + (f" batch{batch}" if batch and batch > 1 else ""))
-        found["flops"] = 2 * batch * m * n * k if batch else None
+        flops = 2 * batch * m * n * k if batch else None
+        found["flops"] = flops if flops is not None and flops < 2**63 else None
     return found

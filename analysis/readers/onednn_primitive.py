@@ -42,7 +42,8 @@ _OLD = re.compile(r"f(?P<argument>src|wei|bia|dst|data|diff|ws|stat):(?P<tag>\w+
 _OLD_ARGUMENTS = {"in": "src", "out": "dst"}
 _ASIDE = re.compile(r"bias?|ws|workspace|scratchpad|stat\w*|\w+_iter\w*|diff_\w+")
 _OLD_MATRICES = {"nc": "ab", "oi": "ab", "io": "ba"}
-_DIMENSION = re.compile(r"([a-z]+)(\d+)")
+_DIMENSION = re.compile(r"(?<![a-z])([a-z]+)([0-9]{1,18})(?![0-9])")  # numbers that fit 64 bits
+_SHAPE = re.compile(r"[0-9]{1,18}(x[0-9]{1,18}){1,11}")  # oneDNN has at most 12 dimensions
 
 _KINDS = {
     "inner_product": "gemm",
@@ -143,13 +144,18 @@ def describe(body: str) -> dict[str, Any]:
         "dtype": _dtype(base, operands),
         "layout": ", ".join(_layouts(operands)) or None,
         "algorithm": _algorithm(base, algorithm, level) or None,
-        "m": product and product.m,
-        "n": product and product.n,
-        "k": product and product.k,
-        "batch": product and product.batch,
+        "m": product and _fitting(product.m),
+        "n": product and _fitting(product.n),
+        "k": product and _fitting(product.k),
+        "batch": product and _fitting(product.batch),
         "transpose": product and product.transpose,
-        "flops": _flops(base, propagation, auxiliary, problem, product),
+        "flops": _fitting(_flops(base, propagation, auxiliary, problem, product)),
     }
+
+
+def _fitting(number: int | None) -> int | None:
+    """Return the number, or None where it does not fit 64 bits, as only damaged lines make it."""
+    return number if number is not None and number < 2**63 else None
 
 
 def _operands(memory: str) -> list[_Operand]:
@@ -233,7 +239,7 @@ def _matmul(operands: list[_Operand], problem: str) -> _Product | None:
     tags = {operand.argument: operand for operand in operands}
     flags = [_flag(tags.get("src")), _flag(tags.get("wei"))]
     transpose = "".join(flag for flag in flags if flag) if all(flags) else None
-    if len(sides) >= 2 and all(re.fullmatch(r"\d+(x\d+)+", side) for side in sides[:2]):
+    if len(sides) >= 2 and all(_SHAPE.fullmatch(side) for side in sides[:2]):
         left, right = ([int(size) for size in side.split("x")] for side in sides[:2])
         if left[-1] != right[-2]:
             return None

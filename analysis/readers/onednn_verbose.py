@@ -46,7 +46,7 @@ import pyarrow as pa
 from kernelscope.analysis.readers import onednn_primitive as primitive
 from kernelscope.analysis.readers import stream
 
-_START = rf"{stream.ONEDNN_START}(?:v\d+,)?(?:(?P<stamp_ms>\d+)(?:\.(?P<stamp_fraction>\d+))?,)?"
+_START = rf"{stream.ONEDNN_START}(?:v\d+,)?(?:(?P<stamp_ms>[0-8]?\d{{1,12}})(?:\.(?P<stamp_fraction>\d+))?,)?"
 _EXEC = rf"^{_START}(?:primitive,)?exec,(?P<body>.*),(?P<duration_ms>\d+(?:\.\d*)?(?:e[-+]?\d+)?)\s*$"
 _EXECUTED = rf"{_START}(?:primitive,)?exec\b"
 _SEVERAL_PRIMITIVES = rf"{_START}(?:graph|ukernel),exec\b"  # what is inside of them is printed too
@@ -55,6 +55,7 @@ _OTHER = (
     r"(?:info|create|create_nested|compile|error|warning|warn|check|dispatch|stack)(?:[:_][\w:]+)?,"
 )
 _LISTED_FAILURES = 20
+_LONGEST_MS = 1e11  # three years: longer durations are damage, and would not fit beside a timestamp
 
 _HEADER_PATTERNS = {
     "version": r"_verbose,(?:v\d+,)?info,(?:oneDNN|DNNL|Intel MKL-DNN) v([\w.+-]+)",
@@ -62,7 +63,7 @@ _HEADER_PATTERNS = {
     "isa": r"_verbose,(?:v\d+,)?info,(?:cpu,isa:|Detected ISA is )(.+?)\s*$",
     "runtime": r"_verbose,(?:v\d+,)?info,cpu,runtime:(\w+)",
     "gpu_runtime": r"_verbose,(?:v\d+,)?info,gpu,runtime:(\w+)",
-    "threads": r"_verbose,(?:v\d+,)?info,cpu,runtime:\w+,nthr:(\d+)",
+    "threads": r"_verbose,(?:v\d+,)?info,cpu,runtime:\w+,nthr:(\d{1,9})",
 }
 
 
@@ -86,13 +87,13 @@ def parse(lines: Sequence[str] | pd.Series, line_numbers: Sequence[int] | pd.Ser
     fields = stream.extract(strings, _EXEC)
     matched = fields["body"].notna().to_numpy(dtype=bool)
     described, codes = _describe(fields["body"][matched])
-    readable = described["primitive"].notna().to_numpy(dtype=bool)[codes]
+    duration_ms = fields["duration_ms"][matched].astype("float64").to_numpy()
+    readable = described["primitive"].notna().to_numpy(dtype=bool)[codes] & (duration_ms < _LONGEST_MS)
     executed = np.flatnonzero(matched)[readable]
     table = pd.DataFrame({"line_number": numbers[executed]})
     table["wall_ns"] = _wall_ns(fields.iloc[executed])
-    duration_ms = fields["duration_ms"].iloc[executed].astype("float64").to_numpy()
     # six digits are printed: rounding to tenths of ps first undoes the error of the binary fraction, so that ties are ties
-    table["duration_ns"] = np.rint(np.round(duration_ms * 1e6, 4)).astype(np.int64)
+    table["duration_ns"] = np.rint(np.round(duration_ms[readable] * 1e6, 4)).astype(np.int64)
     details = described.take(codes[readable]).reset_index(drop=True)
     table = pd.concat([table, details], axis=1)
     _count_others(table, strings, numbers, executed)
@@ -106,7 +107,12 @@ def parse_failures(table: pd.DataFrame) -> int:
 
 def header(path: Path | str) -> dict[str, Any]:
     """Return what the library said of itself: version, commit, isa, runtime, gpu_runtime, threads (int), as far as printed."""
-    text = "\n".join(stream.split(path).onednn["text"])
+    return header_of(stream.split(path).onednn["text"])
+
+
+def header_of(lines: pd.Series) -> dict[str, Any]:
+    """Return the same from the library's lines."""
+    text = "\n".join(lines[lines.str.contains(",info,", regex=False)])
     found: dict[str, Any] = {}
     for name, pattern in _HEADER_PATTERNS.items():
         match = re.search(pattern, text, re.MULTILINE)

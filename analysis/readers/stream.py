@@ -18,14 +18,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.readers.records import read_content
 
 ONEDNN_START = r"(?:onednn|dnnl|mkldnn)_verbose,"
 MKL_START = r"MKL_VERBOSE "
-MARKER = r"@kernelscope (?P<time_ns>\d+) (?P<edge>[BE]) (?P<name>.*)"
-_TOKENS = rf"({ONEDNN_START}|{MKL_START}|@kernelscope \d+ [BE] )"
+MARKER = r"@kernelscope (?P<time_ns>\d{1,18}) (?P<edge>[BE]) (?P<name>.*)"
+_TOKENS = rf"({ONEDNN_START}|{MKL_START}|@kernelscope \d{{1,18}} [BE] )"
 _TOKEN_TEXTS = ("nn_verbose,", "dnnl_verbose,", "MKL_VERBOSE ", "@kernelscope ")
 _LEADING_TEXTS = ("onednn_verbose,", "mkldnn_verbose,", "dnnl_verbose,", "MKL_VERBOSE ", "@kernelscope ")
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _SEPARATOR = "\x1e"  # ASCII's record separator: puts pieces of one line apart while their line number is kept
 
 
@@ -46,15 +47,14 @@ class Stream:
 
 
 def lines(path: Path | str) -> list[str]:
-    """Return the stream's lines without their ends; bytes that are no UTF-8 are replaced.
+    """Return the stream's lines without their ends, unpacked where the file is gzip; what is no text's byte is replaced.
 
-    Raises EvidenceError when the file cannot be read.
+    Text is UTF-8, or UTF-16 where it says so at its start (PowerShell redirects output so). Raises EvidenceError when the
+    file cannot be read.
     """
-    try:
-        text = Path(path).read_bytes().decode("utf8", errors="replace")
-    except OSError as error:
-        raise EvidenceError(f"{path}: {error.strerror or error}") from error
-    found = text.split("\n")
+    content = read_content(path)
+    encoding = "utf-16" if content.startswith(_UTF16_MARKS) and b"\x00" in content[:1024] else "utf8"
+    found = content.decode(encoding, errors="replace").removeprefix("\ufeff").split("\n")
     return found[:-1] if found[-1] == "" else found
 
 
