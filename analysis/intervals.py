@@ -10,40 +10,150 @@ Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 
 
-def parents(thread: Int, start: Int, end: Int) -> Int:
-    """Return for each interval the index of the innermost interval of its thread that contains it, or -1.
+class Stacks:
+    """Intervals that nest within their thread, as stacks do, prepared for many look-ups in O((N + M) log N).
 
-    Intervals of one thread are taken to nest, as stacks do; where clocks of different sources make two overlap by a little,
-    the later one counts as inside the earlier one if it starts inside it. Intervals of no length contain nothing, and of
-    two intervals with the same start and end the first in the input is the outer one.
+    Where clocks of different sources make two overlap by a little, the later one counts as inside the earlier one if it starts
+    inside it, and is cut where that one ends; `crossings` counts them. Intervals of no length contain nothing. Of two intervals
+    with the same start and end the first in the input is the outer one.
 
-    Method: per thread, starts and ends in one order; the depth after each is a cumulative sum; an interval's parent is the
-    last start before it whose depth is one less, found by a forward fill within each depth.
+    Method: threads are laid one after another on one axis, so that intervals of different threads are disjoint. In the order of
+    starts, the number of intervals open before each is its depth: those that have begun minus those that have ended. Among the
+    intervals of one depth at most one is open at a time, so the innermost open one at a time is the last to begin at the depth
+    below the number that are open then.
     """
-    count = len(start)
-    if count == 0:
-        return np.empty(0, dtype=np.int64)
-    order = np.lexsort((np.arange(count), -end, start, thread))
-    clipped = _clip_to_enclosing(thread[order], start[order], end[order])
-    depth = _depths(thread[order], start[order], clipped)
-    found = np.full(count, -1, dtype=np.int64)
-    frame = pd.DataFrame({"depth": depth, "thread": thread[order]})
-    position = np.arange(count)
-    for level in range(1, int(depth.max()) + 1):
-        # the last interval one level up that started at or before this one
-        above = pd.Series(np.where(frame["depth"] == level - 1, position, np.nan)).ffill()
-        mine = np.flatnonzero(depth == level)
-        found[order[mine]] = order[above.iloc[mine].to_numpy().astype(np.int64)]
-    return found
+
+    def __init__(self, thread: Int, start: Int, end: Int):
+        lasting = end > start
+        self._lasting = None if bool(lasting.all()) else np.flatnonzero(lasting)
+        self._axis = _Axis(thread, start, end)
+        start, end = self._axis.place(thread, start), self._axis.place(thread, end)
+        if self._lasting is not None:
+            start, end = start[self._lasting], end[self._lasting]
+        self._order = _sorting(start, end)
+        if self._order is not None:
+            start, end = start[self._order], end[self._order]
+        self.crossings = 0
+        self._prepare(start, end)
+        above = self._above()
+        crossing = (above >= 0) & (end > end[above])
+        if crossing.any():
+            self.crossings = int(crossing.sum())
+            self._prepare(start, _clip_to_enclosing(start, end))
+
+    def _prepare(self, start: Int, end: Int) -> None:
+        self._start, self._end = start, end
+        self._ends = np.sort(end)
+        count = np.arange(len(start), dtype=np.int64)
+        depth = np.maximum(count - np.searchsorted(self._ends, start, side="right"), 0)
+        small = depth.astype(np.int16) if len(depth) and depth.max() < 1 << 15 else depth  # numpy sorts short integers by radix
+        by_depth = np.argsort(small, kind="stable")
+        self._depth = depth
+        self._keys = depth[by_depth] * len(start) + by_depth
+
+    def _last_at(self, depth: Int, position: Int) -> Int:
+        """Return the last interval of each depth (at least 0) that stands at or before a position, or -1."""
+        count = len(self._start)
+        found = np.searchsorted(self._keys, depth * count + position, side="right") - 1
+        at = np.where(found >= 0, self._keys[np.maximum(found, 0)] - depth * count, -1)
+        return np.where((depth >= 0) & (at >= 0), at, -1)
+
+    def _above(self) -> Int:
+        """Return for each sorted interval the position of the one around it, or -1."""
+        return self._last_at(self._depth - 1, np.arange(len(self._start), dtype=np.int64))
+
+    def _rows(self, position: Int) -> Int:
+        """Return the input's rows for positions in the sorted order, -1 for -1."""
+        return np.where(position >= 0, self._input_rows()[position], -1) if len(self._start) else position
+
+    def _input_rows(self) -> Int:
+        """Return the input's row of each interval in the sorted order."""
+        order = np.arange(len(self._start), dtype=np.int64) if self._order is None else self._order
+        return order if self._lasting is None else self._lasting[order]
+
+    def innermost(self, thread: Int, at: Int) -> Int:
+        """Return the row of the innermost interval of the same thread that is open at each time `at`, or -1.
+
+        An interval is open from its start until just before its end.
+        """
+        if len(self._start) == 0:
+            return np.full(len(at), -1, dtype=np.int64)
+        placed = self._axis.place(thread, at)
+        begun = np.searchsorted(self._start, placed, side="right")
+        ended = np.searchsorted(self._ends, placed, side="right")
+        found = self._rows(self._last_at(begun - ended - 1, begun - 1))
+        return np.where(placed >= 0, found, -1)
+
+    def parents(self, thread: Int, start: Int) -> Int:
+        """Return for each row the innermost interval that contains it, or -1; thread and start are those that came in."""
+        found = np.full(len(start), -1, dtype=np.int64)
+        if len(self._start) == 0:
+            return found
+        found[self._input_rows()] = self._rows(self._above())
+        if self._lasting is not None:
+            momentary = np.ones(len(start), dtype=bool)
+            momentary[self._lasting] = False
+            found[momentary] = self.innermost(thread[momentary], start[momentary])
+        return found
 
 
-def _clip_to_enclosing(thread: Int, start: Int, end: Int) -> Int:
-    """Return ends cut so that no interval (sorted by thread, start, -end) outlasts an earlier one that it starts inside of."""
+class _Axis:
+    """Lays the times of several threads one after another on one axis of int64."""
+
+    def __init__(self, thread: Int, start: Int, end: Int):
+        self._threads = _distinct(thread)
+        self._low = int(start.min()) if len(start) else 0
+        self._high = int(end.max()) if len(end) else 0
+        span = self._high - self._low + 2
+        self._span, self._times = span, None
+        if len(self._threads) * span >= 1 << 62:  # a capture with wild times: their ranks take less room
+            self._times = np.unique(np.concatenate([start, end]))
+            self._span = 2 * len(self._times) + 2
+        self._plain = len(self._threads) == 1 and self._low > 0
+
+    def place(self, thread: Int, at: Int) -> Int:
+        """Return where times of threads lie; -1 for threads that have no interval."""
+        if self._plain:  # nothing to tell apart among the intervals, nothing to copy
+            return at if bool((thread == self._threads[0]).all()) else np.where(thread == self._threads[0], at, -1)
+        code = np.searchsorted(self._threads, thread)
+        known = code < len(self._threads)
+        known[known] = self._threads[code[known]] == thread[known]
+        if self._times is None:
+            inside = np.clip(at, self._low - 1, self._high) - (self._low - 1)
+        else:  # between two known times counts as just after the first
+            right, left = np.searchsorted(self._times, at, side="right"), np.searchsorted(self._times, at, side="left")
+            inside = right + left
+        return np.where(known, code * self._span + inside, -1)
+
+
+def _distinct(values: Int) -> Int:
+    """Return the distinct values in order; quick where few values come in long runs."""
+    if len(values) == 0:
+        return values
+    changes = np.flatnonzero(values[1:] != values[:-1])
+    return np.unique(values[np.concatenate([[0], changes + 1])])
+
+
+def _sorting(start: Int, end: Int) -> Int | None:
+    """Return the order by start, longest first, then by input; None where the intervals stand in it already."""
+    later = start[1:] - start[:-1]
+    if bool(((later > 0) | ((later == 0) & (end[1:] <= end[:-1]))).all()):
+        return None
+    order = np.argsort(start, kind="stable")
+    tied = np.flatnonzero(np.diff(start[order]) == 0)
+    if len(tied):
+        group = np.unique(np.concatenate([tied, tied + 1]))
+        rows = order[group]
+        order[group] = rows[np.lexsort((rows, -end[rows], start[rows]))]
+    return order
+
+
+def _clip_to_enclosing(start: Int, end: Int) -> Int:
+    """Return ends cut so that no interval (sorted by start, longest first) outlasts an earlier one that it starts inside of."""
     clipped = end.copy()
-    for _ in range(64):  # each round settles one more level of nesting; stacks are not deeper
-        enclosing = _last_open(thread, start, clipped)
-        inside = enclosing >= 0
-        limit = np.where(inside, clipped[enclosing], clipped)
+    for _ in range(64):  # each round settles one more level of nesting; stacks are rarely deeper where they cross
+        enclosing = _last_open(start, clipped)
+        limit = np.where(enclosing >= 0, clipped[enclosing], clipped)
         lower = np.minimum(clipped, limit)
         if (lower == clipped).all():
             break
@@ -51,13 +161,9 @@ def _clip_to_enclosing(thread: Int, start: Int, end: Int) -> Int:
     return clipped
 
 
-def _last_open(thread: Int, start: Int, end: Int) -> Int:
-    """Return, for sorted intervals, the index of the nearest earlier one that is open at its start, or -1 (one candidate)."""
-    previous = np.arange(len(start)) - 1
-    previous[0] = -1
-    same = previous >= 0
-    same[same] = thread[previous[same]] == thread[same]
-    candidate = np.where(same, previous, -1)
+def _last_open(start: Int, end: Int) -> Int:
+    """Return, for sorted intervals, the nearest earlier one that is open at its start, or -1 (one candidate)."""
+    candidate = np.arange(len(start)) - 1
     # climb: an earlier interval that ended before this start is replaced by its own candidate
     for _ in range(64):
         closed = candidate >= 0
@@ -68,42 +174,14 @@ def _last_open(thread: Int, start: Int, end: Int) -> Int:
     return np.asarray(candidate)
 
 
-def _depths(thread: Int, start: Int, end: Int) -> Int:
-    """Return how many intervals of the same thread are open around each one (sorted input, nested)."""
-    depth = np.zeros(len(start), dtype=np.int64)
-    for value in np.unique(thread):
-        mine = np.flatnonzero(thread == value)
-        opened = np.arange(len(mine))
-        closed = np.searchsorted(np.sort(end[mine]), start[mine], side="right")
-        depth[mine] = opened - np.minimum(closed, opened)
-    return depth
+def parents(thread: Int, start: Int, end: Int) -> Int:
+    """Return for each interval the row of the innermost interval of its thread that contains it, or -1 (see Stacks)."""
+    return Stacks(thread, start, end).parents(thread, start)
 
 
 def innermost(thread: Int, start: Int, end: Int, at_thread: Int, at: Int) -> Int:
-    """Return the index of the innermost interval of the same thread that is open at each time `at`, or -1.
-
-    An interval is open from its start until just before its end.
-    """
-    found = np.full(len(at), -1, dtype=np.int64)
-    if len(start) == 0:
-        return found
-    up = parents(thread, start, end)
-    order = np.lexsort((np.arange(len(start)), -end, start, thread))
-    for value in np.unique(at_thread):
-        mine = np.flatnonzero(at_thread == value)
-        own = order[thread[order] == value]
-        if len(own) == 0:
-            continue
-        position = np.searchsorted(start[own], at[mine], side="right") - 1
-        candidate = np.where(position >= 0, own[np.maximum(position, 0)], -1)
-        for _ in range(64):
-            closed = candidate >= 0
-            closed[closed] = end[candidate[closed]] <= at[mine[closed]]
-            if not closed.any():
-                break
-            candidate[closed] = up[candidate[closed]]
-        found[mine] = candidate
-    return found
+    """Return the row of the innermost interval of the same thread that is open at each time `at`, or -1 (see Stacks)."""
+    return Stacks(thread, start, end).innermost(at_thread, at)
 
 
 def leaves(thread: Int, start: Int, end: Int) -> tuple[Int, Int, Int]:
@@ -114,16 +192,13 @@ def leaves(thread: Int, start: Int, end: Int) -> tuple[Int, Int, Int]:
     if len(start) == 0:
         nothing = np.empty(0, dtype=np.int64)
         return nothing, nothing, nothing
-    owners, starts, ends = [], [], []
-    for value in np.unique(thread):
-        mine = np.flatnonzero(thread == value)
-        cuts = np.unique(np.concatenate([start[mine], end[mine]]))
-        inner = innermost(thread[mine], start[mine], end[mine], np.full(len(cuts) - 1, value), cuts[:-1])
-        covered = inner >= 0
-        owners.append(mine[inner[covered]])
-        starts.append(cuts[:-1][covered])
-        ends.append(cuts[1:][covered])
-    return np.concatenate(owners), np.concatenate(starts), np.concatenate(ends)
+    stacks = Stacks(thread, start, end)
+    edge = pd.DataFrame({"thread": np.concatenate([thread, thread]), "time": np.concatenate([start, end])})
+    edge = edge.drop_duplicates().sort_values(["thread", "time"], kind="stable")
+    where, cuts = edge["thread"].to_numpy(), edge["time"].to_numpy()
+    inner = stacks.innermost(where[:-1], cuts[:-1])
+    covered = (inner >= 0) & (where[:-1] == where[1:])
+    return inner[covered], cuts[:-1][covered], cuts[1:][covered]
 
 
 def split_at(start: Int, end: Int, edges_start: Int, edges_end: Int) -> tuple[Int, Int, Int, Int]:

@@ -74,6 +74,41 @@ def test_innermost_at_any_time_and_thread(seed):
             assert (start[index], -end[index]) == max(open_now)
 
 
+def _stack_answers(thread, start, end, at_thread, at):
+    """The innermost open interval by going through the stack's events one by one."""
+    order = sorted(range(len(start)), key=lambda i: (start[i], -end[i], i))
+    answers = []
+    for where, when in zip(at_thread, at, strict=True):
+        open_now = [i for i in order if thread[i] == where and start[i] <= when < end[i]]
+        answers.append(open_now[-1] if open_now else -1)
+    return answers
+
+
+@pytest.mark.parametrize("shift", [0, 5_000, 1_700_000_000_000_000_000])
+@pytest.mark.parametrize("seed", range(30))
+def test_ties_moments_and_wild_times_are_looked_up_like_a_stack(seed, shift):
+    thread, start, end, rng = _random_trees(seed)
+    again = np.array([rng.random() < 0.3 for _ in thread])  # the same interval twice: the second is inside the first
+    moments = start[: rng.randint(0, len(start))]
+    thread = np.concatenate([thread, thread[again], thread[: len(moments)]]) * 10**9
+    start, end = np.concatenate([start, start[again], moments]) + shift, np.concatenate([end, end[again], moments]) + shift
+    if seed % 3 == 0:  # a row whose clock was never set
+        thread, start, end = np.append(thread, 7), np.append(start, 0), np.append(end, 1)
+    at = np.array([rng.randint(-2, SPAN + 2) for _ in range(60)]) + shift
+    at_thread = np.array([rng.choice([0, 1, 2, 10**9]) for _ in at])
+    assert intervals.innermost(thread, start, end, at_thread, at).tolist() == _stack_answers(thread, start, end, at_thread, at)
+    found = intervals.parents(thread, start, end)
+    for row, parent in enumerate(found):
+        around = [
+            i for i in range(len(start))
+            if thread[i] == thread[row] and end[i] > start[i] and i != row
+            and ((start[i] <= start[row] and end[row] <= end[i] and (end[row] > start[row] or start[row] < end[i])))
+            and (start[i], -end[i], i) < (start[row], -end[row], row)
+        ]  # fmt: skip
+        expected = max(around, key=lambda i: (start[i], -end[i], i)) if around else -1
+        assert parent == expected, (row, parent, expected)
+
+
 def test_an_interval_that_outlasts_its_enclosing_one_by_clock_error_still_nests():
     thread, start, end = np.zeros(3, dtype=np.int64), np.array([0, 10, 20]), np.array([100, 50, 55])
     assert intervals.parents(thread, start, end).tolist() == [-1, 0, 1]
