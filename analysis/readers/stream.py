@@ -53,7 +53,8 @@ def lines(path: Path | str) -> list[str]:
     file cannot be read.
     """
     content = read_content(path)
-    encoding = "utf-16" if content.startswith(_UTF16_MARKS) and b"\x00" in content[:1024] else "utf8"
+    zeros = content[:1024].count(b"\x00")  # every other byte of the Latin text that libraries write
+    encoding = "utf-16" if content.startswith(_UTF16_MARKS) and 4 * zeros > min(len(content), 1024) else "utf8"
     found = content.decode(encoding, errors="replace").removeprefix("\ufeff").split("\n")
     return found[:-1] if found[-1] == "" else found
 
