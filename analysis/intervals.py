@@ -14,7 +14,7 @@ class Stacks:
     """Intervals that nest within their thread, as stacks do, prepared for many look-ups in O((N + M) log N).
 
     Where clocks of different sources make two overlap by a little, the later one counts as inside the earlier one if it starts
-    inside it, and is cut where that one ends; `crossings` counts them. Intervals of no length contain nothing. Of two intervals
+    inside it; `crossings` counts them. Intervals of no length contain nothing. Of two intervals
     with the same start and end the first in the input is the outer one.
 
     Method: threads are laid one after another on one axis, so that intervals of different threads are disjoint. In the order of
@@ -39,10 +39,11 @@ class Stacks:
         crossing = (above >= 0) & (end > end[above])
         if crossing.any():
             self.crossings = int(crossing.sum())
+            self._end = end
             self._prepare(start, _clip_to_enclosing(start, end))
 
     def _prepare(self, start: Int, end: Int) -> None:
-        self._start, self._end = start, end
+        self._start = start
         self._ends = np.sort(end)
         count = np.arange(len(start), dtype=np.int64)
         depth = np.maximum(count - np.searchsorted(self._ends, start, side="right"), 0)
@@ -80,9 +81,26 @@ class Stacks:
             return np.full(len(at), -1, dtype=np.int64)
         placed = self._axis.place(thread, at)
         begun = np.searchsorted(self._start, placed, side="right")
-        ended = np.searchsorted(self._ends, placed, side="right")
-        found = self._rows(self._last_at(begun - ended - 1, begun - 1))
-        return np.where(placed >= 0, found, -1)
+        if self.crossings:
+            found = self._climb(begun - 1, placed)
+        else:
+            ended = np.searchsorted(self._ends, placed, side="right")
+            found = self._last_at(begun - ended - 1, begun - 1)
+        return np.where(placed >= 0, self._rows(found), -1)
+
+    def _climb(self, position: Int, at: Int) -> Int:
+        """Return the last interval to begin that is open, or the nearest one around it that is; -1 without.
+
+        For intervals that cross, of which the later one stays open after the earlier one that it began in has ended.
+        """
+        above = self._above()
+        candidate = position.copy()
+        while True:
+            closed = candidate >= 0
+            closed[closed] = self._end[candidate[closed]] <= at[closed]
+            if not closed.any():
+                return candidate
+            candidate[closed] = above[candidate[closed]]
 
     def parents(self, thread: Int, start: Int) -> Int:
         """Return for each row the innermost interval that contains it, or -1; thread and start are those that came in."""

@@ -2,13 +2,16 @@
 
 At each instant of a step, whoever is highest on this list owns it, in equal parts where several are active at once:
 
-0. kernels: library primitives and operators that compute by themselves, on any thread or stream;
-1. operators: the time of an operator in which no kernel runs (dispatch, allocation, the framework's own work);
-2. ranges: a layer, phase, data or sync range in which no operator runs;
-3. the step itself: the loop's own Python code, for which there is no further evidence.
+0. kernels: library primitives and operators that compute by themselves, on any stream or thread of any device;
+1. graphs: executions of a CUDA graph of which the capture does not show the kernels;
+2. copies: the device copies or sets memory, and computes nothing;
+3. calls: the host is inside a function of the device's API (launching, waiting, copying, allocating);
+4. operators: the time of an operator in which nothing of the above runs (dispatch, allocation, the framework's own work);
+5. ranges: a layer, phase, data, sync or user's range in which no operator runs;
+6. the step itself: the loop's own code, for which there is no further evidence.
 
 So the cells of a step add up to its wall time by construction. The rounding to integer nanoseconds happens once, here, for
-the finest cells; coarser tables add those integers up.
+the finest cells; coarser tables add those integers up. A capture without steps counts as one: from its first event to its last.
 """
 
 from __future__ import annotations
@@ -16,29 +19,38 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
+from kernelscope.analysis import calls as api
 from kernelscope.analysis import intervals
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.statistics import mean_step_ns
 from kernelscope.analysis.trace import Trace
 
-KERNEL, OPERATOR, RANGE, STEP = range(4)
+KERNEL, GRAPH, COPY, CALL, OPERATOR, RANGE, STEP = range(7)
 
-# What a cell is keyed by. `cause` says what the host did where no kernel ran; it is null where one did.
+# What a cell is keyed by. `cause` says what went on where no kernel ran; it is null where one did.
 KEYS = (
     "layer", "phase", "kind", "cause", "kernel", "library", "operator", "range", "problem", "layout", "algorithm", "dtype",
     "m", "n", "k", "transpose", "method",
 )  # fmt: skip
+_INTEGER_KEYS = ("m", "n", "k")
 
-# Host causes, as `cause` names them
+# Host causes, as `cause` names them; those of API calls are in analysis.calls
 IN_OPERATOR = "in operator"  # inside an operator, outside of any kernel
 DISPATCH = "dispatch"  # inside the framework's own call, outside of any operator
 IN_LAYER = "in layer"  # inside a layer's range, outside of any operator: the layer's Python code
 IN_PHASE = "in phase"  # inside a phase's range, outside of any layer
+IN_RANGE = "in range"  # inside a user's range, outside of any call or operator
 DATA = "data"  # fetching and converting the batch
 WAITING = "waiting"  # the host waits for results
 OUTSIDE = "loop"  # in the step, outside of any range: the loop's own code
+UNSEEN = "unknown"  # in a capture without steps, outside of everything that was recorded
+
+# Device work that is no kernel
+DEVICE = "device: "
+OPAQUE_GRAPH = DEVICE + "graph whose kernels were not recorded"
 
 
 @dataclass
@@ -46,106 +58,269 @@ class Partition:
     """The cells of the measured steps.
 
     cells: one row per distinct KEYS, with count and duration_ns (sums over all steps; of the host's rows without what ran
-    inside of them) and time_ns (mean per step; adds up to step_ns exactly). steps: the measured steps.
+    inside of them) and time_ns (mean per step; adds up to step_ns exactly). steps: the measured steps; empty where the window
+    is the whole capture. totals: over all of it, kernel_sum_ns (durations added), kernel_busy_ns (at least one kernel ran),
+    device_busy_ns (kernels, graphs or copies) and wall_ns.
     """
 
     cells: pd.DataFrame
     step_ns: int
     steps: pd.DataFrame
+    totals: dict[str, int]
+
+
+@dataclass
+class _Activity:
+    """Intervals of one level: `row` of `keys` (columns of KEYS; those not there are null) that each interval stands for."""
+
+    level: int
+    keys: pd.DataFrame
+    row: npt.NDArray[np.int64]
+    start: npt.NDArray[np.int64]
+    end: npt.NDArray[np.int64]
+
+    def within(self, start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> _Activity:
+        """Return the pieces inside windows that follow each other."""
+        index, _, first, last = intervals.split_at(self.start, self.end, start, end)
+        return _Activity(self.level, self.keys, self.row[index], first, last)
 
 
 def partition(trace: Trace) -> Partition:
-    """Partition the wall time of the trace's measured steps; raise EvidenceError when it has none."""
+    """Partition the wall time of the trace's measured steps, or of the whole capture where it has no steps.
+
+    Raises EvidenceError when there is nothing on a timeline.
+    """
     steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns").reset_index(drop=True)
-    if steps.empty:
+    if steps.empty and len(trace.steps):
         raise EvidenceError("the capture holds no measured step; record some, or lower --warmup")
-    activities = pd.concat([_kernels(trace), _operators(trace), _ranges(trace), _steps(steps)], ignore_index=True)
-    index, _, start, end = intervals.split_at(
-        activities["start_ns"].to_numpy(), activities["end_ns"].to_numpy(),
-        steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy(),
-    )  # fmt: skip
-    pieces = activities.iloc[index].reset_index(drop=True)
-    pieces["part"] = intervals.shares(pieces["level"].to_numpy(), start, end, levels=4)
-    # a kernel lasts as long as it lasts; the host's time in an operator or range is what nothing deeper owned
-    pieces["duration_ns"] = np.where(pieces["level"] == KERNEL, (end - start).astype(float), pieces["part"])
-    pieces["first"] = ~pd.Series(index).duplicated().to_numpy()
-    step_ns = mean_step_ns(steps) or 0
-    return Partition(_cells(pieces, len(steps), step_ns), step_ns, steps)
+    window = steps if len(steps) else _whole(trace)
+    start, end = window["start_ns"].to_numpy(np.int64), window["end_ns"].to_numpy(np.int64)
+    device = [activity.within(start, end) for activity in (_kernels(trace), _graphs(trace), _copies(trace))]
+    gaps = _uncovered(device, start, end)
+    host = [activity.within(*gaps) for activity in _host(trace, gaps)]
+    rest = _Activity(STEP, _rest(bool(len(steps))), np.zeros(len(gaps[0]), dtype=np.int64), *gaps)
+    activities = [*device, *host, rest]
+    parts = _parts(activities)
+    step_ns = mean_step_ns(window) or 0
+    totals = {
+        "kernel_sum_ns": int((device[0].end - device[0].start).sum()),
+        "kernel_busy_ns": round(float(parts[KERNEL].sum())),
+        "device_busy_ns": round(float(sum(parts[level].sum() for level in (KERNEL, GRAPH, COPY)))),
+        "wall_ns": int((end - start).sum()),
+    }
+    return Partition(_cells(activities, parts, len(window), step_ns), step_ns, steps, totals)
 
 
-def _cells(pieces: pd.DataFrame, steps: int, step_ns: int) -> pd.DataFrame:
-    """Add pieces up to cells and round these to integers that keep the sum."""
-    grouped = pieces.groupby(list(KEYS), dropna=False, sort=False)
-    cells = grouped.agg(count=("first", "sum"), duration_ns=("duration_ns", "sum"), part=("part", "sum")).reset_index()
+def _whole(trace: Trace) -> pd.DataFrame:
+    """Return the window of a capture without steps: from the first start to the last end of anything on its timeline."""
+    tables = [trace.kernels, trace.graphs, trace.copies, trace.syncs, trace.calls, trace.operators, trace.ranges]
+    timed = [table for table in tables if table["start_ns"].notna().any()]
+    if not timed:
+        raise EvidenceError("the capture has no timeline; it holds " + _held(trace))
+    low, high = min(int(table["start_ns"].min()) for table in timed), max(int(table["end_ns"].max()) for table in timed)
+    return pd.DataFrame({"start_ns": [low], "end_ns": [high]})
+
+
+def _held(trace: Trace) -> str:
+    """Return in words what a capture without a timeline holds."""
+    names = ("kernels", "copies", "totals", "samples", "lines")
+    found = [name for name in names if len(getattr(trace, name))]
+    return "only " + " and ".join(found) if found else "nothing that could be broken down"
+
+
+# --- adding up --------------------------------------------------------------------------------------------------------------
+
+
+def _uncovered(
+    activities: list[_Activity], start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the gaps inside the windows in which none of the activities runs, as starts and ends."""
+    begun = np.concatenate([activity.start for activity in activities])
+    over = np.concatenate([activity.end for activity in activities])
+    order = np.argsort(begun, kind="stable")
+    begun, reached = begun[order], np.maximum.accumulate(over[order])
+    opens = np.flatnonzero(begun[1:] > reached[:-1]) + 1  # blocks of activity without a gap inside
+    first, last = begun[np.append(0, opens)[: len(begun)]], np.append(reached[opens - 1], reached[-1:])
+    free_start, free_end = np.append(start[:1], last), np.append(first, end[-1:])
+    inside = free_end > free_start
+    _, _, gap_start, gap_end = intervals.split_at(free_start[inside], free_end[inside], start, end)
+    return gap_start, gap_end
+
+
+def _parts(activities: list[_Activity]) -> list[npt.NDArray[np.float64]]:
+    """Return for each activity's intervals the parts of the instants that they own, in ns.
+
+    Device work and the host are looked at one after the other: the host's intervals lie in the gaps that device work leaves.
+    """
+    parts = []
+    for group in (activities[:CALL], activities[CALL:]):
+        level = np.concatenate([np.full(len(activity.start), activity.level) for activity in group])
+        start, end = (np.concatenate([getattr(activity, edge) for activity in group]) for edge in ("start", "end"))
+        shared = intervals.shares(level, start, end, levels=len(activities))
+        parts += np.split(shared, np.cumsum([len(activity.start) for activity in group])[:-1])
+    return parts
+
+
+def _cells(
+    activities: list[_Activity], parts: list[npt.NDArray[np.float64]], steps: int, step_ns: int
+) -> pd.DataFrame:
+    """Add up the intervals of equal keys to cells and round these to integers that keep the sum."""
+    tables = [_added_up(activity, owned) for activity, owned in zip(activities, parts, strict=True) if len(activity.start)]
+    cells = pd.concat(tables, ignore_index=True) if tables else _added_up(activities[0], parts[0])
     cells["duration_ns"] = cells["duration_ns"].round().astype("int64")
-    cells["time_ns"] = intervals.apportion(cells.pop("part").to_numpy() / steps, step_ns)
+    cells["time_ns"] = intervals.apportion(cells.pop("part").to_numpy(dtype=float) / steps, step_ns)
     return cells
 
 
-def _blank(table: pd.DataFrame, level: int, **columns: object) -> pd.DataFrame:
-    """Return activities for the rows of `table`: level, times and all KEYS, null where not given."""
-    values: dict[str, object] = {"level": level, "start_ns": table["start_ns"], "end_ns": table["end_ns"]}
-    values.update({key: columns.get(key, pd.NA) for key in KEYS})
-    frame = pd.DataFrame(values, index=table.index)
-    for key in KEYS:
-        frame[key] = frame[key].astype("Int64" if key in ("m", "n", "k") else "string")
-    return frame.astype({"start_ns": "int64", "end_ns": "int64"})
+def _added_up(activity: _Activity, owned: npt.NDArray[np.float64]) -> pd.DataFrame:
+    """Return one row per distinct keys: count of rows, duration_ns and part.
+
+    A kernel, graph or copy lasts as long as it lasts; the host's time in a call, an operator or a range is what nothing deeper
+    owned.
+    """
+    lasted = (activity.end - activity.start).astype(float) if activity.level < CALL else owned
+    rows = len(activity.keys)
+    seen = np.flatnonzero(np.bincount(activity.row, minlength=rows))
+    group, examples = _grouped(activity.keys.iloc[seen] if len(seen) < rows else activity.keys)
+    sums = [
+        np.bincount(group, weights=np.bincount(activity.row, weights=values, minlength=rows)[seen], minlength=len(examples))
+        for values in (lasted, owned)
+    ]
+    columns: dict[str, object] = {key: _text(examples, key) for key in KEYS}
+    count = np.bincount(group, minlength=len(examples))
+    return pd.DataFrame({**columns, "count": count, "duration_ns": sums[0], "part": sums[1]})
 
 
-def _kernels(trace: Trace) -> pd.DataFrame:
-    timed = trace.kernels[trace.kernels["start_ns"].notna()]
-    same = ("layer", "phase", "kind", "library", "operator", "problem", "layout", "algorithm", "dtype", "m", "n", "k")
-    columns = {key: timed[key] for key in same}
-    return _blank(
-        timed,
-        KERNEL,
-        kernel=timed["name"],
-        transpose=timed["transpose"],
-        method=timed["attribution"].fillna("none"),
-        **columns,
-    )
+def _grouped(keys: pd.DataFrame) -> tuple[npt.NDArray[np.int64], pd.DataFrame]:
+    """Number the distinct rows of a table of keys: (number of each row, one example row of each number)."""
+    number = np.zeros(len(keys), dtype=np.int64)
+    distinct = 1
+    for name in keys:
+        codes, values = _codes(keys[name])
+        if values <= 1:
+            continue
+        number, found = pd.factorize(number * values + codes)
+        distinct = len(found)
+    first = np.full(distinct, -1, dtype=np.int64)
+    first[number[::-1]] = np.arange(len(keys) - 1, -1, -1)
+    return number, keys.iloc[first[first >= 0]]
 
 
-def _flat(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table's rows cut into pieces owned by the innermost one of each thread."""
-    thread = table["thread"].fillna(-1).to_numpy(dtype=np.int64)
-    owner, start, end = intervals.leaves(thread, table["start_ns"].to_numpy(), table["end_ns"].to_numpy())
-    pieces = table.iloc[owner].reset_index(drop=True)
-    return pieces.assign(start_ns=start, end_ns=end)
+def _codes(values: pd.Series) -> tuple[npt.NDArray[np.int64], int]:
+    """Return small integers that tell the values apart, null included, and how many there can be."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        codes = values.cat.codes.to_numpy()
+        return codes.astype(np.int64) + 1, len(values.cat.categories) + 1
+    if values.isna().all():
+        return np.zeros(len(values), dtype=np.int64), 1
+    codes, found = pd.factorize(values, use_na_sentinel=True)
+    return codes.astype(np.int64) + 1, len(found) + 1
 
 
-def _operators(trace: Trace) -> pd.DataFrame:
-    pieces = _flat(trace.operators)
-    named = pieces["layer"].notna() | pieces["phase"].isin(["optimizer", "data"])
-    cause = pd.Series(np.where(named, IN_OPERATOR, DISPATCH), index=pieces.index)
-    method = pieces["attribution"].where(named, "launch range").fillna("none")
-    return _blank(
-        pieces,
-        OPERATOR,
-        layer=pieces["layer"],
-        phase=pieces["phase"],
-        cause=cause,
-        operator=pieces["name"],
-        method=method,
-    )
+def _text(rows: pd.DataFrame, key: str) -> pd.Series:
+    """Return a key's column with its type in cells, null where the rows do not have it."""
+    dtype = "Int64" if key in _INTEGER_KEYS else "string"
+    values = rows[key] if key in rows else pd.Series(pd.NA, index=rows.index, dtype="object")
+    typed = values.astype(dtype).reset_index(drop=True)
+    return typed.fillna("none") if key == "method" else typed
 
 
-def _ranges(trace: Trace) -> pd.DataFrame:
-    pieces = _flat(trace.ranges[trace.ranges["category"] != "step"])
-    category = pieces["category"]
-    unnamed_phase = (category == "phase") & ~pieces["phase"].isin(["forward", "backward", "optimizer", "data"])
-    cause = category.map({"data": DATA, "sync": WAITING, "layer": IN_LAYER, "phase": IN_PHASE}).fillna(IN_PHASE)
-    cause = cause.mask(unnamed_phase, DISPATCH)
-    return _blank(
-        pieces,
-        RANGE,
-        layer=pieces["layer"],
-        phase=pieces["phase"],
-        cause=cause,
-        range=pieces["name"],
-        method="launch range",
-    )
+# --- the activities of each level -------------------------------------------------------------------------------------------
 
 
-def _steps(steps: pd.DataFrame) -> pd.DataFrame:
-    return _blank(steps, STEP, phase="other", cause=OUTSIDE, method="none")
+def _timed(table: pd.DataFrame, level: int, keys: pd.DataFrame) -> _Activity:
+    """Return the activities of a table's rows, all of which have times."""
+    start, end = (table[name].to_numpy(dtype=np.int64) for name in ("start_ns", "end_ns"))
+    return _Activity(level, keys, np.arange(len(table), dtype=np.int64), start, end)
+
+
+def _kernels(trace: Trace) -> _Activity:
+    table = trace.kernels
+    if table["start_ns"].isna().any():
+        table = table[table["start_ns"].notna()]
+    same = ("layer", "phase", "kind", "library", "operator", "problem", "layout", "algorithm", "dtype", "m", "n", "k", "transpose")
+    keys = table[list(same)].assign(kernel=table["name"], range=_range_names(table, trace), method=table["attribution"])
+    return _timed(table, KERNEL, keys)
+
+
+def _range_names(table: pd.DataFrame, trace: Trace) -> pd.Categorical:
+    """Return the name of the range in which each row of device work was launched."""
+    names = trace.ranges["name"].cat
+    codes = np.append(names.codes.to_numpy(), -1).astype(names.codes.dtype)  # row -1 leads to null
+    return pd.Categorical.from_codes(codes[table["range_id"].fillna(-1).to_numpy(np.int64)], categories=names.categories)
+
+
+def _graphs(trace: Trace) -> _Activity:
+    table = trace.graphs
+    keys = pd.DataFrame({"cause": OPAQUE_GRAPH, "range": _range_names(table, trace)}, index=table.index)
+    return _timed(table, GRAPH, keys)
+
+
+def _copies(trace: Trace) -> _Activity:
+    table = trace.copies[trace.copies["start_ns"].notna()]
+    cause = table["operation"].cat.rename_categories(lambda operation: DEVICE + copy_name(operation))
+    return _timed(table, COPY, pd.DataFrame({"cause": cause, "range": _range_names(table, trace)}, index=table.index))
+
+
+def copy_name(operation: str) -> str:
+    """Return one of COPY_OPERATIONS as tables name it."""
+    return "memory set" if operation == "set" else f"copy {operation}"
+
+
+def _host(trace: Trace, gaps: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]) -> list[_Activity]:
+    """Return calls, operators and ranges as far as they reach into the gaps: each instant of a thread to the innermost one."""
+    stacked = trace.ranges
+    drop = (stacked["category"] == "step") | ~stacked["nested"]
+    ranges = _flat(stacked[~drop] if drop.any() else stacked, gaps)
+    return [_calls(_flat(trace.calls, gaps)), _operators(_flat(trace.operators, gaps)), _ranges(ranges)]
+
+
+def _flat(
+    table: pd.DataFrame, gaps: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+) -> tuple[pd.DataFrame, npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the rows that reach into a gap, and their pieces as (row, start, end)."""
+    start, end = table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64)
+    reaching = np.searchsorted(gaps[1], start, side="right") < np.searchsorted(gaps[0], end, side="left")
+    rows = table[reaching]
+    thread = rows["thread"].fillna(-1).to_numpy(dtype=np.int64)
+    return rows, *intervals.leaves(thread, start[reaching], end[reaching])
+
+
+_Flat = tuple[pd.DataFrame, npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]
+
+
+def _calls(flat: _Flat) -> _Activity:
+    rows, *pieces = flat
+    pairs = rows["name"].cat.categories
+    by_name = pd.Categorical(pairs.map({name: api.cause(str(name)) for name in pairs}))
+    codes = np.append(by_name.codes, -1).astype(np.int16)[rows["name"].cat.codes.to_numpy()]
+    cause = pd.Series(pd.Categorical.from_codes(codes, categories=by_name.categories), index=rows.index)
+    system = rows["api"] == "os"
+    if system.any():
+        cause = cause.astype("string").mask(system, api.SYSTEM).astype("category")
+    return _Activity(CALL, pd.DataFrame({"cause": cause, "method": "none"}), *pieces)
+
+
+def _operators(flat: _Flat) -> _Activity:
+    rows, *pieces = flat
+    named = rows["layer"].notna() | rows["phase"].isin(["optimizer", "data"])
+    cause = pd.Categorical(np.where(named, IN_OPERATOR, DISPATCH))
+    method = rows["attribution"].astype("string").where(named, "launch range").fillna("none")
+    keys = pd.DataFrame({"cause": cause, "method": method.astype("category")}, index=rows.index)
+    return _Activity(OPERATOR, keys.assign(layer=rows["layer"], phase=rows["phase"], operator=rows["name"]), *pieces)
+
+
+def _ranges(flat: _Flat) -> _Activity:
+    rows, *pieces = flat
+    category = rows["category"].astype("str")
+    names = {"data": DATA, "sync": WAITING, "layer": IN_LAYER, "user": IN_RANGE, "mark": IN_RANGE}
+    unnamed_phase = (category == "phase") & ~rows["phase"].isin(["forward", "backward", "optimizer", "data"])
+    cause = category.map(names).fillna(IN_PHASE).mask(unnamed_phase, DISPATCH).astype("category")
+    keys = pd.DataFrame({"cause": cause, "layer": rows["layer"], "phase": rows["phase"], "range": rows["name"]})
+    return _Activity(RANGE, keys.assign(method="launch range"), *pieces)
+
+
+def _rest(in_steps: bool) -> pd.DataFrame:
+    """Return the keys of what nothing else explains."""
+    known = {"phase": "other", "cause": OUTSIDE} if in_steps else {"cause": UNSEEN}
+    return pd.DataFrame([{**known, "method": "none"}])

@@ -249,6 +249,8 @@ def conform(name: str, rows: pd.DataFrame | Iterable[Mapping[str, Any]]) -> pd.D
 def _typed(values: pd.Series, column: Column) -> pd.Series:
     if column.dtype == "category" and not isinstance(values.dtype, pd.CategoricalDtype):
         return values.astype("string").astype("category")
+    if column.dtype == "category" and values.cat.categories.dtype != "str":
+        return values.cat.rename_categories(values.cat.categories.astype("str"))
     if column.dtype == "Int64" and values.dtype == "float64" and not np.isfinite(values.to_numpy()).all():
         values = values.where(np.isfinite(values))  # pandas writes missing integers as NaN
     return values.astype(column.dtype)  # type: ignore[call-overload,no-any-return]
@@ -263,6 +265,11 @@ def _absent(column: Column, count: int) -> Any:
     if column.dtype in ("int64", "bool") and count:
         raise ValueError("is missing")
     return pd.Series(pd.NA, index=pd.RangeIndex(count), dtype="object").astype(column.dtype)  # type: ignore[call-overload]
+
+
+def text_columns(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a small table with its categories as plain text, to work with row by row values that no category has yet."""
+    return table.astype({name: "string" for name in table if isinstance(table[name].dtype, pd.CategoricalDtype)})
 
 
 def empty(name: str) -> pd.DataFrame:

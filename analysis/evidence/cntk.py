@@ -25,6 +25,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.evidence import Context, Evidence, cntk_stream
 from kernelscope.analysis.readers.cntk_profiler import US, read_timeline
 from kernelscope.analysis.readers.records import read_object
+from kernelscope.analysis.trace import text_columns
 
 Int = npt.NDArray[np.int64]
 
@@ -73,7 +74,7 @@ def _on_our_clock(
 ) -> pd.DataFrame:
     """Return the events with our clock's times; what belongs to no call of a step is left out and counted."""
     started = int(graph["profiler"]["before_ns"])
-    ranges = context.ranges
+    ranges = text_columns(context.ranges)
     calls = ranges[(ranges["name"] == CALL) & (ranges["start_ns"] >= started)].sort_values("start_ns")
     call_start, call_end = calls["start_ns"].to_numpy(), calls["end_ns"].to_numpy()
     rough = int(graph["profiler"]["after_ns"])  # the clock begins while the profiler starts

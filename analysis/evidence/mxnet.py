@@ -25,6 +25,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.evidence import Context, Evidence
 from kernelscope.analysis.readers import mxnet_profiler, onednn_verbose
 from kernelscope.analysis.readers.records import read_object
+from kernelscope.analysis.trace import text_columns
 
 GRAPH_FILE = "graph.json"
 STREAM_FILE = "stdout.raw"
@@ -214,7 +215,7 @@ def _leaf_kernels(operators: pd.DataFrame, owner: npt.NDArray[np.int64]) -> pd.D
 
 def _queueing(operators: pd.DataFrame, context: Context) -> pd.DataFrame:
     """Return when forward and backward calls queued operators while none ran, as operators without a layer."""
-    ranges = context.ranges
+    ranges = text_columns(context.ranges)
     calls = ranges[(ranges["category"] == "phase") & ranges["phase"].isin(["forward", "backward"])].reset_index(drop=True)
     ordered = operators.sort_values("start_ns")
     busy_until = ordered["end_ns"].cummax().to_numpy(np.int64)

@@ -1,0 +1,50 @@
+"""What the host does inside a call of a device's API, from the function's name: CUDA runtime and driver, HIP, XLA's executor."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+LAUNCHING = "launching"
+WAITING = "waiting"
+COPYING = "copying"
+ALLOCATING = "allocating"
+LOADING = "loading code"
+OTHER = "in a call"
+SYSTEM = "in the operating system"
+
+# Tried in order; the first that fits counts. Names as CUDA writes them; HIP's differ in the prefix only.
+_RULES = tuple(
+    (re.compile(pattern, re.IGNORECASE), cause)
+    for pattern, cause in (
+        (r"synchronize|StreamWaitEvent|StreamQuery|EventQuery", WAITING),
+        (r"launch|CooperativeKernel|GraphLaunch", LAUNCHING),
+        (r"mem(cpy|set|Prefetch)|^cuMemcpy|MemsetD", COPYING),
+        (r"malloc|free|MemAlloc|MemCreate|MemMap|MemUnmap|MemSetAccess|MemAddress|HostRegister|HostUnregister|HostAlloc", ALLOCATING),
+        (r"module|Library|LinkC|LinkA|LinkD|FuncGetAttributes|GetExportTable|RegisterFatBinary|RegisterFunction", LOADING),
+    )
+)  # fmt: skip
+
+# A call that starts kernels on the device, or a graph of them. What only prepares a launch is none.
+_LAUNCH = re.compile(r"^(?:cuda|cu|hip|hipExt|hipModule|hipExtModule|mtia\w*)Launch|^cu(?:da)?GraphLaunch|^hipGraphLaunch|LaunchKernel|launchKernel")
+_NO_LAUNCH = re.compile(r"LaunchHostFunc|ConfigureCall|OccupancyMax|SetupArgument")
+_GRAPH = re.compile(r"GraphLaunch")
+
+
+@lru_cache(maxsize=65536)
+def cause(name: str, api: str | None = None) -> str:
+    """Return what the host does in a function: one of the causes above."""
+    if api == "os":
+        return SYSTEM
+    return next((cause for pattern, cause in _RULES if pattern.search(name)), OTHER)
+
+
+@lru_cache(maxsize=65536)
+def launches_kernels(name: str) -> bool:
+    """Return whether the function of this name starts a kernel or a graph."""
+    return bool(_LAUNCH.search(name)) and not _NO_LAUNCH.search(name)
+
+
+def launches_graphs(name: str) -> bool:
+    """Return whether the function of this name starts a whole graph."""
+    return bool(_GRAPH.search(name))
