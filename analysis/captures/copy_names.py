@@ -1,0 +1,34 @@
+"""What the names say that nsys and nvprof print for copies and memory sets: [CUDA memcpy HtoD], [CUDA memset], ..."""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+
+from kernelscope.analysis import trace
+
+_SIDES = {"h": "host", "d": "device", "host": "host", "device": "device"}
+
+
+def are_copies(names: pd.Series) -> pd.Series:
+    """Return for each name of device work whether it is a copy or a memory set and no kernel."""
+    return names.str.match(r"\[(?:CUDA|Unified Memory) ").fillna(False).astype(bool)
+
+
+def operation(name: str) -> str:
+    """Return one of COPY_OPERATIONS for a name such as [CUDA memcpy HtoD], [CUDA memcpy Host-to-Device] or [CUDA memset]."""
+    if "Unified" in name:
+        return "unified memory"
+    if "memset" in name.lower():
+        return "set"
+    if re.search(r"\b(?:PtoP|P2P|Peer-to-Peer)\b", name):
+        return "peer to peer"
+    found = direction(name)
+    return found if found in trace.COPY_OPERATIONS else "other"
+
+
+def direction(name: str) -> str | None:
+    """Return source and destination as "host to device" where a name has both."""
+    match = re.search(r"\b(Host|Device|[HD])[- ]?[tT]o[- ]?(Host|Device|[HD])\b", name)
+    return f"{_SIDES[match[1].lower()]} to {_SIDES[match[2].lower()]}" if match else None
