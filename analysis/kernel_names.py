@@ -1,0 +1,193 @@
+"""What a kernel is, from the operator that ran it and from its name: kind, library, algorithm, type, transposition, tensor cores.
+
+The operator decides the kind first, because names do not: the same sgemm multiplies for a dense layer and for a convolution. The
+name decides where there is no operator, or one that the rules of `analysis.classify` do not know, and where it says more:
+
+- What only moves data stays that inside any other operator: a layout change, copy, cast or communication within a convolution is
+  no convolution. (A copy within an operator that casts or changes layouts is that.)
+- Operators that stand for both gradients of a convolution, or for all three directions, leave the direction to the name. A
+  forward kernel within a backward operator computes the data gradient, as a convolution with turned weights.
+- Softmax and random numbers within attention stay what they are.
+- torch.compile names the operator after the kernel: such an operator says nothing.
+
+Parts of a computation count as the computation: summing up the parts of a split-k product is "gemm", the transforms of a
+Winograd convolution are convolutions.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis import kernel_types, mangled_names
+from kernelscope.analysis.classify import UNKNOWN, operator_kind, simplify
+from kernelscope.analysis.kernel_rules import RULES, Rule
+
+# How much of a name is looked at: what tells the kind stands in front, and a hostile name must not cost more
+LONGEST = 1024
+
+COLUMNS = ("kind", "library", "algorithm", "dtype", "transpose", "tensor_core")
+
+_COMPILED = tuple((re.compile(rule.pattern), number) for number, rule in enumerate(RULES))
+_CONVOLUTIONS = ("convolution forward", "convolution data gradient", "convolution weight gradient")
+_MOVES = ("layout", "copy", "cast", "communication")
+
+_NOISE = re.compile(
+    r"^void (?=\S)"  # the return type
+    r"|(?:\(anonymous namespace\)|<unnamed>|_GLOBAL__N_\w+?_cpp1_ii_[0-9a-f]{8})::"
+    r"|\((?:int|bool|unsigned int|unsigned long|long)\)(?=-?\d)"  # as nsys writes values: (int)4
+    r"|\b(?:int|bool|unsigned int|unsigned long)=(?=-?\d)"  # as nvprof writes them: int=4
+    r"|(?:\.kd| \[clone [^\]]{0,20}\]| \[\d+\])+$"  # AMD's suffix, and the number of the launch in nvprof's traces
+)
+
+
+@dataclass(frozen=True)
+class Description:
+    """What is known of a kernel; None is unknown.
+
+    kind: one of analysis.trace.KINDS. rule: the rule that fired and its position in RULES, if any. decided_by: what the kind comes
+    from: "operator", "name" or "nothing". tile: the part of the result that a block computes, as far as the name has it.
+    """
+
+    kind: str
+    library: str | None
+    algorithm: str | None
+    dtype: str | None
+    transpose: str | None
+    tensor_core: bool | None
+    tile: str | None
+    rule: Rule | None
+    position: int | None
+    decided_by: str
+
+
+def describe(name: str, operator: str | None = None, phase: str | None = None) -> Description:
+    """Return what a kernel of this name is. operator: type of the operator that ran it; phase: one of analysis.trace.PHASES."""
+    spelled, position = _look(name)
+    rule = None if position is None else RULES[position]
+    kind, decided_by = _decide(rule, None if operator == name else operator, phase)
+    by_name = rule.kind if rule else None
+    return Description(
+        kind=kind,
+        library=rule.library if rule else None,
+        algorithm=rule.algorithm if rule else None,
+        dtype=kernel_types.dtype(spelled),
+        transpose=kernel_types.transpose(spelled) if by_name == "gemm" else None,
+        tensor_core=kernel_types.tensor_core(spelled, by_name),
+        tile=kernel_types.tile(spelled) if by_name == "gemm" or by_name in _CONVOLUTIONS else None,
+        rule=rule,
+        position=position,
+        decided_by=decided_by,
+    )
+
+
+def describe_all(names: pd.Series, operators: pd.Series | None = None, phases: pd.Series | None = None) -> pd.DataFrame:
+    """Return COLUMNS for many kernels, aligned with `names`; each distinct (name, operator, phase) is looked at once.
+
+    Text columns are categories, tensor_core is boolean. A null name is of kind "unknown".
+    """
+    coded = [_codes(column, len(names)) for column in (names, operators, phases)]
+    key = np.zeros(len(names), dtype=np.int64)
+    for codes, texts in coded:
+        key = key * (len(texts) + 1) + (codes + 1)
+    inverse, distinct = pd.factorize(key)
+    rows = []
+    for number in distinct.tolist():
+        texts_of: list[str | None] = []
+        for _, texts in reversed(coded):
+            number, code = divmod(number, len(texts) + 1)
+            texts_of.insert(0, texts[code - 1] if code else None)
+        rows.append(_row(*texts_of))
+    found = pd.DataFrame(rows, columns=list(COLUMNS), dtype="object")
+    columns: dict[str, Any] = {name: found[name].astype("string").astype("category").array for name in COLUMNS[:-1]}
+    columns["tensor_core"] = found["tensor_core"].astype("boolean").array
+    return pd.DataFrame({name: values.take(inverse) for name, values in columns.items()}, index=names.index, copy=False)
+
+
+def spell(name: str) -> str:
+    """Return a name as the rules see it, at most LONGEST characters."""
+    text = name[: 2 * LONGEST].strip()
+    if mangled_names.is_mangled(text):
+        text = mangled_names.readable(text)
+    return _NOISE.sub("", text)[:LONGEST]
+
+
+def _row(name: str | None, operator: str | None, phase: str | None) -> tuple[Any, ...]:
+    if name is None:
+        kind, _ = _decide(None, operator, phase)
+        return kind, None, None, None, None, None
+    found = describe(name, operator, phase)
+    return tuple(getattr(found, column) for column in COLUMNS)
+
+
+def _codes(column: pd.Series | None, count: int) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """Return a column's codes (-1 for null) and distinct texts."""
+    if column is None:
+        return np.full(count, -1, dtype=np.int64), []
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return column.cat.codes.to_numpy(np.int64), [str(text) for text in column.cat.categories]
+    codes, texts = pd.factorize(column)
+    return codes.astype(np.int64), [str(text) for text in texts]
+
+
+@lru_cache(maxsize=65536)
+def _look(name: str) -> tuple[str, int | None]:
+    """Return a name's spelling and the position of the rule that fires."""
+    spelled = spell(name)
+    return spelled, next((number for pattern, number in _COMPILED if pattern.search(spelled)), None)
+
+
+def _decide(rule: Rule | None, operator: str | None, phase: str | None) -> tuple[str, str]:
+    """Return a kernel's kind and what decided it; the rules are those of the module's docstring."""
+    by_name = rule.kind if rule is not None and rule.kind else UNKNOWN
+    by_operator = _operator_kind(operator, phase)
+    if by_operator == UNKNOWN:
+        if by_name == UNKNOWN:
+            return UNKNOWN, "nothing"
+        return _in_phase(by_name, phase), "name"
+    if _says_more(by_name, by_operator):
+        return by_name, "name"
+    if by_operator in _CONVOLUTIONS and by_name in _CONVOLUTIONS and operator is not None:
+        return _direction(by_name, by_operator, operator)
+    return by_operator, "operator"
+
+
+def _operator_kind(operator: str | None, phase: str | None) -> str:
+    """Return the kind of an operator. PyTorch has an operator for each direction: a forward one in the backward phase is
+    computed again there (checkpointing), so that the phase does not matter."""
+    if operator is None:
+        return UNKNOWN
+    return operator_kind(operator, None if "::" in operator and phase == "backward" else phase)
+
+
+def _says_more(by_name: str, by_operator: str) -> bool:
+    if by_name == by_operator:
+        return False
+    if by_name == "copy":
+        return by_operator not in ("cast", "layout")
+    return by_name in _MOVES or (by_operator == "attention" and by_name in ("softmax", "random"))
+
+
+def _direction(by_name: str, by_operator: str, operator: str) -> tuple[str, str]:
+    """Return the direction of a convolution of which operator and name both tell one."""
+    forward, data, weight = _CONVOLUTIONS
+    words = simplify(operator)
+    told = by_operator == data or re.search(r"\b(filter|weights?)\b|transpose", words)
+    if told or by_name == by_operator:
+        return by_operator, "operator"
+    if by_name == forward:  # the operator is for both gradients
+        return data, "name"
+    # a forward operator of a framework that has one name for all directions; PyTorch's forward ones are forward
+    return (by_operator, "operator") if by_operator == forward and "::" in operator else (by_name, "name")
+
+
+def _in_phase(kind: str, phase: str | None) -> str:
+    if phase == "backward" and kind == _CONVOLUTIONS[0]:
+        return _CONVOLUTIONS[1]
+    return "optimizer" if phase == "optimizer" and kind in ("elementwise", "reduction") else kind
