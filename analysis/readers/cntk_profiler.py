@@ -7,22 +7,24 @@ minibatch: "_Minibatch Iteration", "__Forward + Backward", "__Weight Update".
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections.abc import Iterable
+from operator import attrgetter
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.readers.records import read_content
 
 US = 1000  # ns
 _SECOND = 1_000_000_000
 _NODE_NAME = r"^(?P<node>[^_].*)(?P<direction>Forward|Backward)$"  # parts of a minibatch start with underscores
 _TIMING = re.compile(
-    r"^(?P<node>\S+)\s+forward avg (?P<forward>[\d.]+)s, backward avg (?P<backward>[\d.]+)s "
-    r"\(fwd# (?P<forward_count>\d+)\|bwd# (?P<backward_count>\d+)\)\s*$"
+    r"^(?P<node>\S+)\s+forward avg (?P<forward>\d{1,6}(?:\.\d{1,9})?)s, backward avg (?P<backward>\d{1,6}(?:\.\d{1,9})?)s "
+    r"\(fwd# (?P<forward_count>\d{1,9})\|bwd# (?P<backward_count>\d{1,9})\)\s*$"
 )
 
 
@@ -40,25 +42,27 @@ def read_timeline(path: Path | str) -> pd.DataFrame:
     Raises EvidenceError for a file that cannot be read or holds something else.
     """
     try:
-        content = Path(path).read_bytes()
-        content = gzip.decompress(content) if str(path).endswith(".gz") else content
-        events = msgspec.json.decode(content, type=list[_Event])
-    except OSError as error:
-        raise EvidenceError(f"{path}: {error.strerror or error}") from error
-    except (EOFError, msgspec.DecodeError) as error:
+        events = _DECODER.decode(read_content(path))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise EvidenceError(f"{path}: no whole timeline of CNTK's profiler ({error}); record it again") from error
-    columns = {"thread": "int64", "name": "string", "ph": "string", "ts": "int64"}
-    frame = pd.DataFrame([(e.tid, e.name, e.ph, e.ts) for e in events], columns=list(columns)).astype(columns)
-    return _paired(frame)
+    columns = {"thread": ("tid", "int64"), "name": ("name", "string"), "ph": ("ph", "string"), "ts": ("ts", "int64")}
+    values = {name: pd.array(list(map(attrgetter(field), events)), dtype=kind) for name, (field, kind) in columns.items()}
+    return _paired(pd.DataFrame(values))
 
 
-class _Event(msgspec.Struct):
+_Number = Annotated[int, msgspec.Meta(ge=0, le=9_000_000_000_000_000)]  # more us than fit 64 bits as ns are damage
+
+
+class _Event(msgspec.Struct, gc=False):
     """One line of the timeline; pid and cat say nothing more."""
 
-    tid: int
+    tid: _Number
     name: str
     ph: str
-    ts: int
+    ts: _Number
+
+
+_DECODER = msgspec.json.Decoder(list[_Event])
 
 
 def _paired(events: pd.DataFrame) -> pd.DataFrame:
@@ -67,15 +71,15 @@ def _paired(events: pd.DataFrame) -> pd.DataFrame:
     events["number"] = events.groupby(["thread", "name", "ph"]).cumcount()
     begins = events[events["ph"] == "B"].rename(columns={"ts": "start_ns"})
     ends = events[events["ph"] == "E"].rename(columns={"ts": "end_ns"})
-    joined = begins[[*keys, "start_ns"]].merge(ends[[*keys, "end_ns"]], on=keys, how="outer")
-    table = joined.dropna().astype({"start_ns": "int64", "end_ns": "int64"})
+    table = begins[[*keys, "start_ns"]].merge(ends[[*keys, "end_ns"]], on=keys)
+    unpaired = len(events) - 2 * len(table)
     table[["start_ns", "end_ns"]] *= US
     table = table.sort_values(["start_ns", "end_ns"], ascending=[True, False], kind="stable").reset_index(drop=True)
     parts = table["name"].str.extract(_NODE_NAME)
     phase = parts["direction"].str.lower().mask(table["name"].str.lstrip("_") == "Weight Update", "optimizer")
     columns = {"node": parts["node"].astype("string"), "phase": phase.astype("string")}
     table = table[["thread", "start_ns", "end_ns", "name"]].assign(**columns)
-    table.attrs["unpaired"] = len(joined) - len(table)
+    table.attrs["unpaired"] = unpaired
     return table
 
 

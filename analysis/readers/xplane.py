@@ -1,7 +1,8 @@
-"""XSpace files (*.xplane.pb) of the profiler that TensorFlow, JAX and PyTorch/XLA share, read without any of them.
+"""XSpace files (*.xplane.pb, also gzip) of the profiler that TensorFlow, JAX and PyTorch/XLA share, read without any of them.
 
 A file holds planes (a host, a GPU, ...), planes hold lines (threads, streams), lines hold events whose names stand once in the
-plane's metadata. `read` returns one row an event:
+plane's metadata. Events and their metadata bear statistics, named in the plane's metadata as well. `read` returns one row an
+event:
 
     plane          string  such as /host:CPU or /device:GPU:0
     line_id        int64   the line's number; a hash of the thread's number for threads of TensorFlow's pools
@@ -11,11 +12,14 @@ plane's metadata. `read` returns one row an event:
     name           string  such as lenet_1/conv1_1/BiasAdd:_MklNativeFusedConv2D, or a kernel's name
     display_name   string  a shorter name for display; null where there is none
 
-Events are decoded with numpy, a field of all events at a time; only what is outside of events goes through protobuf.
+`read_planes` returns the planes apart, with statistics that are asked for. Events are decoded with numpy, a field of all events
+at a time; only what is outside of events goes through protobuf.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,23 +27,32 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.readers.records import read_content
 
-_INT64, _UINT64, _STRING = (
-    descriptor_pb2.FieldDescriptorProto.TYPE_INT64,
-    descriptor_pb2.FieldDescriptorProto.TYPE_UINT64,
-    descriptor_pb2.FieldDescriptorProto.TYPE_STRING,
-)
+_INT64, _UINT64 = descriptor_pb2.FieldDescriptorProto.TYPE_INT64, descriptor_pb2.FieldDescriptorProto.TYPE_UINT64
 _BYTES, _MESSAGE = descriptor_pb2.FieldDescriptorProto.TYPE_BYTES, descriptor_pb2.FieldDescriptorProto.TYPE_MESSAGE
 
 # message -> (field, number, type, repeated, message of the field). Names are bytes, because a damaged one is no reason to
-# refuse a file; events stay bytes, to be decoded all at once; a map is a repeated message of key and value.
+# refuse a file; planes and events stay bytes, to be decoded one by one and all at once; a map is a repeated message of key and
+# value. From tsl/profiler/protobuf/xplane.proto.
 _MESSAGES: dict[str, tuple[tuple[str, int, int, bool, str | None], ...]] = {
-    "Stat": (("metadata_id", 1, _INT64, False, None), ("uint64_value", 3, _UINT64, False, None)),
-    "Metadata": (("name", 2, _BYTES, False, None), ("display_name", 4, _BYTES, False, None)),
+    "Stat": (
+        ("metadata_id", 1, _INT64, False, None),
+        ("uint64_value", 3, _UINT64, False, None),
+        ("int64_value", 4, _INT64, False, None),
+        ("str_value", 5, _BYTES, False, None),
+        ("ref_value", 7, _UINT64, False, None),
+    ),
+    "Metadata": (
+        ("name", 2, _BYTES, False, None),
+        ("display_name", 4, _BYTES, False, None),
+        ("stats", 5, _MESSAGE, True, "Stat"),
+    ),
     "Entry": (("key", 1, _INT64, False, None), ("value", 2, _MESSAGE, False, "Metadata")),
     "Line": (
         ("id", 1, _INT64, False, None),
@@ -54,13 +67,45 @@ _MESSAGES: dict[str, tuple[tuple[str, int, int, bool, str | None], ...]] = {
         ("stat_metadata", 5, _MESSAGE, True, "Entry"),
         ("stats", 6, _MESSAGE, True, "Stat"),
     ),
-    "Space": (("planes", 1, _MESSAGE, True, "Plane"),),
+    "Space": (("planes", 1, _BYTES, True, None), ("errors", 2, _BYTES, True, None), ("warnings", 3, _BYTES, True, None)),
 }
-_EVENT_METADATA_ID, _EVENT_OFFSET_PS, _EVENT_DURATION_PS = 1, 2, 3
+_METADATA_ID, _OFFSET_PS, _DURATION_PS, _STATS, _OCCURRENCES = 1, 2, 3, 4, 5  # fields of an event
+_STAT_ID, _STAT_UINT64, _STAT_INT64, _STAT_STR, _STAT_REF = 1, 3, 4, 5, 7  # fields of a statistic
 _START_TIME = "profile_start_time"  # a plane's statistic: when the profiler was started, ns since the epoch
+_LAST_NS = 4_000_000_000_000_000_000  # year 2096; later times are damage, and sums of two of them would not fit 64 bits
+_LONGEST_NS = 100_000_000_000_000_000  # three years
 _VARINT_BYTES = 10
 
 Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Plane:
+    """One plane. stats: its statistics by name, numbers and texts.
+
+    events: columns line_number (of the plane's lines, int64), line_id, line (category), start_ns, duration_ns, count (int64;
+    executions that the row stands for: 1, or more where the profiler added up, and start_ns is then meaningless),
+    name, display_name (category), and the statistics asked for, as Int64 or category.
+    """
+
+    name: str
+    stats: dict[str, int | str]
+    lines: list[str]
+    events: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Space:
+    """A file's planes in its order.
+
+    wall_clock: whether times are ns since the epoch, else of some start. damaged: events whose time no clock can show, which
+    are left out. messages: errors and warnings that the profiler left.
+    """
+
+    planes: list[Plane]
+    wall_clock: bool
+    damaged: int
+    messages: list[str]
 
 
 def read(path: Path | str) -> pd.DataFrame:
@@ -68,20 +113,42 @@ def read(path: Path | str) -> pd.DataFrame:
 
     attrs: wall_clock (bool). Raises EvidenceError when the file cannot be read or is none.
     """
-    space = _parse(Path(path))
-    start_ns = _profile_start_ns(space)
-    tables = [_events(plane, line, path) for plane in space.planes for line in plane.lines if line.events]
-    if tables:
-        table = pd.concat(tables, ignore_index=True)
+    space = read_planes(path)
+    tables = [plane.events.assign(plane=plane.name) for plane in space.planes if len(plane.events)]
+    text = ("plane", "line", "name", "display_name")
+    columns = [table[list(_COLUMNS)].astype(dict.fromkeys(text, "string")) for table in tables]
+    if columns:
+        table = pd.concat(columns, ignore_index=True).astype(_COLUMNS)
     else:
         table = pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in _COLUMNS.items()})
-    if start_ns and not table.empty:
-        # lines count from the profiler's start, in files of older releases from the epoch
-        relative = table["start_ns"] < start_ns // 2
-        table["start_ns"] += np.where(relative, start_ns, 0)
-    table = table.astype(_COLUMNS)
-    table.attrs["wall_clock"] = start_ns > 0
+    table.attrs["wall_clock"] = space.wall_clock
     return table
+
+
+def read_planes(path: Path | str, integer_stats: Sequence[str] = (), text_stats: Sequence[str] = ()) -> Space:
+    """Return the planes of an XSpace file with these statistics of their events.
+
+    A statistic of an event's metadata counts for all its events that do not bear it themselves. Raises EvidenceError when the
+    file cannot be read or is none.
+    """
+    space = _parse(Path(path))
+    planes, damaged = [], 0
+    for content in space.planes:
+        plane = _message("Plane", content, path)
+        events = _events(plane, path, integer_stats, text_stats)
+        usable = _usable(events)
+        damaged += int((~usable).sum())
+        events = events if usable.all() else events[usable].reset_index(drop=True)
+        lines = [_text(line.name) for line in plane.lines]
+        planes.append(Plane(_text(plane.name), _plane_stats(plane), lines, events))
+    start_ns = next((plane.stats[_START_TIME] for plane in planes if _START_TIME in plane.stats), 0)
+    wall_clock = isinstance(start_ns, int) and 0 < start_ns < _LAST_NS
+    if wall_clock:
+        for plane in planes:
+            # lines count from the profiler's start, in files of older releases from the epoch
+            plane.events["start_ns"] += np.where(plane.events["start_ns"] < start_ns // 2, start_ns, 0)
+    messages = [_text(message) for message in [*space.errors, *space.warnings]]
+    return Space(planes, wall_clock, damaged, messages)
 
 
 _COLUMNS = {
@@ -96,8 +163,8 @@ _COLUMNS = {
 
 
 @cache
-def _space_class() -> Any:
-    """Return the message class for an XSpace, made from _MESSAGES."""
+def _classes() -> dict[str, Any]:
+    """Return the message classes of an XSpace by name, made from _MESSAGES."""
     package = "kernelscope.xplane"
     file = descriptor_pb2.FileDescriptorProto(name="kernelscope/xplane.proto", package=package, syntax="proto3")
     for message, fields in _MESSAGES.items():
@@ -110,69 +177,184 @@ def _space_class() -> Any:
             declared.field.add(name=name, number=number, type=kind, label=label, type_name=type_name)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.Space"))
+    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}")) for name in _MESSAGES}
 
 
 def _parse(path: Path) -> Any:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise EvidenceError(f"{path}: {error.strerror or error}") from error
+    content = read_content(path)
     if not content:
         raise EvidenceError(f"{path}: empty, as the profiler leaves it where its trace exceeds 2 GiB; record fewer steps")
-    try:
-        space = _space_class().FromString(content)
-    except DecodeError as error:
-        raise EvidenceError(f"{path}: not an XSpace file, or cut short ({error}); record the trace again") from error
+    space = _message("Space", content, path)
     if not space.planes:
         raise EvidenceError(f"{path}: not an XSpace file: it holds no planes")
     return space
+
+
+def _message(name: str, content: bytes, path: Path | str) -> Any:
+    try:
+        return _classes()[name].FromString(content)
+    except DecodeError as error:
+        raise EvidenceError(f"{path}: not an XSpace file, or cut short ({error}); record the trace again") from error
 
 
 def _text(value: bytes) -> str:
     return value.decode("utf8", errors="replace")
 
 
-def _profile_start_ns(space: Any) -> int:
-    """Return when the profiler was started, ns since the epoch, or 0 where the file does not tell."""
-    for plane in space.planes:
-        names = {entry.key: entry.value.name for entry in plane.stat_metadata}
-        for stat in plane.stats:
-            if names.get(stat.metadata_id) == _START_TIME.encode():
-                return int(stat.uint64_value)
-    return 0
+def _plane_stats(plane: Any) -> dict[str, int | str]:
+    """Return a plane's own statistics by name, as far as they are integers or texts."""
+    names = {entry.key: _text(entry.value.name) for entry in plane.stat_metadata}
+    return {names[stat.metadata_id]: _value(stat, names) for stat in plane.stats if stat.metadata_id in names}
 
 
-def _events(plane: Any, line: Any, path: Path | str) -> pd.DataFrame:
-    """Return the events of one line, with names from their plane."""
-    content = b"".join(line.events)
-    lengths = np.fromiter(map(len, line.events), dtype=np.int64, count=len(line.events))
+def _value(stat: Any, names: dict[int, str]) -> int | str:
+    if stat.str_value:
+        return _text(stat.str_value)
+    if stat.ref_value:
+        return names.get(stat.ref_value, "")
+    return int(stat.int64_value or stat.uint64_value)
+
+
+def _usable(events: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return which events have a time that a clock can show."""
+    start, duration = events["start_ns"].to_numpy(), events["duration_ns"].to_numpy()
+    return np.asarray((np.abs(start) < _LAST_NS) & (duration >= 0) & (duration < _LONGEST_NS) & (events["count"] > 0))
+
+
+def _events(plane: Any, path: Path | str, integer_stats: Sequence[str], text_stats: Sequence[str]) -> pd.DataFrame:
+    """Return the events of all lines of a plane, with names and statistics."""
+    counts = [len(line.events) for line in plane.lines]
+    line_number = np.repeat(np.arange(len(counts)), counts)
+    content = b"".join([b"".join(line.events) for line in plane.lines])
+    lengths = np.fromiter((len(event) for line in plane.lines for event in line.events), dtype=np.int64, count=sum(counts))
     ends = np.cumsum(lengths)
-    wanted = (_EVENT_METADATA_ID, _EVENT_OFFSET_PS, _EVENT_DURATION_PS)
+    buffer = np.frombuffer(content + bytes(_VARINT_BYTES), dtype=np.uint8)
+    wanted = (_METADATA_ID, _OFFSET_PS, _DURATION_PS, _OCCURRENCES)
+    with_stats = bool(integer_stats or text_stats)
     try:
-        fields = integers(content, ends - lengths, ends, wanted)
+        fields, blocks = _decode(buffer, ends - lengths, ends, wanted, (_STATS,) if with_stats else ())
+        stats = _Stats(plane, buffer, blocks[_STATS]) if with_stats else None
     except ValueError as error:
-        raise EvidenceError(f"{path}: line {_text(line.name)!r}: {error}; the file is damaged, record it again") from error
+        raise EvidenceError(f"{path}: plane {_text(plane.name)!r}: {error}; the file is damaged, record it again") from error
     entries = plane.event_metadata
     keys = np.fromiter((entry.key for entry in entries), dtype=np.int64, count=len(entries))
-    position = pd.Index(keys).get_indexer(pd.Index(fields[_EVENT_METADATA_ID]))
-    names = pd.array([_text(entry.value.name) for entry in entries], dtype="string")
-    shown = pd.array([_text(entry.value.display_name) or None for entry in entries], dtype="string")
-    return pd.DataFrame(
+    position = _positions(keys, fields[_METADATA_ID])
+    lines = plane.lines
+    stamps = np.array([line.timestamp_ns for line in lines], dtype=np.int64)
+    # a damaged timestamp must not wrap around into a plausible time
+    stamps = np.where(np.abs(stamps) < _LAST_NS, stamps, _LAST_NS)
+    table = pd.DataFrame(
         {
-            "plane": _text(plane.name),
-            "line_id": int(line.id),
-            "line": _text(line.name),
-            "start_ns": int(line.timestamp_ns) + _rounded_ns(fields[_EVENT_OFFSET_PS]),
-            "duration_ns": _rounded_ns(fields[_EVENT_DURATION_PS]),
-            "name": names.take(position, allow_fill=True),
-            "display_name": shown.take(position, allow_fill=True),
+            "line_number": line_number,
+            "line_id": np.array([line.id for line in lines], dtype=np.int64)[line_number],
+            "line": _categories([_text(line.name) for line in lines], line_number),
+            "start_ns": stamps[line_number] + _rounded_ns(fields[_OFFSET_PS]),
+            "duration_ns": _rounded_ns(fields[_DURATION_PS]),
+            "count": np.where(fields[_OCCURRENCES] == 0, 1, fields[_OCCURRENCES]),
+            "name": _categories([_text(entry.value.name) for entry in entries], position),
+            "display_name": _categories([_text(entry.value.display_name) or None for entry in entries], position),
         }
     )
+    if stats is not None:
+        table = table.assign(**{name: stats.integers(name, len(table), position) for name in integer_stats})
+        table = table.assign(**{name: stats.texts(name, len(table), position) for name in text_stats})
+    return table
+
+
+class _Stats:
+    """The statistics of a plane's events, decoded once and looked up by name."""
+
+    def __init__(self, plane: Any, buffer: npt.NDArray[np.uint8], blocks: tuple[Integers, Integers, Integers]):
+        self._buffer = buffer
+        self._event, starts, ends = blocks
+        wanted = (_STAT_ID, _STAT_UINT64, _STAT_INT64, _STAT_REF)
+        self._fields, found = _decode(buffer, starts, ends, wanted, (_STAT_STR,))
+        self._text_of, self._text_start, self._text_end = found[_STAT_STR]
+        self._names = {entry.key: _text(entry.value.name) for entry in plane.stat_metadata}
+        self._of_metadata = [entry.value.stats for entry in plane.event_metadata]
+
+    def integers(self, name: str, count: int, position: Integers) -> pd.array:
+        """Return the statistic of `count` events as Int64, null where it is absent."""
+        ids = self._ids(name)
+        rows = np.flatnonzero(np.isin(self._fields[_STAT_ID], ids))
+        values, missing = np.zeros(count, dtype=np.int64), np.ones(count, dtype=bool)
+        known = [self._find(stats, ids) for stats in self._of_metadata]
+        if any(stat is not None for stat in known):
+            common = np.array([_signed(stat) if stat is not None else 0 for stat in known], dtype=np.int64)
+            has = np.array([stat is not None for stat in known] + [False])
+            values, missing = np.append(common, 0)[position], ~has[position]
+        values[self._event[rows]] = self._fields[_STAT_UINT64][rows] | self._fields[_STAT_INT64][rows]
+        missing[self._event[rows]] = False
+        return pd.arrays.IntegerArray(values, missing)
+
+    def texts(self, name: str, count: int, position: Integers) -> pd.Categorical:
+        """Return the statistic of `count` events as categories, null where it is absent or no text."""
+        ids = self._ids(name)
+        distinct: list[str | None] = [None]
+        codes = np.zeros(count, dtype=np.int64)
+        common = [self._find(stats, ids) for stats in self._of_metadata]
+        if any(stat is not None for stat in common):
+            distinct += [_stat_text(stat, self._names) for stat in common]
+            codes = np.where(position >= 0, position + 1, 0)
+        is_wanted = np.isin(self._fields[_STAT_ID], ids)
+        refs = np.flatnonzero(is_wanted & (self._fields[_STAT_REF] != 0))
+        ref_codes, ref_ids = pd.factorize(self._fields[_STAT_REF][refs])
+        codes[self._event[refs]] = ref_codes + len(distinct)
+        distinct += [self._names.get(int(ref)) for ref in ref_ids]
+        own = np.flatnonzero(is_wanted[self._text_of])
+        text_codes, texts = _distinct_texts(self._buffer, self._text_start[own], self._text_end[own])
+        codes[self._event[self._text_of[own]]] = text_codes + len(distinct)
+        return _categories([*distinct, *texts], codes)
+
+    def _ids(self, name: str) -> list[int]:
+        return [key for key, text in self._names.items() if text == name]
+
+    def _find(self, stats: Any, ids: list[int]) -> Any:
+        return next((stat for stat in stats if stat.metadata_id in ids), None) if ids else None
+
+
+def _signed(stat: Any) -> int:
+    value = int(stat.int64_value or stat.uint64_value)
+    return value if value < 2**63 else value - 2**64
+
+
+def _stat_text(stat: Any, names: dict[int, str]) -> str | None:
+    if stat is None:
+        return None
+    return _text(stat.str_value) or names.get(stat.ref_value) or None
+
+
+def _categories(texts: Sequence[str | None], codes: Integers) -> pd.Categorical:
+    """Return categories from texts that may repeat or be None, and their positions (-1: none)."""
+    mapped, distinct = pd.factorize(np.array(texts, dtype=object))
+    return pd.Categorical.from_codes(np.append(mapped, -1)[codes], categories=pd.Index(distinct, dtype="str"))
+
+
+def _positions(keys: Integers, wanted: Integers) -> Integers:
+    """Return where each wanted key stands in keys, the last where it repeats, -1 where it does not stand there."""
+    if not len(keys):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    order = np.argsort(keys, kind="stable")
+    found = np.searchsorted(keys[order], wanted, side="right") - 1
+    at = order[np.maximum(found, 0)]
+    return np.where((found >= 0) & (keys[at] == wanted), at, -1)
+
+
+def _distinct_texts(buffer: npt.NDArray[np.uint8], starts: Integers, ends: Integers) -> tuple[Integers, list[str]]:
+    """Return the distinct texts of these stretches of the buffer, and which each stretch is."""
+    lengths = ends - starts
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    # every stretch's bytes one after another
+    gathered = buffer[np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])]
+    strings = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(starts), [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(gathered.tobytes())]
+    )
+    encoded = strings.dictionary_encode()
+    return np.asarray(encoded.indices).astype(np.int64), [_text(value) for value in encoded.dictionary.to_pylist()]
 
 
 def _rounded_ns(picoseconds: Integers) -> Integers:
-    return (picoseconds + 500) // 1000
+    return picoseconds // 1000 + (picoseconds % 1000 >= 500)
 
 
 def integers(content: bytes, starts: Integers, ends: Integers, wanted: tuple[int, ...]) -> dict[int, Integers]:
@@ -182,7 +364,19 @@ def integers(content: bytes, starts: Integers, ends: Integers, wanted: tuple[int
     in every message, 0 where it is absent (proto3's default). Raises ValueError when a message is malformed.
     """
     buffer = np.frombuffer(content + bytes(_VARINT_BYTES), dtype=np.uint8)
+    return _decode(buffer, starts, ends, wanted, ())[0]
+
+
+def _decode(
+    buffer: npt.NDArray[np.uint8], starts: Integers, ends: Integers, wanted: tuple[int, ...], wanted_blocks: tuple[int, ...]
+) -> tuple[dict[int, Integers], dict[int, tuple[Integers, Integers, Integers]]]:
+    """Return the wanted integer fields as `integers` does, and where fields of bytes stand.
+
+    The latter as three arrays for each wanted number: the message's row, and where its bytes begin and end in the buffer. The
+    buffer must be longer than the messages by the length of a number.
+    """
     found = {number: np.zeros(len(starts), dtype=np.int64) for number in wanted}
+    blocks: dict[int, list[tuple[Integers, Integers, Integers]]] = {number: [] for number in wanted_blocks}
     cursor = starts.copy()
     rows = np.flatnonzero(cursor < ends)
     while len(rows):  # one round decodes one field of every message that has another
@@ -191,15 +385,30 @@ def integers(content: bytes, starts: Integers, ends: Integers, wanted: tuple[int
         is_integer, is_block = wire == 0, wire == 2
         values, after = _varints(buffer, position)
         position = np.where(is_integer | is_block, after, position)
-        position += np.select([is_block, wire == 1, wire == 5], [values, 8, 4], default=0)
-        if not np.isin(wire, (0, 1, 2, 5)).all() or (values[is_block] < 0).any() or (position > ends[rows]).any():
+        begin = position.copy()
+        # a length beyond the buffer must not wrap around into a plausible position
+        too_long = is_block & ((values < 0) | (values > len(buffer)))
+        position += np.select([is_block & ~too_long, wire == 1, wire == 5], [values, 8, 4], default=0)
+        if not np.isin(wire, (0, 1, 2, 5)).all() or too_long.any() or (position > ends[rows]).any():
             raise ValueError("an event's fields do not end where the event ends")
         for number, column in found.items():
             chosen = is_integer & (numbers == number)
             column[rows[chosen]] = values[chosen]
+        for number, pieces in blocks.items():
+            chosen = is_block & (numbers == number)
+            pieces.append((rows[chosen], begin[chosen], position[chosen]))
         cursor[rows] = position
         rows = rows[position < ends[rows]]
-    return found
+    return found, {number: _joined(pieces) for number, pieces in blocks.items()}
+
+
+def _joined(pieces: list[tuple[Integers, Integers, Integers]]) -> tuple[Integers, Integers, Integers]:
+    """Return the pieces of three arrays each as three arrays."""
+    if not pieces:
+        none = np.zeros(0, dtype=np.int64)
+        return none, none, none
+    rows, begins, ends = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    return rows, begins, ends
 
 
 def _varints(buffer: npt.NDArray[np.uint8], start: Integers) -> tuple[Integers, Integers]:

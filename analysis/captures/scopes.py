@@ -1,0 +1,92 @@
+"""What the full names of TensorFlow's and JAX's operators tell without the network at hand: a layer's path and the phase.
+
+TensorFlow writes conv1/Conv2D, gradients/conv1/Conv2D_grad/Conv2DBackpropFilter, Adam/update_conv1/kernel/ApplyAdam; JAX writes
+jit(step)/jit(main)/transpose(jvp(Net))/Dense_0/dot_general. The last part is the operator's own; wrappers of transformations,
+control flow and gradients are no layers.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import pandas as pd
+
+# Operators of TensorFlow that only steer: they compute nothing, whatever their time holds.
+STEERING = (
+    r"^(NoOp|_?Arg|_?Retval|_?(Host)?(Send|Recv)|RecvTensor|Identity(N)?|StopGradient|Const|_HostConst|Placeholder\w*"
+    r"|(Stateless|Stateful)?PartitionedCall|(Stateless)?(While|If|Case)|(Ref)?(Switch|Merge|Enter|Exit|NextIteration)|LoopCond"
+    r"|SymbolicGradient|RemoteCall|VariableV?2?|VarHandleOp|Unknown|unknown)$"
+)
+
+_OPTIMIZER = re.compile(
+    r"^(sgd|rms_?prop|adam\w{0,8}|adagrad\w{0,4}|adadelta|nadam|ftrl|momentum|gradientdescent|lion|lamb|optimizer)(_\d+)?$", re.I
+)
+_UPDATE = re.compile(r"^(Resource)?(Sparse)?Apply[A-Z]")
+_BACKWARD = re.compile(r"(^|/)(gradient_tape|gradients)(_\d+)?/|_grad(_\d+)?(/|$)|transpose\(")
+_GRADIENTS = re.compile(r"^(gradient_tape|gradients)(_\d+)?$|_grad(_\d+)?$")
+_WRAPPED = re.compile(r"^(?:transpose\()?jvp\((?P<name>\w*)\)\)?$")
+_NO_LAYER = re.compile(
+    r"^(while|body|cond|scan|closed_call|core_call|checkpoint|remat\d*|rematted_computation|shard_map|custom_[jv][vj]p_call|pjit"
+    r"|branch_\d+_fun|XlaModule:?)$"
+)
+
+
+@dataclass(frozen=True)
+class Described:
+    """A layer's path and the phase, as far as a name tells them."""
+
+    layer: str | None
+    phase: str | None
+
+
+def describe(scope: str, type_name: str = "") -> Described:
+    """Return what an operator's full name and type tell."""
+    parts = scope.rstrip(":").split("/")
+    is_jax = "(" in scope
+    if _UPDATE.match(type_name) or any(_OPTIMIZER.match(part) for part in parts[:-1]):
+        return Described(None, "optimizer")
+    phase = "backward" if _BACKWARD.search(scope) else "forward" if "jvp(" in scope else None
+    layer = "/".join(_jax_parts(parts[:-1]) if is_jax else _tensorflow_parts(parts[:-1]))
+    return Described(layer or None, phase)
+
+
+def columns(scopes: pd.Series, types: pd.Series) -> pd.DataFrame:
+    """Return layer, phase and attribution of many operators, aligned with `scopes`; each distinct one is looked at once.
+
+    scopes and types may hold nulls.
+    """
+    pairs = pd.MultiIndex.from_arrays([scopes.astype("string").fillna(""), types.astype("string").fillna("")])
+    codes, distinct = pd.factorize(pairs)
+    found = [describe(str(scope), str(name)) for scope, name in distinct]
+    table = pd.DataFrame(
+        {
+            "layer": pd.array([one.layer for one in found], dtype="string"),
+            "phase": pd.array([one.phase for one in found], dtype="string"),
+            "attribution": pd.array(["operator name" if one.layer else "none" for one in found], dtype="string"),
+        }
+    )
+    return table.take(codes).set_axis(scopes.index)
+
+
+def _tensorflow_parts(parts: list[str]) -> list[str]:
+    """Return the scopes up to the first operator: TensorFlow's operators begin with a capital or an underscore."""
+    kept: list[str] = []
+    for part in parts:
+        if _GRADIENTS.search(part) or _NO_LAYER.match(part):
+            continue
+        if part[:1].isupper() or part[:1] in ("_", "", "^"):
+            break
+        kept.append(part)
+    return kept
+
+
+def _jax_parts(parts: list[str]) -> list[str]:
+    """Return the scopes without transformations; what is differentiated keeps its name."""
+    kept = []
+    for part in parts:
+        wrapped = _WRAPPED.match(part)
+        name = wrapped["name"] if wrapped else "" if "(" in part or _NO_LAYER.match(part) else part
+        if name:
+            kept.append(name)
+    return kept
