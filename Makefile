@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 FRAMEWORKS := pytorch,tensorflow,mxnet,cntk
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint bench clean
+.PHONY: help demo test test-fast lint bench fuzz clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -36,6 +36,9 @@ lint: $(VENV)/.installed ## check style, types, layering and the Python 3.6 part
 
 bench: $(VENV)/.installed ## measure what measuring costs, as ratios
 	$(BIN)/python tests/bench/overhead.py
+
+fuzz: $(VENV)/.installed ## damage captures at random and see that every reader says so in one line
+	$(BIN)/python tests/fuzz/run.py --seconds 120 --seed 1
 
 clean: ## remove what was built here (environments: kernelscope env remove)
 	rm -rf $(VENV) out build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
