@@ -1,29 +1,22 @@
-"""Chrome JSON as torch.profiler (Kineto) exports it, plain or gzip.
+"""Chrome JSON as torch.profiler (Kineto) and torch.autograd's profiler export it, plain or gzip, of any size.
 
-`read` returns the events of phase "X" (complete events), in the file's order, with these columns:
+`scan` reads chosen groups of events into one table each, piece by piece; `read` is the table of all complete events. Times are
+exact: microseconds are taken apart into integer nanoseconds, from the number's text where a double could not hold them.
+Complete events may also be written as pairs of begin and end (phases B and E).
 
-    start_ns, duration_ns  int64   start on the wall clock, ns since the epoch (the clock of the file if it has no base time)
-    name                   string  such as aten::addmm; categorical in memory
-    category               string  cpu_op, user_annotation, kernel, cuda_runtime, gpu_memcpy, ...
-    process, thread        Int64   as written; null where the file has text there ("Spans", "Traces")
-    track                  string  process and thread as the file writes them
-    sequence               Int64   autograd's sequence number: that of a backward operator is its forward operator's
-    forward_thread         Int64   profiler's number of the thread that ran the forward operator; 0 for forward operators
-    external_id            Int64   ties device activities to the operator that caused them
-    correlation            Int64   ties device activities to the runtime call that launched them
-    device, stream         Int64   of device activities
-    shapes                 string  the operator's input shapes as JSON text; null when not recorded
-    types                  string  the operator's input types as JSON text; null when not recorded
-    strides                string  the operator's input strides as JSON text; null when not recorded
+Columns of every table: start_ns and duration_ns (int64; on the wall clock since the epoch if the file has a base time or absolute
+times), name, category (categorical text) and track (row of `Scan.tracks`). Columns of `ARGUMENTS` are added as a group asks.
 
-Its `attrs` hold the file's other facts: "base_ns" (int or None), "distributed" and "device_properties" (parsed JSON or None),
-"schema_version", and "dropped" (complete events without a usable time: counted, left out).
+Sources: pytorch/kineto libkineto/src/output_json.cpp (layout), ActivityType.cpp (categories), CuptiActivity.cpp and
+RoctracerLogger.cpp (arguments of device work); torch/csrc/autograd/profiler_kineto.cpp (arguments of operators).
 """
 
 from __future__ import annotations
 
-import math
-import operator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import compress
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -33,134 +26,489 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.readers.records import read_content
+from kernelscope.analysis.readers import json_numbers
+from kernelscope.analysis.readers.chrome_json import SIZE, EventList
+
+Int = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+Objects = npt.NDArray[np.object_]
+
+INTEGER, TEXT, JSON = "integer", "text", "json"
 
 
-class _Arguments(msgspec.Struct, gc=False, frozen=True):
-    """The arguments of an event that are used; the rest is skipped while decoding."""
+@dataclass(frozen=True)
+class Argument:
+    """An argument of events: its names in files, the usual one first, and whether it is a number, text or JSON kept as text."""
 
-    sequence: Any = msgspec.field(name="Sequence number", default=None)
-    forward_thread: Any = msgspec.field(name="Fwd thread id", default=None)
-    external_id: Any = msgspec.field(name="External id", default=None)
-    external_id_old: Any = msgspec.field(name="external id", default=None)
-    correlation: Any = None
-    device: Any = None
-    stream: Any = None
-    shapes: msgspec.Raw = msgspec.field(name="Input Dims", default=msgspec.Raw())
-    types: msgspec.Raw = msgspec.field(name="Input type", default=msgspec.Raw())
-    strides: msgspec.Raw = msgspec.field(name="Input Strides", default=msgspec.Raw())
+    keys: tuple[str, ...]
+    kind: str = INTEGER
 
 
-_NO_ARGUMENTS = _Arguments()
+ARGUMENTS: Mapping[str, Argument] = {
+    "sequence": Argument(("Sequence number",)),  # of a backward operator: that of its forward operator
+    "forward_thread": Argument(("Fwd thread id",)),  # profiler's number of the thread that ran it; 0 for forward operators
+    "external_id": Argument(("External id", "external id")),  # ties device work to the operator that caused it
+    "correlation": Argument(("correlation",)),  # ties device work to the runtime call that launched it
+    "device": Argument(("device", "inDevice")),
+    "stream": Argument(("stream", "sycl queue")),
+    "registers": Argument(("registers per thread",)),
+    "shared_memory": Argument(("shared memory",)),
+    "graph": Argument(("graph id", "cuda graph id", "graphId")),
+    "bytes": Argument(("bytes", "Bytes", "size")),
+    "allocated_bytes": Argument(("Total Allocated",)),
+    "reserved_bytes": Argument(("Total Reserved",)),
+    "device_type": Argument(("Device Type",)),
+    "device_id": Argument(("Device Id",)),
+    "module": Argument(("Python module id",)),
+    "collective": Argument(("Collective name",), TEXT),
+    "dtype": Argument(("dtype",), TEXT),
+    "sync_kind": Argument(("cuda_sync_kind",), TEXT),
+    "direction": Argument(("direction",), TEXT),
+    "hierarchy": Argument(("Module Hierarchy",), TEXT),
+    "shapes": Argument(("Input Dims", "Input dims"), JSON),
+    "types": Argument(("Input type",), JSON),
+    "strides": Argument(("Input Strides",), JSON),
+    "grid": Argument(("grid",), JSON),
+    "block": Argument(("block",), JSON),
+}
+
+# one field of the decoded arguments for each key
+_FIELDS = {name: [f"{name}_{number}" for number in range(len(argument.keys))] for name, argument in ARGUMENTS.items()}
+_MISSING = -(1 << 63)  # stands for an absent integer while decoding
+_NOTHING = msgspec.Raw()
 
 
-class _Event(msgspec.Struct, gc=False):
+@dataclass(frozen=True)
+class Group:
+    """Events to read into one table.
+
+    categories: theirs, None for all. phases: X takes complete events and pairs of B and E. arguments: names in ARGUMENTS that
+    become columns. required: an argument that an event must have to count.
+    """
+
+    categories: frozenset[str] | None
+    phases: frozenset[str] = frozenset("XBE")
+    arguments: tuple[str, ...] = ()
+    required: str | None = None
+
+
+@dataclass
+class Scan:
+    """What was read: a table for every group, and what the file says besides.
+
+    tracks: the distinct pairs process, thread as text. header: the other keys of the file's object, as JSON text. counts: events
+    by (phase, category), all of them. untimed: events in groups without a usable time, left out of the tables. repaired: pieces
+    of text that were no JSON and were mended. unpaired: begins and ends without the other.
+    """
+
+    tables: dict[str, pd.DataFrame]
+    tracks: pd.DataFrame
+    header: dict[str, bytes]
+    base_ns: int | None
+    counts: dict[tuple[str, str], int] = field(default_factory=dict)
+    untimed: dict[str, int] = field(default_factory=dict)
+    unpaired: int = 0
+    repaired: int = 0
+
+    def fact(self, *names: str) -> Any:
+        """Return the first of these keys of the file's object, decoded; None when it has none that can be."""
+        for name in names:
+            if name in self.header:
+                try:
+                    return msgspec.json.decode(self.header[name])
+                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                    return None
+        return None
+
+
+def scan(path: Path | str, groups: Mapping[str, Group], size: int = SIZE, content: bytes | None = None) -> Scan:
+    """Return the groups' tables; raises EvidenceError when the file cannot be read or is no trace of this format.
+
+    size: bytes of JSON that are decoded at once. content: the file's bytes, if they are read; `path` then only names it.
+    """
+    reading = _Reading(groups)
+    events = EventList(path, reading.decode, size, content)
+    try:
+        reading.pieces.extend(events)
+    except msgspec.ValidationError as error:
+        raise EvidenceError(f"{path}: not a trace of torch.profiler: {error}") from error
+    return reading.finish(events)
+
+
+# --- decoding ------------------------------------------------------------------------------------------------------------
+#
+# Pieces are decoded with the types that profilers write; a piece that has others, or times that a double cannot hold, is
+# decoded again with every value as its text.
+
+
+def _arguments(name: str, types: Mapping[str, tuple[Any, Any]]) -> Any:
+    fields = []
+    for column, argument in ARGUMENTS.items():
+        kind, default = types[argument.kind]
+        fields += [
+            (f, kind, msgspec.field(name=key, default=default)) for f, key in zip(_FIELDS[column], argument.keys, strict=True)
+        ]
+    return msgspec.defstruct(name, fields, gc=False, frozen=True)
+
+
+_Typed = _arguments("_Typed", {INTEGER: (int | str, _MISSING), TEXT: (str | None, None), JSON: (msgspec.Raw, _NOTHING)})
+_Untyped = _arguments("_Untyped", dict.fromkeys((INTEGER, TEXT, JSON), (msgspec.Raw, _NOTHING)))
+_NO_TYPED, _NO_UNTYPED = _Typed(), _Untyped()
+_NAN = float("nan")
+
+
+class _TypedEvent(msgspec.Struct, gc=False):
     ph: str = ""
-    ts: Any = None
-    dur: Any = None
-    name: Any = ""
+    ts: float = _NAN
+    dur: float = _NAN
+    name: str = ""
     cat: str = ""
-    pid: Any = None
-    tid: Any = None
-    args: _Arguments = _NO_ARGUMENTS
+    pid: int | str = ""
+    tid: int | str = ""
+    id: int | str = ""
+    args: _Typed = _NO_TYPED
 
 
-class _File(msgspec.Struct, gc=False):
-    events: list[_Event] = msgspec.field(name="traceEvents")
-    base_ns: int | None = msgspec.field(name="baseTimeNanoseconds", default=None)
-    schema_version: Any = msgspec.field(name="schemaVersion", default=None)
-    device_properties: Any = msgspec.field(name="deviceProperties", default=None)
-    distributed: Any = msgspec.field(name="distributedInfo", default=None)
+class _UntypedEvent(msgspec.Struct, gc=False):
+    ph: msgspec.Raw = _NOTHING
+    ts: msgspec.Raw = _NOTHING
+    dur: msgspec.Raw = _NOTHING
+    name: msgspec.Raw = _NOTHING
+    cat: msgspec.Raw = _NOTHING
+    pid: msgspec.Raw = _NOTHING
+    tid: msgspec.Raw = _NOTHING
+    id: msgspec.Raw = _NOTHING
+    args: _Untyped | list[Any] | str | float | int | bool | None = _NO_UNTYPED
 
 
-_DECODER = msgspec.json.Decoder(_File)
-_LIST_DECODER = msgspec.json.Decoder(list[_Event])  # the oldest exports are the bare list of events
+_TYPED = msgspec.json.Decoder(list[_TypedEvent])
+_UNTYPED = msgspec.json.Decoder(list[_UntypedEvent])
+
+
+class _Texts:
+    """Distinct texts by number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def codes(self, values: Objects, text: Callable[[Any], str | None]) -> npt.NDArray[np.int32]:
+        """Return the number of each value's text, -1 for none; `text` is asked once for each distinct value."""
+        codes, distinct = pd.factorize(values, use_na_sentinel=True)
+        found = [text(value) for value in distinct]
+        numbers = [-1 if name is None else self._numbers.setdefault(name, len(self._numbers)) for name in found]
+        return np.array([*numbers, -1], dtype=np.int32)[codes]
+
+    @property
+    def all(self) -> list[str]:
+        return list(self._numbers)
+
+    def categorical(self, codes: npt.NDArray[np.int32] | None) -> pd.Categorical:
+        """Return numbers as text, with the texts that occur."""
+        codes = np.empty(0, dtype=np.int32) if codes is None else codes
+        used = np.unique(codes[codes >= 0])
+        place = np.full(len(self._numbers) + 1, -1, dtype=np.int32)
+        place[used] = np.arange(len(used), dtype=np.int32)
+        texts = self.all
+        return pd.Categorical.from_codes(place[codes], pd.Index([texts[number] for number in used.tolist()], dtype="object"))
+
+
+def _plain(value: Any) -> str | None:
+    return str(value) or None
+
+
+def _of_raw(value: bytes) -> str | None:
+    """Return JSON text as text: strings without quotes, null as none."""
+    found = msgspec.json.decode(value) if value.startswith(b'"') else value.decode("utf8", "replace")
+    return None if found in ("", "null") else str(found)
+
+
+def _as_json(value: bytes) -> str | None:
+    return value.decode("utf8", "replace") or None
+
+
+class _TypedPiece:
+    """Events decoded with types: their columns, for all or the rows of a mask."""
+
+    def __init__(self, events: list[Any]) -> None:
+        self.events = events
+        self.start, self.start_valid, exact = _to_ns(self._floats("ts"))
+        self.duration, self.duration_valid, exact_too = _to_ns(self._floats("dur"))
+        self.exact = exact and exact_too
+
+    def _floats(self, name: str) -> npt.NDArray[np.float64]:
+        return np.fromiter(map(attrgetter(name), self.events), dtype=np.float64, count=len(self.events))
+
+    def texts(self, name: str, rows: Bool | None, known: _Texts) -> npt.NDArray[np.int32]:
+        return known.codes(_objects(map(attrgetter(name), _chosen(self.events, rows))), _plain)
+
+    def json(self, name: str, rows: Bool, known: _Texts) -> npt.NDArray[np.int32]:
+        return known.codes(_objects(map(bytes, map(attrgetter("args." + name), _chosen(self.events, rows)))), _as_json)
+
+    def integers(self, name: str, rows: Bool) -> tuple[Int, Bool]:
+        values = np.fromiter(map(attrgetter("args." + name), _chosen(self.events, rows)), dtype=np.int64)
+        valid = values != _MISSING
+        return np.where(valid, values, 0), valid
+
+
+class _UntypedPiece:
+    """Events decoded as text: the same columns."""
+
+    def __init__(self, events: list[Any]) -> None:
+        kinds = np.fromiter(map(type, map(attrgetter("args"), events)), dtype=object, count=len(events))
+        for row in np.flatnonzero(kinds != _Untyped).tolist():  # arguments that are no object: none
+            events[row].args = _NO_UNTYPED
+        self.events = events
+        self.start, self.start_valid = json_numbers.thousandfold(self._bytes("ts", None))
+        self.duration, self.duration_valid = json_numbers.thousandfold(self._bytes("dur", None))
+        self.exact = True
+
+    def _bytes(self, name: str, rows: Bool | None) -> list[bytes]:
+        return list(map(bytes, map(attrgetter(name), _chosen(self.events, rows))))
+
+    def texts(self, name: str, rows: Bool | None, known: _Texts) -> npt.NDArray[np.int32]:
+        return known.codes(_objects(self._bytes(name, rows)), _of_raw)
+
+    def json(self, name: str, rows: Bool, known: _Texts) -> npt.NDArray[np.int32]:
+        return known.codes(_objects(self._bytes("args." + name, rows)), _as_json)
+
+    def integers(self, name: str, rows: Bool) -> tuple[Int, Bool]:
+        return json_numbers.integers(self._bytes("args." + name, rows))
+
+
+def _chosen(events: list[Any], rows: Bool | None) -> Iterable[Any]:
+    return events if rows is None else compress(events, rows.tolist())
+
+
+def _objects(values: Iterable[Any]) -> Objects:
+    return np.fromiter(values, dtype=object)
+
+
+def _to_ns(values: npt.NDArray[np.float64]) -> tuple[Int, Bool, bool]:
+    """Return microseconds as integer nanoseconds, which are numbers, and whether all are exact.
+
+    A double holds whole numbers up to 2**53 and three decimals up to 2**43 (101 days): if the nearest thousandth gives the same
+    double again, it is what the text said. Kineto counts from the last quarter's beginning, which keeps to that.
+    """
+    valid = np.isfinite(values)
+    filled = np.where(valid, values, 0.0)
+    whole = np.floor(filled)
+    thousandths = np.rint((filled - whole) * 1000)
+    usable = np.abs(filled) < 2.0**43
+    found = np.where(usable, whole, 0).astype(np.int64) * 1000 + thousandths.astype(np.int64)
+    exact = np.where(usable, found / 1000.0 == filled, (filled == whole) & (np.abs(filled) < json_numbers.LIMIT))
+    found = np.where(usable, found, np.where(exact, filled, 0).astype(np.int64) * 1000)
+    return found, valid, bool(exact.all())
+
+
+# --- tables --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Columns:
+    """What was made of a piece: columns by group, events by (phase, category) number, events without a usable time."""
+
+    tables: dict[str, dict[str, Any]]
+    counts: dict[tuple[int, int], int]
+    untimed: dict[str, int]
+
+
+class _Reading:
+    """Tables under way."""
+
+    def __init__(self, groups: Mapping[str, Group]) -> None:
+        self.groups = groups
+        self.texts = {name: _Texts() for name in (*_EVENT_TEXTS, *(n for n, a in ARGUMENTS.items() if a.kind != INTEGER))}
+        self.as_text = False
+        self.pieces: list[_Columns] = []
+
+    def decode(self, text: bytes) -> _Columns:
+        """Return the columns of a piece of the list of events."""
+        if not self.as_text:
+            try:
+                events = _TYPED.decode(text)
+            except msgspec.ValidationError:
+                return self._columns(_UntypedPiece(_UNTYPED.decode(text)))
+            try:
+                piece = _TypedPiece(events)
+                self.as_text = not piece.exact  # the clock of a file is the same everywhere
+                if piece.exact:
+                    return self._columns(piece)
+            except (ValueError, OverflowError):  # text where numbers are expected, numbers beyond 64 bits
+                pass
+        return self._columns(_UntypedPiece(_UNTYPED.decode(text)))
+
+    def _columns(self, piece: _TypedPiece | _UntypedPiece) -> _Columns:
+        phase, category = (piece.texts(name, None, self.texts[name]) for name in ("ph", "cat"))
+        width = len(self.texts["cat"].all) + 1
+        counts = np.bincount((phase + 1) * width + category + 1)
+        found = _Columns(
+            {}, {(pair // width - 1, pair % width - 1): int(counts[pair]) for pair in np.flatnonzero(counts).tolist()}, {}
+        )
+        complete = _member(self.texts["ph"], frozenset("X"))[phase]
+        timed = piece.start_valid & (~complete | (piece.duration_valid & (piece.duration >= 0)))
+        for name, group in self.groups.items():
+            rows = _member(self.texts["ph"], group.phases)[phase] & _member(self.texts["cat"], group.categories)[category]
+            if group.required:
+                rows[rows] = self._argument(piece, group.required, rows)[1]
+            found.untimed[name] = int((rows & ~timed).sum())
+            rows &= timed
+            if rows.any():
+                found.tables[name] = self._table(piece, group, rows) | {"category": category[rows], "phase": phase[rows]}
+        return found
+
+    def _table(self, piece: _TypedPiece | _UntypedPiece, group: Group, rows: Bool) -> dict[str, Any]:
+        """Return the columns of a group's events in a piece: integers as (values, valid), texts as their numbers."""
+        columns: dict[str, Any] = {
+            "start_ns": piece.start[rows],
+            "duration_ns": np.where(piece.duration_valid[rows], piece.duration[rows], 0),
+        }
+        for key, name in (("name", "name"), ("pid", "process"), ("tid", "thread")):
+            columns[name] = piece.texts(key, rows, self.texts[key])
+        if group.phases & _FLOW:
+            columns["flow"] = piece.texts("id", rows, self.texts["id"])
+        return columns | {name: self._argument(piece, name, rows) for name in group.arguments}
+
+    def _argument(self, piece: _TypedPiece | _UntypedPiece, name: str, rows: Bool) -> Any:
+        """Return a column of arguments, from the first of its keys that an event has."""
+        kind, found = ARGUMENTS[name].kind, None
+        for part in _FIELDS[name]:
+            if kind == INTEGER:
+                values, valid = piece.integers(part, rows)
+                found = (values, valid) if found is None else (np.where(found[1], found[0], values), found[1] | valid)
+            else:
+                read = piece.json if kind == JSON else piece.texts
+                codes = read(part if kind == JSON else "args." + part, rows, self.texts[name])
+                found = codes if found is None else np.where(found < 0, codes, found)
+        return found
+
+    def finish(self, events: EventList[_Columns]) -> Scan:
+        """Return what was read."""
+        counts: dict[tuple[str, str], int] = {}
+        phases, categories = [*self.texts["ph"].all, ""], [*self.texts["cat"].all, ""]
+        for piece in self.pieces:
+            for (phase, category), count in piece.counts.items():
+                key = phases[phase], categories[category]
+                counts[key] = counts.get(key, 0) + count
+        untimed = {name: sum(piece.untimed[name] for piece in self.pieces) for name in self.groups}
+        scan = Scan({}, pd.DataFrame(), events.header, None, counts, untimed, repaired=events.repaired)
+        base = scan.fact("baseTimeNanoseconds")
+        scan.base_ns = base if isinstance(base, int) and not isinstance(base, bool) and abs(base) < _LATEST else None
+        tracks = _Tracks(self.texts["pid"], self.texts["tid"])
+        for name, group in self.groups.items():
+            parts = [piece.tables.pop(name) for piece in self.pieces if name in piece.tables]
+            scan.tables[name] = self._joined(name, group, parts, scan, tracks)
+        scan.tracks = tracks.table()
+        return scan
+
+    def _joined(self, name: str, group: Group, parts: list[dict[str, Any]], scan: Scan, tracks: _Tracks) -> pd.DataFrame:
+        """Return a group's table from its pieces."""
+        columns: dict[str, Any] = {
+            key: _concatenate([part.pop(key) for part in parts]) for key in (list(parts[0]) if parts else [])
+        }
+        table: dict[str, Any] = {key: columns.get(key, np.empty(0, dtype=np.int64)) for key in ("start_ns", "duration_ns")}
+        table["start_ns"] = table["start_ns"] + (scan.base_ns or 0)
+        for key, text in (("name", "name"), ("category", "cat"), ("phase", "ph"), ("flow", "id")):
+            if key != "flow" or group.phases & _FLOW:
+                table[key] = self.texts[text].categorical(columns.get(key))
+        table["track"] = tracks.numbers(columns.get("process"), columns.get("thread"))
+        for key in group.arguments:
+            kind = ARGUMENTS[key].kind
+            table[key] = _nullable(columns.get(key)) if kind == INTEGER else self.texts[key].categorical(columns.get(key))
+        frame = pd.DataFrame(table, copy=False)
+        late = frame["start_ns"].to_numpy().astype(np.float64) + frame["duration_ns"].to_numpy() >= 2.0 * _LATEST
+        if late.any():
+            scan.untimed[name] += int(late.sum())
+            frame = frame[~late].reset_index(drop=True)
+        return frame
+
+
+_EVENT_TEXTS = ("ph", "cat", "name", "pid", "tid", "id")
+_FLOW = frozenset("sf")
+_LATEST = 4_500_000_000_000_000_000  # ns: 142 years
+
+
+def _member(texts: _Texts, chosen: frozenset[str] | None) -> Bool:
+    """Return whether each number's text is among the chosen; the last entry is for -1, no text."""
+    return np.array([chosen is None or text in chosen for text in [*texts.all, ""]])
+
+
+def _concatenate(parts: list[Any]) -> Any:
+    if isinstance(parts[0], tuple):
+        return tuple(map(np.concatenate, zip(*parts, strict=True)))
+    return np.concatenate(parts)
+
+
+def _nullable(column: tuple[Int, Bool] | None) -> Any:
+    values, valid = column if column is not None else (np.empty(0, dtype=np.int64), np.empty(0, dtype=bool))
+    return pd.arrays.IntegerArray(values, ~valid)
+
+
+class _Tracks:
+    """Distinct pairs of process and thread by number."""
+
+    def __init__(self, processes: _Texts, threads: _Texts) -> None:
+        self._processes, self._threads = [*processes.all, ""], [*threads.all, ""]
+        self._pairs: dict[int, int] = {}
+
+    def numbers(self, process: Any, thread: Any) -> npt.NDArray[np.int32]:
+        """Return the number of each pair."""
+        if process is None:
+            return np.empty(0, dtype=np.int32)
+        width = len(self._threads)
+        pairs, inverse = np.unique(
+            (process.astype(np.int64) % len(self._processes)) * width + thread % width, return_inverse=True
+        )
+        found = [self._pairs.setdefault(pair, len(self._pairs)) for pair in pairs.tolist()]
+        return np.array(found, dtype=np.int32)[inverse]
+
+    def table(self) -> pd.DataFrame:
+        """Return the pairs as columns process and thread (text), a row each."""
+        width = len(self._threads)
+        pairs = [(self._processes[pair // width], self._threads[pair % width]) for pair in self._pairs]
+        return pd.DataFrame(pairs, columns=["process", "thread"], dtype="object")
+
+
+# --- all complete events -------------------------------------------------------------------------------------------------
+
+_INTEGERS = ("sequence", "forward_thread", "external_id", "correlation", "device", "stream")
+_TEXTS = ("shapes", "types", "strides")
 
 
 def read(path: Path | str) -> pd.DataFrame:
-    """Return the complete events of a trace; raises EvidenceError when it cannot be read or is no trace of this format."""
-    return parse(read_content(path), str(path))
+    """Return the complete events of a trace, in the file's order; raises EvidenceError as `scan` does.
+
+    Columns besides those of every table: process and thread (Int64; null where the file has text there), track as the text
+    process/thread, and the arguments sequence, forward_thread, external_id, correlation, device, stream, shapes, types, strides.
+    Its `attrs` hold base_ns (int or None), distributed and device_properties (parsed JSON or None), schema_version, and dropped
+    (complete events without a usable time: counted, left out).
+    """
+    return _complete(path, None)
 
 
 def parse(content: bytes, source: str = "trace") -> pd.DataFrame:
-    """Return the complete events of a trace's JSON text; `source` names it in errors."""
-    try:
-        bare = content[:64].lstrip().startswith(b"[")
-        file = _File(_LIST_DECODER.decode(content)) if bare else _DECODER.decode(content)
-    except msgspec.ValidationError as error:
-        raise EvidenceError(f"{source}: not a trace of torch.profiler: {error}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise EvidenceError(f"{source}: not JSON, or cut short ({error}); export the trace again") from error
-    columns = _columns(file.events)
-    complete = columns.pop("phase") == "X"
-    start, duration = _number(columns.pop("ts")), _number(columns.pop("dur"))
-    timed = complete & np.isfinite(start) & np.isfinite(duration) & (duration >= 0)
-    table = pd.DataFrame(index=pd.RangeIndex(int(timed.sum())))
-    table["start_ns"] = np.rint(start[timed] * 1e3).astype(np.int64) + (file.base_ns or 0)
-    table["duration_ns"] = np.rint(duration[timed] * 1e3).astype(np.int64)
-    for name in ("name", "category", "track", "shapes", "types", "strides"):
-        table[name] = _text(columns[name][timed])
-    for name in _INTEGERS:
-        table[name] = _integer(columns[name][timed])
+    """Return the complete events of a trace's JSON text as `read` does; `source` names it in errors."""
+    return _complete(source, content)
+
+
+def _complete(path: Path | str, content: bytes | None) -> pd.DataFrame:
+    everything = scan(path, {"complete": Group(None, frozenset("X"), (*_INTEGERS, *_TEXTS))}, content=content)
+    table = everything.tables["complete"].drop(columns="phase")
+    tracks = everything.tracks
+    for name in ("process", "thread"):
+        table[name] = whole_numbers(tracks[name]).take(table["track"].to_numpy()).array
+    joined = (tracks["process"] + "/" + tracks["thread"]).to_numpy(dtype=object)
+    table["track"] = pd.Categorical(joined[table["track"].to_numpy()], categories=pd.unique(joined))
     table.attrs.update(
-        base_ns=file.base_ns,
-        schema_version=file.schema_version,
-        device_properties=file.device_properties,
-        distributed=file.distributed,
-        dropped=int(complete.sum() - timed.sum()),
+        base_ns=everything.base_ns,
+        schema_version=everything.fact("schemaVersion"),
+        device_properties=everything.fact("deviceProperties"),
+        distributed=everything.fact("distributedInfo"),
+        dropped=everything.untimed["complete"],
     )
     return table
 
 
-_INTEGERS = ("process", "thread", "sequence", "forward_thread", "external_id", "correlation", "device", "stream")
-
-
-def _columns(events: list[_Event]) -> dict[str, npt.NDArray[np.object_]]:
-    """Return the decoded events as arrays of objects, one a column."""
-    arguments = list(map(operator.attrgetter("args"), events))
-    found = {
-        name: _objects(map(operator.attrgetter(field), events), len(events))
-        for name, field in (
-            ("phase", "ph"), ("ts", "ts"), ("dur", "dur"), ("name", "name"), ("category", "cat"),
-            ("process", "pid"), ("thread", "tid"),
-        )
-    }  # fmt: skip
-    for field in _Arguments.__struct_fields__:
-        found[field] = _objects(map(operator.attrgetter(field), arguments), len(events))
-    for name in ("shapes", "types", "strides"):
-        found[name] = _objects(map(bytes, found[name]), len(events))
-    old = found.pop("external_id_old")
-    found["external_id"] = np.where(found["external_id"] == np.array(None), old, found["external_id"])
-    process, thread = pd.Series(found["process"]).astype(str), pd.Series(found["thread"]).astype(str)
-    found["track"] = (process + "/" + thread).to_numpy(dtype=object)
-    return found
-
-
-def _objects(values: Any, count: int) -> npt.NDArray[np.object_]:
-    return np.fromiter(values, dtype=object, count=count)
-
-
-def _number(values: npt.NDArray[np.object_]) -> npt.NDArray[np.float64]:
-    """Return values as floats, NaN for what is no number."""
-    return np.asarray(pd.to_numeric(pd.Series(values), errors="coerce"), dtype=np.float64)
-
-
-def _integer(values: npt.NDArray[np.object_]) -> pd.Series:
-    """Return values as nullable integers, null for what is none (device traces have text where others have numbers)."""
-    numbers = _number(values)
-    # identifiers beyond a double's integers would silently change: they are taken as unknown
-    usable = np.isfinite(numbers) & (np.abs(numbers) < math.ldexp(1, 53))
-    whole = pd.Series(np.where(usable, numbers, 0).astype(np.int64), dtype="Int64")
-    return whole.where(usable & (np.floor(np.where(usable, numbers, 0)) == np.where(usable, numbers, 0)))
-
-
-def _text(values: npt.NDArray[np.object_]) -> pd.Series:
-    """Return text or JSON as a categorical of strings, empty ones null: few distinct values repeat many times."""
-    codes, distinct = pd.factorize(values, use_na_sentinel=True)
-    names = [value.decode("utf8", "replace") if isinstance(value, bytes) else str(value) for value in distinct]
-    merged, categories = pd.factorize(np.array(names, dtype=object))
-    merged = np.append(merged, -1)[codes]  # code -1 stays -1
-    empty = np.flatnonzero(categories == "")
-    if len(empty):
-        merged = np.where(merged == empty[0], -1, merged)
-    return pd.Series(pd.Categorical.from_codes(merged, pd.Index(categories, dtype="object"))).cat.remove_unused_categories()
+def whole_numbers(texts: pd.Series) -> pd.Series:
+    """Return texts as nullable integers, null for what is none."""
+    values, valid = json_numbers.integers([str(text).encode("utf8", "replace") for text in texts])
+    return pd.Series(pd.arrays.IntegerArray(values, ~valid), index=texts.index)

@@ -1,0 +1,81 @@
+"""Numbers of JSON from their text: exact where a double would round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Int = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+
+# up to 18 digits fit into int64; 16 digits of microseconds with three decimals do, up to the limit
+_INTEGER = r'^"?(?P<whole>-?\d{1,18})(?:\.0*)?"?$'
+_DECIMAL = r'^"?(?P<sign>-?)(?P<whole>\d{1,16})(?:\.(?P<part>\d*))?"?$'
+_EXPONENT = r'^"?-?\d{1,40}(\.\d{1,40})?[eE][-+]?\d{1,3}"?$'
+LIMIT = 4_000_000_000_000_000  # microseconds: 126 years, and the sum of two still fits into int64 nanoseconds
+
+
+def integers(texts: Sequence[bytes]) -> tuple[Int, Bool]:
+    """Return numbers or quoted numbers as (integers, valid): no fraction but zeros, at most 18 digits."""
+    found = pc.extract_regex(_strings(texts), _INTEGER)
+    whole = pc.struct_field(found, "whole").cast(pa.int64())
+    return _filled(whole), _present(found)
+
+
+def thousandfold(texts: Sequence[bytes]) -> tuple[Int, Bool]:
+    """Return numbers or quoted numbers times 1000 as (integers, valid), half to even: microseconds become nanoseconds.
+
+    Numbers of more than LIMIT in size, NaN and what is no number are not valid.
+    """
+    strings = _strings(texts)
+    found = pc.extract_regex(strings, _DECIMAL)
+    valid = _present(found)
+    whole = _filled(pc.struct_field(found, "whole").cast(pa.int64()))
+    part = pc.fill_null(pc.struct_field(found, "part"), "")
+    thousandths = _filled(pc.utf8_rpad(pc.utf8_slice_codeunits(part, 0, 3), 3, "0").cast(pa.int64()))
+    value = whole * 1000 + thousandths
+    rest = pc.utf8_rtrim(pc.utf8_slice_codeunits(part, 3), "0")
+    up = _mask(pc.greater(rest, "5")) | (_mask(pc.equal(rest, "5")) & (value % 2 == 1))
+    value = np.where(valid, value + up, 0)
+    negative = _mask(pc.equal(pc.struct_field(found, "sign"), "-"))
+    valid &= whole <= LIMIT
+    value = np.where(negative, -value, value)
+    other = np.flatnonzero(~_present(found))
+    exponents = other[_mask(pc.match_substring_regex(strings.take(pa.array(other)), _EXPONENT))]
+    for row in exponents.tolist():  # no profiler writes exponents in many rows
+        value[row], valid[row] = _exactly(strings[row].as_py().strip('"'))
+    return np.where(valid, value, 0), valid
+
+
+def _exactly(text: str) -> tuple[int, bool]:
+    try:
+        number = Decimal(text)
+        if abs(number) > LIMIT:
+            return 0, False
+        return int((number * 1000).to_integral_value()), True
+    except InvalidOperation:
+        return 0, False
+
+
+def _strings(texts: Sequence[bytes]) -> pa.Array:
+    try:
+        return pa.array(texts, type=pa.binary()).cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([text.decode("utf8", "replace") for text in texts], type=pa.string())
+
+
+def _present(found: pa.Array) -> Bool:
+    return np.asarray(pc.is_valid(found).to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def _mask(values: pa.Array) -> Bool:
+    return np.asarray(pc.fill_null(values, False).to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def _filled(values: pa.Array) -> Int:
+    return np.asarray(pc.fill_null(values, 0).to_numpy(zero_copy_only=False), dtype=np.int64)
