@@ -5,17 +5,47 @@ trace = ka.read("out/demo/pytorch")
 ka.breakdown(trace, by="layer").table
 """
 
-from pathlib import Path
+from __future__ import annotations
 
-from kernelscope.analysis.breakdowns import Breakdown, breakdown
-from kernelscope.analysis.comparison import compare
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.run import Run
-from kernelscope.analysis.trace import Trace
+
+if TYPE_CHECKING:
+    from kernelscope.analysis.breakdowns import Breakdown, breakdown
+    from kernelscope.analysis.comparison import compare
+    from kernelscope.analysis.run import Run
+    from kernelscope.analysis.trace import Trace
 
 __all__ = ["Breakdown", "EvidenceError", "Run", "Trace", "breakdown", "compare", "read"]
 
+# Imported when asked for: a stored table can be shown without the libraries that it takes to make one.
+_HOMES = {"Breakdown": "breakdowns", "breakdown": "breakdowns", "compare": "comparison", "Run": "run", "Trace": "trace"}
 
-def read(path: str | Path) -> Trace:
-    """Return the Trace of a run folder; raise EvidenceError when it cannot be read as one."""
-    return Run(Path(path)).trace()
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"kernelscope.analysis.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def read(path: str | Path, form: str | None = None) -> Trace:
+    """Return the Trace of a run folder, of a folder that `import` wrote, or of a capture in any format of `import`.
+
+    form: a format's name (see analysis.captures.FORMATS); found out from the content if not given. Raises EvidenceError when
+    the path cannot be read as any of these.
+    """
+    from kernelscope.analysis import imported
+
+    path = Path(path)
+    if form is None and imported.is_imported(path):
+        return imported.Imported(path).trace()
+    if form is None and ((path / "run.json").is_file() or (path / "compare.json").is_file()):
+        from kernelscope.analysis.run import Run
+
+        return Run(path).trace()
+    from kernelscope.analysis import captures
+
+    return captures.read(path, form)

@@ -2,11 +2,15 @@
 
 Every row has `count` and `duration_ns` (sums over all measured steps, what vendors' tools report) and `time_ns` (its conserved
 share of the mean step). The rows' `time_ns` add up to the step's wall time exactly, in every table.
+
+A capture without steps is broken down as a whole. One that holds totals only has no `time_ns`: what ran at the same time is
+not known, so that durations cannot be made shares of a wall time.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,7 +31,7 @@ BY = {
     "phase": ("phase",),
     "step": ("step",),
     "operator": ("operator", "layer", "phase"),
-    "range": ("range", "phase"),
+    "range": ("range", "activity", "phase"),
     "idle": ("cause", "layer", "phase"),
     "line": ("file", "function", "line", "text"),
 }
@@ -37,40 +41,71 @@ _NAMED_PHASES = {"optimizer": "(optimizer)", "data": "(data)"}
 _NAMED_CAUSES = {parts.DISPATCH: "(dispatch)", parts.WAITING: "(waiting)", parts.DATA: "(data)"}
 UNATTRIBUTED = "(unattributed)"
 COMPUTING = "(computing)"
-HOST = "(host: {})"
+NO_RANGE = "(no range)"
+TOTAL_ONLY = "total"  # the method of rows that the source gives as totals
 
 
 @dataclass
 class Breakdown:
     """One table with its whole: step_ns is the mean wall time of the measured steps and the sum of the rows' time_ns.
 
-    coverage: the share of step_ns in rows whose key is known from evidence. steps: how many steps were measured.
+    coverage: the share of step_ns in rows whose key is known from evidence. steps: how many steps were measured; 0 where the
+    whole capture counts as one. step_ns is None where the source gives totals only; then coverage is of the durations' sum.
+    totals: kernel_sum_ns, kernel_busy_ns, device_busy_ns and wall_ns of the window (see analysis.partition).
     """
 
     by: str
     table: pd.DataFrame
-    step_ns: int
+    step_ns: int | None
     coverage: float
     steps: int
     info: dict[str, Any]
+    totals: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def window(self) -> str:
+        """What was broken down: steps, capture or totals."""
+        return "totals" if self.step_ns is None else "steps" if self.steps else "capture"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON envelope."""
         rows = self.table.astype(object).where(self.table.notna(), None).to_dict("records")
-        envelope = {"schema": SCHEMA, "by": self.by, "step_ns": self.step_ns, "steps": self.steps}
-        return {**envelope, "coverage": round(self.coverage, 6), **self.info, "rows": rows}
+        envelope = {"schema": SCHEMA, "by": self.by, "window": self.window, "step_ns": self.step_ns, "steps": self.steps}
+        return {**envelope, "coverage": round(self.coverage, 6), "totals": self.totals, **self.info, "rows": rows}
 
 
 def breakdown(trace: Trace, by: str = "layer") -> Breakdown:
     """Break the mean step of `trace` down `by` one of BY; raise EvidenceError when the trace has nothing to do it with."""
     if by not in BY:
         raise EvidenceError(f"unknown breakdown {by!r}; known: {', '.join(BY)}")
-    if by == "line":
-        return _by_line(trace)
-    partition = parts.partition(trace)
-    if by == "step":
-        return _by_step(partition, trace)
-    return of_cells(partition, by, trace.info)
+    result = breakdowns(trace, (by,))[by]
+    if isinstance(result, str):
+        raise EvidenceError(result)
+    return result
+
+
+def breakdowns(trace: Trace, wanted: Sequence[str]) -> dict[str, Breakdown | str]:
+    """Return several breakdowns of one trace, for one partition of it; in place of one that it does not allow, the reason."""
+    found: dict[str, Breakdown | str] = {}
+    partition: parts.Partition | None = None
+    for by in wanted:
+        try:
+            if by == "line":
+                found[by] = _by_line(trace)
+            elif not has_timeline(trace) and (len(trace.kernels) or len(trace.copies) or len(trace.totals)):
+                found[by] = _of_totals(trace, by)
+            else:
+                partition = partition or parts.partition(trace)
+                found[by] = _by_step(partition, trace) if by == "step" else of_cells(partition, by, trace.info)
+        except EvidenceError as error:
+            found[by] = str(error)
+    return found
+
+
+def has_timeline(trace: Trace) -> bool:
+    """Return whether anything in the trace has a start: steps, or device work, or what the host did."""
+    tables = (trace.steps, trace.graphs, trace.operators, trace.ranges, trace.calls, trace.syncs)
+    return any(map(len, tables)) or bool(trace.kernels["start_ns"].notna().any() or trace.copies["start_ns"].notna().any())
 
 
 def of_cells(partition: parts.Partition, by: str, info: dict[str, Any]) -> Breakdown:
@@ -79,14 +114,15 @@ def of_cells(partition: parts.Partition, by: str, info: dict[str, Any]) -> Break
     keys = list(BY[by])
     labels = _labels(cells, by)
     known = _known(cells, labels, by)
+    whole = max(partition.step_ns, 1)
     frame = cells.assign(**labels, known_ns=cells["time_ns"].where(known, 0))
     grouped = frame.groupby(keys, dropna=False, sort=False)
     table = grouped.agg(count=("count", "sum"), duration_ns=("duration_ns", "sum"), time_ns=("time_ns", "sum")).reset_index()
-    table["share"] = table["time_ns"] / partition.step_ns
+    table["share"] = table["time_ns"] / whole
     table = table.merge(_methods(frame, keys), on=keys, how="left")
     table = table.sort_values("time_ns", ascending=False, kind="stable").reset_index(drop=True)
-    coverage = float(frame["known_ns"].sum()) / partition.step_ns
-    return Breakdown(by, table, partition.step_ns, coverage, len(partition.steps), _context(info))
+    coverage = float(frame["known_ns"].sum()) / whole
+    return Breakdown(by, table, partition.step_ns, coverage, len(partition.steps), _context(info), partition.totals)
 
 
 def layer_labels(cells: pd.DataFrame) -> pd.Series[str]:
@@ -98,9 +134,10 @@ def layer_labels(cells: pd.DataFrame) -> pd.Series[str]:
 
 
 def kind_labels(cells: pd.DataFrame) -> pd.Series[str]:
-    """Return each cell's kind, or in brackets what the host did where no kernel ran."""
-    host = "(host: " + cells["cause"].astype("string") + ")"
-    return cells["kind"].astype("string").fillna(host)
+    """Return each cell's kind, or in brackets what the device or the host did where no kernel ran."""
+    cause = cells["cause"].astype("string")
+    other = ("(" + cause + ")").where(cause.str.startswith(parts.DEVICE), "(host: " + cause + ")")
+    return cells["kind"].astype("string").fillna(other)
 
 
 def _labels(cells: pd.DataFrame, by: str) -> dict[str, pd.Series[str]]:
@@ -114,13 +151,22 @@ def _labels(cells: pd.DataFrame, by: str) -> dict[str, pd.Series[str]]:
     if by == "operator":
         labels["operator"] = cells["operator"].astype("string").fillna(host)
     if by == "range":
-        labels["range"] = cells["range"].astype("string").fillna(COMPUTING)
+        labels["range"] = cells["range"].astype("string").fillna(_without_range(cells))
+        labels["activity"] = pd.Series(np.where(cells["cause"].isna(), "kernels", host), index=cells.index, dtype="string")
     return labels
+
+
+def _without_range(cells: pd.DataFrame) -> str:
+    """Return how rows without a range are named: in our own runs kernels are tied to layers and not to ranges."""
+    tied = cells["range"].notna() & cells["cause"].isna()
+    return NO_RANGE if tied.any() or cells["layer"].isna().all() else COMPUTING
 
 
 def _known(cells: pd.DataFrame, labels: dict[str, pd.Series[str]], by: str) -> pd.Series[bool]:
     """Return which cells' key is known: not unattributed, not of unknown kind, not the loop's own unexplained time."""
-    explained = cells["cause"].fillna("") != parts.OUTSIDE
+    explained = ~cells["cause"].isin([parts.OUTSIDE, parts.UNSEEN, parts.OPAQUE_GRAPH])
+    if by in ("operator", "range") and cells["layer"].isna().all():
+        return cells[by].notna()
     if by in ("layer", "operator", "range"):
         return labels["layer"] != UNATTRIBUTED
     if by in ("kind", "kernel"):
@@ -141,12 +187,44 @@ def _methods(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 def _context(info: dict[str, Any]) -> dict[str, Any]:
     """Return what stands beside every table: what was measured and under which conditions."""
-    names = ("framework", "network_name", "mode", "batch", "pass", "clean_step_ns", "conditions")
+    names = ("source", "framework", "network_name", "mode", "batch", "pass", "clean_step_ns", "conditions")
     return {name: info[name] for name in names if name in info}
+
+
+def _of_totals(trace: Trace, by: str) -> Breakdown:
+    """Group what a source gives as totals only: counts and durations, which are no shares of a wall time."""
+    if by in ("step", "idle"):
+        raise EvidenceError("the capture holds totals only and no timeline: no steps and no idle time can be told from it")
+    if by == "range":
+        mine = trace.totals[trace.totals["table"] == "ranges"]
+        rows = pd.DataFrame({"range": mine["name"], "activity": "ranges, as summed up by the tool", "phase": pd.NA})
+        rows = rows.assign(count=mine["count"], duration_ns=mine["duration_ns"])
+        if rows.empty:
+            raise EvidenceError("the capture holds totals only, and none of ranges")
+    else:
+        kernels = trace.kernels.rename(columns={"name": "kernel"})
+        copies = pd.DataFrame({"cause": parts.DEVICE + trace.copies["operation"].astype("string").map(parts.copy_name)})
+        rows = pd.concat([kernels, copies.assign(count=trace.copies["count"], duration_ns=trace.copies["duration_ns"])])
+        rows = rows.reset_index(drop=True).reindex(columns=[*parts.KEYS, "count", "duration_ns"])
+        rows = rows.assign(**_labels(rows, by))
+    table = rows.groupby(list(BY[by]), dropna=False, sort=False)[["count", "duration_ns"]].sum().reset_index()
+    table["time_ns"] = pd.Series(pd.NA, index=table.index, dtype="Int64")
+    whole = int(table["duration_ns"].sum())
+    table["share"] = table["duration_ns"] / max(whole, 1)
+    table = table.assign(method=TOTAL_ONLY).sort_values("duration_ns", ascending=False, kind="stable").reset_index(drop=True)
+    coverage = 1.0
+    if by != "range":
+        known = _known(rows, {"layer": layer_labels(rows)}, by)
+        coverage = float(rows["duration_ns"].where(known, 0).sum()) / max(whole, 1)
+    return Breakdown(
+        by, table, None, coverage, 0, _context(trace.info), {"kernel_sum_ns": int(trace.kernels["duration_ns"].sum())}
+    )
 
 
 def _by_step(partition: parts.Partition, trace: Trace) -> Breakdown:
     steps = partition.steps
+    if steps.empty:
+        raise EvidenceError("the capture has no steps: nothing in it says where one ends and the next begins")
     durations = (steps["end_ns"] - steps["start_ns"]).to_numpy()
     table = pd.DataFrame(
         {
@@ -159,7 +237,7 @@ def _by_step(partition: parts.Partition, trace: Trace) -> Breakdown:
     )
     table["share"] = table["time_ns"] / partition.step_ns
     table["method"] = "measured"
-    return Breakdown("step", table, partition.step_ns, 1.0, len(steps), _context(trace.info))
+    return Breakdown("step", table, partition.step_ns, 1.0, len(steps), _context(trace.info), partition.totals)
 
 
 def _by_line(trace: Trace) -> Breakdown:

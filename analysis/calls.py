@@ -20,13 +20,13 @@ _RULES = tuple(
         (r"synchronize|StreamWaitEvent|StreamQuery|EventQuery", WAITING),
         (r"launch|CooperativeKernel|GraphLaunch", LAUNCHING),
         (r"mem(cpy|set|Prefetch)|^cuMemcpy|MemsetD", COPYING),
-        (r"malloc|free|MemAlloc|MemCreate|MemMap|MemUnmap|MemSetAccess|MemAddress|HostRegister|HostUnregister|HostAlloc", ALLOCATING),
+        (r"malloc|free|Mem(Alloc|Create|Map|Unmap|SetAccess|Address)|Host(Register|Unregister|Alloc)", ALLOCATING),
         (r"module|Library|LinkC|LinkA|LinkD|FuncGetAttributes|GetExportTable|RegisterFatBinary|RegisterFunction", LOADING),
     )
 )  # fmt: skip
 
 # A call that starts kernels on the device, or a graph of them. What only prepares a launch is none.
-_LAUNCH = re.compile(r"^(?:cuda|cu|hip|hipExt|hipModule|hipExtModule|mtia\w*)Launch|^cu(?:da)?GraphLaunch|^hipGraphLaunch|LaunchKernel|launchKernel")
+_LAUNCH = re.compile(r"^(?:cuda|cu|hip|hipExt|hipModule|hipExtModule|mtia\w*)(?:Graph)?Launch|[Ll]aunchKernel")
 _NO_LAUNCH = re.compile(r"LaunchHostFunc|ConfigureCall|OccupancyMax|SetupArgument")
 _GRAPH = re.compile(r"GraphLaunch")
 

@@ -161,9 +161,7 @@ def _parts(activities: list[_Activity]) -> list[npt.NDArray[np.float64]]:
     return parts
 
 
-def _cells(
-    activities: list[_Activity], parts: list[npt.NDArray[np.float64]], steps: int, step_ns: int
-) -> pd.DataFrame:
+def _cells(activities: list[_Activity], parts: list[npt.NDArray[np.float64]], steps: int, step_ns: int) -> pd.DataFrame:
     """Add up the intervals of equal keys to cells and round these to integers that keep the sum."""
     tables = [_added_up(activity, owned) for activity, owned in zip(activities, parts, strict=True) if len(activity.start)]
     cells = pd.concat(tables, ignore_index=True) if tables else _added_up(activities[0], parts[0])
@@ -238,9 +236,25 @@ def _kernels(trace: Trace) -> _Activity:
     table = trace.kernels
     if table["start_ns"].isna().any():
         table = table[table["start_ns"].notna()]
-    same = ("layer", "phase", "kind", "library", "operator", "problem", "layout", "algorithm", "dtype", "m", "n", "k", "transpose")
-    keys = table[list(same)].assign(kernel=table["name"], range=_range_names(table, trace), method=table["attribution"])
-    return _timed(table, KERNEL, keys)
+    same = (
+        "layer",
+        "phase",
+        "kind",
+        "library",
+        "operator",
+        "problem",
+        "layout",
+        "algorithm",
+        "dtype",
+        "m",
+        "n",
+        "k",
+        "transpose",
+    )
+    method = table["attribution"]
+    if table["range_id"].notna().any():  # a layer's method where there is one, else that of the range
+        method = pd.Categorical(np.where(table["range_id"].notna() & method.isna(), "launch range", method.astype("object")))
+    return _timed(table, KERNEL, table[list(same)].assign(kernel=table["name"], range=_range_names(table, trace), method=method))
 
 
 def _range_names(table: pd.DataFrame, trace: Trace) -> pd.Categorical:
@@ -271,8 +285,8 @@ def _host(trace: Trace, gaps: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]
     """Return calls, operators and ranges as far as they reach into the gaps: each instant of a thread to the innermost one."""
     stacked = trace.ranges
     drop = (stacked["category"] == "step") | ~stacked["nested"]
-    ranges = _flat(stacked[~drop] if drop.any() else stacked, gaps)
-    return [_calls(_flat(trace.calls, gaps)), _operators(_flat(trace.operators, gaps)), _ranges(ranges)]
+    rows, *pieces = _flat(stacked[~drop] if drop.any() else stacked, gaps)
+    return [_calls(_flat(trace.calls, gaps), rows), _operators(_flat(trace.operators, gaps), rows), _ranges((rows, *pieces))]
 
 
 def _flat(
@@ -289,7 +303,20 @@ def _flat(
 _Flat = tuple[pd.DataFrame, npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 
-def _calls(flat: _Flat) -> _Activity:
+def _around(flat: _Flat, ranges: pd.DataFrame) -> pd.Categorical:
+    """Return the innermost of the ranges open on the thread when the first piece of each row begins."""
+    rows, row, start, _ = flat
+    codes, names = ranges["name"].cat.codes.to_numpy(), ranges["name"].cat.categories
+    if not len(ranges) or not len(row):
+        return pd.Categorical.from_codes(np.full(len(rows), -1), categories=names)
+    stacks = intervals.Stacks(*(ranges[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns")))
+    first = np.full(len(rows), -1, dtype=np.int64)
+    first[row[::-1]] = start[::-1]
+    inside = stacks.innermost(rows["thread"].fillna(-1).to_numpy(np.int64), first)
+    return pd.Categorical.from_codes(np.append(codes, -1)[np.where(first >= 0, inside, -1)], categories=names)
+
+
+def _calls(flat: _Flat, ranges: pd.DataFrame) -> _Activity:
     rows, *pieces = flat
     pairs = rows["name"].cat.categories
     by_name = pd.Categorical(pairs.map({name: api.cause(str(name)) for name in pairs}))
@@ -298,15 +325,17 @@ def _calls(flat: _Flat) -> _Activity:
     system = rows["api"] == "os"
     if system.any():
         cause = cause.astype("string").mask(system, api.SYSTEM).astype("category")
-    return _Activity(CALL, pd.DataFrame({"cause": cause, "method": "none"}), *pieces)
+    around = _around(flat, ranges)
+    method = pd.Categorical(np.where(around.codes >= 0, "launch range", "none"))
+    return _Activity(CALL, pd.DataFrame({"cause": cause, "range": around, "method": method}, index=rows.index), *pieces)
 
 
-def _operators(flat: _Flat) -> _Activity:
+def _operators(flat: _Flat, ranges: pd.DataFrame) -> _Activity:
     rows, *pieces = flat
     named = rows["layer"].notna() | rows["phase"].isin(["optimizer", "data"])
     cause = pd.Categorical(np.where(named, IN_OPERATOR, DISPATCH))
     method = rows["attribution"].astype("string").where(named, "launch range").fillna("none")
-    keys = pd.DataFrame({"cause": cause, "method": method.astype("category")}, index=rows.index)
+    keys = pd.DataFrame({"cause": cause, "method": method.astype("category"), "range": _around(flat, ranges)}, index=rows.index)
     return _Activity(OPERATOR, keys.assign(layer=rows["layer"], phase=rows["phase"], operator=rows["name"]), *pieces)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,18 +11,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kernelscope.analysis import storage
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.evidence import Clock, Context
 from kernelscope.analysis.lines import statements
 from kernelscope.analysis.readers.records import read_object, read_table
 from kernelscope.analysis.statistics import mean_step_ns
-from kernelscope.analysis.trace import TABLES, Trace, conform
+from kernelscope.analysis.trace import Trace, conform
 
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
-CACHE_VERSION = 2  # part of the cache's key: raise it when a reader changes what it makes of the same files
+CACHE_VERSION = 3  # part of the cache's key: raise it when a reader changes what it makes of the same files
 
 
 @dataclass(frozen=True)
@@ -188,12 +187,8 @@ def _unlike_steps(kernels: pd.DataFrame, steps: pd.DataFrame) -> int:
 def _from_cache(cache: Path, key: str) -> Trace | None:
     """Return the cached Trace if it was made of the same content; a damaged cache counts as none."""
     try:
-        info = json.loads((cache / "info.json").read_text(encoding="utf8"))
-        if info["key"] != key:
-            return None
-        tables = {name: conform(name, pq.read_table(cache / f"{name}.parquet").to_pandas()) for name in TABLES}
-        return Trace(**tables, info=info["info"], diagnostics=info["diagnostics"])
-    except (OSError, ValueError, KeyError, pa.ArrowInvalid, EvidenceError):
+        return storage.load(cache) if storage.facts(cache).get("key") == key else None
+    except EvidenceError:
         return None
 
 
@@ -201,10 +196,6 @@ def _to_cache(cache: Path, key: str, trace: Trace) -> None:
     """Write the cache; a folder that cannot be written is no reason to fail."""
     try:
         shutil.rmtree(cache, ignore_errors=True)
-        cache.mkdir()
-        for name in TABLES:
-            pq.write_table(pa.Table.from_pandas(getattr(trace, name), preserve_index=False), cache / f"{name}.parquet")
-        content = {"key": key, "info": trace.info, "diagnostics": trace.diagnostics}
-        (cache / "info.json").write_text(json.dumps(content), encoding="utf8")
+        storage.save(trace, cache, key=key)
     except OSError:
         shutil.rmtree(cache, ignore_errors=True)

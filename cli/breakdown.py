@@ -14,16 +14,26 @@ BY = ("layer", "kernel", "kind", "phase", "step", "line", "operator", "range", "
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("run_folder", metavar="RUN", help="a folder that `run` or `compare` wrote")
+    parser.add_argument(
+        "path", metavar="PATH", help="a folder that `run`, `compare` or `import` wrote, or a capture as `import` takes it"
+    )
     parser.add_argument("--by", choices=BY, default="layer", help="what makes a row (default: layer)")
     parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the breakdown."""
-    from kernelscope.analysis.breakdowns import breakdown
-    from kernelscope.analysis.run import Run
+    from kernelscope.analysis import imported
     from kernelscope.cli.output import write_breakdown
 
-    write_breakdown(breakdown(Run(Path(arguments.run_folder)).trace(), arguments.by), arguments.format)
+    path = Path(arguments.path)
+    if imported.is_imported(path):
+        write_breakdown(imported.Imported(path).breakdown(arguments.by), arguments.format)
+        return 0
+    from kernelscope import analysis
+    from kernelscope.cli.warn import about
+
+    trace = analysis.read(path)
+    about(trace)
+    write_breakdown(analysis.breakdown(trace, arguments.by).as_dict(), arguments.format)
     return 0

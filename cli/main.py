@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.metadata
+import keyword
 import os
 import sys
 from collections.abc import Sequence
 
 # In the order in which help lists them. Each module has NAME, HELP, configure(parser) and run(arguments).
-COMMANDS = ("doctor", "env", "run", "compare", "breakdown", "report")
+COMMANDS = ("doctor", "env", "run", "compare", "import", "breakdown", "report")
 
 DESCRIPTION = "Explain, layer by layer and kernel by kernel, why one deep-learning framework is slower than another."
 EPILOG = "exit status: 0 done, 1 a check failed, 2 wrong use, 3 input cannot be read, 4 the framework's process failed"
@@ -30,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=importlib.metadata.version("kernelscope"))
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
     for name in COMMANDS:
-        module = importlib.import_module(f"kernelscope.cli.{name}")
+        module = importlib.import_module(f"kernelscope.cli.{name}" + ("_" if keyword.iskeyword(name) else ""))
         sub = commands.add_parser(module.NAME, help=module.HELP, description=module.__doc__)
         module.configure(sub)
         sub.set_defaults(run=module.run)

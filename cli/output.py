@@ -93,17 +93,26 @@ def size(count: int | None) -> str | None:
     return f"{count} B"
 
 
-def write_breakdown(breakdown: Any, form: str) -> None:
-    """Write a Breakdown to stdout in one of FORMATS."""
-    from kernelscope.reports import tables, terminal
-
-    result = breakdown.as_dict()
+def write_breakdown(result: Mapping[str, Any], form: str) -> None:
+    """Write a breakdown (Breakdown.as_dict) to stdout in one of FORMATS."""
     if form == "table":
+        from kernelscope.reports import terminal
+
         _print(terminal.breakdown(result))
-    elif form == "csv":
+        return
+    from kernelscope.reports import tables
+
+    if form == "csv":
         sys.stdout.write(tables.to_csv(tables.breakdown_table(result)))
     else:
         sys.stdout.write(tables.to_json(result) if form == "json" else tables.breakdown_markdown(result))
+
+
+def write_capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]]) -> None:
+    """Write what an imported capture holds (import.json and its breakdowns) to stdout, for reading."""
+    from kernelscope.reports import terminal
+
+    _print(terminal.capture(record, breakdowns))
 
 
 def write_comparison(result: Mapping[str, Any], form: str) -> None:

@@ -1,8 +1,9 @@
-"""Write a self-contained HTML report of a run or a comparison, or print its tables."""
+"""Write a self-contained HTML report of a run, a comparison or an imported capture, or print its tables."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="a folder that `compare` wrote, or run folders: one, or several to set side by side",
+        help="a folder that `compare` or `import` wrote, or run folders: one, or several to set side by side",
     )
     add("-o", "--output", metavar="FILE.html", help="write the report there: one file that needs nothing else")
     add("--force", action="store_true", help="replace FILE.html if it exists")
@@ -35,11 +36,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read what was recorded, write the report, print it where asked for."""
+    from kernelscope.analysis import imported
     from kernelscope.cli import output
 
     target = _target(arguments.output, arguments.force) if arguments.output else None
     paths = [Path(path) for path in arguments.paths]
     form = arguments.format or (None if target else "table")
+    if len(paths) == 1 and imported.is_imported(paths[0]):
+        _report_import(paths[0], target, form)
+        return 0
     recorded = _recorded_comparison(paths)
     if recorded is not None:
         _emit(recorded, None, target)
@@ -61,25 +66,49 @@ def _report_runs(runs: list[Run], left_out: list[dict[str, Any]], target: Path |
     alone = len(runs) == 1
     _emit(result, runs[0] if alone else None, target)
     if form and alone:
-        output.write_breakdown(breakdown(runs[0].trace(), "layer"), form)
+        output.write_breakdown(breakdown(runs[0].trace(), "layer").as_dict(), form)
     elif form:
         output.write_comparison(result, form)
 
 
+def _report_import(path: Path, target: Path | None, form: str | None) -> None:
+    """Report an imported capture."""
+    from kernelscope.analysis.imported import Imported
+    from kernelscope.cli import output
+    from kernelscope.reports.captures import first_table
+
+    capture = Imported(path)
+    tables = capture.breakdowns()
+    if target is not None:
+        from kernelscope.reports import html
+
+        _written(lambda: html.write_capture(capture.record, tables, target), target)
+    if form == "table":
+        output.write_capture(capture.record, tables)
+    elif form:
+        output.write_breakdown(capture.breakdown(first_table(tables) or "kernel"), form)
+
+
 def _emit(result: dict[str, Any], run: Run | None, target: Path | None) -> None:
     """Write the HTML file, if one is wanted, and say where it is."""
-    import sys
-
     from kernelscope.reports import html
-    from kernelscope.tracer.outside.errors import InputError
 
     if target is None:
         return
+    if run is None:
+        _written(lambda: html.write_comparison(result, target), target)
+    else:
+        _written(lambda: html.write_run(result, _breakdowns(run), target), target)
+
+
+def _written(write: Callable[[], None], target: Path) -> None:
+    """Write the page and say where it is; raise InputError when it cannot be written."""
+    import sys
+
+    from kernelscope.tracer.outside.errors import InputError
+
     try:
-        if run is None:
-            html.write_comparison(result, target)
-        else:
-            html.write_run(result, _breakdowns(run), target)
+        write()
     except OSError as error:
         raise InputError(f"{target}: not writable: {error.strerror or error}; name another file") from error
     print(f"report: {target}", file=sys.stderr)

@@ -41,6 +41,6 @@ def run(arguments: argparse.Namespace) -> int:
     side = session.sides[0]
     if side.failure is not None:
         raise ChildError(f"{side.failure}; what was recorded is in {folder}")
-    write_breakdown(breakdown(Run(folder).trace(), "layer"), arguments.format)
+    write_breakdown(breakdown(Run(folder).trace(), "layer").as_dict(), arguments.format)
     print(f"run folder: {folder}", file=sys.stderr)
     return 0

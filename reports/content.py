@@ -6,7 +6,7 @@ A result is the plain data of `analysis.compare` (compare.json). Everything here
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
@@ -63,6 +63,37 @@ class Cause:
 
     label: str
     difference_ns: int
+
+
+def breakdown_of(breakdown: Mapping[str, Any]) -> list[str]:
+    """Return what a breakdown is of, in parts: framework, network and mode of a run, or the tool that recorded a capture."""
+    source = breakdown.get("source") or {}
+    tool = " ".join(str(source[key]) for key in ("tool", "version") if source.get(key))
+    return [str(part) for part in (tool, *(breakdown.get(key) for key in ("framework", "network_name", "mode"))) if part]
+
+
+def whole(breakdown: Mapping[str, Any]) -> str:
+    """Return what a breakdown's rows add up to, in words."""
+    return {"totals": "sum of durations", "capture": "capture"}.get(str(breakdown.get("window")), "step")
+
+
+def whole_ns(breakdown: Mapping[str, Any]) -> int:
+    """Return what a breakdown's rows add up to: the wall time or, of totals, the sum of durations."""
+    if breakdown.get("step_ns") is not None:
+        return int(breakdown["step_ns"])
+    return sum(int(row["duration_ns"]) for row in breakdown["rows"])
+
+
+def row_ns(row: Mapping[str, Any]) -> int:
+    """Return a row's part of the whole: its share of the wall time or, of totals, its durations."""
+    return int(row["duration_ns"] if row["time_ns"] is None else row["time_ns"])
+
+
+def three_numbers(breakdown: Mapping[str, Any]) -> str:
+    """Return the three numbers that are often taken for one another, over the whole window; nothing where they are not there."""
+    totals = breakdown.get("totals") or {}
+    named = {"kernel_sum_ns": "sum of kernel times", "kernel_busy_ns": "some kernel running", "wall_ns": "wall"}
+    return " · ".join(f"{name} {units.duration(totals[key])}" for key, name in named.items() if key in totals)
 
 
 def by_speed(result: Result) -> list[Row]:

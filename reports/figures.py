@@ -110,6 +110,28 @@ def layers(result: Result, style: Style | None = None) -> Figure:
     return figure
 
 
+def rows(breakdown: Mapping[str, Any], style: Style | None = None) -> Figure:
+    """Draw the rows of a breakdown (Breakdown.as_dict) as bars, longest first; of more than LAYERS the rest is one bar."""
+    style = style or Style()
+    whole = max(content.whole_ns(breakdown), 1)
+    unit = units.common_unit([whole])
+    shown, rest = breakdown["rows"][:LAYERS], breakdown["rows"][LAYERS:]
+    by = str(breakdown["by"])
+    bars = [(" ".join(str(row[key]) for key in (by, "phase") if row.get(key)), content.row_ns(row)) for row in shown]
+    bars += [(f"({len(rest)} more)", sum(map(content.row_ns, rest)))] if rest else []
+    title = f"{content.whole(breakdown).capitalize()} by {by}"
+    with _drawing(style):
+        figure, axes = _bars(style, len(bars), title, unit)
+        for place, (name, length) in enumerate(bars):
+            axes.barh(place, length / units.NS_PER[unit], height=0.62, color=HOST[0] if name.startswith("(") else PALETTE[0])
+            label = f"{units.duration(length)}, {units.percent(length / whole)}"
+            axes.annotate(label, (length / units.NS_PER[unit], place), (5, 0), textcoords="offset points", va="center")
+        _name_rows(axes, [name for name, _ in bars])
+        axes.margins(x=0.3 if style.narrow else 0.2)
+        axes.set_xlim(left=0)
+    return figure
+
+
 def _panel(axes: Axes, phases: Mapping[str, Mapping[str, Mapping[str, int]]], name: str, unit: str) -> None:
     for place, times in enumerate(phases.values()):
         left = 0.0

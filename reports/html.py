@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from kernelscope.reports import content, figures, sections, svg, units
+from kernelscope.reports import captures, content, figures, sections, svg, units
 from kernelscope.reports.content import Result
 from kernelscope.reports.text import printable
 
@@ -28,7 +28,7 @@ _NUMBERS = "the numbers are in the table of"
 
 def write_comparison(result: Result, path: Path) -> None:
     """Write the report of a comparison (the result of analysis.compare). Raises OSError when the file cannot be written."""
-    _write(_page(result, []), path)
+    _write(_page("report.html", _context(result, [])), path)
 
 
 def write_run(result: Result, breakdowns: Sequence[Mapping[str, Any]], path: Path) -> None:
@@ -37,7 +37,15 @@ def write_run(result: Result, breakdowns: Sequence[Mapping[str, Any]], path: Pat
     result: analysis.compare of this run alone. breakdowns: Breakdown.as_dict of every table to show; one that could not be made
     is {"by", "unavailable": reason, "rows": []}. Raises OSError when the file cannot be written.
     """
-    _write(_page(result, breakdowns), path)
+    _write(_page("report.html", _context(result, breakdowns)), path)
+
+
+def write_capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Write the report of an imported capture: import.json and the envelopes of its breakdowns, as `write_run` takes them.
+
+    Raises OSError when the file cannot be written.
+    """
+    _write(_page("capture.html", _capture(record, breakdowns)), path)
 
 
 def _write(page: str, path: Path) -> None:
@@ -45,18 +53,48 @@ def _write(page: str, path: Path) -> None:
     path.write_text(page, encoding="utf8")
 
 
-def _page(result: Result, breakdowns: Sequence[Mapping[str, Any]]) -> str:
+def _page(template: str, context: Mapping[str, Any]) -> str:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(printable=printable, signed=units.signed)
     script = (TEMPLATES / "tables.js").read_text(encoding="utf8")
-    return environment.get_template("report.html").render(
+    return environment.get_template(template).render(
         script=Markup(script),  # noqa: S704 (our own file)
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         style=Markup((TEMPLATES / "style.css").read_text(encoding="utf8")),  # noqa: S704 (our own file)
-        **_context(result, breakdowns),
+        **context,
     )
+
+
+def _capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return everything that the page of an imported capture shows."""
+    shown = next((part for part in breakdowns if part["by"] == captures.first_table(breakdowns)), None)
+    return {
+        "title": " · ".join(entry["name"] for entry in record["sources"]),
+        "headline": captures.headline(record, breakdowns),
+        "work": "a capture that was imported",
+        "charts": {"kinds": _chart_of_rows(shown) if shown is not None else None},
+        "facts": sections.capture_facts(captures.facts(record, breakdowns)),
+        "findings": captures.findings(record),
+        "breakdowns": [sections.breakdown(part) for part in breakdowns],
+        "samples": sections.samples(record.get("samples", [])),
+        "created": record.get("created"),
+        "kernelscope": record.get("kernelscope"),
+        "reading": content.READING,
+    }
+
+
+def _chart_of_rows(shown: Mapping[str, Any]) -> Markup:
+    """Return the bars of a breakdown as SVG for wide and for narrow pages."""
+    alternative = f"Bars of the {content.whole(shown)} by {shown['by']}; {_NUMBERS} the same name."
+    both = [
+        Markup('<div class="{}">{}</div>').format(
+            kind, svg.inline(figures.rows(shown, style), f"rows-{kind}", alternative, style)
+        )
+        for kind, style in {"wide": _WIDE, "narrow": _NARROW}.items()
+    ]
+    return Markup("").join(both)
 
 
 def _context(result: Result, breakdowns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

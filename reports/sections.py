@@ -278,17 +278,37 @@ def breakdown(part: Mapping[str, Any]) -> View:
     rows = part["rows"]
     keys = [key for key in (rows[0] if rows else {}) if key not in ("count", "duration_ns", "time_ns", "share", "method")]
     columns = [*map(Column, keys), *(Column(title, True) for title in ("time", "share", "durations", "count")), Column("method")]
-    longest = max((row["time_ns"] for row in rows), default=1) or 1
+    longest = max((row["time_ns"] or 0 for row in rows), default=1) or 1
     body = [[*(_keyed(row[key]) for key in keys), *_numbers(row, longest), _text(row.get("method"))] for row in rows[:MOST]]
     rest = rows[MOST:]
     if rest:
-        sums = {name: sum(row[name] for row in rest) for name in ("time_ns", "share", "duration_ns", "count")}
+        names = [name for name in ("time_ns", "share", "duration_ns", "count") if rest[0][name] is not None]
+        sums = {"time_ns": None} | {name: sum(row[name] for row in rest) for name in names}
         blank = [Cell("")] * (len(keys) - 1)
         body.append([Cell(f"({len(rest)} more)"), *blank, *_numbers(sums, longest), Cell("")])
-    total = [Cell("step"), *[Cell("")] * (len(keys) - 1), Cell(units.duration(part.get("step_ns"))), Cell("100.0%")]
+    whole = content.whole(part)
+    total = [Cell(whole), *[Cell("")] * (len(keys) - 1), Cell(units.duration(part.get("step_ns"))), Cell("100.0%")]
     note = printable(part["unavailable"]) if part.get("unavailable") else ""
-    caption = f"Step by {by}" + (f" (coverage {units.percent(part['coverage'])})" if rows else "")
+    caption = f"{whole.capitalize()} by {by}" + (f" (coverage {units.percent(part['coverage'])})" if rows else "")
     return View(f"by-{_id(by)}", caption, columns, body, [*total, *[Cell("")] * 3] if rows else [], note=note)
+
+
+def capture_facts(facts: Sequence[tuple[str, str]]) -> View:
+    """Return what was read from a capture as a table."""
+    rows = [[Cell(name), Cell(printable(value))] for name, value in facts]
+    return View("facts-table", "What was read", [Column(""), Column("")], rows, tools=False)
+
+
+def samples(rows: Sequence[Mapping[str, Any]]) -> View:
+    """Return samples by device and metric, summed up (see analysis.imported.summed_samples)."""
+    keys, numbers = ("device", "metric"), ("count", "mean", "min", "max")
+    body = [[*(_text(row[key]) for key in keys), *(_sample(row[name]) for name in numbers)] for row in rows]
+    columns = [*map(Column, keys), *(Column(name, True) for name in numbers)]
+    return View("samples-table", "Samples by device and metric", columns, body)
+
+
+def _sample(value: Number | None) -> Cell:
+    return Cell(f"{value:,.6g}" if units.known(value) else units.UNKNOWN, value)
 
 
 def _keyed(value: Any) -> Cell:

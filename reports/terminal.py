@@ -16,7 +16,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from kernelscope.reports import content, units
+from kernelscope.reports import captures, content, units
 from kernelscope.reports.content import Result, Row
 from kernelscope.reports.text import printable
 
@@ -36,6 +36,29 @@ def comparison(result: Result) -> RenderableType:
 def breakdown(result: Mapping[str, Any], rows: int = TALL) -> RenderableType:
     """Return a breakdown (Breakdown.as_dict) as a table; of more than `rows` rows those with least time become one."""
     return _Sections(lambda width: _breakdown(result, rows, width))
+
+
+def capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Return what an imported capture holds: import.json and the envelopes of its breakdowns."""
+    return _Sections(lambda width: _capture(record, breakdowns, width))
+
+
+def _capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]], width: int) -> Iterator[RenderableType]:
+    yield Text(printable(captures.headline(record, breakdowns), None), style="bold")
+    table = _grid(show_header=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in captures.facts(record, breakdowns):
+        table.add_row(name, Text(printable(value, None)))
+    yield table
+    for title, lines in captures.findings(record):
+        yield _heading(title)
+        for name, line in lines:
+            yield _bullet(name, line) if name else Padding(Text(printable(line, None)), (0, 0, 0, 2))
+    shown = next((part for part in breakdowns if part["by"] == captures.first_table(breakdowns)), None)
+    if shown is not None:
+        yield _heading(f"{content.whole(shown).capitalize()} by {shown['by']}")
+        yield _tabled(shown, TOP * 3, _BY_KEYS[shown["by"]][0], max(min(width // 8, 20), 4))
 
 
 @dataclass
@@ -273,7 +296,7 @@ _BY_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "phase": (("phase",), ()),
     "step": (("step", "window"), ()),
     "operator": (("operator", "layer", "phase"), ()),
-    "range": (("range", "phase"), ()),
+    "range": (("range", "activity", "phase"), ()),
     "idle": (("cause", "layer", "phase"), ()),
     "line": (("line", "text"), ("function", "file")),
 }
@@ -281,9 +304,12 @@ _BY_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 def _breakdown(result: Mapping[str, Any], most: int, width: int) -> Iterator[RenderableType]:
     by = str(result["by"])
-    title = " · ".join(printable(result[key]) for key in ("framework", "network_name", "mode") if result.get(key))
-    yield Text(f"{title}: step by {by}" if title else f"step by {by}", style="bold")
+    title = " · ".join(printable(part) for part in content.breakdown_of(result))
+    what = content.whole(result)
+    yield Text(f"{title}: {what} by {by}" if title else f"{what} by {by}", style="bold")
     yield Text(printable(_beside(result)), style="dim")
+    if content.three_numbers(result):
+        yield Text(content.three_numbers(result), style="dim")
     first, beneath = _BY_KEYS.get(by, ((by,), ()))
     if beneath:
         yield _listed(result, most, first, beneath)
@@ -297,8 +323,8 @@ def _tabled(result: Mapping[str, Any], most: int, first: Sequence[str], bars: in
     shown, rest = result["rows"][:most], result["rows"][most:]
     table = _grid(show_footer=True)
     for number, key in enumerate(first):
-        table.add_column(key, footer="" if number else "step", overflow="fold")
-    table.add_column(unit, justify="right", footer=units.in_unit(result["step_ns"], unit, decimals), no_wrap=True)
+        table.add_column(key, footer="" if number else content.whole(result), overflow="fold")
+    table.add_column(unit, justify="right", footer=units.in_unit(content.whole_ns(result), unit, decimals), no_wrap=True)
     table.add_column("share", justify="right", footer="100.0%", no_wrap=True)
     table.add_column("", width=bars, no_wrap=True)
     table.add_column("count", justify="right", no_wrap=True)
@@ -306,7 +332,7 @@ def _tabled(result: Mapping[str, Any], most: int, first: Sequence[str], bars: in
     longest = max((row["share"] for row in shown), default=1.0) or 1.0
     for row in shown:
         keys = [Text(_value(row, key)) for key in first]
-        numbers = units.in_unit(row["time_ns"], unit, decimals), units.percent(row["share"])
+        numbers = units.in_unit(content.row_ns(row), unit, decimals), units.percent(row["share"])
         drawn = Text(bar(row["share"] / longest, bars), style="blue")
         table.add_row(*keys, *numbers, drawn, units.count(row["count"]), Text(printable(row.get("method"))))
     if rest:
@@ -321,15 +347,17 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
     unit, decimals = _unit_of_step(result)
     shown, rest = result["rows"][:most], result["rows"][most:]
     table = _grid(show_footer=True)
-    table.add_column(unit, justify="right", footer=units.in_unit(result["step_ns"], unit, decimals), no_wrap=True)
+    table.add_column(unit, justify="right", footer=units.in_unit(content.whole_ns(result), unit, decimals), no_wrap=True)
     table.add_column("share", justify="right", footer="100.0%", no_wrap=True)
     table.add_column("count", justify="right", no_wrap=True)
-    table.add_column(" ".join(first), footer="step", overflow="fold")
+    table.add_column(" ".join(first), footer=content.whole(result), overflow="fold")
     for row in shown:
         name = Text(" ".join(filter(None, (_value(row, key) for key in first))), style="bold")
         details = [printable(row[key], 160) for key in (*beneath, "method") if row.get(key) is not None]
         name.append("\n" + " · ".join(details), style="not bold dim")
-        table.add_row(units.in_unit(row["time_ns"], unit, decimals), units.percent(row["share"]), units.count(row["count"]), name)
+        table.add_row(
+            units.in_unit(content.row_ns(row), unit, decimals), units.percent(row["share"]), units.count(row["count"]), name
+        )
     if rest:
         time, share = _sums(rest)
         table.add_row(units.in_unit(time, unit, decimals), units.percent(share), "", Text(f"({len(rest)} more)"))
@@ -341,12 +369,14 @@ def _value(row: Row, key: str) -> str:
 
 
 def _sums(rows: Sequence[Row]) -> tuple[int, float]:
-    return sum(row["time_ns"] for row in rows), sum(row["share"] for row in rows)
+    return sum(content.row_ns(row) for row in rows), sum(row["share"] for row in rows)
 
 
 def _unit_of_step(result: Mapping[str, Any]) -> tuple[str, int]:
-    unit = units.common_unit([result["step_ns"]])
-    return unit, units.decimals_for([result["step_ns"]], unit)
+    whole = content.whole_ns(result)
+    # whole captures have rows of very different length: ms tell more than a second with decimals
+    unit = units.common_unit([whole]) if result.get("window", "steps") == "steps" else "ms"
+    return unit, units.decimals_for([whole], unit)
 
 
 def _beside(result: Mapping[str, Any]) -> str:
@@ -357,5 +387,6 @@ def _beside(result: Mapping[str, Any]) -> str:
         clean = result.get("clean_step_ns")
         against = f" (clean step {units.duration(clean)})" if clean else ""
         parts.append(f"{result['pass']} pass{against}")
-    parts.append(f"{result['steps']} steps, coverage {units.percent(result['coverage'])}")
+    steps = f"{result['steps']} steps, " if result["steps"] else ""
+    parts.append(f"{steps}coverage {units.percent(result['coverage'])}")
     return " · ".join(parts)

@@ -8,11 +8,18 @@ the calls, ranges and operators that launched it, kernels get their kind, and th
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from kernelscope.analysis import kernel_names, launches
 from kernelscope.analysis.captures.head import Head, read_head
+from kernelscope.analysis.clocks import set_aside_impossible
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace
 
@@ -74,6 +81,82 @@ def read_raw(path: Path, form: Format) -> Trace:
     return trace
 
 
+def read(path: Path, form: str | None = None) -> Trace:
+    """Return the Trace of one capture, its tables related and checked; `form` is a format's name, found out if not given.
+
+    Raises EvidenceError when the capture cannot be read.
+    """
+    chosen = format_named(form) if form else detect(path)
+    try:
+        trace = read_raw(path, chosen)
+        finish(trace)
+    except EvidenceError:
+        raise
+    except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError, MemoryError, pa.ArrowException) as error:
+        # a reader met what it was not built for; the user shall know the file and whom to tell, not the stack
+        reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no details'}"
+        raise EvidenceError(f"{path}: cannot be read as {chosen.title} ({reason}); please report it") from error
+    return trace
+
+
+def read_together(paths: Sequence[Path], form: str | None = None) -> Trace:
+    """Return one Trace of several captures of the same run (see analysis.captures.together)."""
+    traces = [read(path, form) for path in paths]
+    if len(traces) == 1:
+        return traces[0]
+    from kernelscope.analysis.captures.together import together
+
+    return together(traces, [str(path) for path in paths])
+
+
+def finish(trace: Trace) -> None:
+    """Relate the tables of a Trace that a format's module read, name the kernels' kinds, and check it, in place."""
+    set_aside_impossible(trace)
+    launches.relate(trace)
+    _describe_kernels(trace)
+    trace.kernels["step"] = _steps_of(trace)
+    trace.check()
+
+
+def _describe_kernels(trace: Trace) -> None:
+    """Fill what the source does not say of each kernel from its operator and its name."""
+    kernels = trace.kernels
+    if kernels.empty:
+        return
+    described = kernel_names.describe_all(kernels["name"], kernels["operator"], kernels["phase"])
+    for name in ("kind", "library", "algorithm", "dtype", "transpose"):
+        kernels[name] = launches.filled(kernels[name], described[name])
+    kernels["tensor_core"] = kernels["tensor_core"].fillna(described["tensor_core"])
+
+
+def _steps_of(trace: Trace) -> pd.Series:
+    """Return the step in which each kernel begins; null outside of steps and without a time."""
+    steps = trace.steps.sort_values("start_ns")
+    found = pd.Series(pd.NA, index=trace.kernels.index, dtype="Int64")
+    if steps.empty:
+        return found
+    at = trace.kernels["start_ns"].to_numpy(np.int64, na_value=-1)
+    position = np.searchsorted(steps["start_ns"].to_numpy(), at, side="right") - 1
+    inside = (position >= 0) & (at < steps["end_ns"].to_numpy()[np.maximum(position, 0)])
+    return found.mask(inside, pd.Series(steps["step"].to_numpy()[np.maximum(position, 0)], index=found.index))
+
+
+# What people are likely to name and what no module reads: a sign in the first bytes, and what the file is
+_FOREIGN_SIGNS = (
+    (b'"rocprofiler-sdk-tool"', "rocprofiler's JSON; write a chrome trace or rocpd's tables of kernels as CSV instead"),
+    (b'"schema": "1.', "PyTorch's execution trace, which has no times; name the Kineto trace of the same run"),
+    (b"ustar", "a tar archive; unpack it and name the files inside"),
+    (b"PK\x03\x04", "a zip archive; unpack it and name the files inside"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd; unpack it first"),
+    (b"\x7fELF", "a program; record it with a profiler first"),
+)
+
+
 def _likely(head: Head) -> str:
     """Return what a file seems to be, for the message, or nothing."""
-    return ""
+    if "read_only_kernels" in head.tables or "kernel_iteration_node" in head.tables:
+        return ": it is DLProf's database; name the Nsight Systems report that DLProf made it from"
+    if head.tables:
+        return f": it is a SQLite database with the tables {', '.join(sorted(head.tables)[:4])}, ..."
+    found = next((what for sign, what in _FOREIGN_SIGNS if sign in head.content[:4096]), None)
+    return f": it seems to be {found}" if found else ""

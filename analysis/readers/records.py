@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import zlib
 from pathlib import Path
@@ -16,17 +15,36 @@ from kernelscope.analysis import trace
 from kernelscope.analysis.errors import EvidenceError
 
 _GZIP_MAGIC = b"\x1f\x8b"
+PLAIN_SIZE = 256 << 20  # packed data may always unpack to this much,
+PACKING = 300  # and to this many times its own size: traces pack to a tenth or a thirtieth
 
 
 def read_content(path: Path | str) -> bytes:
     """Return a file's bytes, unpacked where they are gzip; raise EvidenceError when they cannot be had."""
     try:
         content = Path(path).read_bytes()
-        return gzip.decompress(content) if content.startswith(_GZIP_MAGIC) else content
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise EvidenceError(f"{path}: compressed data is damaged or cut short ({error}); record or copy it again") from error
     except OSError as error:
         raise EvidenceError(f"{path}: {error.strerror or error}") from error
+    return _unpacked(content, path) if content.startswith(_GZIP_MAGIC) else content
+
+
+def _unpacked(content: bytes, path: Path | str) -> bytes:
+    """Return what gzip data (one member or several) holds, unless it is out of all proportion to its size."""
+    limit = max(PLAIN_SIZE, PACKING * len(content))
+    parts, size, rest = [], 0, content
+    try:
+        while rest:
+            member = zlib.decompressobj(wbits=31)
+            parts.append(member.decompress(rest, limit - size + 1))
+            size += len(parts[-1])
+            if size > limit:
+                raise EvidenceError(f"{path}: unpacks to more than {PACKING} times its size; unpack it by hand if you trust it")
+            if not member.eof:
+                raise EvidenceError(f"{path}: compressed data is cut short; record or copy it again")
+            rest = member.unused_data.lstrip(b"\0")  # some tools pad the end with zeros
+    except zlib.error as error:
+        raise EvidenceError(f"{path}: compressed data is damaged ({error}); record or copy it again") from error
+    return b"".join(parts)
 
 
 def read_table(path: Path, name: str) -> pd.DataFrame:

@@ -34,7 +34,9 @@ def prepare_output(folder: Path, force: bool) -> None:
 
 def _empty(folder: Path) -> None:
     """Remove what an earlier run left; refuse a folder that was not made by a run, whatever --force says."""
-    ours = any((folder / name).exists() for name in (RUN_FILE, "compare.json")) or any(folder.glob(f"*/{RUN_FILE}"))
+    ours = any((folder / name).exists() for name in (RUN_FILE, "compare.json", "import.json")) or any(
+        folder.glob(f"*/{RUN_FILE}")
+    )
     if not ours:
         raise InputError(f"{folder}: holds files that no run wrote; --force replaces only earlier results")
     for path in folder.iterdir():

@@ -1,0 +1,55 @@
+"""Times that cannot be true: a start of zero where others are not, or so far from all others that a clock must have jumped."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.trace import Trace
+
+_TABLES = ("steps", "ranges", "operators", "kernels", "graphs", "copies", "syncs", "calls")
+_HOUR_NS = 3_600_000_000_000
+_FAR = 1000  # times the width of the middle of the capture
+_LOOKED_AT = 100_000  # starts of each table, evenly taken, say where the capture's middle is
+
+
+def set_aside_impossible(trace: Trace) -> None:
+    """Take rows with impossible times off the timeline, in place, and count them.
+
+    Kernels and copies stay as totals without a start, because their durations may be true; other rows are nothing without
+    their times.
+    """
+    starts = [_starts(getattr(trace, name)) for name in _TABLES]
+    sample = np.concatenate([values[:: max(1, len(values) // _LOOKED_AT)] for values in starts])
+    if not len(sample):
+        return
+    low, middle, high = np.quantile(sample, [0.02, 0.5, 0.98], method="nearest").tolist()
+    reach = max(_HOUR_NS, _FAR * (high - low))
+    for name, values in zip(_TABLES, starts, strict=True):
+        if len(values) and (
+            int(values.min()) < middle - reach or int(values.max()) > middle + reach or int(values.min()) <= 0 < low
+        ):
+            _set_aside(trace, name, middle, reach, low > 0)
+
+
+def _starts(table: pd.DataFrame) -> npt.NDArray[np.int64]:
+    """Return the starts that a table has."""
+    values = table["start_ns"]
+    return values.dropna().to_numpy(np.int64) if values.dtype == "Int64" else values.to_numpy()
+
+
+def _set_aside(trace: Trace, name: str, middle: int, reach: int, zero_is_wrong: bool) -> None:
+    table = getattr(trace, name)
+    start, end = (table[edge].to_numpy(np.int64, na_value=middle) for edge in ("start_ns", "end_ns"))
+    # a difference of int64 can overflow: compare with the limits instead
+    far = (start < middle - reach) | (start > middle + reach) | (end > middle + reach)
+    zero = (start <= 0) & zero_is_wrong
+    for rows, reason in ((zero, "with a time of zero"), (far & ~zero, "far outside of the capture's time (a clock jumped)")):
+        if rows.any():
+            trace.diagnostics[f"{name} {reason}"] = int(rows.sum())
+    wrong = zero | far
+    if name in ("kernels", "copies"):
+        table.loc[wrong, ["start_ns", "end_ns"]] = pd.NA
+    elif wrong.any():
+        setattr(trace, name, table[~wrong].reset_index(drop=True))

@@ -1,0 +1,147 @@
+"""A folder that `import` wrote: the Trace of somebody else's capture, and the tables that were made of it.
+
+    import.json         what was read, from where, with which warnings; written last, so that a folder without it is incomplete
+    trace/*.parquet     the Trace's tables, and trace/info.json
+    breakdowns/*.json   every breakdown that the capture allows, ready to be shown
+
+The captures themselves are not copied: they may be large, and may hold what should not be passed on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernelscope.analysis.errors import EvidenceError
+
+if TYPE_CHECKING:
+    from kernelscope.analysis.trace import Trace
+
+SCHEMA = "kernelscope/import/1"
+RESULTS_VERSION = 1  # raise it when breakdowns come out otherwise from the same trace: stored ones are then made again
+
+
+class Imported:
+    """An imported capture; opening it reads import.json only. Raises EvidenceError when it is not one that can be read."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        file = path / "import.json"
+        try:
+            self.record: dict[str, Any] = json.loads(file.read_text(encoding="utf8"))
+            schema = str(self.record["schema"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise EvidenceError(f"{file}: not the record of an import ({error}); import the capture again") from error
+        if schema != SCHEMA:
+            raise EvidenceError(f"{file}: schema {schema!r} is not {SCHEMA}; import the capture again with this version")
+
+    def trace(self) -> Trace:
+        """Return the Trace."""
+        from kernelscope.analysis.storage import load
+
+        return load(self.path / "trace")
+
+    def breakdown(self, by: str) -> dict[str, Any]:
+        """Return a breakdown's envelope (see Breakdown.as_dict), made when the capture was imported or, if outdated, now.
+
+        Raises EvidenceError when the capture does not hold what it takes.
+        """
+        file = self.path / "breakdowns" / f"{by}.json"
+        try:
+            stored = json.loads(file.read_text(encoding="utf8"))
+            if stored["version"] == RESULTS_VERSION:
+                return _given(stored["breakdown"])
+        except (OSError, ValueError, KeyError, TypeError):
+            pass  # not made then: make it now
+        from kernelscope.analysis.breakdowns import breakdown
+
+        return breakdown(self.trace(), by).as_dict()
+
+    def breakdowns(self) -> list[dict[str, Any]]:
+        """Return every breakdown's envelope; where the capture does not allow one {"by", "unavailable": reason, "rows": []}."""
+        from kernelscope.analysis.breakdowns import BY
+
+        found = []
+        for by in BY:
+            try:
+                found.append(self.breakdown(by))
+            except EvidenceError as error:
+                found.append({"by": by, "unavailable": str(error), "rows": []})
+        return found
+
+
+def is_imported(path: Path) -> bool:
+    """Return whether a folder was written by `import`."""
+    return (path / "import.json").is_file()
+
+
+def _given(envelope: dict[str, Any]) -> dict[str, Any]:
+    if "unavailable" in envelope:
+        raise EvidenceError(envelope["unavailable"])
+    return envelope
+
+
+def write(trace: Trace, sources: Sequence[Path], folder: Path, created: str, version: str) -> dict[str, Any]:
+    """Write a Trace as an imported capture and return its record; `folder` must not exist, its parent is made if need be.
+
+    created: when, as text. version: kernelscope's. Nothing is left behind when writing fails.
+    """
+    from kernelscope.analysis import storage
+    from kernelscope.analysis.trace import TABLES
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    growing = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        record = {
+            "schema": SCHEMA, "kernelscope": version, "created": created, "sources": [_source(path) for path in sources],
+            "info": trace.info, "diagnostics": trace.diagnostics,
+            "samples": summed_samples(trace),
+            "tables": {name: len(getattr(trace, name)) for name in TABLES if len(getattr(trace, name))},
+        }  # fmt: skip
+        storage.save(trace, growing / "trace")
+        _write_breakdowns(trace, growing / "breakdowns")
+        (growing / "import.json").write_text(json.dumps(record, indent=1), encoding="utf8")
+        growing.chmod(0o777 & ~_umask())
+        growing.rename(folder)
+    except BaseException:
+        shutil.rmtree(growing, ignore_errors=True)
+        raise
+    return record
+
+
+def summed_samples(trace: Trace) -> list[dict[str, Any]]:
+    """Return one row per device and metric of the samples: count, mean, min and max of what was sampled."""
+    grouped = trace.samples.groupby(["device", "metric"], dropna=False, sort=False)["value"]
+    table = grouped.agg(["count", "mean", "min", "max"]).reset_index()
+    return list(table.astype(object).where(table.notna(), None).to_dict("records"))
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _source(path: Path) -> dict[str, Any]:
+    """Return what tells which file it was: its name without folders, its size and, of a file, its content's digest."""
+    if path.is_dir():
+        return {"name": path.name, "bytes": sum(entry.stat().st_size for entry in path.rglob("*") if entry.is_file())}
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"name": path.name, "bytes": path.stat().st_size, "sha256": digest}
+
+
+def _write_breakdowns(trace: Trace, folder: Path) -> None:
+    """Make every breakdown once; of those that the capture does not allow, the reason."""
+    from kernelscope.analysis.breakdowns import BY, breakdowns
+
+    folder.mkdir()
+    for by, result in breakdowns(trace, tuple(BY)).items():
+        envelope = {"by": by, "unavailable": result} if isinstance(result, str) else result.as_dict()
+        (folder / f"{by}.json").write_text(json.dumps({"version": RESULTS_VERSION, "breakdown": envelope}), encoding="utf8")

@@ -1,0 +1,43 @@
+"""A Trace on disk: one Parquet file a table, and info.json with what is known about the capture."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.trace import TABLES, Trace, conform
+
+
+def save(trace: Trace, folder: Path, **facts: Any) -> None:
+    """Write a Trace into a folder, which is made; `facts` go into info.json beside its info and diagnostics."""
+    folder.mkdir()
+    for name in TABLES:
+        table = pa.Table.from_pandas(getattr(trace, name), preserve_index=False)
+        pq.write_table(table, folder / f"{name}.parquet", compression="lz4")
+    content = {**facts, "info": trace.info, "diagnostics": trace.diagnostics}
+    (folder / "info.json").write_text(json.dumps(content), encoding="utf8")
+
+
+def facts(folder: Path) -> dict[str, Any]:
+    """Return the content of info.json; raise EvidenceError when it cannot be read."""
+    try:
+        content = json.loads((folder / "info.json").read_text(encoding="utf8"))
+        return {**content, "info": dict(content["info"]), "diagnostics": dict(content["diagnostics"])}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise EvidenceError(f"{folder}: the trace is damaged or incomplete ({error}); make it again") from error
+
+
+def load(folder: Path) -> Trace:
+    """Return the Trace in a folder; raise EvidenceError when it is damaged."""
+    known = facts(folder)
+    try:
+        tables = {name: conform(name, pq.read_table(folder / f"{name}.parquet").to_pandas()) for name in TABLES}
+    except (OSError, ValueError, pa.ArrowException) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise EvidenceError(f"{folder}: the trace is damaged ({reason}); make it again") from error
+    return Trace(**tables, info=known["info"], diagnostics=known["diagnostics"])

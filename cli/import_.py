@@ -1,0 +1,59 @@
+"""Turn captures that other tools recorded into a folder on which every analysis and report works."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib.metadata
+import sys
+from pathlib import Path
+
+NAME = "import"
+HELP = "read a capture of nsys, nvprof, torch.profiler, TensorFlow, MXNet, CNTK, oneDNN, MKL, line_profiler or nvidia-smi"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add = parser.add_argument
+    add(
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="a capture; several are put together if at most one has a timeline, or all share a clock",
+    )
+    add("-o", "--output", metavar="DIR", help="folder to write; must be empty or new")
+    add("--format", metavar="NAME", help="take every FILE for this format instead of telling it from the content; see --list")
+    add("--list", action="store_true", help="list the formats and exit")
+    add("--force", action="store_true", help="replace DIR if an earlier import or run wrote it")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read the captures, write the folder, say what was found."""
+    if arguments.list:
+        _list()
+        return 0
+    from kernelscope.analysis import captures, imported
+    from kernelscope.cli import output, warn
+    from kernelscope.tracer.outside.errors import UsageError
+    from kernelscope.tracer.outside.run_folder import prepare_output
+
+    if not arguments.files or not arguments.output:
+        raise UsageError("name at least one FILE and, with -o, the folder to write (see kernelscope import --help)")
+    folder, files = Path(arguments.output), [Path(name) for name in arguments.files]
+    if not arguments.force or not folder.is_dir():
+        prepare_output(folder, arguments.force)
+    trace = captures.read_together(files, arguments.format)
+    warn.about(trace)
+    prepare_output(folder, arguments.force)
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    record = imported.write(trace, files, folder, now, importlib.metadata.version("kernelscope"))
+    output.write_capture(record, imported.Imported(folder).breakdowns())
+    print(f"imported: {folder}", file=sys.stderr)
+    return 0
+
+
+def _list() -> None:
+    from kernelscope.analysis.captures import FORMATS
+    from kernelscope.cli.output import write_rows
+
+    write_rows([{"format": form.name, "what": form.title} for form in FORMATS], "table", "formats")

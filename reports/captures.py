@@ -1,0 +1,87 @@
+"""What is said of an imported capture, whatever it is drawn with: selections from import.json and its breakdowns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kernelscope.reports import content, units
+
+Record = Mapping[str, Any]
+Envelopes = Sequence[Mapping[str, Any]]
+
+# Tables of the Trace as people call them
+_TABLES = {
+    "steps": "steps", "kernels": "kernels", "graphs": "graph executions", "copies": "copies and memory sets",
+    "calls": "API calls", "syncs": "synchronisations", "ranges": "ranges", "operators": "operators", "memory": "memory events",
+    "totals": "totals", "samples": "samples", "lines": "host lines",
+}  # fmt: skip
+
+
+def headline(record: Record, breakdowns: Envelopes) -> str:
+    """Return in one line what recorded the capture, on what, and how busy the device was."""
+    info = record["info"]
+    source = info.get("source", {})
+    tool = " ".join(str(source[key]) for key in ("tool", "version") if source.get(key)) or str(source.get("format"))
+    names = sorted({str(device["name"]) for device in info.get("devices", []) if device.get("name")})
+    parts = [tool, f"on {', '.join(names)}" if names else "", _busy(breakdowns)]
+    return ": ".join(filter(None, [" ".join(filter(None, parts[:2])), parts[2]]))
+
+
+def _busy(breakdowns: Envelopes) -> str:
+    totals = totals_of(breakdowns)
+    if "wall_ns" not in totals:
+        return f"{units.duration(totals['kernel_sum_ns'])} of kernels" if totals.get("kernel_sum_ns") else ""
+    share = totals["kernel_busy_ns"] / totals["wall_ns"] if totals["wall_ns"] else None
+    return f"kernels ran in {units.percent(share)} of {units.duration(totals['wall_ns'])}"
+
+
+def totals_of(breakdowns: Envelopes) -> Mapping[str, int]:
+    """Return the sums of the window (kernel_sum_ns, kernel_busy_ns, device_busy_ns, wall_ns), as far as they are known."""
+    return next((part["totals"] for part in breakdowns if part.get("totals")), {})
+
+
+def facts(record: Record, breakdowns: Envelopes) -> list[tuple[str, str]]:
+    """Return names and values of what was read."""
+    info = record["info"]
+    source = info.get("source", {})
+    found = [("file", f"{entry['name']} ({units.size(entry['bytes'])})") for entry in record["sources"]]
+    found.append(("format", " ".join(str(source[key]) for key in ("format", "schema") if source.get(key))))
+    found += [("device", _device(device)) for device in info.get("devices", [])]
+    found += [(title, units.count(record["tables"][name])) for name, title in _TABLES.items() if name in record["tables"]]
+    known = totals_of(breakdowns)
+    named = {
+        "kernel_sum_ns": "sum of kernel times", "kernel_busy_ns": "some kernel running",
+        "device_busy_ns": "device busy, copies too", "wall_ns": "wall time",
+    }  # fmt: skip
+    found += [(title, units.duration(known[key])) for key, title in named.items() if key in known]
+    for by in ("kind", "range", "operator", "layer"):
+        part = next((part for part in breakdowns if part["by"] == by and part["rows"]), None)
+        if part is not None:
+            found.append((f"{by}s known", f"{units.percent(part['coverage'])} of the {content.whole(part)}"))
+    return found
+
+
+def _device(device: Mapping[str, Any]) -> str:
+    return str(device["device"]) + (f": {device['name']}" if device.get("name") else "")
+
+
+def findings(record: Record) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return sections of (name, sentence): warnings, what is odd, what is missing, what to know."""
+    info = record["info"]
+    odd = [(name, units.count(count)) for name, count in sorted(record["diagnostics"].items()) if count]
+    sections = [
+        ("Warnings", [("", str(line)) for line in info.get("warnings", [])]),
+        ("What is odd in the capture", odd),
+        ("What the capture does not hold", [(str(name), str(reason)) for name, reason in info.get("unavailable", {}).items()]),
+        ("To know", [("", str(line)) for line in info.get("notes", [])]),
+    ]
+    return [(title, lines) for title, lines in sections if lines]
+
+
+def first_table(breakdowns: Envelopes) -> str | None:
+    """Return which breakdown says most at a glance: kinds, or what the capture has instead."""
+    for by in ("kind", "range", "line"):
+        if any(part["by"] == by and part["rows"] for part in breakdowns):
+            return by
+    return None
