@@ -7,15 +7,13 @@ n-th operator that multiplies matrices of that shape.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis import intervals
-from kernelscope.analysis.classify import operator_kind
+from kernelscope.analysis import autograd, intervals
 from kernelscope.analysis.evidence import Context, Evidence, aten
 from kernelscope.analysis.readers import kineto, mkl_verbose, onednn_verbose, stream
 from kernelscope.analysis.trace import conform
@@ -25,7 +23,6 @@ Bool = npt.NDArray[np.bool_]
 
 TRACE_FILE = "operators.pt.trace.json.gz"
 STREAM_FILE = "stdout.raw"
-_ENGINE = "autograd::engine::evaluate_function"
 
 
 def read(folder: Path, context: Context) -> Evidence:
@@ -37,7 +34,7 @@ def read(folder: Path, context: Context) -> Evidence:
     diagnostics = {"operators_dropped": int(events.attrs["dropped"])}
     primitives, calls = _library_lines(folder / STREAM_FILE, context, operators, diagnostics)
     holding = np.concatenate([primitives["index"].to_numpy(), calls["index"].to_numpy()])
-    own = _computing_operators(operators, holding[holding >= 0])
+    own = autograd.computing_operators(operators, holding[holding >= 0])
     tables = [_primitive_kernels(primitives, operators), _call_kernels(calls, operators), own]
     kernels = pd.concat([conform("kernels", table) for table in tables], ignore_index=True).sort_values("start_ns")
     _name_optimizer(kernels)
@@ -81,7 +78,7 @@ def _attribute(operators: pd.DataFrame, ranges: pd.DataFrame) -> None:
     layer, phase, found = _from_ranges(ranges, operators["thread"].to_numpy(np.int64), operators["start_ns"].to_numpy())
     operators["layer"], operators["phase"] = layer, phase
     operators["attribution"] = np.where(found, "launch range", "none")
-    backward = _backward_sequence(operators)
+    backward = autograd.backward_sequence(operators)
     operators["phase"] = operators["phase"].mask(operators["phase"].isna() & backward.notna(), "backward").fillna("other")
     forward = operators[(operators["forward_thread"] == 0) & operators["sequence"].notna() & operators["layer"].notna()]
     # several operators carry a number until one makes its node: that is the last one to start
@@ -103,72 +100,6 @@ def _from_ranges(ranges: pd.DataFrame, thread: Int, at: Int) -> tuple[pd.Series,
         answers.append(pd.Series(with_none[index], dtype="string"))
     layer, phase = answers
     return layer, phase, (layer.notna() | phase.notna()).to_numpy()
-
-
-def _backward_sequence(operators: pd.DataFrame) -> pd.Series:
-    """Return for each operator the sequence number of the backward function that it runs in; null in other phases."""
-    starts = operators["name"].str.startswith(_ENGINE) & (operators["forward_thread"].fillna(0) > 0)
-    parent = operators["parent"].to_numpy()
-    owner = np.where(starts, np.arange(len(operators)), -1)
-    up = parent.copy()
-    while (pending := (owner < 0) & (up >= 0)).any():
-        owner[pending] = np.where(starts.to_numpy()[up[pending]], up[pending], -1)
-        up[pending] = parent[up[pending]]
-    numbers = operators["sequence"].where(starts)
-    return numbers.take(np.maximum(owner, 0)).where(owner >= 0).reset_index(drop=True)
-
-
-def _computing_operators(operators: pd.DataFrame, holding: Int) -> pd.DataFrame:
-    """Return as kernels the operators that compute by themselves and hold no library's primitive.
-
-    holding: indexes of operators in which a primitive ran. An operator computes by itself when its name may and it calls at
-    most views, allocation and fills; a fill is part of such a caller.
-    """
-    parent = operators["parent"].to_numpy()
-    names = operators["name"]
-    holds = _with_ancestors(holding, parent)
-    minor = names.isin(aten.COMPUTE_NOTHING | aten.FILLS | aten.ALLOCATE_AND_FILL).to_numpy()
-    calls_others = np.zeros(len(operators), dtype=bool)
-    calls_others[parent[~minor & (parent >= 0)]] = True
-    possible = names.map({name: aten.may_compute(name) for name in names.unique()}).to_numpy(dtype=bool)
-    own = possible & ~holds & ~calls_others
-    inside = own[np.maximum(parent, 0)] & (parent >= 0)
-    filled_inside = inside & names.isin(aten.FILLS).to_numpy()
-    found = operators[own & ~filled_inside].copy()
-    found["operator"], found["library"] = found["name"], "aten"
-    found["kind"] = _kinds(operators).loc[found.index]
-    found["problem"] = _of_text(found["shapes"], aten.problem)
-    found["dtype"] = _of_text(found["types"], aten.dtype)
-    return _finished(found.join(aten.products(found["name"], found["shapes"])))
-
-
-def _kinds(operators: pd.DataFrame) -> pd.Series:
-    """Return each operator's kind; plain arithmetic on behalf of an activation, normalisation or softmax is of that kind.
-
-    So inference's aten::relu, which calls aten::clamp_min, is an activation as it is in training.
-    """
-    kinds = operators["name"].map({name: operator_kind(name) for name in operators["name"].unique()})
-    parent = operators["parent"].to_numpy()
-    callers = kinds.reset_index(drop=True).reindex(np.where(parent >= 0, parent, -1)).set_axis(operators.index)
-    inherited = (kinds == "elementwise") & callers.isin(["activation", "normalisation", "softmax"])
-    return kinds.mask(inherited, callers)
-
-
-def _with_ancestors(chosen: Int, parent: Int) -> Bool:
-    """Return the mask of the chosen operators and of all that they run in."""
-    marked = np.zeros(len(parent), dtype=bool)
-    level = np.unique(chosen)
-    while len(level):
-        marked[level] = True
-        above = np.unique(parent[level])
-        level = above[(above >= 0) & ~marked[np.maximum(above, 0)]]
-    return marked
-
-
-def _of_text(values: pd.Series, function: Callable[[str], str | None]) -> pd.Series:
-    """Return a function of a categorical text column, computed once per distinct text."""
-    distinct = values.astype("object").dropna().unique()
-    return values.astype("object").map({text: function(text) for text in distinct})
 
 
 # --- lines of oneDNN and MKL ---------------------------------------------------------------------------------------------
