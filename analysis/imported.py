@@ -119,7 +119,8 @@ def summed_samples(trace: Trace) -> list[dict[str, Any]]:
     """Return one row per device and metric of the samples: count, mean, min and max of what was sampled."""
     grouped = trace.samples.groupby(["device", "metric"], dropna=False, sort=False)["value"]
     table = grouped.agg(["count", "mean", "min", "max"]).reset_index()
-    return list(table.astype(object).where(table.notna(), None).to_dict("records"))
+    rows = table.astype(object).where(table.notna(), None).to_dict("records")
+    return [{str(key): value for key, value in row.items()} for row in rows]
 
 
 def _umask() -> int:

@@ -8,6 +8,7 @@ thread that is open when it begins, whatever the device does meanwhile: launches
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -71,9 +72,9 @@ def _launching(calls: pd.DataFrame) -> npt.NDArray[np.bool_]:
     return _by_category(calls["name"], api.launches_kernels)
 
 
-def _by_category(names: pd.Series, function: object) -> npt.NDArray[np.bool_]:
+def _by_category(names: pd.Series, function: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
     """Return what a function says of each row's name, asked once per distinct name."""
-    answers = np.array([bool(function(str(name))) for name in names.cat.categories] + [False])  # type: ignore[operator]
+    answers = np.array([*(function(str(name)) for name in names.cat.categories), False], dtype=np.bool_)
     return np.asarray(answers[names.cat.codes.to_numpy()])
 
 

@@ -217,10 +217,11 @@ def _codes(values: pd.Series) -> tuple[npt.NDArray[np.int64], int]:
 
 def _text(rows: pd.DataFrame, key: str) -> pd.Series:
     """Return a key's column with its type in cells, null where the rows do not have it."""
-    dtype = "Int64" if key in _INTEGER_KEYS else "string"
     values = rows[key] if key in rows else pd.Series(pd.NA, index=rows.index, dtype="object")
-    typed = values.astype(dtype).reset_index(drop=True)
-    return typed.fillna("none") if key == "method" else typed
+    values = values.reset_index(drop=True)
+    if key in _INTEGER_KEYS:
+        return values.astype("Int64")
+    return values.astype("string").fillna("none") if key == "method" else values.astype("string")
 
 
 # --- the activities of each level -------------------------------------------------------------------------------------------
@@ -253,14 +254,15 @@ def _kernels(trace: Trace) -> _Activity:
     )
     method = table["attribution"]
     if table["range_id"].notna().any():  # a layer's method where there is one, else that of the range
-        method = pd.Categorical(np.where(table["range_id"].notna() & method.isna(), "launch range", method.astype("object")))
+        from_range = table["range_id"].notna() & method.isna()
+        method = pd.Series(np.where(from_range, "launch range", method.astype("object")), index=table.index).astype("category")
     return _timed(table, KERNEL, table[list(same)].assign(kernel=table["name"], range=_range_names(table, trace), method=method))
 
 
 def _range_names(table: pd.DataFrame, trace: Trace) -> pd.Categorical:
     """Return the name of the range in which each row of device work was launched."""
     names = trace.ranges["name"].cat
-    codes = np.append(names.codes.to_numpy(), -1).astype(names.codes.dtype)  # row -1 leads to null
+    codes = np.append(names.codes.to_numpy(), names.codes.to_numpy().dtype.type(-1))  # row -1 leads to null
     return pd.Categorical.from_codes(codes[table["range_id"].fillna(-1).to_numpy(np.int64)], categories=names.categories)
 
 
@@ -285,8 +287,8 @@ def _host(trace: Trace, gaps: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]
     """Return calls, operators and ranges as far as they reach into the gaps: each instant of a thread to the innermost one."""
     stacked = trace.ranges
     drop = (stacked["category"] == "step") | ~stacked["nested"]
-    rows, *pieces = _flat(stacked[~drop] if drop.any() else stacked, gaps)
-    return [_calls(_flat(trace.calls, gaps), rows), _operators(_flat(trace.operators, gaps), rows), _ranges((rows, *pieces))]
+    ranges = _flat(stacked[~drop] if drop.any() else stacked, gaps)
+    return [_calls(_flat(trace.calls, gaps), ranges[0]), _operators(_flat(trace.operators, gaps), ranges[0]), _ranges(ranges)]
 
 
 def _flat(

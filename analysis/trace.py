@@ -250,7 +250,7 @@ def _typed(values: pd.Series, column: Column) -> pd.Series:
     if column.dtype == "category" and not isinstance(values.dtype, pd.CategoricalDtype):
         return values.astype("string").astype("category")
     if column.dtype == "category" and values.cat.categories.dtype != "str":
-        return values.cat.rename_categories(values.cat.categories.astype("str"))
+        return values.cat.rename_categories(list(values.cat.categories.astype("str")))
     if column.dtype == "Int64" and values.dtype == "float64" and not np.isfinite(values.to_numpy()).all():
         values = values.where(np.isfinite(values))  # pandas writes missing integers as NaN
     return values.astype(column.dtype)  # type: ignore[call-overload,no-any-return]
