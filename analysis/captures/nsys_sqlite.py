@@ -1,0 +1,21 @@
+"""Nsight Systems' SQLite exports (nsys export --type sqlite), of all versions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kernelscope.analysis.captures.head import Head
+from kernelscope.analysis.captures.nsys import SIGNS, read_tables
+from kernelscope.analysis.readers.sqlite_pages import Database
+from kernelscope.analysis.trace import Trace
+
+
+def matches(head: Head) -> bool:
+    """Return whether the file is a SQLite database with nsys's table of texts and another one of its tables."""
+    return "StringIds" in head.tables and bool(head.tables & SIGNS)
+
+
+def read(path: Path) -> Trace:
+    """Return the Trace of an export; raise EvidenceError for one that cannot be read."""
+    with Database(path) as database:
+        return read_tables(database, "nsys-sqlite")

@@ -1,0 +1,503 @@
+"""Reader of SQLite tables straight from the pages of the file, a column at a time.
+
+SQL engines hand out rows one by one, which costs seconds for tens of millions; here whole pages are decoded by numpy. Nothing in
+the file is ever run: views, triggers and virtual tables are only names. Layout: https://sqlite.org/fileformat2.html.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kernelscope.analysis.errors import EvidenceError
+
+_HEADER = 100
+_MAGIC = b"SQLite format 3\x00"
+_LEAF, _INTERIOR = 0x0D, 0x05
+_MAX_DEPTH = 20
+_BATCH_BYTES = 1 << 20
+_WINDOW = 64  # bytes of each record's beginning, fetched at once: where records are laid out alike, columns are slices of it
+_PADDING = _WINDOW + 16  # so that no fetch ends beyond the last page
+_MAX_WORKERS = 4
+_SCHEMA_STEPS = 5_000_000  # of SQLite's machine, for reading the schema: far more than any export needs
+_ENCODINGS = {1: "utf8", 2: "utf-16-le", 3: "utf-16-be"}
+
+# Serial types of a record: bytes of the value, and the shift that brings a big-endian value down from 64 bits.
+_NULL, _FLOAT, _ZERO, _ONE, _FIRST_BLOB, _FIRST_TEXT = 0, 7, 8, 9, 12, 13
+_SIZE = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0] + [(code - 12) // 2 for code in range(12, 128)], dtype=np.int64)
+_SHIFT = np.array([0, 56, 48, 40, 32, 16, 0, 0, 0, 0], dtype=np.int64)
+
+Bytes = NDArray[np.uint8]
+Integers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Offset = int | Integers
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Column:
+    position: int
+    row_id: bool  # INTEGER PRIMARY KEY: the record holds null and the row's number is the value
+
+
+@dataclass(frozen=True)
+class _Table:
+    root: int
+    columns: dict[str, _Column]
+
+
+class Batch:
+    """Some consecutive rows of a table. `size`: how many."""
+
+    def __init__(self, size: int, columns: dict[str, _Values]):
+        self.size = size
+        self._columns = columns
+
+    def integers(self, name: str) -> tuple[Integers, Mask | None]:
+        """Return a column's integers (0 where null) and which are null, None if none is.
+
+        A column that the table does not have is all null. Raises EvidenceError where a value is no integer.
+        """
+        values = self._columns.get(name)
+        if values is None:
+            return np.zeros(self.size, dtype=np.int64), np.ones(self.size, dtype=np.bool_)
+        return values.integers()
+
+    def numbers(self, name: str) -> NDArray[np.float64]:
+        """Return a column's numbers, NaN where null; raise EvidenceError where a value is no number."""
+        values = self._columns.get(name)
+        return np.full(self.size, np.nan) if values is None else values.numbers()
+
+    def texts(self, name: str) -> pa.DictionaryArray | None:
+        """Return a column's texts (blobs too, as text), or None when all are null; raise EvidenceError where one is a number."""
+        values = self._columns.get(name)
+        return None if values is None else values.texts()
+
+
+class Database:
+    """A SQLite file's own tables. Use as a context manager; raises EvidenceError for whatever is not one or is damaged."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self._tables: dict[str, _Table] = {}
+        try:
+            self._file = path.open("rb", buffering=0)
+        except OSError as error:
+            raise EvidenceError(f"{path}: {error.strerror or error}") from error
+        try:
+            self._read_header()
+            self._roots = dict(self._schema("SELECT name, rootpage FROM sqlite_master WHERE type = 'table' AND rootpage > 0"))
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._file.close()
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """Names of the tables; views and virtual tables are none."""
+        return frozenset(self._roots)
+
+    def columns(self, table: str) -> frozenset[str]:
+        """Names of a table's columns; none if there is no such table."""
+        return frozenset(self._table(table).columns) if table in self._roots else frozenset()
+
+    def scan(self, table: str, columns: Sequence[str], convert: Callable[[Batch], T]) -> list[T]:
+        """Return what `convert` makes of each batch of rows, in the table's order; threads share the batches.
+
+        Columns that the table lacks are null; a table that does not exist has no rows.
+        """
+        if table not in self._roots:
+            return []
+        known = self._table(table).columns
+        wanted = {name: known[name] for name in columns if name in known}
+        leaves = self._leaves(table)
+        step = max(1, _BATCH_BYTES // self._page_size)
+        parts = [leaves[start : start + step] for start in range(0, leaves.size, step)]
+
+        def work(part: Integers) -> T:
+            return convert(_Decoder(self, table, wanted).decode(part))
+
+        if len(parts) == 1:
+            return [work(parts[0])]
+        with ThreadPoolExecutor(min(_MAX_WORKERS, os.cpu_count() or 1)) as pool:
+            return list(pool.map(work, parts))
+
+    def damaged(self, table: str, what: str) -> EvidenceError:
+        """Return the error for a table whose pages do not hold what they should."""
+        return EvidenceError(f"{self.path}: table {table}: {what}: the file is damaged or cut short; copy or export it again")
+
+    def _read_header(self) -> None:
+        size = os.fstat(self._file.fileno()).st_size
+        header = os.pread(self._file.fileno(), _HEADER, 0)
+        if len(header) < _HEADER or not header.startswith(_MAGIC):
+            raise EvidenceError(f"{self.path}: not a SQLite file; name an SQLite export")
+        self._page_size = int.from_bytes(header[16:18], "big")
+        self._page_size = 1 << 16 if self._page_size == 1 else self._page_size
+        self.usable = self._page_size - header[20]
+        if self._page_size not in {1 << bits for bits in range(9, 17)} or self.usable < 480:
+            raise EvidenceError(f"{self.path}: damaged SQLite header; copy or export it again")
+        self.page_count = size // self._page_size
+        self.encoding = _ENCODINGS.get(int.from_bytes(header[56:60], "big"), "utf8")
+
+    def _schema(self, query: str, *parameters: str) -> list[Any]:
+        """Return the rows of a query on the schema. SQLite parses it; no table's rows are read."""
+        try:
+            database = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+            try:
+                database.text_factory = lambda raw: raw.decode("utf8", errors="replace")
+                database.set_progress_handler(lambda: 1, _SCHEMA_STEPS)
+                return database.execute(query, parameters).fetchmany(100_000)
+            finally:
+                database.close()
+        except sqlite3.Error as error:
+            raise EvidenceError(f"{self.path}: damaged SQLite file ({error}); copy or export it again") from error
+
+    def _table(self, name: str) -> _Table:
+        if name not in self._tables:
+            columns = self._schema("SELECT cid, name, upper(type), pk, hidden, dflt_value FROM pragma_table_xinfo(?)", name)
+            if any(hidden for *_, hidden, _ in columns):
+                raise EvidenceError(f"{self.path}: table {name} has computed columns, as nsys never writes; export it again")
+            keys = sum(1 for _, _, _, key, _, _ in columns if key)
+            self._tables[name] = _Table(
+                int(self._roots[name]),
+                {
+                    column: _Column(position, bool(key) and keys == 1 and kind == "INTEGER")
+                    for position, column, kind, key, _, _ in columns
+                },
+            )
+        return self._tables[name]
+
+    def _leaves(self, table: str) -> Integers:
+        """Return the numbers of the table's leaf pages in the order of the rows. All leaves are equally deep."""
+        level = np.array([self._table(table).root], dtype=np.int64)
+        for _ in range(_MAX_DEPTH):
+            if level.min() < 1 or level.max() > self.page_count or np.unique(level).size != level.size:
+                raise self.damaged(table, "a page is missing or used twice")
+            if self.pages(level[:1], table)[0] == _LEAF:
+                return level
+            children = []
+            step = max(1, _BATCH_BYTES // self._page_size)
+            for start in range(0, level.size, step):
+                part = level[start : start + step]
+                children += list(self._children(self.pages(part, table)[: part.size * self._page_size], table))
+            level = np.concatenate(children)
+        raise self.damaged(table, "pages are nested too deep")
+
+    def _children(self, flat: Bytes, table: str) -> Iterator[Integers]:
+        for page in flat.reshape(-1, self._page_size):
+            count = int(page[3]) << 8 | int(page[4])
+            if page[0] != _INTERIOR or 12 + 2 * count > self.usable:
+                raise self.damaged(table, "a page is none of a table")
+            cells = page[12 : 12 + 2 * count].view(">u2").astype(np.int64)
+            if count and cells.max() > self.usable - 4:
+                raise self.damaged(table, "a page points outside of itself")
+            at = np.append(cells, 8)  # the last child stands in the page's head
+            yield page[at[:, None] + np.arange(4)].view(">u4").ravel().astype(np.int64)
+
+    def pages(self, numbers: Integers, table: str) -> Bytes:
+        """Return the bytes of these pages one after another, and some padding; runs of neighbours are read at once."""
+        size = self._page_size
+        flat = np.empty(numbers.size * size + _PADDING, dtype=np.uint8)
+        flat[-_PADDING:] = 0
+        view = memoryview(flat)  # type: ignore[arg-type]
+        breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
+        for start, end in zip([0, *breaks.tolist()], [*breaks.tolist(), numbers.size], strict=True):
+            try:
+                got = os.preadv(self._file.fileno(), [view[start * size : end * size]], (int(numbers[start]) - 1) * size)
+            except OSError as error:
+                raise EvidenceError(f"{self.path}: {error.strerror or error}") from error
+            if got != (end - start) * size:
+                raise self.damaged(table, "a page is missing")
+        return flat
+
+    @property
+    def page_size(self) -> int:
+        """Bytes of a page."""
+        return self._page_size
+
+
+class _Decoder:
+    """Decodes leaf pages of one table into columns."""
+
+    def __init__(self, database: Database, table: str, columns: dict[str, _Column]):
+        self._database = database
+        self._table = table
+        self._columns = columns
+
+    def _damaged(self, what: str) -> EvidenceError:
+        return self._database.damaged(self._table, what)
+
+    def decode(self, leaves: Integers) -> Batch:
+        flat = self._database.pages(leaves, self._table)
+        cells = self._cells(flat, leaves.size)
+        if not cells.size:
+            return Batch(0, {})
+        needs_rows = any(column.row_id for column in self._columns.values())
+        length, at = _varints(flat, cells)
+        rows, record = _varints(flat, at) if needs_rows else (None, _skip_varints(flat, at))
+        if length.min() < 0 or length.max() > self._database.page_count * self._database.page_size:
+            raise self._damaged("a row is longer than the file")
+        flat, record = self._gathered(flat, record, length)
+        return self._record_columns(flat, record, length, rows)
+
+    def _cells(self, flat: Bytes, count: int) -> Integers:
+        """Return where the rows begin."""
+        size, usable = self._database.page_size, self._database.usable
+        pages = flat[: count * size].reshape(count, size)
+        if (pages[:, 0] != _LEAF).any():
+            raise self._damaged("a page is none of a table")
+        counts = pages[:, 3].astype(np.int64) << 8 | pages[:, 4]
+        widest = int(counts.max())
+        if 8 + 2 * widest > usable:
+            raise self._damaged("a page holds more rows than fit")
+        within = np.arange(widest) < counts[:, None]
+        offsets = pages[:, 8 : 8 + 2 * widest].view(">u2")[within].astype(np.int64)
+        if offsets.size and (offsets.min() < 8 or offsets.max() > usable - 4):
+            raise self._damaged("a page points outside of itself")
+        return offsets + np.repeat(np.arange(count) * size, counts)
+
+    def _gathered(self, flat: Bytes, record: Integers, length: Integers) -> tuple[Bytes, Integers]:
+        """Return bytes in which every record is in one piece, and where each begins: long ones continue on other pages."""
+        page_size, usable = self._database.page_size, self._database.usable
+        page = record & -page_size
+        long = np.flatnonzero(length > usable - 35)
+        least = (usable - 12) * 32 // 255 - 23
+        local = length.copy()
+        kept = least + (length[long] - least) % (usable - 4)
+        local[long] = np.where(kept <= usable - 35, kept, least)
+        stop = record - page + local
+        if stop.max() > usable or (long.size and stop[long].max() > usable - 4):
+            raise self._damaged("a row reaches beyond its page")
+        if not long.size:
+            return flat, record
+        pieces, end = [flat[:-_PADDING]], flat.size - _PADDING
+        record = record.copy()
+        for row in long.tolist():  # rows longer than a page are few
+            begin = int(record[row])
+            whole = self._whole(flat[begin : begin + int(local[row]) + 4], int(length[row]))
+            record[row] = end
+            end += whole.size
+            pieces.append(whole)
+        return np.concatenate([*pieces, np.zeros(_PADDING, dtype=np.uint8)]), record
+
+    def _whole(self, start: Bytes, length: int) -> Bytes:
+        """Return a record from its beginning and the chain of pages whose first number follows it."""
+        pieces, missing = [start[:-4]], length - (start.size - 4)
+        link = start[-4:]
+        while missing > 0:
+            number = int.from_bytes(link.tobytes(), "big")
+            if not 1 <= number <= self._database.page_count:
+                raise self._damaged("a page is missing")
+            page = self._database.pages(np.array([number]), self._table)
+            pieces.append(page[4 : 4 + min(missing, self._database.usable - 4)])
+            missing -= pieces[-1].size
+            link = page[:4]
+        return np.concatenate(pieces)
+
+    def _record_columns(self, flat: Bytes, record: Integers, length: Integers, rows: Integers | None) -> Batch:
+        """Walk through the records' headers, all rows at once, and remember where the values of wanted columns are.
+
+        Offsets count from the record's beginning; one number stands for all rows as long as they are laid out alike.
+        """
+        records = _Records(flat, record)
+        header, at = records.varints(0)
+        stop: Offset = _alike(header)
+        data: Offset = stop
+        if np.any(at > stop) or np.any(stop > length):
+            raise self._damaged("a row's head is longer than the row")
+        wanted = {column.position: name for name, column in self._columns.items()}
+        found: dict[str, _Values] = {}
+        for position in range(max(wanted, default=-1) + 1):
+            code: NDArray[Any] = records.bytes(at)
+            short = at >= stop  # columns that were added after the row was written
+            if code.max() >= 128:
+                code, at = records.varints(at)
+            else:
+                at = at + 1
+            if np.any(short):
+                code = np.where(short, _NULL, code)
+                at = np.where(short, stop, at)
+            if code.min() < 0 or np.any(at > stop):
+                raise self._damaged("a row's head is longer than the row")
+            if position in wanted:
+                name = wanted[position]
+                given = rows if self._columns[name].row_id else None
+                found[name] = _Values(self._database, f"{self._table}, column {name}", records, code, data, given)
+            data = data + _sizes(code)
+            if np.any(data > length):
+                raise self._damaged("a value is longer than its row")
+        return Batch(record.size, found)
+
+
+class _Records:
+    """Records in some bytes: what stands at an offset from the beginning of each."""
+
+    def __init__(self, flat: Bytes, start: Integers):
+        self.flat = flat
+        self.start = start
+        self._window = _windows(flat, _WINDOW)[start].view(np.uint8).reshape(start.size, _WINDOW)
+
+    def bytes(self, offset: Offset) -> Bytes:
+        """Return the byte at the offset of each."""
+        if isinstance(offset, int) and offset < _WINDOW:
+            return self._window[:, offset]
+        return self.flat[self.start + offset]
+
+    def words(self, offset: Offset, kind: str) -> NDArray[Any]:
+        """Return the eight bytes from the offset of each on, as numbers of this kind."""
+        if isinstance(offset, int) and offset <= _WINDOW - 8:
+            return np.ndarray(self.start.shape, kind, buffer=self._window, offset=offset, strides=(_WINDOW,))
+        return _windows(self.flat, 8)[self.start + offset].view(kind)
+
+    def varints(self, offset: Offset) -> tuple[Integers, Offset]:
+        """Return the integers of one to nine bytes at the offset of each, and the offsets after them."""
+        values, after = _varints(self.flat, self.start + offset)
+        return values, _alike(after - self.start)
+
+
+def _windows(flat: Bytes, size: int) -> NDArray[Any]:
+    """Return the `size` bytes from each byte on, without copying."""
+    return np.ndarray((flat.size - size + 1,), dtype=f"V{size}", buffer=flat, strides=(1,))
+
+
+def _alike(offsets: Integers) -> Offset:
+    """Return the one number that all are, if so."""
+    low = int(offsets.min())
+    return low if low == int(offsets.max()) else offsets
+
+
+def _sizes(code: NDArray[Any]) -> Any:
+    low, high = int(code.min()), int(code.max())
+    if low == high:
+        return int(_SIZE[low]) if low < 128 else (low - 12) // 2
+    return _SIZE.take(code) if high < 128 else np.where(code < 12, _SIZE.take(np.minimum(code, 12)), (code - 12) // 2)
+
+
+class _Values:
+    """Values of one column in some rows: serial types and offsets, from which they are taken as asked."""
+
+    def __init__(
+        self, database: Database, place: str, records: _Records, code: NDArray[Any], at: Offset, rows: Integers | None
+    ):
+        self._database = database
+        self._place = place
+        self._records = records
+        self._code = code
+        self._at = at
+        self._rows = rows
+
+    def integers(self) -> tuple[Integers, Mask | None]:
+        low, high = int(self._code.min()), int(self._code.max())
+        if high > _ONE or (low <= _FLOAT <= high and (self._code == _FLOAT).any()):
+            raise self._wrong("not an integer")
+        if self._rows is not None and high == _NULL:
+            return self._rows, None
+        if high == _NULL:
+            return np.zeros(self._code.size, dtype=np.int64), np.ones(self._code.size, dtype=np.bool_)
+        if low == high:
+            if low >= _ZERO:
+                return np.full(self._code.size, low - _ZERO, dtype=np.int64), None
+            return self._records.words(self._at, ">i8").astype(np.int64) >> int(_SHIFT[low]), None
+        values = self._records.words(self._at, ">i8").astype(np.int64) >> _SHIFT.take(self._code)
+        return self._constants(values), (self._code == _NULL if low == _NULL else None)
+
+    def numbers(self) -> NDArray[np.float64]:
+        floats = self._code == _FLOAT
+        code, self._code = self._code, np.where(floats, _NULL, self._code)
+        try:
+            integers, null = self.integers()
+        finally:
+            self._code = code
+        values = integers.astype(np.float64)
+        if null is not None:
+            values[null] = np.nan
+        values[floats] = self._records.words(self._at, ">f8")[floats]
+        return values
+
+    def texts(self) -> pa.DictionaryArray | None:
+        given = self._code != _NULL
+        if not given.any():
+            return None
+        if (self._code[given] < _FIRST_BLOB).any():
+            raise self._wrong("not a text")
+        rows = np.flatnonzero(given)
+        start = (self._records.start + self._at)[rows]
+        end = start + np.broadcast_to(_sizes(self._code[rows]), rows.shape)
+        return self._encoded(start, end, rows)
+
+    def _encoded(self, start: Integers, end: Integers, rows: Integers) -> pa.DictionaryArray:
+        """Return the texts between these positions as a dictionary array, without copying each: gaps are values of their own."""
+        order = np.argsort(start, kind="stable")
+        bounds = np.column_stack([start[order], end[order]]).ravel()
+        if (np.diff(bounds) < 0).any():
+            raise self._database.damaged(self._place, "rows overlap")
+        offsets = pa.py_buffer(np.ascontiguousarray(bounds))
+        pieces = pa.Array.from_buffers(pa.large_binary(), bounds.size - 1, [None, offsets, pa.py_buffer(self._records.flat)])
+        taken = np.zeros(self._code.size, dtype=np.int64)
+        taken[rows[order]] = np.arange(0, bounds.size, 2)
+        null = self._code == _NULL
+        codes = pa.array(taken, mask=null) if null.any() else pa.array(taken)
+        return _decoded(pieces.take(codes).dictionary_encode(), self._database.encoding)
+
+    def _constants(self, values: Integers) -> Integers:
+        values[(self._code == _NULL) | (self._code == _ZERO)] = 0
+        values[self._code == _ONE] = 1
+        return values
+
+    def _wrong(self, what: str) -> EvidenceError:
+        return EvidenceError(f"{self._database.path}: table {self._place} holds a value that is {what}; export the capture again")
+
+
+def _decoded(array: pa.DictionaryArray, encoding: str) -> pa.DictionaryArray:
+    """Return a dictionary of bytes as one of texts; what is no text in the file's encoding is replaced."""
+    values = array.dictionary
+    try:
+        if encoding != "utf8":
+            raise pa.ArrowInvalid("")
+        texts = values.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        texts = pa.array([value.decode(encoding, errors="replace") for value in values.to_pylist()], type=pa.large_string())
+    return pa.DictionaryArray.from_arrays(array.indices, texts)
+
+
+def _varints(flat: Bytes, at: Integers) -> tuple[Integers, Integers]:
+    """Return the integers of one to nine bytes at these positions, and the positions after them."""
+    byte = flat[at]
+    values = (byte & 0x7F).astype(np.int64)
+    after = at + 1
+    more = np.flatnonzero(byte >= 0x80)
+    for index in range(1, 9):
+        if not more.size:
+            break
+        byte = flat[after[more]]
+        after[more] += 1
+        values[more] = values[more] << 8 | byte if index == 8 else values[more] << 7 | (byte & 0x7F)
+        more = more[byte >= 0x80]
+    return values, after
+
+
+def _skip_varints(flat: Bytes, at: Integers) -> Integers:
+    """Return the positions after the integers at these positions: neighbours' are mostly equally long."""
+    first = int(at[0])
+    length = next((index + 1 for index in range(8) if flat[first + index] < 0x80), 9)
+    words = _windows(flat, 8)[at].view(np.uint64)
+    mask = int.from_bytes(b"\x80" * length + bytes(8 - length), "little") if length < 9 else 0
+    pattern = int.from_bytes(b"\x80" * (length - 1) + bytes(9 - length), "little") if length < 9 else 1
+    if ((words & np.uint64(mask)) == np.uint64(pattern)).all():
+        return at + length
+    return _varints(flat, at)[1]
