@@ -28,7 +28,7 @@ _GRADIENTS = re.compile(r"^(gradient_tape|gradients)(_\d+)?$|_grad(_\d+)?$")
 _WRAPPED = re.compile(r"^(?:transpose\()?jvp\((?P<name>\w*)\)\)?$")
 _NO_LAYER = re.compile(
     r"^(while|body|cond|scan|closed_call|core_call|checkpoint|remat\d*|rematted_computation|shard_map|custom_[jv][vj]p_call|pjit"
-    r"|branch_\d+_fun|XlaModule:?)$"
+    r"|branch_\d+_fun|XlaModule:?|cluster_\d+)$"
 )
 
 

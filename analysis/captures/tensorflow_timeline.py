@@ -1,8 +1,9 @@
 """Timelines of TensorFlow 1's RunMetadata: operators of one step on every device, and a GPU's streams.
 
-A GPU's work stands on a row for its stream and once more on stream:all (kernels) or memcpy (copies): the stream's row counts.
-Rows of streams name the operator, not its kernel, unless TensorFlow was built for ROCm. The row of the GPU itself shows how
-long the host took to launch each operator. Where no device is a GPU, operators that compute are the kernels.
+A GPU's work stands on a row for its stream and once more on stream:all (kernels) or memcpy (copies): the stream's row counts,
+and the other tells a copy from a kernel, because copies that an operator made bear its name. Rows of streams do not name the
+kernel, unless TensorFlow was built for ROCm. The row of the GPU itself shows how long the host took to launch each operator.
+Where no device is a GPU, operators that compute are the kernels.
 """
 
 from __future__ import annotations
@@ -42,14 +43,12 @@ def read(path: Path) -> Trace:
     on_device = events["gpu"].notna().to_numpy(dtype=bool)
     work, duplicates = _once(events[on_device])
     operators = _operators(events[~on_device])
-    copy_ends = work["type"].str.extract(_COPY)
-    is_set = work["type"].str.match(r"(?i)^MEMSET").fillna(False).to_numpy(dtype=bool)
-    is_copy = copy_ends["source"].notna().to_numpy(dtype=bool) | is_set
+    is_copy = work["is_copy"].to_numpy(dtype=bool)
     has_gpu = bool(on_device.any()) or bool(operators["device"].str.startswith("cuda").any())
     kernels = _kernels(work[~is_copy]) if has_gpu else _cpu_kernels(operators)
     diagnostics = {
         "duplicates on stream:all and memcpy": duplicates,
-        "device rows on stream:all alone": int((work["stream"].isna() | (work["stream"] == "all")).sum()),
+        "device rows on no stream": int(work["thread"].isna().sum()),
         "executions without a time": timeline.untimed,
         "dependencies not read": sum(timeline.others.get(phase, 0) for phase in "stf"),
         "lives of tensors not read": sum(timeline.others.get(phase, 0) for phase in "NOD"),
@@ -58,7 +57,7 @@ def read(path: Path) -> Trace:
     return Trace(
         operators=conform("operators", operators),
         kernels=conform("kernels", kernels),
-        copies=conform("copies", _copies(work[is_copy], copy_ends[is_copy], is_set[is_copy])),
+        copies=conform("copies", _copies(work[is_copy])),
         memory=conform("memory", _memory(timeline.counters)),
         info=_info(operators, kernels, bool(len(work)), has_gpu),
         diagnostics={name: count for name, count in diagnostics.items() if count},
@@ -68,15 +67,20 @@ def read(path: Path) -> Trace:
 def _once(rows: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     """Return every execution on a GPU once, from its stream's row if it has one, and how many repeated rows were left out."""
     is_stream = (rows["stream"].notna() & (rows["stream"] != "all")).to_numpy(dtype=bool)
-    numbered = rows.assign(number=rows.groupby([*_KEYS, "process"], dropna=False).cumcount())
+    is_memcpy = rows["memcpy"].notna().to_numpy(dtype=bool)
+    # an execution that stands on several rows is kept on the first: streams, then memcpy, then stream:all
+    rank = np.select([is_stream, is_memcpy], [0, 1], default=2)
+    # equal executions are told apart by their number
+    numbered = rows.assign(number=rows.groupby([*_KEYS, rank], dropna=False).cumcount())
     pairs = pd.MultiIndex.from_frame(numbered[[*_KEYS, "number"]])
-    # memcpy rows repeat what stands on streams, stream:all repeats both
-    collective = numbered[~is_stream]
-    known = np.asarray(pairs[~is_stream].isin(pairs[is_stream]))
-    repeated = known | collective.duplicated([*_KEYS, "number"]).to_numpy()
-    kept = pd.concat([numbered[is_stream], collective[~repeated]]).sort_index()
-    stream = pd.to_numeric(kept["stream"].where(kept["stream"].str.fullmatch(r"[0-9]{1,18}").fillna(False))).astype("Int64")
-    kept = kept.assign(thread=stream, device="cuda:" + kept["gpu"])
+    order = np.argsort(rank, kind="stable")
+    repeated = np.empty(len(rows), dtype=bool)
+    repeated[order] = pairs[order].duplicated() & (rank[order] > 0)
+    named = rows["type"].str.match(r"(?i)^MEM(CPY|SET)").fillna(False).to_numpy(dtype=bool)
+    numbered["is_copy"] = named | np.asarray(pairs.isin(pairs[is_memcpy]))
+    kept = numbered[~repeated]
+    stream = kept["stream"].where(kept["stream"].str.fullmatch(r"[0-9]{1,18}").fillna(False).astype("bool"))
+    kept = kept.assign(thread=pd.to_numeric(stream).astype("Int64"), device="cuda:" + kept["gpu"])
     return kept.reset_index(drop=True), int(repeated.sum())
 
 
@@ -109,10 +113,12 @@ def _cpu_kernels(operators: pd.DataFrame) -> pd.DataFrame:
     return computing.assign(count=1, operator=computing["name"], device="cpu")
 
 
-def _copies(rows: pd.DataFrame, ends: pd.DataFrame, is_set: Any) -> pd.DataFrame:
+def _copies(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a GPU's copies; where an operator's name stands in the place of the direction, that is unknown: other."""
+    ends = rows["type"].str.extract(_COPY)
     source, target = (ends[name].str.upper().map(_ENDS) for name in ("source", "target"))
-    operation = (source + " to " + target).astype("string")
-    operation = operation.mask(operation.str.contains("peer").fillna(False), "peer to peer").mask(is_set, "set")
+    operation = (source + " to " + target).astype("string").fillna("other")
+    operation = operation.mask(operation.str.contains("peer"), "peer to peer").mask(rows["type"].str.match(r"(?i)^MEMSET"), "set")
     return rows[["start_ns", "end_ns", "duration_ns", "device", "thread"]].assign(count=1, operation=operation)
 
 

@@ -85,7 +85,7 @@ class Plane:
 
     events: columns line_number (of the plane's lines, int64), line_id, line (category), start_ns, duration_ns, count (int64;
     executions that the row stands for: 1, or more where the profiler added up, and start_ns is then meaningless),
-    name, display_name (category), and the statistics asked for, as Int64 or category.
+    name, display_name (category), and the statistics asked for as stat_NAME, Int64 or category.
     """
 
     name: str
@@ -256,8 +256,9 @@ def _events(plane: Any, path: Path | str, integer_stats: Sequence[str], text_sta
         }
     )
     if stats is not None:
-        table = table.assign(**{name: stats.integers(name, len(table), position) for name in integer_stats})
-        table = table.assign(**{name: stats.texts(name, len(table), position) for name in text_stats})
+        numbers = {f"stat_{name}": stats.integers(name, len(table), position) for name in integer_stats}
+        texts = {f"stat_{name}": stats.texts(name, len(table), position) for name in text_stats}
+        table = table.assign(**numbers, **texts)
     return table
 
 
@@ -273,7 +274,7 @@ class _Stats:
         self._names = {entry.key: _text(entry.value.name) for entry in plane.stat_metadata}
         self._of_metadata = [entry.value.stats for entry in plane.event_metadata]
 
-    def integers(self, name: str, count: int, position: Integers) -> pd.array:
+    def integers(self, name: str, count: int, position: Integers) -> pd.arrays.IntegerArray:
         """Return the statistic of `count` events as Int64, null where it is absent."""
         ids = self._ids(name)
         rows = np.flatnonzero(np.isin(self._fields[_STAT_ID], ids))
