@@ -19,6 +19,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kernelscope.analysis.captures import scopes
 from kernelscope.analysis.captures.cntk_profiler import NO_KERNELS
 from kernelscope.analysis.captures.head import Head
 from kernelscope.analysis.errors import EvidenceError
@@ -182,7 +183,8 @@ def _node_times(timing: pd.DataFrame, device: str | None) -> tuple[pd.DataFrame,
     table["name"] = table["node"] + " " + table["phase"]
     others = table.loc[~computes, ["name", "count", "duration_ns"]].assign(table="operators")
     kernels = table[computes].drop(columns="name").rename(columns={"node": "name"})
-    return kernels.assign(device=device, library="cntk", attribution="none"), others
+    kind = scopes.kinds(kernels["operator"], kernels["phase"])
+    return kernels.assign(device=device, library="cntk", attribution="none", kind=kind), others
 
 
 def _device(lines: pa.Array[Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis import intervals
+from kernelscope.analysis.captures import scopes
 from kernelscope.analysis.captures.head import Head
 from kernelscope.analysis.readers import cntk_profiler
 from kernelscope.analysis.trace import Trace, conform
@@ -74,6 +75,7 @@ def _kernels(nodes: pd.DataFrame, updates: pd.DataFrame) -> pd.DataFrame:
     spans = [nodes[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns")]
     holds_another = np.isin(np.arange(len(nodes)), intervals.parents(*spans))
     computing = nodes[~holds_another & ~nodes["name"].isin(NO_KERNELS).to_numpy(dtype=bool)]
+    computing = computing.assign(kind=scopes.kinds(computing["name"], computing["phase"]))
     chosen = pd.concat([computing, updates.assign(kind="optimizer")], ignore_index=True)
     return chosen.sort_values("start_ns", kind="stable").assign(
         duration_ns=chosen["end_ns"] - chosen["start_ns"],

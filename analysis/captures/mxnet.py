@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis import intervals
+from kernelscope.analysis.captures import scopes
 from kernelscope.analysis.captures.head import Head
 from kernelscope.analysis.readers import mxnet_profiler
 from kernelscope.analysis.readers.records import read_content
@@ -94,7 +95,11 @@ def _engine_tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
         "kernels": conform(
             "kernels",
             kernels.assign(
-                duration_ns=kernels["end_ns"] - kernels["start_ns"], count=1, operator=kernels["name"], attribution="none"
+                kind=scopes.kinds(kernels["name"], kernels["phase"]),
+                duration_ns=kernels["end_ns"] - kernels["start_ns"],
+                count=1,
+                operator=kernels["name"],
+                attribution="none",
             ),
         ),
         "copies": conform(

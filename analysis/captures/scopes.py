@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from kernelscope.analysis import classify
+
 # Operators of TensorFlow that only steer: they compute nothing, whatever their time holds.
 STEERING = (
     r"^(NoOp|_?Arg|_?Retval|_?(Host)?(Send|Recv)|RecvTensor|Identity(N)?|StopGradient|Const|_HostConst|Placeholder\w*"
@@ -67,6 +69,12 @@ def columns(scopes: pd.Series, types: pd.Series) -> pd.DataFrame:
         }
     )
     return table.take(codes).set_axis(scopes.index)
+
+
+def kinds(types: pd.Series, phases: pd.Series) -> pd.Series:
+    """Return the kinds of operators that stand for their kernels, null where the type does not tell; aligned with `types`."""
+    found = classify.kinds(types.astype("string"), phases.astype("string"))
+    return found.mask(found == classify.UNKNOWN)
 
 
 def _tensorflow_parts(parts: list[str]) -> list[str]:

@@ -103,6 +103,7 @@ def _kernels(rows: pd.DataFrame) -> pd.DataFrame:
         count=1,
         name=rows["kernel"].fillna(known).fillna(rows["node"]),
         operator=known,
+        kind=scopes.kinds(known, described["phase"]),
         **{name: described[name] for name in described},
     )
 
@@ -110,7 +111,8 @@ def _kernels(rows: pd.DataFrame) -> pd.DataFrame:
 def _cpu_kernels(operators: pd.DataFrame) -> pd.DataFrame:
     """Return the operators that compute by themselves."""
     computing = operators[~operators["name"].str.match(scopes.STEERING).fillna(True).to_numpy(dtype=bool)]
-    return computing.assign(count=1, operator=computing["name"], device="cpu")
+    kind = scopes.kinds(computing["name"], computing["phase"])
+    return computing.assign(count=1, operator=computing["name"], device="cpu", kind=kind)
 
 
 def _copies(rows: pd.DataFrame) -> pd.DataFrame:

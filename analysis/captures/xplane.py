@@ -473,6 +473,7 @@ def _cpu_kernels(operators: pd.DataFrame) -> pd.DataFrame:
     steering = operators["name"].str.match(scopes.STEERING).fillna(False).to_numpy(dtype=bool)
     chosen = operators[~holds & ~steering]
     return chosen.drop(columns=["operation", "scope"]).assign(
+        kind=scopes.kinds(chosen["name"], chosen["phase"]),
         name=chosen["operation"],
         operator=chosen["name"],
         duration_ns=chosen["end_ns"] - chosen["start_ns"],
@@ -540,6 +541,12 @@ def _info(trace: Trace, space: xplane.Space, devices: list[dict[str, Any]], empt
         notes.append(f"{len(empty)} devices without events: {', '.join(row['device'] for row in empty)}")
     if trace.kernels["name"].astype("string").str.startswith("__amd_rocclr_").any():
         notes.append("ROCm copies and fills memory with kernels of its own, named __amd_rocclr_...")
+    if (
+        len(trace.calls)
+        and len(trace.ranges)
+        and not np.isin(trace.calls["thread"].unique(), trace.ranges["thread"].unique()).any()
+    ):
+        notes.append("calls bear the system's numbers of threads and ranges hashes of them: kernels cannot be tied to ranges")
     unavailable = {}
     if trace.kernels.empty:
         unavailable["kernels"] = "no plane of a device holds work, and the host's plane no operator that computes"
