@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kernelscope.analysis import trace
-from kernelscope.analysis.captures import copy_names
+from kernelscope.analysis.captures import printed_tables
 from kernelscope.analysis.captures.head import Head
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.readers import nsys_stats, text_tables
@@ -173,7 +173,7 @@ def _has(table: Table, report: str, work: str) -> bool:
     if "Category" in rows:
         return bool(rows["Category"].map(_CATEGORIES).eq(work).any())
     if report in ("cuda_gpu_trace", "cuda_kern_exec_trace") and work in ("kernels", "copies"):
-        return bool((copy_names.are_copies(rows[_name_column(rows)]) == (work == "copies")).any())
+        return bool((printed_tables.are_copies(rows[_name_column(rows)]) == (work == "copies")).any())
     if "Style" in rows and work.endswith("ranges"):
         return bool((rows["Style"].eq("PushPop") == work.startswith("push")).any())
     return True
@@ -213,22 +213,14 @@ def _process(tables: Mapping[str, Table]) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
-class _Reading:
+class _Reading(printed_tables.Remarks):
     """One table being turned into rows of a Trace; what is odd is counted in the Trace."""
 
     def __init__(self, path: Path, report: str, table: Table, result: Trace) -> None:
-        self.path, self.report, self.table, self.result = path, report, table, result
+        super().__init__(result)
+        self.path, self.report, self.table = path, report, table
         self.rows = table.rows
-        if table.unreadable:
-            self.count("lines of tables that cannot be read", table.unreadable)
-
-    def count(self, what: str, number: int) -> None:
-        if number:
-            self.result.diagnostics[what] = self.result.diagnostics.get(what, 0) + int(number)
-
-    def note(self, text: str) -> None:
-        if text not in self.result.info["notes"]:
-            self.result.info["notes"].append(text)
+        self.count("lines of tables that cannot be read", table.unreadable)
 
     def ns(self, column: str) -> pd.Series:
         """Return a column of times in ns; all null where the table has no such column."""
@@ -267,7 +259,7 @@ class _Reading:
         """Return the rows that are kernels or copies, as asked for."""
         if "Category" in self.rows:
             return frame[self.rows["Category"].map(_CATEGORIES).eq(work).to_numpy()]
-        return frame[(copy_names.are_copies(self.rows[_name_column(self.rows)]) == (work == "copies")).to_numpy()]
+        return frame[(printed_tables.are_copies(self.rows[_name_column(self.rows)]) == (work == "copies")).to_numpy()]
 
     def device_work(self, work: str, process: int | None) -> pd.DataFrame:
         """Return kernels or copies of a trace, in the table's order."""
@@ -327,12 +319,12 @@ class _Reading:
 
     def operations(self) -> pd.Series:
         names = self.rows[_name_column(self.rows)].astype("category")
-        return names.map({name: copy_names.operation(name) for name in names.cat.categories}).astype("category")
+        return names.map({name: printed_tables.operation(name) for name in names.cat.categories}).astype("category")
 
     def memory(self) -> pd.Series:
         """Return source and destination memory; that of unified memory's transfers is in their name."""
         names = self.rows[_name_column(self.rows)].astype("category")
-        directions = {name: copy_names.direction(name) if "Unified" in name else None for name in names.cat.categories}
+        directions = {name: printed_tables.direction(name) if "Unified" in name else None for name in names.cat.categories}
         named = names.map(directions).astype("str")
         if "SrcMemKd" not in self.rows:
             return named

@@ -1,4 +1,4 @@
-"""What the names say that nsys and nvprof print for copies and memory sets: [CUDA memcpy HtoD], [CUDA memset], ..."""
+"""What captures of printed tables (nsys stats, nvprof) share: names of copies, and remarks on what is odd."""
 
 from __future__ import annotations
 
@@ -7,8 +7,27 @@ import re
 import pandas as pd
 
 from kernelscope.analysis import trace
+from kernelscope.analysis.trace import Trace
 
 _SIDES = {"h": "host", "d": "device", "host": "host", "device": "device"}
+
+
+class Remarks:
+    """Counts and notes for a Trace that is being filled; text that repeats is noted once."""
+
+    def __init__(self, result: Trace) -> None:
+        self.result = result
+
+    def count(self, what: str, number: int) -> None:
+        """Add to a diagnostic; it is not there while it is 0."""
+        if number:
+            self.result.diagnostics[what] = self.result.diagnostics.get(what, 0) + int(number)
+
+    def note(self, text: str) -> None:
+        """Add a line to info["notes"]."""
+        notes = self.result.info.setdefault("notes", [])
+        if text not in notes:
+            notes.append(text)
 
 
 def are_copies(names: pd.Series) -> pd.Series:
