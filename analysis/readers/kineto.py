@@ -419,12 +419,40 @@ class _Reading:
         if late.any():
             scan.untimed[name] += int(late.sum())
             frame = frame[~late].reset_index(drop=True)
+        if group.phases & _PAIR:
+            frame, unpaired = _paired(frame)
+            scan.unpaired += unpaired
         return frame
 
 
 _EVENT_TEXTS = ("ph", "cat", "name", "pid", "tid", "id")
-_FLOW = frozenset("sf")
+_FLOW, _PAIR = frozenset("sf"), frozenset("BE")
 _LATEST = 4_500_000_000_000_000_000  # ns: 142 years
+
+
+def _paired(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """Return a table with begins and ends (phases B, E) made complete events, and how many have no partner.
+
+    On a track they nest like a stack. A begin without an end lasts until the table's end; an end without a begin is left out.
+    """
+    phase = frame["phase"].astype("object").to_numpy()
+    begins, either = phase == "B", (phase == "B") | (phase == "E")
+    if not either.any():
+        return frame, 0
+    start, track = frame["start_ns"].to_numpy(), frame["track"].to_numpy()
+    order = np.flatnonzero(either)
+    order = order[np.lexsort((start[order], track[order]))]
+    opened = np.cumsum(np.where(begins[order], 1, -1))
+    level = np.where(begins[order], opened, opened + 1)  # of a pair: how many were open after its begin
+    by_level = np.lexsort((np.arange(len(order)), level, track[order]))
+    order, level = order[by_level], level[by_level]
+    same = (track[order][1:] == track[order][:-1]) & (level[1:] == level[:-1]) & begins[order][:-1] & ~begins[order][1:]
+    first, second = order[:-1][same], order[1:][same]
+    last = int((start + frame["duration_ns"].to_numpy()).max())
+    end = np.where(begins, last, start + frame["duration_ns"].to_numpy())
+    end[first] = start[second]
+    unpaired = int(either.sum()) - 2 * len(first)
+    return frame.assign(duration_ns=end - start)[phase != "E"].reset_index(drop=True), unpaired
 
 
 def _member(texts: _Texts, chosen: frozenset[str] | None) -> Bool:

@@ -1,0 +1,382 @@
+"""PyTorch's chrome traces: torch.profiler (Kineto) on CPUs and accelerators, and the older torch.autograd.profiler.
+
+Device work knows the call that launched it by its correlation number and, where that call is missing, its operator by its
+"External id". Layers are the stack of nn.Module calls that the profiler saw (with_stack), written as a path of module types
+with the number that the profiler gave each instance. A backward operator has the sequence number of its forward operator, which
+gives it its layer. GPU annotations are projections of the host's on the device: ranges, never kernels.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis import autograd, intervals
+from kernelscope.analysis.captures import kineto_devices
+from kernelscope.analysis.captures.head import Head
+from kernelscope.analysis.readers import kineto
+from kernelscope.analysis.readers.kineto import Group, Scan
+from kernelscope.analysis.trace import Trace, conform
+
+Int = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+
+# Names of categories: libkineto's ActivityType.cpp; capitalised before PyTorch 1.10.
+_OPERATORS = frozenset({"cpu_op", "Operator", "collective_comm"})
+_ANNOTATIONS = frozenset({"user_annotation", "gpu_user_annotation"})
+_CALLS = {
+    "cuda_runtime": "runtime", "Runtime": "runtime", "cuda_driver": "driver", "xpu_runtime": "runtime", "xpu_driver": "driver",
+    "mtia_runtime": "runtime", "glow_runtime": "runtime", "privateuse1_runtime": "runtime", "privateuse1_driver": "driver",
+}  # fmt: skip
+_KERNELS = frozenset({"kernel", "Kernel", "hpu_op", "mtia_ccp_events", "mtia_insight"})
+_COPIES = frozenset({"gpu_memcpy", "Memcpy", "gpu_memset", "Memset"})
+_SYNCS = frozenset({"cuda_sync", "xpu_sync"})
+_INSTANTS = frozenset({"cpu_instant_event", ""})
+_FORWARD_BACKWARD = frozenset({"fwdbwd", "fwd_bwd"})
+_TELLING = frozenset({
+    *_OPERATORS, *_ANNOTATIONS, *_CALLS, *_KERNELS, *_COPIES, *_SYNCS, *_FORWARD_BACKWARD,
+    "cpu_instant_event", "python_function", "ac2g", "async_cpu_to_gpu", "cuda_profiler_range", "cuda_event", "gpu_pm_counter",
+} - {"collective_comm", "kernel", "xpu_runtime"})  # fmt: skip
+
+_GROUPS = {
+    "operators": Group(
+        _OPERATORS, arguments=("sequence", "forward_thread", "external_id", "shapes", "types", "hierarchy")
+    ),
+    "annotations": Group(_ANNOTATIONS),
+    "modules": Group(frozenset({"python_function"}), required="module"),
+    "calls": Group(frozenset(_CALLS), arguments=("correlation", "external_id")),
+    "kernels": Group(
+        _KERNELS,
+        arguments=(
+            "correlation", "external_id", "device", "stream", "grid", "block", "registers", "shared_memory", "graph",
+            "collective", "dtype", "direction", "bytes",
+        ),
+    ),
+    "copies": Group(_COPIES, arguments=("correlation", "external_id", "device", "stream", "bytes")),
+    "syncs": Group(_SYNCS, arguments=("correlation", "device", "stream", "sync_kind")),
+    "memory": Group(
+        _INSTANTS, frozenset("iI"), ("bytes", "allocated_bytes", "reserved_bytes", "device_type", "device_id")
+    ),
+    "flows": Group(_FORWARD_BACKWARD, frozenset("sf")),
+    "plain": Group(frozenset({""})),
+}  # fmt: skip
+
+_HEAD_CATEGORY = re.compile(rb'"cat"\s*:\s*"(\w+)"')
+_HEAD_KEYS = re.compile(rb'"(?:baseTimeNanoseconds|deviceProperties|computeProperties|distributedInfo)"\s*:')
+_HEAD_PLAIN = re.compile(rb'"pid"\s*:\s*"CPU [Ff]unctions"')
+_STEP = re.compile(r"ProfilerStep#(\d{1,18})$")
+_PHASES = (  # what PyTorch itself annotates
+    (re.compile(r"Optimizer\.(step|zero_grad)#"), "optimizer"),
+    (re.compile(r"enumerate\(DataLoader\)#"), "data"),
+)
+_MODULE = "nn.Module: "
+_DEEPEST = 64  # modules inside each other
+_VERSION = re.compile(r"_v\d+$")
+_VERSIONS = (
+    "cupti_version", "cuda_runtime_version", "cuda_driver_version", "roctracer_version", "hip_runtime_version",
+    "hip_driver_version",
+)  # fmt: skip
+_YEAR_2001_NS = 1_000_000_000_000_000_000
+_BOILERPLATE = frozenset({"M"})  # names of processes and threads
+_LINKS = frozenset(
+    {"Trace", "ac2g", "async_cpu_to_gpu", "async", "critical_path", "cpu_to_cuda"}
+)  # the profiler's own span, and arrows that repeat correlations
+
+
+def matches(head: Head) -> bool:
+    """Return whether this is a chrome trace with PyTorch's categories, processes or top-level keys."""
+    content = head.content.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not content.startswith((b"{", b"[")) or not head.is_text:
+        return False
+    if any(found.decode() in _TELLING for found in set(_HEAD_CATEGORY.findall(content))):
+        return True
+    if content.startswith(b"["):
+        return _HEAD_PLAIN.search(content) is not None
+    return b'"schemaVersion"' in content and _HEAD_KEYS.search(content) is not None
+
+
+def read(path: Path) -> Trace:
+    """Read a trace; raises EvidenceError when it cannot be read or is none."""
+    scan = kineto.scan(path, _GROUPS)
+    diagnostics = _diagnostics(scan)
+    timed = _take_plain(scan)
+    tracks = _identify(scan)
+    steps, annotations = _annotations(scan, tracks, diagnostics)
+    modules = _modules(scan, tracks)
+    operators = _operators(scan, tracks, annotations, modules)
+    calls = _calls(scan, tracks)
+    work = kineto_devices.read(scan, tracks, calls, operators, diagnostics)
+    kernels = work.kernels
+    if len(timed):
+        kernels = kineto_devices.timed_operators(timed, scan.tracks, diagnostics)
+    unavailable = {}
+    if not len(kernels):
+        kernels, unavailable = _host_kernels(scan, operators, calls, work)
+    ranges = [table for table in (annotations, modules) if len(table)]
+    return Trace(
+        steps=conform("steps", steps),
+        ranges=conform("ranges", pd.concat(ranges, ignore_index=True) if ranges else pd.DataFrame()),
+        operators=conform("operators", operators),
+        kernels=conform("kernels", kernels),
+        copies=conform("copies", work.copies),
+        syncs=conform("syncs", work.syncs),
+        calls=conform("calls", calls),
+        memory=conform("memory", work.memory),
+        info=_info(scan, work, unavailable),
+        diagnostics={name: int(count) for name, count in diagnostics.items() if count},
+    )
+
+
+def _diagnostics(scan: Scan) -> dict[str, int]:
+    return {
+        "events without a usable time": sum(scan.untimed.values()),
+        "begins and ends without the other": scan.unpaired,
+        "pieces of text that were no JSON, mended": scan.repaired,
+    }
+
+
+def _take_plain(scan: Scan) -> pd.DataFrame:
+    """Move the operators of the autograd profiler's own format to the others; return the events of its device processes.
+
+    It writes no categories, but processes named "CPU functions" and "CUDA functions".
+    """
+    plain, operators = scan.tables["plain"], scan.tables["operators"]
+    process = scan.tracks["process"].to_numpy()[plain["track"].to_numpy()]
+    host = np.array([str(name).lower() == "cpu functions" for name in scan.tracks["process"]])[plain["track"].to_numpy()]
+    device = pd.Series(process, dtype="object").astype("string").str.match(r"(?i)\w+ functions$").to_numpy(dtype=bool) & ~host
+    if host.any():
+        scan.tables["operators"] = pd.concat([operators, plain[host]], ignore_index=True).astype(
+            operators.dtypes.drop(["name", "category", "phase"])
+        )
+    return plain[device].reset_index(drop=True)
+
+
+# --- threads -------------------------------------------------------------------------------------------------------------
+
+
+def _identify(scan: Scan) -> pd.DataFrame:
+    """Return process and thread (int64) of each track: as written where that is a number and tells tracks apart.
+
+    Tracks of the host keep their threads' ids before those of devices; the others get numbers above all ids.
+    """
+    tracks = scan.tracks
+    host = np.zeros(len(tracks), dtype=bool)
+    for name in ("operators", "calls", "modules", "memory"):
+        host[scan.tables[name]["track"].to_numpy()] = True
+    process, thread = (kineto.whole_numbers(tracks[name]) for name in ("process", "thread"))
+    order = np.argsort(~host, kind="stable")
+    again = np.zeros(len(tracks), dtype=bool)
+    again[order] = thread.iloc[order].duplicated().to_numpy()
+    named = pd.factorize(tracks["process"])[0] + 1  # one number for each process that has text for a name
+    return pd.DataFrame(
+        {
+            "process": _filled(process, process.isna().to_numpy(), named),
+            "thread": _filled(thread, thread.isna().to_numpy() | again, np.arange(1, len(tracks) + 1)),
+        }
+    )
+
+
+def _filled(numbers: pd.Series, replaced: Bool, by: Int) -> Int:
+    """Return the numbers with the chosen ones replaced by others, counted from above all."""
+    known = numbers.fillna(0).to_numpy(dtype=np.int64)
+    return np.where(replaced, max(int(known.max(initial=0)), 0) + by, known)
+
+
+def _placed(table: pd.DataFrame, tracks: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """Return start_ns, end_ns, process, thread and the chosen columns."""
+    start, track = table["start_ns"].to_numpy(), table["track"].to_numpy()
+    found = {"start_ns": start, "end_ns": start + table["duration_ns"].to_numpy()}
+    found |= {name: tracks[name].to_numpy()[track] for name in ("process", "thread")}
+    return pd.DataFrame(found | {name: table[name].array for name in columns}, copy=False)
+
+
+def _spans(table: pd.DataFrame) -> tuple[Int, Int, Int]:
+    return table["thread"].to_numpy(), table["start_ns"].to_numpy(), table["end_ns"].to_numpy()
+
+
+# --- what the host did ---------------------------------------------------------------------------------------------------
+
+
+def _annotations(scan: Scan, tracks: pd.DataFrame, diagnostics: dict[str, int]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the profiler's steps and the other annotations as ranges. PyTorch before 1.10 writes its own as operators."""
+    operators, rows = scan.tables["operators"], scan.tables["annotations"]
+    own = autograd.of_text(operators["name"], lambda name: _STEP.match(name) or _phase(name)).notna().to_numpy()
+    if own.any():
+        scan.tables["operators"] = operators[~own].reset_index(drop=True)
+        rows = pd.concat([rows, operators.loc[own, rows.columns]], ignore_index=True).astype({"name": "category"})
+    table = _placed(rows, tracks, "name", "category")
+    gpu = (table["category"].astype("object") == "gpu_user_annotation").to_numpy()
+    number = autograd.of_text(table["name"], lambda name: int(match[1]) if (match := _STEP.match(name)) else None)
+    stepping = number.notna().to_numpy() & ~gpu
+    steps = table[stepping].assign(step=number[stepping].astype("int64"), warmup=False)
+    ranges = table.assign(
+        category="user", nested=~gpu, domain=np.where(gpu, "gpu", None), phase=autograd.of_text(table["name"], _phase)
+    )
+    return _in_turn(steps, diagnostics), ranges[~stepping].reset_index(drop=True)
+
+
+def _phase(name: str) -> str | None:
+    return next((phase for pattern, phase in _PHASES if pattern.match(name)), None)
+
+
+def _in_turn(steps: pd.DataFrame, diagnostics: dict[str, int]) -> pd.DataFrame:
+    """Return the steps of the thread that has most of them, each ending where the next one begins at the latest."""
+    if len(steps) < 2:
+        return steps
+    kept = steps[steps["thread"] == steps["thread"].mode().iloc[0]].sort_values(["start_ns", "end_ns"], kind="stable")
+    until = kept["start_ns"].shift(-1, fill_value=np.iinfo(np.int64).max)
+    diagnostics["steps of other threads"] = len(steps) - len(kept)
+    diagnostics["steps cut where the next one began"] = int((kept["end_ns"] > until).sum())
+    return kept.assign(end_ns=np.minimum(kept["end_ns"], until))
+
+
+def _modules(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
+    """Return the calls of nn.Modules as ranges whose layer is the path of the modules open around them."""
+    table = _placed(scan.tables["modules"], tracks, "name")
+    names = table["name"].cat
+    types = [name.removeprefix(_MODULE) for name in names.categories]
+    layer = _paths(names.codes.to_numpy(dtype=np.int64), types, intervals.parents(*_spans(table)))
+    return table.assign(category="layer", nested=True, layer=layer)
+
+
+def _paths(names: Int, texts: list[str], parent: Int) -> pd.Categorical:
+    """Return the names from the outermost one down, joined by slashes: level by level, each distinct path once."""
+    depth = autograd.depths(parent)
+    path = np.full(len(names), -1, dtype=np.int64)
+    distinct: list[str] = []
+    for number in range(min(int(depth.max(initial=-1)) + 1, _DEEPEST)):
+        level = np.flatnonzero(depth == number)
+        above = path[parent[level]] if number else np.full(len(level), -1)
+        pairs, inverse = np.unique((above + 1) * len(texts) + names[level], return_inverse=True)
+        path[level] = len(distinct) + inverse
+        outer = [distinct[pair // len(texts) - 1] + "/" if pair >= len(texts) else "" for pair in pairs.tolist()]
+        distinct += [before + texts[pair % len(texts)] for before, pair in zip(outer, pairs.tolist(), strict=True)]
+    shown = autograd.owners(depth < _DEEPEST, parent)  # what is deeper counts for the module that it is in
+    codes, merged = pd.factorize(np.array(distinct, dtype=object))
+    return pd.Categorical.from_codes(codes[path[shown]] if len(path) else [], pd.Index(merged, dtype="object"))
+
+
+def _operators(scan: Scan, tracks: pd.DataFrame, annotations: pd.DataFrame, modules: pd.DataFrame) -> pd.DataFrame:
+    """Return the operators in the order of their starts, with parent, layer, phase and attribution."""
+    rows = scan.tables["operators"]
+    table = _placed(rows, tracks, "name", *_GROUPS["operators"].arguments)
+    order = np.lexsort((-table["end_ns"].to_numpy(), table["start_ns"].to_numpy()))
+    table = table.take(order).reset_index(drop=True)
+    table["parent"] = intervals.parents(*_spans(table))
+    if table["sequence"].isna().all():
+        _number_by_flows(table, scan, tracks)
+    forward = autograd.forward_operators(table)
+    backward = autograd.in_backward(table) | (forward >= 0)
+    tied = np.zeros(len(table), dtype=bool)
+    tied[forward[forward >= 0]] = True
+    tied = autograd.owners(tied, table["parent"].to_numpy()) >= 0
+    layer = _of_innermost(modules, "layer", table)
+    layer = layer.where(layer.notna(), table["hierarchy"].astype("string"))
+    inherited = layer.reindex(forward).set_axis(table.index).where(layer.isna().to_numpy() & (forward >= 0))
+    phase = _of_innermost(annotations[annotations["phase"].notna() & annotations["nested"]], "phase", table)
+    phase = phase.mask(phase.isna() & (tied | layer.notna()), "forward").mask(pd.Series(backward), "backward")
+    method = np.select([layer.notna(), inherited.notna()], ["launch range", "sequence number"], "none")
+    return table.assign(layer=layer.fillna(inherited), phase=phase, attribution=method)
+
+
+def _of_innermost(ranges: pd.DataFrame, column: str, table: pd.DataFrame) -> pd.Series:
+    """Return what the innermost of these ranges says that is open on the operator's thread when it begins."""
+    ranges = ranges.reset_index(drop=True)
+    found = intervals.innermost(*_spans(ranges), table["thread"].to_numpy(), table["start_ns"].to_numpy())
+    return ranges[column].astype("string").reindex(found).set_axis(table.index)
+
+
+def _number_by_flows(table: pd.DataFrame, scan: Scan, tracks: pd.DataFrame) -> None:
+    """Number forward and backward operators by the arrows between them, where the profiler wrote no sequence numbers."""
+    flows = _placed(scan.tables["flows"], tracks, "flow", "phase")
+    numbers = pd.factorize(flows["flow"].astype("object"))[0]
+    for phase, thread in (("s", 0), ("f", 1)):
+        ends = flows.assign(number=numbers)[(flows["phase"].astype("object") == phase).to_numpy()]
+        starts = table[["thread", "start_ns"]].assign(row=table.index).drop_duplicates(["thread", "start_ns"])
+        found = ends.merge(starts, on=["thread", "start_ns"]).drop_duplicates("row")
+        table.loc[found["row"], "sequence"] = found["number"].to_numpy()
+        table.loc[found["row"], "forward_thread"] = thread
+
+
+def _calls(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
+    """Return the calls of runtimes and drivers."""
+    table = _placed(scan.tables["calls"], tracks, "name", "correlation", "external_id", "category")
+    return table.assign(
+        name=autograd.of_text(table["name"], lambda name: _VERSION.sub("", name)).astype("category"),
+        api=autograd.of_text(table["category"], _CALLS.get).astype("category"),
+    )
+
+
+def _host_kernels(
+    scan: Scan, operators: pd.DataFrame, calls: pd.DataFrame, work: kineto_devices.Work
+) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Return the operators that compute as kernels of the CPU, if all work was the CPU's; and what is unavailable."""
+    if ("X", "cuda_profiler_range") in scan.counts:
+        return pd.DataFrame(), {"kernels": "CUPTI's range profiler replaced kernels' times by even parts of its session"}
+    on_device = len(calls) or work.accelerators or len(work.copies) or "nccl" in str(scan.fact("distributedInfo"))
+    on_device = (
+        on_device or autograd.of_text(scan.tables["annotations"]["name"], lambda name: name.startswith("nccl:") or None).any()
+    )
+    if on_device:
+        return pd.DataFrame(), {"kernels": "the trace holds no device work: record it with ProfilerActivity.CUDA (XPU, ...) too"}
+    return autograd.computing_operators(operators, np.empty(0, dtype=np.int64)), {}
+
+
+# --- what the file says of itself ----------------------------------------------------------------------------------------
+
+
+def _info(scan: Scan, work: kineto_devices.Work, unavailable: dict[str, str]) -> dict[str, Any]:
+    """Return what is known of the capture; nothing of hosts, users, jobs and paths, which traces name too."""
+    starts = [int(table["start_ns"].min()) for table in scan.tables.values() if len(table)]
+    legacy = not any(category for _, category in scan.counts)
+    wall = scan.base_ns is not None or (bool(starts) and min(starts) > _YEAR_2001_NS)
+    schema = scan.fact("schemaVersion")
+    info: dict[str, Any] = {
+        "source": {
+            "format": "kineto",
+            "tool": "torch.autograd.profiler" if legacy else "torch.profiler",
+            "version": None,
+            "schema": schema if isinstance(schema, int) else None,
+        },
+        "clock": "wall" if wall else "relative",
+        "framework": "pytorch",
+        "devices": work.devices,
+        "unavailable": unavailable,
+        "notes": [],
+    }
+    if any(device["device"].startswith("rocm") for device in work.devices):
+        info["notes"].append("ROCm numbers all its agents, CPUs first: rocm:2 may be PyTorch's device 0")
+    versions = {name: value for name in _VERSIONS if isinstance(value := scan.fact(name), int | float)}
+    if versions:
+        info["versions"] = versions
+    if distributed := _distributed(scan.fact("distributedInfo")):
+        info["distributed"] = distributed
+    if unread := _unread(scan):
+        info["not_read"] = unread
+    return info
+
+
+def _distributed(found: Any) -> dict[str, Any]:
+    """Return rank, world size and backend as far as they are told."""
+    if not isinstance(found, dict):
+        return {}
+    kinds = {"rank": int, "world_size": int, "backend": str, "nccl_version": str}
+    return {name: found[name] for name, kind in kinds.items() if isinstance(found.get(name), kind)}
+
+
+def _unread(scan: Scan) -> dict[str, int]:
+    """Return how many events of which categories are in no table."""
+    used = {(phase, category) for group in _GROUPS.values() for category in group.categories or () for phase in group.phases}
+    left: dict[str, int] = {}
+    for (phase, category), count in scan.counts.items():
+        if (phase, category) not in used and phase not in _BOILERPLATE and category not in _LINKS:
+            left[category or phase] = left.get(category or phase, 0) + count
+    functions = sum(count for (_, category), count in scan.counts.items() if category == "python_function")
+    if functions:
+        left["python_function"] = functions - len(scan.tables["modules"])
+    return left

@@ -1,0 +1,231 @@
+"""Device work in PyTorch's chrome traces: kernels, copies, waits and the allocator's memory, on GPUs and other accelerators."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis import autograd, intervals
+from kernelscope.analysis.readers import kineto
+from kernelscope.analysis.readers.kineto import Scan
+
+Int = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+
+# c10/core/DeviceType.h
+_DEVICE_TYPES = {
+    0: "cpu", 1: "cuda", 6: "rocm", 7: "fpga", 8: "maia", 9: "xla", 10: "vulkan", 11: "metal", 12: "xpu", 13: "mps", 14: "meta",
+    15: "hpu", 16: "ve", 17: "lazy", 18: "ipu", 19: "mtia", 20: "privateuse1",
+}  # fmt: skip
+_PREFIXES = {"mtia_ccp_events": "mtia", "mtia_insight": "mtia", "hpu_op": "hpu"}
+_DIRECTIONS = (
+    (re.compile(r"Memset|MemsetD|fill", re.I), "set"),
+    (re.compile(r"HtoD|HtoA|HostTo(Device|Array)|HOST_TO_DEVICE|M2D"), "host to device"),
+    (re.compile(r"DtoH|AtoH|(Device|Array)ToHost|DEVICE_TO_HOST|D2M"), "device to host"),
+    (re.compile(r"PtoP|PeerToPeer|P2P|D2D_P2P"), "peer to peer"),
+    (re.compile(r"DtoD|AtoA|AtoD|DtoA|DeviceToDevice|DEVICE_TO_DEVICE|D2D"), "device to device"),
+    (re.compile(r"HtoH|HostToHost|HOST_TO_HOST|M2M"), "host to host"),
+)
+_MEMORY_KINDS = re.compile(r"\((?P<source>[\w ]+) -> (?P<destination>[\w ]+)\)")
+_DTYPES = {
+    "Float": "f32", "Double": "f64", "Half": "f16", "BFloat16": "bf16", "Int": "s32", "Long": "s64", "Short": "s16",
+    "Char": "s8", "Byte": "u8", "Bool": "bool", "Float8_e4m3fn": "f8_e4m3", "Float8_e5m2": "f8_e5m2",
+}  # fmt: skip
+_COPY_EVENTS, _WAIT_EVENTS = ("dma_request",), ("event_record", "event_wait")  # among MTIA's device events
+
+
+@dataclass(frozen=True)
+class Work:
+    """What devices did. accelerators: whether the file names any device that is no CPU; devices: as info lists them."""
+
+    kernels: pd.DataFrame
+    copies: pd.DataFrame
+    syncs: pd.DataFrame
+    memory: pd.DataFrame
+    accelerators: bool
+    devices: list[dict[str, Any]]
+
+
+def read(scan: Scan, tracks: pd.DataFrame, calls: pd.DataFrame, operators: pd.DataFrame, diagnostics: dict[str, int]) -> Work:
+    """Return the tables of device work. tracks: process and thread of each track. diagnostics: counts are added to it."""
+    accelerator = _accelerator(scan, calls)
+    work = pd.concat([_common(scan, name, accelerator) for name in ("kernels", "copies", "syncs")], ignore_index=True)
+    work["process"] = _processes(work["correlation"], calls, operators)
+    names = work["name"].astype("object")
+    copying = (work["table"] == "copies") | names.isin(_COPY_EVENTS)
+    waiting = (work["table"] == "syncs") | names.isin(_WAIT_EVENTS)
+    copies = _copies(_once(work[copying], "copies", diagnostics))
+    kernels = _kernels(_once(work[~copying & ~waiting], "kernels", diagnostics), calls, operators)
+    syncs = work[waiting].assign(kind=work["sync_kind"].astype("object").fillna(names)[waiting])
+    memory = _memory(scan, tracks)
+    used = {name for table in (kernels, copies, syncs, memory) for name in table["device"].dropna().unique()} - {"cpu"}
+    properties = _properties(scan)
+    return Work(kernels, copies, syncs, memory, bool(used or properties), _described(used, properties, accelerator))
+
+
+def _common(scan: Scan, name: str, accelerator: str) -> pd.DataFrame:
+    """Return a group's rows with times, device, stream and the arguments that they have."""
+    rows = scan.tables[name]
+    place = scan.tracks.apply(lambda texts: kineto.whole_numbers(texts.astype("string").str.replace(r"^stream ", "", regex=True)))
+    track = rows["track"].to_numpy()
+    index = rows["device"].fillna(place["process"].take(track).set_axis(rows.index))
+    stream = rows["stream"].fillna(place["thread"].take(track).set_axis(rows.index))
+    prefix = autograd.of_text(rows["category"], lambda category: _PREFIXES.get(category, accelerator))
+    start = rows["start_ns"].to_numpy()
+    found = rows.drop(columns=["start_ns", "duration_ns", "phase", "track", "device", "stream"])
+    return found.assign(
+        table=name,
+        start_ns=start,
+        end_ns=start + rows["duration_ns"].to_numpy(),
+        duration_ns=rows["duration_ns"],
+        count=1,
+        device=_device(prefix, index),
+        thread=stream.where(stream >= 0),
+    )
+
+
+def _device(prefix: pd.Series, index: pd.Series) -> pd.Categorical:
+    """Return names such as cuda:0, one text for each distinct pair; null where the number is."""
+    prefixes, kinds = pd.factorize(prefix.astype("object"))
+    numbers, indices = pd.factorize(index.astype("Int64"))
+    known = (prefixes >= 0) & (numbers >= 0)
+    pairs, inverse = np.unique(np.where(known, prefixes * max(len(indices), 1) + numbers, -1), return_inverse=True)
+    texts = [f"{kinds[pair // len(indices)]}:{indices[pair % len(indices)]}" if pair >= 0 else None for pair in pairs.tolist()]
+    return pd.Categorical(np.array([*texts, None], dtype=object)[inverse])
+
+
+def _accelerator(scan: Scan, calls: pd.DataFrame) -> str:
+    """Return the kind of device that plain kernels ran on, from categories, versions and the names of calls."""
+    categories = {category for _, category in scan.counts}
+    if categories & {"xpu_runtime", "xpu_driver", "xpu_sync"}:
+        return "xpu"
+    if any(key.startswith(("hip_", "roctracer", "rocprof")) for key in scan.header):
+        return "rocm"
+    if len(calls) and calls["name"].cat.categories.str.startswith("hip").any():
+        return "rocm"
+    names = " ".join(str(found.get("name", "")) for found in _properties(scan))
+    if re.search(r"\bAMD\b|Instinct|Radeon", names):
+        return "rocm"
+    if categories & {"privateuse1_runtime", "privateuse1_driver"}:
+        return "privateuse1"
+    return "cuda"
+
+
+def _properties(scan: Scan) -> list[dict[str, Any]]:
+    found = scan.fact("deviceProperties", "computeProperties")
+    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+
+
+def _described(used: set[str], properties: list[dict[str, Any]], accelerator: str) -> list[dict[str, Any]]:
+    """Return the devices that did something, with their names. ROCm numbers the agents of the host too: one name serves all."""
+    names = {f"{accelerator}:{entry.get('id')}": str(entry.get("name") or "") for entry in properties}
+    only = names and len(set(names.values())) == 1 and next(iter(names.values()))
+    shown = {device: names.get(device) or only or None for device in used or names}
+    return [{"device": device} | ({"name": name} if name else {}) for device, name in sorted(shown.items())]
+
+
+def _processes(correlation: pd.Series, calls: pd.DataFrame, operators: pd.DataFrame) -> pd.Series:
+    """Return the process that launched each piece of device work: events of devices name the device where others have it."""
+    for table in (calls, operators):
+        found = table["process"].unique()
+        if len(found) == 1:
+            return pd.Series(int(found[0]), index=correlation.index, dtype="Int64")
+        if len(found):
+            break
+    pairs = calls[["correlation", "process"]].dropna().drop_duplicates().drop_duplicates("correlation", keep=False)
+    return correlation.map(pairs.set_index("correlation")["process"]).astype("Int64")
+
+
+def _once(rows: pd.DataFrame, what: str, diagnostics: dict[str, int]) -> pd.DataFrame:
+    """Return the rows without those that are written twice with all they say."""
+    key = ["start_ns", "end_ns", "device", "thread", "name", "correlation"]
+    again = rows.duplicated(key).to_numpy() & rows["correlation"].notna().to_numpy()
+    diagnostics[f"{what} written twice"] = int(again.sum())
+    return rows[~again].reset_index(drop=True)
+
+
+def _kernels(rows: pd.DataFrame, calls: pd.DataFrame, operators: pd.DataFrame) -> pd.DataFrame:
+    """Return kernels with what their arguments say."""
+    collective = autograd.of_text(rows["collective"], lambda name: f"nccl:{name}")
+    return rows.assign(
+        operator=collective.where(collective.notna(), _external_operators(rows, calls, operators)),
+        dtype=autograd.of_text(rows["dtype"], _DTYPES.get),
+        grid=autograd.of_text(rows["grid"], _extent),
+        block=autograd.of_text(rows["block"], _extent),
+        graph=rows["graph"].where(rows["graph"] > 0),
+    )
+
+
+def _extent(text: str) -> str | None:
+    """Return [77, 1, 1] as 77,1,1."""
+    found = re.fullmatch(r"\[\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\]", text)
+    return ",".join(found.groups()) if found else None
+
+
+def _external_operators(rows: pd.DataFrame, calls: pd.DataFrame, operators: pd.DataFrame) -> pd.Series:
+    """Return the names of the operators that the External id of kernels without a call tells.
+
+    Traces of 2022 and 2023 repeat the correlation there: such numbers mean nothing.
+    """
+    missing = ~rows["correlation"].isin(calls["correlation"].dropna()) & rows["external_id"].notna()
+    repeated = (rows["external_id"] == rows["correlation"]).fillna(False)
+    if not missing.any() or repeated.mean() > 0.5:
+        return pd.Series(None, index=rows.index, dtype="object")
+    named = operators[operators["external_id"].notna()].drop_duplicates("external_id").set_index("external_id")["name"]
+    return rows["external_id"].where(missing).map(named.astype("object")).astype("object")
+
+
+def _copies(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return copies with their operation and the kinds of memory."""
+    texts = rows["name"].astype("object").astype("string") + " " + rows["direction"].astype("object").astype("string").fillna("")
+    setting = rows["category"].astype("object").isin(["gpu_memset", "Memset"])
+    operation = autograd.of_text(texts, _operation).mask(setting, "set")
+    return rows.assign(operation=operation, memory=autograd.of_text(rows["name"], _memory_kinds).mask(setting))
+
+
+def _operation(text: str) -> str:
+    return next((operation for pattern, operation in _DIRECTIONS if pattern.search(text)), "other")
+
+
+def _memory_kinds(name: str) -> str | None:
+    found = _MEMORY_KINDS.search(name)
+    return f"{found['source']} to {found['destination']}".lower() if found else None
+
+
+def _memory(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
+    """Return the allocator's events."""
+    rows = scan.tables["memory"]
+    rows = rows[(rows["name"].astype("object") == "[memory]").to_numpy() & rows["bytes"].notna().to_numpy()]
+    kind = rows["device_type"].map(_DEVICE_TYPES).astype("object")
+    device = pd.Series(_device(kind, rows["device_id"].where(rows["device_id"] >= 0)), index=rows.index).astype("object")
+    return pd.DataFrame(
+        {
+            "time_ns": rows["start_ns"],
+            "device": device.mask((kind == "cpu").to_numpy(), "cpu"),
+            "thread": tracks["thread"].to_numpy()[rows["track"].to_numpy()],
+            **{name: rows[name] for name in ("bytes", "allocated_bytes", "reserved_bytes")},
+        }
+    ).reset_index(drop=True)
+
+
+def timed_operators(rows: pd.DataFrame, texts: pd.DataFrame, diagnostics: dict[str, int]) -> pd.DataFrame:
+    """Return as kernels the innermost device intervals of the autograd profiler's own format.
+
+    It took the time between two CUDA events around every operator, so an operator's interval holds those of the operators that
+    it called. texts: process and thread of each track as written; the thread is the device.
+    """
+    index = kineto.whole_numbers(texts["thread"]).take(rows["track"].to_numpy()).set_axis(rows.index)
+    kind = texts["process"].astype("string").str.split(" ").str[0].str.lower().replace("hip", "rocm")
+    start = rows["start_ns"].to_numpy()
+    table = pd.DataFrame({"start_ns": start, "end_ns": start + rows["duration_ns"].to_numpy(), "name": rows["name"].array})
+    table["device"] = _device(kind.take(rows["track"].to_numpy()).set_axis(rows.index), index)
+    parent = intervals.parents(rows["track"].to_numpy(dtype=np.int64), start, table["end_ns"].to_numpy())
+    holding = np.zeros(len(table), dtype=bool)
+    holding[parent[parent >= 0]] = True
+    diagnostics["device intervals of operators that called others"] = int(holding.sum())
+    return table[~holding].assign(operator=table["name"], duration_ns=table["end_ns"] - table["start_ns"], count=1)
