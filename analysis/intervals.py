@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
@@ -34,12 +33,12 @@ class Stacks:
         if self._order is not None:
             start, end = start[self._order], end[self._order]
         self.crossings = 0
+        self._end = end
         self._prepare(start, end)
         above = self._above()
         crossing = (above >= 0) & (end > end[above])
         if crossing.any():
             self.crossings = int(crossing.sum())
-            self._end = end
             self._prepare(start, _clip_to_enclosing(start, end))
 
     def _prepare(self, start: Int, end: Int) -> None:
@@ -80,13 +79,15 @@ class Stacks:
         if len(self._start) == 0:
             return np.full(len(at), -1, dtype=np.int64)
         placed = self._axis.place(thread, at)
+        return np.where(placed >= 0, self._rows(self._open_at(placed)), -1)
+
+    def _open_at(self, placed: Int) -> Int:
+        """Return the position of the innermost interval open at each place on the axis, or -1."""
         begun = np.searchsorted(self._start, placed, side="right")
         if self.crossings:
-            found = self._climb(begun - 1, placed)
-        else:
-            ended = np.searchsorted(self._ends, placed, side="right")
-            found = self._last_at(begun - ended - 1, begun - 1)
-        return np.where(placed >= 0, self._rows(found), -1)
+            return self._climb(begun - 1, placed)
+        ended = np.searchsorted(self._ends, placed, side="right")
+        return self._last_at(begun - ended - 1, begun - 1)
 
     def _climb(self, position: Int, at: Int) -> Int:
         """Return the last interval to begin that is open, or the nearest one around it that is; -1 without.
@@ -114,6 +115,16 @@ class Stacks:
             found[momentary] = self.innermost(thread[momentary], start[momentary])
         return found
 
+    def leaves(self) -> tuple[Int, Int, Int]:
+        """Return the intervals cut into pieces that do not overlap: (row, start, end) of each.
+
+        At every instant the innermost open interval of a thread owns the piece; pieces of one thread follow each other.
+        """
+        cuts = _sorted_distinct(np.concatenate([self._start, self._end]))
+        found = self._open_at(cuts[:-1]) if len(cuts) else cuts
+        owned = found >= 0
+        return self._rows(found[owned]), self._axis.times(cuts[:-1][owned]), self._axis.times(cuts[1:][owned])
+
 
 class _Axis:
     """Lays the times of several threads one after another on one axis of int64."""
@@ -125,7 +136,7 @@ class _Axis:
         span = self._high - self._low + 2
         self._span, self._times = span, None
         if len(self._threads) * span >= 1 << 62:  # a capture with wild times: their ranks take less room
-            self._times = np.unique(np.concatenate([start, end]))
+            self._times = _sorted_distinct(np.concatenate([start, end]))
             self._span = 2 * len(self._times) + 2
         self._plain = len(self._threads) == 1 and self._low > 0
 
@@ -143,13 +154,20 @@ class _Axis:
             inside = right + left
         return np.where(known, code * self._span + inside, -1)
 
+    def times(self, placed: Int) -> Int:
+        """Return the times at places where an interval starts or ends."""
+        if self._plain:
+            return placed
+        inside = placed % self._span
+        return inside + (self._low - 1) if self._times is None else self._times[inside // 2]
+
 
 def _distinct(values: Int) -> Int:
     """Return the distinct values in order; quick where few values come in long runs."""
     if len(values) == 0:
         return values
     changes = np.flatnonzero(values[1:] != values[:-1])
-    return np.unique(values[np.concatenate([[0], changes + 1])])
+    return _sorted_distinct(values[np.concatenate([[0], changes + 1])])
 
 
 def _sorting(start: Int, end: Int) -> Int | None:
@@ -160,7 +178,7 @@ def _sorting(start: Int, end: Int) -> Int | None:
     order = np.argsort(start, kind="stable")
     tied = np.flatnonzero(np.diff(start[order]) == 0)
     if len(tied):
-        group = np.unique(np.concatenate([tied, tied + 1]))
+        group = _sorted_distinct(np.concatenate([tied, tied + 1]))
         rows = order[group]
         order[group] = rows[np.lexsort((rows, -end[rows], start[rows]))]
     return order
@@ -203,20 +221,8 @@ def innermost(thread: Int, start: Int, end: Int, at_thread: Int, at: Int) -> Int
 
 
 def leaves(thread: Int, start: Int, end: Int) -> tuple[Int, Int, Int]:
-    """Cut nested intervals into pieces that do not overlap: (index of the interval, start, end) of each piece.
-
-    At every instant the innermost open interval of a thread owns the piece; pieces of one thread follow each other.
-    """
-    if len(start) == 0:
-        nothing = np.empty(0, dtype=np.int64)
-        return nothing, nothing, nothing
-    stacks = Stacks(thread, start, end)
-    edge = pd.DataFrame({"thread": np.concatenate([thread, thread]), "time": np.concatenate([start, end])})
-    edge = edge.drop_duplicates().sort_values(["thread", "time"], kind="stable")
-    where, cuts = edge["thread"].to_numpy(), edge["time"].to_numpy()
-    inner = stacks.innermost(where[:-1], cuts[:-1])
-    covered = (inner >= 0) & (where[:-1] == where[1:])
-    return inner[covered], cuts[:-1][covered], cuts[1:][covered]
+    """Cut nested intervals into pieces that do not overlap: (row of the interval, start, end) of each (see Stacks)."""
+    return Stacks(thread, start, end).leaves()
 
 
 def split_at(start: Int, end: Int, edges_start: Int, edges_end: Int) -> tuple[Int, Int, Int, Int]:
@@ -233,27 +239,51 @@ def split_at(start: Int, end: Int, edges_start: Int, edges_end: Int) -> tuple[In
     return index[keep], window[keep], piece_start[keep], piece_end[keep]
 
 
-def shares(level: Int, start: Int, end: Int, levels: int) -> Float:
-    """Share every instant among the intervals active in it; return each interval's part in ns.
+def shares(start: Int, end: Int) -> Float:
+    """Share every instant equally among the intervals active in it; return each interval's part in ns.
 
-    An instant belongs to the lowest level that is active in it, in equal parts to that level's active intervals. So the
-    parts of all intervals add up to the length of the union of all.
+    So the parts of all intervals add up to the length of the union of all.
     """
-    times = np.unique(np.concatenate([start, end]))
-    length = np.diff(times).astype(float)
-    from_index, to_index = np.searchsorted(times, start), np.searchsorted(times, end)
-    taken = np.zeros(len(length), dtype=bool)
-    part = np.zeros(len(start))
-    for number in range(levels):
-        mine = level == number
-        change = np.bincount(from_index[mine], minlength=len(times)) - np.bincount(to_index[mine], minlength=len(times))
-        active = np.cumsum(change)[:-1]
-        free = (active > 0) & ~taken
-        portion = np.where(free, length / np.maximum(active, 1), 0.0)
-        taken |= active > 0
-        total = np.concatenate([[0.0], np.cumsum(portion)])
-        part[mine] = total[to_index[mine]] - total[from_index[mine]]
+    part = (end - start).astype(float)
+    order = None if bool((start[1:] >= start[:-1]).all()) else np.argsort(start, kind="stable")
+    begun, over = (start, end) if order is None else (start[order], end[order])
+    reached = np.maximum.accumulate(over)
+    # those that overlap no other keep their whole length, and they are most
+    touches = begun[1:] < reached[:-1]
+    crowded = np.append(touches, False)[: len(begun)] | np.append(False, touches)[: len(begun)]
+    if crowded.any():
+        rows = np.flatnonzero(crowded) if order is None else order[crowded]
+        part[rows] = _swept(start[rows], end[rows])
     return part
+
+
+def _swept(start: Int, end: Int) -> Float:
+    """Return each interval's part of the instants that it shares with others (see `shares`)."""
+    times = _sorted_distinct(np.concatenate([start, end]))
+    length = np.diff(times).astype(float)
+    first, last = np.searchsorted(times, start), np.searchsorted(times, end)
+    active = np.cumsum(np.bincount(first, minlength=len(times)) - np.bincount(last, minlength=len(times)))[:-1]
+    total = np.concatenate([[0.0], np.cumsum(np.where(active > 0, length / np.maximum(active, 1), 0.0))])
+    return np.asarray(total[last] - total[first])
+
+
+def _sorted_distinct(values: Int) -> Int:
+    """Return the distinct values in order: by sorting, which for integers beats the hash table of numpy.unique."""
+    ordered = np.sort(values)
+    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)]]
+
+
+def uncovered(start: Int, end: Int, window_start: Int, window_end: Int) -> tuple[Int, Int]:
+    """Return the gaps, as starts and ends, in windows that follow each other, in which none of the intervals is active."""
+    order = None if bool((start[1:] >= start[:-1]).all()) else np.argsort(start, kind="stable")
+    begun, over = (start, end) if order is None else (start[order], end[order])
+    reached = np.maximum.accumulate(over)
+    opens = np.flatnonzero(begun[1:] > reached[:-1]) + 1  # blocks of activity without a gap inside
+    first, last = begun[np.append(0, opens)[: len(begun)]], np.append(reached[opens - 1], reached[-1:])
+    free_start, free_end = np.append(window_start[:1], last), np.append(first, window_end[-1:])
+    inside = free_end > free_start
+    _, _, gap_start, gap_end = split_at(free_start[inside], free_end[inside], window_start, window_end)
+    return gap_start, gap_end
 
 
 def apportion(parts: Float, total: int) -> Int:

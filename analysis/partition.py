@@ -8,7 +8,8 @@ At each instant of a step, whoever is highest on this list owns it, in equal par
 3. calls: the host is inside a function of the device's API (launching, waiting, copying, allocating);
 4. operators: the time of an operator in which nothing of the above runs (dispatch, allocation, the framework's own work);
 5. ranges: a layer, phase, data, sync or user's range in which no operator runs;
-6. the step itself: the loop's own code, for which there is no further evidence.
+6. calls of the operating system, in which threads mostly wait;
+7. the step itself: the loop's own code, for which there is no further evidence.
 
 So the cells of a step add up to its wall time by construction. The rounding to integer nanoseconds happens once, here, for
 the finest cells; coarser tables add those integers up. A capture without steps counts as one: from its first event to its last.
@@ -28,7 +29,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.statistics import mean_step_ns
 from kernelscope.analysis.trace import Trace
 
-KERNEL, GRAPH, COPY, CALL, OPERATOR, RANGE, STEP = range(7)
+KERNEL, GRAPH, COPY, CALL, OPERATOR, RANGE, SYSTEM, STEP = range(8)
 
 # What a cell is keyed by. `cause` says what went on where no kernel ran; it is null where one did.
 KEYS = (
@@ -95,20 +96,22 @@ def partition(trace: Trace) -> Partition:
         raise EvidenceError("the capture holds no measured step; record some, or lower --warmup")
     window = steps if len(steps) else _whole(trace)
     start, end = window["start_ns"].to_numpy(np.int64), window["end_ns"].to_numpy(np.int64)
-    device = [activity.within(start, end) for activity in (_kernels(trace), _graphs(trace), _copies(trace))]
-    gaps = _uncovered(device, start, end)
-    host = [activity.within(*gaps) for activity in _host(trace, gaps)]
-    rest = _Activity(STEP, _rest(bool(len(steps))), np.zeros(len(gaps[0]), dtype=np.int64), *gaps)
-    activities = [*device, *host, rest]
-    parts = _parts(activities)
+    shared, free = [], (start, end)
+    for level in (_kernels, _graphs, _copies, _calls, _operators, _ranges, _system):
+        activity = level(trace, free).within(*free)
+        shared.append((activity, intervals.shares(activity.start, activity.end)))
+        free = intervals.uncovered(activity.start, activity.end, *free)
+    rest = _rest(free, bool(len(steps)))
+    shared.append((rest, (rest.end - rest.start).astype(float)))
     step_ns = mean_step_ns(window) or 0
+    kernels, owned = shared[KERNEL][0], [float(parts.sum()) for _, parts in shared]
     totals = {
-        "kernel_sum_ns": int((device[0].end - device[0].start).sum()),
-        "kernel_busy_ns": round(float(parts[KERNEL].sum())),
-        "device_busy_ns": round(float(sum(parts[level].sum() for level in (KERNEL, GRAPH, COPY)))),
+        "kernel_sum_ns": int((kernels.end - kernels.start).sum()),
+        "kernel_busy_ns": round(owned[KERNEL]),
+        "device_busy_ns": round(sum(owned[:CALL])),
         "wall_ns": int((end - start).sum()),
     }
-    return Partition(_cells(activities, parts, len(window), step_ns), step_ns, steps, totals)
+    return Partition(_cells(shared, len(window), step_ns), step_ns, steps, totals)
 
 
 def _whole(trace: Trace) -> pd.DataFrame:
@@ -131,40 +134,10 @@ def _held(trace: Trace) -> str:
 # --- adding up --------------------------------------------------------------------------------------------------------------
 
 
-def _uncovered(
-    activities: list[_Activity], start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the gaps inside the windows in which none of the activities runs, as starts and ends."""
-    begun = np.concatenate([activity.start for activity in activities])
-    over = np.concatenate([activity.end for activity in activities])
-    order = np.argsort(begun, kind="stable")
-    begun, reached = begun[order], np.maximum.accumulate(over[order])
-    opens = np.flatnonzero(begun[1:] > reached[:-1]) + 1  # blocks of activity without a gap inside
-    first, last = begun[np.append(0, opens)[: len(begun)]], np.append(reached[opens - 1], reached[-1:])
-    free_start, free_end = np.append(start[:1], last), np.append(first, end[-1:])
-    inside = free_end > free_start
-    _, _, gap_start, gap_end = intervals.split_at(free_start[inside], free_end[inside], start, end)
-    return gap_start, gap_end
-
-
-def _parts(activities: list[_Activity]) -> list[npt.NDArray[np.float64]]:
-    """Return for each activity's intervals the parts of the instants that they own, in ns.
-
-    Device work and the host are looked at one after the other: the host's intervals lie in the gaps that device work leaves.
-    """
-    parts = []
-    for group in (activities[:CALL], activities[CALL:]):
-        level = np.concatenate([np.full(len(activity.start), activity.level) for activity in group])
-        start, end = (np.concatenate([getattr(activity, edge) for activity in group]) for edge in ("start", "end"))
-        shared = intervals.shares(level, start, end, levels=len(activities))
-        parts += np.split(shared, np.cumsum([len(activity.start) for activity in group])[:-1])
-    return parts
-
-
-def _cells(activities: list[_Activity], parts: list[npt.NDArray[np.float64]], steps: int, step_ns: int) -> pd.DataFrame:
+def _cells(shared: list[tuple[_Activity, npt.NDArray[np.float64]]], steps: int, step_ns: int) -> pd.DataFrame:
     """Add up the intervals of equal keys to cells and round these to integers that keep the sum."""
-    tables = [_added_up(activity, owned) for activity, owned in zip(activities, parts, strict=True) if len(activity.start)]
-    cells = pd.concat(tables, ignore_index=True) if tables else _added_up(activities[0], parts[0])
+    tables = [_added_up(activity, owned) for activity, owned in shared if len(activity.start)]
+    cells = pd.concat(tables, ignore_index=True) if tables else _added_up(*shared[0])
     cells["duration_ns"] = cells["duration_ns"].round().astype("int64")
     cells["time_ns"] = intervals.apportion(cells.pop("part").to_numpy(dtype=float) / steps, step_ns)
     return cells
@@ -226,6 +199,8 @@ def _text(rows: pd.DataFrame, key: str) -> pd.Series:
 
 # --- the activities of each level -------------------------------------------------------------------------------------------
 
+_Free = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]  # starts and ends of what the levels above have left
+
 
 def _timed(table: pd.DataFrame, level: int, keys: pd.DataFrame) -> _Activity:
     """Return the activities of a table's rows, all of which have times."""
@@ -233,7 +208,7 @@ def _timed(table: pd.DataFrame, level: int, keys: pd.DataFrame) -> _Activity:
     return _Activity(level, keys, np.arange(len(table), dtype=np.int64), start, end)
 
 
-def _kernels(trace: Trace) -> _Activity:
+def _kernels(trace: Trace, _: _Free) -> _Activity:
     table = trace.kernels
     if table["start_ns"].isna().any():
         table = table[table["start_ns"].notna()]
@@ -255,24 +230,25 @@ def _kernels(trace: Trace) -> _Activity:
     method = table["attribution"]
     if table["range_id"].notna().any():  # a layer's method where there is one, else that of the range
         from_range = table["range_id"].notna() & method.isna()
-        method = pd.Series(np.where(from_range, "launch range", method.astype("object")), index=table.index).astype("category")
-    return _timed(table, KERNEL, table[list(same)].assign(kernel=table["name"], range=_range_names(table, trace), method=method))
+        method = method.cat.add_categories(["launch range"]) if "launch range" not in method.cat.categories else method
+        method = method.mask(from_range, "launch range")
+    return _timed(table, KERNEL, table[same].assign(kernel=table["name"], range=_range_names(table, trace), method=method))
 
 
 def _range_names(table: pd.DataFrame, trace: Trace) -> pd.Categorical:
     """Return the name of the range in which each row of device work was launched."""
     names = trace.ranges["name"].cat
     codes = np.append(names.codes.to_numpy(), names.codes.to_numpy().dtype.type(-1))  # row -1 leads to null
-    return pd.Categorical.from_codes(codes[table["range_id"].fillna(-1).to_numpy(np.int64)], categories=names.categories)
+    return pd.Categorical.from_codes(codes[table["range_id"].to_numpy(np.int64, na_value=-1)], categories=names.categories)
 
 
-def _graphs(trace: Trace) -> _Activity:
+def _graphs(trace: Trace, _: _Free) -> _Activity:
     table = trace.graphs
     keys = pd.DataFrame({"cause": OPAQUE_GRAPH, "range": _range_names(table, trace)}, index=table.index)
     return _timed(table, GRAPH, keys)
 
 
-def _copies(trace: Trace) -> _Activity:
+def _copies(trace: Trace, _: _Free) -> _Activity:
     table = trace.copies[trace.copies["start_ns"].notna()]
     cause = table["operation"].cat.rename_categories(lambda operation: DEVICE + copy_name(operation))
     return _timed(table, COPY, pd.DataFrame({"cause": cause, "range": _range_names(table, trace)}, index=table.index))
@@ -283,75 +259,85 @@ def copy_name(operation: str) -> str:
     return "memory set" if operation == "set" else f"copy {operation}"
 
 
-def _host(trace: Trace, gaps: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]) -> list[_Activity]:
-    """Return calls, operators and ranges as far as they reach into the gaps: each instant of a thread to the innermost one."""
-    stacked = trace.ranges
-    drop = (stacked["category"] == "step") | ~stacked["nested"]
-    ranges = _flat(stacked[~drop] if drop.any() else stacked, gaps)
-    return [_calls(_flat(trace.calls, gaps), ranges[0]), _operators(_flat(trace.operators, gaps), ranges[0]), _ranges(ranges)]
-
-
-def _flat(
-    table: pd.DataFrame, gaps: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
-) -> tuple[pd.DataFrame, npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the rows that reach into a gap, and their pieces as (row, start, end)."""
+def _reaching(table: pd.DataFrame, free: _Free) -> pd.DataFrame:
+    """Return the rows of a table that reach into a gap."""
     start, end = table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64)
-    reaching = np.searchsorted(gaps[1], start, side="right") < np.searchsorted(gaps[0], end, side="left")
-    rows = table[reaching]
-    thread = rows["thread"].fillna(-1).to_numpy(dtype=np.int64)
-    return rows, *intervals.leaves(thread, start[reaching], end[reaching])
+    reaches = np.searchsorted(free[1], start, side="right") < np.searchsorted(free[0], end, side="left")
+    return table if reaches.all() else table[reaches]
 
 
-_Flat = tuple[pd.DataFrame, npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]
+def _flat(rows: pd.DataFrame, level: int, keys: pd.DataFrame) -> _Activity:
+    """Return the rows' activities as pieces that do not overlap: each instant of a thread goes to its innermost row."""
+    thread, start, end = (rows[name].to_numpy(np.int64, na_value=-1) for name in ("thread", "start_ns", "end_ns"))
+    return _Activity(level, keys, *intervals.leaves(thread, start, end))
 
 
-def _around(flat: _Flat, ranges: pd.DataFrame) -> pd.Categorical:
-    """Return the innermost of the ranges open on the thread when the first piece of each row begins."""
-    rows, row, start, _ = flat
-    codes, names = ranges["name"].cat.codes.to_numpy(), ranges["name"].cat.categories
-    if not len(ranges) or not len(row):
-        return pd.Categorical.from_codes(np.full(len(rows), -1), categories=names)
+def _nested(trace: Trace) -> pd.DataFrame:
+    """Return the ranges that enclose work as stacks do; those of our own steps are no ranges inside of steps."""
+    ranges = trace.ranges
+    other = ((ranges["category"] == "step") | ~ranges["nested"]).to_numpy()
+    return ranges[~other] if other.any() else ranges
+
+
+def _around(rows: pd.DataFrame, trace: Trace, free: _Free) -> pd.Categorical:
+    """Return the innermost range open on the thread when each row begins or, later, when the first gap that it reaches does."""
+    names = trace.ranges["name"].cat
+    ranges = _reaching(_nested(trace), free) if len(rows) else trace.ranges
+    if not len(ranges) or not len(rows):
+        return pd.Categorical.from_codes(np.full(len(rows), -1), categories=names.categories)
+    names = ranges["name"].cat
     stacks = intervals.Stacks(*(ranges[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns")))
-    first = np.full(len(rows), -1, dtype=np.int64)
-    first[row[::-1]] = start[::-1]
-    inside = stacks.innermost(rows["thread"].fillna(-1).to_numpy(np.int64), first)
-    return pd.Categorical.from_codes(np.append(codes, -1)[np.where(first >= 0, inside, -1)], categories=names)
+    begun = rows["start_ns"].to_numpy(np.int64)
+    gap = np.searchsorted(free[1], begun, side="right")
+    at = np.maximum(begun, free[0][np.minimum(gap, len(free[0]) - 1)])
+    inside = stacks.innermost(rows["thread"].to_numpy(np.int64, na_value=-1), at)
+    codes = np.append(names.codes.to_numpy(), names.codes.to_numpy().dtype.type(-1))[inside]
+    return pd.Categorical.from_codes(codes, categories=names.categories)
 
 
-def _calls(flat: _Flat, ranges: pd.DataFrame) -> _Activity:
-    rows, *pieces = flat
-    pairs = rows["name"].cat.categories
-    by_name = pd.Categorical(pairs.map({name: api.cause(str(name)) for name in pairs}))
-    codes = np.append(by_name.codes, -1).astype(np.int16)[rows["name"].cat.codes.to_numpy()]
-    cause = pd.Series(pd.Categorical.from_codes(codes, categories=by_name.categories), index=rows.index)
-    system = rows["api"] == "os"
-    if system.any():
-        cause = cause.astype("string").mask(system, api.SYSTEM).astype("category")
-    around = _around(flat, ranges)
+def _calls(trace: Trace, free: _Free) -> _Activity:
+    system = trace.calls["api"] == "os"
+    rows = _reaching(trace.calls[~system] if system.any() else trace.calls, free)
+    names = rows["name"].cat
+    causes = pd.Categorical([api.cause(str(name)) for name in names.categories])
+    cause = pd.Categorical.from_codes(
+        np.append(causes.codes, causes.codes.dtype.type(-1))[names.codes.to_numpy()], causes.categories
+    )
+    around = _around(rows, trace, free)
     method = pd.Categorical(np.where(around.codes >= 0, "launch range", "none"))
-    return _Activity(CALL, pd.DataFrame({"cause": cause, "range": around, "method": method}, index=rows.index), *pieces)
+    return _flat(rows, CALL, pd.DataFrame({"cause": cause, "range": around, "method": method}, index=rows.index))
 
 
-def _operators(flat: _Flat, ranges: pd.DataFrame) -> _Activity:
-    rows, *pieces = flat
+def _operators(trace: Trace, free: _Free) -> _Activity:
+    rows = _reaching(trace.operators, free)
     named = rows["layer"].notna() | rows["phase"].isin(["optimizer", "data"])
     cause = pd.Categorical(np.where(named, IN_OPERATOR, DISPATCH))
     method = rows["attribution"].astype("string").where(named, "launch range").fillna("none")
-    keys = pd.DataFrame({"cause": cause, "method": method.astype("category"), "range": _around(flat, ranges)}, index=rows.index)
-    return _Activity(OPERATOR, keys.assign(layer=rows["layer"], phase=rows["phase"], operator=rows["name"]), *pieces)
+    keys = pd.DataFrame(
+        {"cause": cause, "method": method.astype("category"), "range": _around(rows, trace, free)}, index=rows.index
+    )
+    return _flat(rows, OPERATOR, keys.assign(layer=rows["layer"], phase=rows["phase"], operator=rows["name"]))
 
 
-def _ranges(flat: _Flat) -> _Activity:
-    rows, *pieces = flat
-    category = rows["category"].astype("str")
+def _ranges(trace: Trace, free: _Free) -> _Activity:
+    rows = _reaching(_nested(trace), free)
+    category = rows["category"].astype("string")
     names = {"data": DATA, "sync": WAITING, "layer": IN_LAYER, "user": IN_RANGE, "mark": IN_RANGE}
-    unnamed_phase = (category == "phase") & ~rows["phase"].isin(["forward", "backward", "optimizer", "data"])
-    cause = category.map(names).fillna(IN_PHASE).mask(unnamed_phase, DISPATCH).astype("category")
-    keys = pd.DataFrame({"cause": cause, "layer": rows["layer"], "phase": rows["phase"], "range": rows["name"]})
-    return _Activity(RANGE, keys.assign(method="launch range"), *pieces)
+    cause = category.map(names).fillna(IN_PHASE)
+    if (category == "phase").any():
+        unnamed = (category == "phase") & ~rows["phase"].isin(["forward", "backward", "optimizer", "data"])
+        cause = cause.mask(unnamed, DISPATCH)
+    columns = {"cause": cause.astype("category"), "layer": rows["layer"], "phase": rows["phase"], "range": rows["name"]}
+    return _flat(rows, RANGE, pd.DataFrame(columns).assign(method="launch range"))
 
 
-def _rest(in_steps: bool) -> pd.DataFrame:
-    """Return the keys of what nothing else explains."""
+def _system(trace: Trace, free: _Free) -> _Activity:
+    """Return calls of the operating system: threads that wait in one say little, so anything else comes before them."""
+    rows = _reaching(trace.calls[trace.calls["api"] == "os"], free)
+    return _flat(rows, SYSTEM, pd.DataFrame({"cause": api.SYSTEM, "method": "none"}, index=rows.index))
+
+
+def _rest(free: _Free, in_steps: bool) -> _Activity:
+    """Return what nothing else explains."""
     known = {"phase": "other", "cause": OUTSIDE} if in_steps else {"cause": UNSEEN}
-    return pd.DataFrame([{**known, "method": "none"}])
+    return _Activity(STEP, pd.DataFrame([{**known, "method": "none"}]), np.zeros(len(free[0]), dtype=np.int64), *free)

@@ -49,16 +49,29 @@ def test_leaves_give_each_instant_to_the_innermost_interval(seed):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_shares_split_each_instant_equally_among_the_lowest_active_level(seed):
-    thread, start, end, rng = _random_trees(seed)
-    level = np.array([rng.randint(0, 2) for _ in thread])
-    expected = np.zeros(len(thread))
+def test_shares_split_each_instant_equally_among_the_active(seed):
+    _, start, end, _ = _random_trees(seed)
+    expected = np.zeros(len(start))
     for instant in range(SPAN):
-        active = [i for i in range(len(thread)) if start[i] <= instant < end[i]]
-        lowest = [i for i in active if level[i] == min(level[j] for j in active)]
-        for index in lowest:
-            expected[index] += 1 / len(lowest)
-    assert np.allclose(intervals.shares(level, start, end, levels=3), expected)
+        active = [i for i in range(len(start)) if start[i] <= instant < end[i]]
+        for index in active:
+            expected[index] += 1 / len(active)
+    assert np.allclose(intervals.shares(start, end), expected)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_uncovered_are_the_instants_of_the_windows_in_which_nothing_is_active(seed):
+    _, start, end, rng = _random_trees(seed)
+    edges = sorted(rng.sample(range(-5, SPAN + 5), 6))
+    window_start, window_end = np.array(edges[::2]), np.array(edges[1::2])
+    kept = np.array([rng.random() < 0.3 for _ in start])
+    gaps = intervals.uncovered(start[kept], end[kept], window_start, window_end)
+    found = [instant for low, high in zip(*gaps, strict=True) for instant in range(low, high)]
+    expected = [
+        instant for low, high in zip(window_start, window_end, strict=True) for instant in range(low, high)
+        if not any(s <= instant < e for s, e in zip(start[kept], end[kept], strict=True))
+    ]  # fmt: skip
+    assert found == expected
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -102,7 +115,7 @@ def test_ties_moments_and_wild_times_are_looked_up_like_a_stack(seed, shift):
         around = [
             i for i in range(len(start))
             if thread[i] == thread[row] and end[i] > start[i] and i != row
-            and ((start[i] <= start[row] and end[row] <= end[i] and (end[row] > start[row] or start[row] < end[i])))
+            and (start[i] <= start[row] and end[row] <= end[i] and (end[row] > start[row] or start[row] < end[i]))
             and (start[i], -end[i], i) < (start[row], -end[row], row)
         ]  # fmt: skip
         expected = max(around, key=lambda i: (start[i], -end[i], i)) if around else -1
