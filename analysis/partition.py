@@ -212,21 +212,7 @@ def _kernels(trace: Trace, _: _Free) -> _Activity:
     table = trace.kernels
     if table["start_ns"].isna().any():
         table = table[table["start_ns"].notna()]
-    same = (
-        "layer",
-        "phase",
-        "kind",
-        "library",
-        "operator",
-        "problem",
-        "layout",
-        "algorithm",
-        "dtype",
-        "m",
-        "n",
-        "k",
-        "transpose",
-    )
+    same = [key for key in KEYS if key in table]
     method = table["attribution"]
     if table["range_id"].notna().any():  # a layer's method where there is one, else that of the range
         from_range = table["range_id"].notna() & method.isna()
