@@ -61,7 +61,8 @@ class Partition:
     cells: one row per distinct KEYS, with count and duration_ns (sums over all steps; of the host's rows without what ran
     inside of them) and time_ns (mean per step; adds up to step_ns exactly). steps: the measured steps; empty where the window
     is the whole capture. totals: over all of it, kernel_sum_ns (durations added), kernel_busy_ns (at least one kernel ran),
-    device_busy_ns (kernels, graphs or copies) and wall_ns.
+    device_busy_ns (kernels, graphs or copies) and wall_ns; and of kernel_sum_ns, what has a known kind, range, operator and
+    layer (known_kind_ns, ...).
     """
 
     cells: pd.DataFrame
@@ -110,8 +111,17 @@ def partition(trace: Trace) -> Partition:
         "kernel_busy_ns": round(owned[KERNEL]),
         "device_busy_ns": round(sum(owned[:CALL])),
         "wall_ns": int((end - start).sum()),
+        **_known(kernels),
     }
     return Partition(_cells(shared, len(window), step_ns), step_ns, steps, totals)
+
+
+def _known(kernels: _Activity) -> dict[str, int]:
+    """Return how many ns of kernels, durations added, have a known kind, range, operator and layer."""
+    lasted = np.bincount(kernels.row, weights=(kernels.end - kernels.start).astype(float), minlength=len(kernels.keys))
+    known = {key: kernels.keys[key].notna().to_numpy() for key in ("kind", "range", "operator", "layer")}
+    known["kind"] &= (kernels.keys["kind"] != "unknown").to_numpy(dtype=bool, na_value=False)
+    return {f"known_{key}_ns": int(lasted[rows].sum()) for key, rows in known.items()}
 
 
 def _whole(trace: Trace) -> pd.DataFrame:

@@ -55,10 +55,10 @@ def facts(record: Record, breakdowns: Envelopes) -> list[tuple[str, str]]:
         "device_busy_ns": "device busy, copies too", "wall_ns": "wall time",
     }  # fmt: skip
     found += [(title, units.duration(known[key])) for key, title in named.items() if key in known]
-    for by in ("kind", "range", "operator", "layer"):
-        part = next((part for part in breakdowns if part["by"] == by and part["rows"]), None)
-        if part is not None:
-            found.append((f"{by}s known", f"{units.percent(part['coverage'])} of the {content.whole(part)}"))
+    whole = known.get("kernel_sum_ns")
+    for key in ("kind", "range", "operator", "layer"):
+        if whole and known.get(f"known_{key}_ns"):
+            found.append((f"{key} known", f"{units.percent(known[f'known_{key}_ns'] / whole)} of kernel time"))
     return found
 
 
