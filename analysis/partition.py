@@ -120,7 +120,7 @@ def _known(kernels: _Activity) -> dict[str, int]:
     """Return how many ns of kernels, durations added, have a known kind, range, operator and layer."""
     lasted = np.bincount(kernels.row, weights=(kernels.end - kernels.start).astype(float), minlength=len(kernels.keys))
     known = {key: kernels.keys[key].notna().to_numpy() for key in ("kind", "range", "operator", "layer")}
-    known["kind"] &= (kernels.keys["kind"] != "unknown").to_numpy(dtype=bool, na_value=False)
+    known["kind"] = known["kind"] & (kernels.keys["kind"] != "unknown").to_numpy()
     return {f"known_{key}_ns": int(lasted[rows].sum()) for key, rows in known.items()}
 
 
