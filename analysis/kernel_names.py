@@ -27,7 +27,7 @@ import pandas as pd
 
 from kernelscope.analysis import kernel_types, mangled_names
 from kernelscope.analysis.classify import UNKNOWN, operator_kind, simplify
-from kernelscope.analysis.kernel_rules import RULES, Rule
+from kernelscope.analysis.kernel_rules import NAMESPACES, RULES, Rule
 
 # How much of a name is looked at: what tells the kind stands in front, and a hostile name must not cost more
 LONGEST = 1024
@@ -39,20 +39,22 @@ _CONVOLUTIONS = ("convolution forward", "convolution data gradient", "convolutio
 _MOVES = ("layout", "copy", "cast", "communication")
 
 _NOISE = re.compile(
-    r"^void (?=\S)"  # the return type
+    r"^(?:void|std::enable_if<.{0,300}?>::type) (?=\S)"  # the return type
     r"|(?:\(anonymous namespace\)|<unnamed>|_GLOBAL__N_\w+?_cpp1_ii_[0-9a-f]{8})::"
     r"|\((?:int|bool|unsigned int|unsigned long|long)\)(?=-?\d)"  # as nsys writes values: (int)4
     r"|\b(?:int|bool|unsigned int|unsigned long)=(?=-?\d)"  # as nvprof writes them: int=4
     r"|(?:\.kd| \[clone [^\]]{0,20}\]| \[\d+\])+$"  # AMD's suffix, and the number of the launch in nvprof's traces
 )
+_OWN_NAME = re.compile(r"[^<(,]+")  # without template arguments and parameters
 
 
 @dataclass(frozen=True)
 class Description:
     """What is known of a kernel; None is unknown.
 
-    kind: one of analysis.trace.KINDS. rule: the rule that fired and its position in RULES, if any. decided_by: what the kind comes
-    from: "operator", "name" or "nothing". tile: the part of the result that a block computes, as far as the name has it.
+    kind: one of analysis.trace.KINDS; decided_by: what it comes from, "operator", "name" or "nothing". operator_kind: what the
+    operator is on its own. rule: the rule that fired for the name and its position in RULES, if any. tile: the part of a
+    product's result that a block computes.
     """
 
     kind: str
@@ -65,25 +67,29 @@ class Description:
     rule: Rule | None
     position: int | None
     decided_by: str
+    operator_kind: str
 
 
 def describe(name: str, operator: str | None = None, phase: str | None = None) -> Description:
     """Return what a kernel of this name is. operator: type of the operator that ran it; phase: one of analysis.trace.PHASES."""
     spelled, position = _look(name)
     rule = None if position is None else RULES[position]
-    kind, decided_by = _decide(rule, None if operator == name else operator, phase)
+    operator = None if operator == name else operator
+    kind, decided_by = _decide(rule, operator, phase)
     by_name = rule.kind if rule else None
+    library = _library(spelled, rule)
     return Description(
         kind=kind,
-        library=rule.library if rule else None,
+        library=library,
         algorithm=rule.algorithm if rule else None,
-        dtype=kernel_types.dtype(spelled),
+        dtype=kernel_types.dtype(spelled, by_name),
         transpose=kernel_types.transpose(spelled) if by_name == "gemm" else None,
-        tensor_core=kernel_types.tensor_core(spelled, by_name),
-        tile=kernel_types.tile(spelled) if by_name == "gemm" or by_name in _CONVOLUTIONS else None,
+        tensor_core=kernel_types.tensor_core(spelled, by_name, library),
+        tile=kernel_types.tile(spelled) if by_name == "gemm" or (rule and rule.algorithm == "implicit gemm") else None,
         rule=rule,
         position=position,
         decided_by=decided_by,
+        operator_kind=_operator_kind(operator, phase),
     )
 
 
@@ -118,6 +124,13 @@ def spell(name: str) -> str:
     return _NOISE.sub("", text)[:LONGEST]
 
 
+def _library(spelled: str, rule: Rule | None) -> str | None:
+    if rule is not None and rule.library:
+        return rule.library
+    own = _OWN_NAME.match(spelled)
+    return next((library for namespace, library in NAMESPACES if own and namespace in own[0]), None)
+
+
 def _row(name: str | None, operator: str | None, phase: str | None) -> tuple[Any, ...]:
     if name is None:
         kind, _ = _decide(None, operator, phase)
@@ -131,9 +144,9 @@ def _codes(column: pd.Series | None, count: int) -> tuple[npt.NDArray[np.int64],
     if column is None:
         return np.full(count, -1, dtype=np.int64), []
     if isinstance(column.dtype, pd.CategoricalDtype):
-        return column.cat.codes.to_numpy(np.int64), [str(text) for text in column.cat.categories]
+        return np.asarray(column.cat.codes, dtype=np.int64), [str(text) for text in column.cat.categories]
     codes, texts = pd.factorize(column)
-    return codes.astype(np.int64), [str(text) for text in texts]
+    return np.asarray(codes, dtype=np.int64), [str(text) for text in texts]
 
 
 @lru_cache(maxsize=65536)
@@ -159,8 +172,11 @@ def _decide(rule: Rule | None, operator: str | None, phase: str | None) -> tuple
 
 
 def _operator_kind(operator: str | None, phase: str | None) -> str:
-    """Return the kind of an operator. PyTorch has an operator for each direction: a forward one in the backward phase is
-    computed again there (checkpointing), so that the phase does not matter."""
+    """Return the kind of an operator.
+
+    PyTorch has an operator for each direction: a forward one in the backward phase is computed again there (checkpointing), so
+    that the phase does not matter.
+    """
     if operator is None:
         return UNKNOWN
     return operator_kind(operator, None if "::" in operator and phase == "backward" else phase)
@@ -176,7 +192,7 @@ def _says_more(by_name: str, by_operator: str) -> bool:
 
 def _direction(by_name: str, by_operator: str, operator: str) -> tuple[str, str]:
     """Return the direction of a convolution of which operator and name both tell one."""
-    forward, data, weight = _CONVOLUTIONS
+    forward, data, _ = _CONVOLUTIONS
     words = simplify(operator)
     told = by_operator == data or re.search(r"\b(filter|weights?)\b|transpose", words)
     if told or by_name == by_operator:

@@ -1,0 +1,95 @@
+"""Explain what a kernel is, by its name and by the operator that ran it: kind, library, algorithm, type, tensor cores."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kernelscope.cli.output import FORMATS
+
+NAME = "classify"
+HELP = "what a kernel's name tells, and by which rule"
+PHASES = ("forward", "backward", "optimizer", "data", "other")
+
+Row = dict[str, Any]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("names", nargs="+", metavar="NAME", help="a kernel's name, mangled or not; - reads names from stdin")
+    parser.add_argument("--operator", metavar="OP", help="type of the operator that ran it, such as aten::convolution_backward")
+    parser.add_argument("--phase", choices=PHASES, help="where in the step it ran")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what is known of each name; a name that no rule knows is no error."""
+    from kernelscope.cli.output import write_rows
+
+    rows = [_row(name, arguments.operator, arguments.phase) for name in _names(arguments.names)]
+    if arguments.format in ("table", "markdown"):
+        rows = _readable(rows)
+    elif arguments.format == "csv":
+        from kernelscope.reports.text import spreadsheet
+
+        rows = [{**row, "name": spreadsheet(row["name"])} for row in rows]
+    write_rows(rows, arguments.format, "What the names tell", "classify")
+    return 0
+
+
+def _names(given: Sequence[str]) -> Iterator[str]:
+    """Yield the names, those of stdin where "-" stands; each line is a name."""
+    for name in given:
+        if name != "-":
+            yield name
+            continue
+        for line in sys.stdin.buffer:
+            if text := line.decode("utf8", errors="replace").strip():
+                yield text
+
+
+def _row(name: str, operator: str | None, phase: str | None) -> Row:
+    from kernelscope.analysis.kernel_names import describe
+
+    found = describe(name, operator, phase)
+    return {
+        "name": name,
+        "kind": found.kind,
+        "library": found.library,
+        "algorithm": found.algorithm,
+        "dtype": found.dtype,
+        "transpose": found.transpose,
+        "tensor_core": found.tensor_core,
+        "tile": found.tile,
+        "decided_by": found.decided_by,
+        "rule": None if found.position is None else found.position + 1,
+        "pattern": found.rule.pattern if found.rule else None,
+        "example": found.rule.example if found.rule else None,
+        "explanation": _explanation(found, operator),
+    }
+
+
+def _explanation(found: Any, operator: str | None) -> str:
+    """Return in words what name and operator tell, of which the kind comes."""
+    if found.rule is None:
+        told = "no rule fires for the name"
+    elif found.rule.kind is None:
+        told = f"rule {found.position + 1} tells the library only"
+    else:
+        told = f"rule {found.position + 1} takes the name for {found.rule.kind}"
+    if operator is None:
+        return told
+    known = found.operator_kind != "unknown"
+    return f"{told}; the operator is {found.operator_kind}" if known else f"{told}; no rule knows the operator"
+
+
+def _readable(rows: list[Row]) -> list[Row]:
+    """Return the rows for reading: one name as a list of what is known, several as a line each."""
+    from kernelscope.reports.text import printable
+
+    shown = [{key: printable(value, None) if isinstance(value, str) else value for key, value in row.items()} for row in rows]
+    if len(shown) != 1:
+        return [{key: value for key, value in row.items() if key not in ("pattern", "example", "explanation")} for row in shown]
+    return [{"": key.replace("_", " "), "what": value} for key, value in shown[0].items()]
