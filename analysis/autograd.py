@@ -24,13 +24,20 @@ ENGINE = "autograd::engine::evaluate_function"
 
 def owners(chosen: Bool, parent: Int) -> Int:
     """Return for each operator the innermost chosen one that it runs in, itself included; -1 without."""
-    owner = np.where(chosen, np.arange(len(chosen)), -1)
-    up = np.where(chosen, -1, parent)
-    while (pending := np.flatnonzero(up >= 0)).size:
-        above = up[pending]
-        owner[pending] = np.where(chosen[above], above, -1)
-        up[pending] = np.where(chosen[above], -1, parent[above])
-    return owner
+    # pointers are doubled, so that no depth of nesting takes more than a few rounds
+    up = np.append(np.where(chosen, np.arange(len(chosen)), parent), -1)
+    while not np.array_equal(further := up[up], up):
+        up = further
+    return up[:-1]
+
+
+def depths(parent: Int) -> Int:
+    """Return how many operators are around each."""
+    up = np.append(parent, -1)
+    depth = (up >= 0).astype(np.int64)
+    while (up >= 0).any():
+        depth, up = depth + depth[up], up[up]
+    return depth[:-1]
 
 
 def backward_sequence(operators: pd.DataFrame) -> pd.Series:
@@ -42,9 +49,42 @@ def backward_sequence(operators: pd.DataFrame) -> pd.Series:
 
 def in_backward(operators: pd.DataFrame) -> Bool:
     """Return which operators run in a backward function or in the engine's work around one."""
-    engine = of_text(operators["name"], lambda name: name.startswith(ENGINE) or None).notna().to_numpy()
+    engine = where_text(operators["name"], lambda name: name.startswith(ENGINE))
     starts = engine | (operators["forward_thread"].fillna(0) > 0).to_numpy()
     return owners(starts, operators["parent"].to_numpy()) >= 0
+
+
+def forward_operators(operators: pd.DataFrame) -> Int:
+    """Return for each operator in a backward function the row of the forward operator that it belongs to; -1 for the others.
+
+    Sequence numbers count per thread, so (forward thread, number) is the key. A backward function names its forward thread by a
+    number of the profiler's own: that is the thread with most of the sequence numbers it asks for; where two have as many, none.
+    """
+    if not (operators["forward_thread"] > 0).any():
+        return np.full(len(operators), -1, dtype=np.int64)
+    sequence = operators["sequence"].fillna(-1).to_numpy(dtype=np.int64)
+    number = operators["forward_thread"].fillna(-1).to_numpy(dtype=np.int64)
+    rows = np.arange(len(operators))
+    forward = pd.DataFrame({"thread": operators["thread"], "sequence": sequence, "forward": rows})[
+        (number == 0) & (sequence >= 0)
+    ]
+    # several operators carry a number until one makes its node: that is the last one to start
+    made = forward.drop_duplicates(["thread", "sequence"], keep="last")
+    asked = pd.DataFrame({"number": number, "sequence": sequence, "row": rows})[(number > 0) & (sequence >= 0)]
+    found = asked.merge(_threads_of(asked, made), on="number").merge(made, on=["thread", "sequence"])
+    start = operators["start_ns"].to_numpy()
+    found = found[start[found["forward"]] <= start[found["row"]]]
+    result = np.full(len(operators) + 1, -1, dtype=np.int64)
+    result[found["row"]] = found["forward"]
+    return result[owners(number > 0, operators["parent"].to_numpy())]
+
+
+def _threads_of(asked: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
+    """Return the profiler's number and the thread's id of each forward thread that is certain."""
+    pairs = asked[["number", "sequence"]].drop_duplicates().merge(made[["thread", "sequence"]], on="sequence")
+    votes = pairs.groupby(["number", "thread"], as_index=False).size()
+    most = votes.groupby("number")["size"].transform("max")
+    return votes[votes["size"] == most].drop_duplicates("number", keep=False)[["number", "thread"]]
 
 
 def computing_operators(operators: pd.DataFrame, holding: Int) -> pd.DataFrame:
@@ -95,7 +135,15 @@ def _with_ancestors(chosen: Int, parent: Int) -> Bool:
 
 
 def of_text(values: pd.Series, function: Callable[[str], Any]) -> pd.Series:
-    """Return a function of a text column, computed once per distinct text; null for null."""
+    """Return a function of a text column as a categorical one, computed once per distinct text; null for null."""
     category = values.astype("category").cat
-    found = np.array([*(function(text) for text in category.categories), None], dtype=object)
-    return pd.Series(found[category.codes.to_numpy()], index=values.index)
+    codes, distinct = pd.factorize(np.array([*(function(text) for text in category.categories), None], dtype=object))
+    found = codes.astype(np.int32)[category.codes.to_numpy()]
+    return pd.Series(pd.Categorical.from_codes(found, pd.Index(distinct)), index=values.index, copy=False)
+
+
+def where_text(values: pd.Series, predicate: Callable[[str], Any]) -> Bool:
+    """Return where a text column has a text of which the predicate is true."""
+    category = values.astype("category").cat
+    found = np.array([*(bool(predicate(text)) for text in category.categories), False])
+    return found[category.codes.to_numpy()]

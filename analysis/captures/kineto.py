@@ -21,7 +21,7 @@ from kernelscope.analysis.captures import kineto_devices
 from kernelscope.analysis.captures.head import Head
 from kernelscope.analysis.readers import kineto
 from kernelscope.analysis.readers.kineto import Group, Scan
-from kernelscope.analysis.trace import Trace, conform
+from kernelscope.analysis.trace import PHASES, Trace, conform
 
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -45,7 +45,7 @@ _TELLING = frozenset({
 
 _GROUPS = {
     "operators": Group(
-        _OPERATORS, arguments=("sequence", "forward_thread", "external_id", "shapes", "types", "hierarchy")
+        _OPERATORS, arguments=("sequence", "forward_thread", "external_id", "shapes", "types")
     ),
     "annotations": Group(_ANNOTATIONS),
     "modules": Group(frozenset({"python_function"}), required="module"),
@@ -75,6 +75,7 @@ _PHASES = (  # what PyTorch itself annotates
     (re.compile(r"enumerate\(DataLoader\)#"), "data"),
 )
 _MODULE = "nn.Module: "
+_METHODS = ["launch range", "sequence number", "none"]
 _DEEPEST = 64  # modules inside each other
 _VERSION = re.compile(r"_v\d+$")
 _VERSIONS = (
@@ -205,15 +206,15 @@ def _spans(table: pd.DataFrame) -> tuple[Int, Int, Int]:
 def _annotations(scan: Scan, tracks: pd.DataFrame, diagnostics: dict[str, int]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the profiler's steps and the other annotations as ranges. PyTorch before 1.10 writes its own as operators."""
     operators, rows = scan.tables["operators"], scan.tables["annotations"]
-    own = autograd.of_text(operators["name"], lambda name: _STEP.match(name) or _phase(name)).notna().to_numpy()
+    own = autograd.where_text(operators["name"], lambda name: _STEP.match(name) or _phase(name))
     if own.any():
         scan.tables["operators"] = operators[~own].reset_index(drop=True)
         rows = pd.concat([rows, operators.loc[own, rows.columns]], ignore_index=True).astype({"name": "category"})
     table = _placed(rows, tracks, "name", "category")
-    gpu = (table["category"].astype("object") == "gpu_user_annotation").to_numpy()
+    gpu = autograd.where_text(table["category"], lambda category: category == "gpu_user_annotation")
     number = autograd.of_text(table["name"], lambda name: int(match[1]) if (match := _STEP.match(name)) else None)
     stepping = number.notna().to_numpy() & ~gpu
-    steps = table[stepping].assign(step=number[stepping].astype("int64"), warmup=False)
+    steps = table[stepping].assign(step=number[stepping].astype("object").astype("int64"), warmup=False)
     ranges = table.assign(
         category="user", nested=~gpu, domain=np.where(gpu, "gpu", None), phase=autograd.of_text(table["name"], _phase)
     )
@@ -268,27 +269,29 @@ def _operators(scan: Scan, tracks: pd.DataFrame, annotations: pd.DataFrame, modu
     order = np.lexsort((-table["end_ns"].to_numpy(), table["start_ns"].to_numpy()))
     table = table.take(order).reset_index(drop=True)
     table["parent"] = intervals.parents(*_spans(table))
-    if table["sequence"].isna().all():
+    if table["sequence"].isna().all() and len(scan.tables["flows"]):
         _number_by_flows(table, scan, tracks)
     forward = autograd.forward_operators(table)
     backward = autograd.in_backward(table) | (forward >= 0)
     tied = np.zeros(len(table), dtype=bool)
     tied[forward[forward >= 0]] = True
     tied = autograd.owners(tied, table["parent"].to_numpy()) >= 0
-    layer = _of_innermost(modules, "layer", table)
-    layer = layer.where(layer.notna(), table["hierarchy"].astype("string"))
-    inherited = layer.reindex(forward).set_axis(table.index).where(layer.isna().to_numpy() & (forward >= 0))
-    phase = _of_innermost(annotations[annotations["phase"].notna() & annotations["nested"]], "phase", table)
-    phase = phase.mask(phase.isna() & (tied | layer.notna()), "forward").mask(pd.Series(backward), "backward")
-    method = np.select([layer.notna(), inherited.notna()], ["launch range", "sequence number"], "none")
-    return table.assign(layer=layer.fillna(inherited), phase=phase, attribution=method)
+    layers = np.append(modules["layer"].cat.codes.to_numpy(dtype=np.int64), -1)
+    layer = layers[_innermost(modules, table)]
+    inherited = np.where((layer < 0) & (forward >= 0), np.append(layer, -1)[forward], -1)
+    telling = annotations[annotations["phase"].notna() & annotations["nested"]]
+    told = np.append(pd.Categorical(telling["phase"], categories=PHASES).codes, np.int8(-1))[_innermost(telling, table)]
+    told = np.where((told < 0) & (tied | (layer >= 0)), PHASES.index("forward"), told)
+    return table.assign(
+        layer=pd.Categorical.from_codes(np.where(layer >= 0, layer, inherited), modules["layer"].cat.categories),
+        phase=pd.Categorical.from_codes(np.where(backward, PHASES.index("backward"), told), list(PHASES)),
+        attribution=pd.Categorical.from_codes(np.select([layer >= 0, inherited >= 0], [0, 1], 2), _METHODS),
+    )
 
 
-def _of_innermost(ranges: pd.DataFrame, column: str, table: pd.DataFrame) -> pd.Series:
-    """Return what the innermost of these ranges says that is open on the operator's thread when it begins."""
-    ranges = ranges.reset_index(drop=True)
-    found = intervals.innermost(*_spans(ranges), table["thread"].to_numpy(), table["start_ns"].to_numpy())
-    return ranges[column].astype("string").reindex(found).set_axis(table.index)
+def _innermost(ranges: pd.DataFrame, table: pd.DataFrame) -> Int:
+    """Return the position of the innermost of these ranges that is open on each operator's thread when it begins, or -1."""
+    return intervals.innermost(*_spans(ranges), table["thread"].to_numpy(), table["start_ns"].to_numpy())
 
 
 def _number_by_flows(table: pd.DataFrame, scan: Scan, tracks: pd.DataFrame) -> None:
@@ -307,8 +310,8 @@ def _calls(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
     """Return the calls of runtimes and drivers."""
     table = _placed(scan.tables["calls"], tracks, "name", "correlation", "external_id", "category")
     return table.assign(
-        name=autograd.of_text(table["name"], lambda name: _VERSION.sub("", name)).astype("category"),
-        api=autograd.of_text(table["category"], _CALLS.get).astype("category"),
+        name=autograd.of_text(table["name"], lambda name: _VERSION.sub("", name)),
+        api=autograd.of_text(table["category"], _CALLS.get),
     )
 
 
@@ -319,10 +322,7 @@ def _host_kernels(
     if ("X", "cuda_profiler_range") in scan.counts:
         return pd.DataFrame(), {"kernels": "CUPTI's range profiler replaced kernels' times by even parts of its session"}
     on_device = len(calls) or work.accelerators or len(work.copies) or "nccl" in str(scan.fact("distributedInfo"))
-    on_device = (
-        on_device or autograd.of_text(scan.tables["annotations"]["name"], lambda name: name.startswith("nccl:") or None).any()
-    )
-    if on_device:
+    if on_device or autograd.where_text(scan.tables["annotations"]["name"], lambda name: name.startswith("nccl:")).any():
         return pd.DataFrame(), {"kernels": "the trace holds no device work: record it with ProfilerActivity.CUDA (XPU, ...) too"}
     return autograd.computing_operators(operators, np.empty(0, dtype=np.int64)), {}
 

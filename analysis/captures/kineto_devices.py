@@ -24,7 +24,6 @@ _DEVICE_TYPES = {
 }  # fmt: skip
 _PREFIXES = {"mtia_ccp_events": "mtia", "mtia_insight": "mtia", "hpu_op": "hpu"}
 _DIRECTIONS = (
-    (re.compile(r"Memset|MemsetD|fill", re.I), "set"),
     (re.compile(r"HtoD|HtoA|HostTo(Device|Array)|HOST_TO_DEVICE|M2D"), "host to device"),
     (re.compile(r"DtoH|AtoH|(Device|Array)ToHost|DEVICE_TO_HOST|D2M"), "device to host"),
     (re.compile(r"PtoP|PeerToPeer|P2P|D2D_P2P"), "peer to peer"),
@@ -54,38 +53,40 @@ class Work:
 def read(scan: Scan, tracks: pd.DataFrame, calls: pd.DataFrame, operators: pd.DataFrame, diagnostics: dict[str, int]) -> Work:
     """Return the tables of device work. tracks: process and thread of each track. diagnostics: counts are added to it."""
     accelerator = _accelerator(scan, calls)
-    work = pd.concat([_common(scan, name, accelerator) for name in ("kernels", "copies", "syncs")], ignore_index=True)
-    work["process"] = _processes(work["correlation"], calls, operators)
-    names = work["name"].astype("object")
-    copying = (work["table"] == "copies") | names.isin(_COPY_EVENTS)
-    waiting = (work["table"] == "syncs") | names.isin(_WAIT_EVENTS)
-    copies = _copies(_once(work[copying], "copies", diagnostics))
-    kernels = _kernels(_once(work[~copying & ~waiting], "kernels", diagnostics), calls, operators)
-    syncs = work[waiting].assign(kind=work["sync_kind"].astype("object").fillna(names)[waiting])
+    rows = {name: _common(scan, name, accelerator, calls, operators) for name in ("kernels", "copies", "syncs")}
+    for names, target in ((_COPY_EVENTS, "copies"), (_WAIT_EVENTS, "syncs")):
+        moved = autograd.where_text(rows["kernels"]["name"], names.__contains__)
+        if moved.any():
+            rows[target] = pd.concat([rows[target], rows["kernels"][moved]], ignore_index=True)
+            rows["kernels"] = rows["kernels"][~moved].reset_index(drop=True)
+    copies = _copies(_once(rows["copies"], "copies", diagnostics))
+    kernels = _kernels(_once(rows["kernels"], "kernels", diagnostics), calls, operators)
+    kind = rows["syncs"]["sync_kind"].astype("object")
+    syncs = rows["syncs"].assign(kind=kind.where(kind.notna(), rows["syncs"]["name"].astype("object")))
     memory = _memory(scan, tracks)
     used = {name for table in (kernels, copies, syncs, memory) for name in table["device"].dropna().unique()} - {"cpu"}
     properties = _properties(scan)
     return Work(kernels, copies, syncs, memory, bool(used or properties), _described(used, properties, accelerator))
 
 
-def _common(scan: Scan, name: str, accelerator: str) -> pd.DataFrame:
-    """Return a group's rows with times, device, stream and the arguments that they have."""
+def _common(scan: Scan, name: str, accelerator: str, calls: pd.DataFrame, operators: pd.DataFrame) -> pd.DataFrame:
+    """Return a group's rows with times, process, device, stream and the arguments that they have.
+
+    Device and stream stand in the arguments, or as process and thread of the event ("stream 7" in old traces).
+    """
     rows = scan.tables[name]
-    place = scan.tracks.apply(lambda texts: kineto.whole_numbers(texts.astype("string").str.replace(r"^stream ", "", regex=True)))
     track = rows["track"].to_numpy()
-    index = rows["device"].fillna(place["process"].take(track).set_axis(rows.index))
-    stream = rows["stream"].fillna(place["thread"].take(track).set_axis(rows.index))
-    prefix = autograd.of_text(rows["category"], lambda category: _PREFIXES.get(category, accelerator))
+    device = kineto.whole_numbers(scan.tracks["process"])
+    stream = kineto.whole_numbers(scan.tracks["thread"].astype("string").str.replace(r"^stream ", "", regex=True))
+    index = rows["device"].fillna(device.take(track).set_axis(rows.index))
+    stream = rows["stream"].fillna(stream.take(track).set_axis(rows.index))
     start = rows["start_ns"].to_numpy()
-    found = rows.drop(columns=["start_ns", "duration_ns", "phase", "track", "device", "stream"])
-    return found.assign(
-        table=name,
-        start_ns=start,
+    return rows.drop(columns=["phase", "track", "stream"]).assign(
         end_ns=start + rows["duration_ns"].to_numpy(),
-        duration_ns=rows["duration_ns"],
         count=1,
-        device=_device(prefix, index),
+        device=_device(autograd.of_text(rows["category"], lambda category: _PREFIXES.get(category, accelerator)), index),
         thread=stream.where(stream >= 0),
+        process=_processes(rows["correlation"], calls, operators),
     )
 
 
@@ -151,9 +152,9 @@ def _once(rows: pd.DataFrame, what: str, diagnostics: dict[str, int]) -> pd.Data
 
 def _kernels(rows: pd.DataFrame, calls: pd.DataFrame, operators: pd.DataFrame) -> pd.DataFrame:
     """Return kernels with what their arguments say."""
-    collective = autograd.of_text(rows["collective"], lambda name: f"nccl:{name}")
+    collective = autograd.of_text(rows["collective"], lambda name: f"nccl:{name}").astype("object")
     return rows.assign(
-        operator=collective.where(collective.notna(), _external_operators(rows, calls, operators)),
+        operator=collective.where(collective.notna(), _external_operators(rows, calls, operators)).astype("category"),
         dtype=autograd.of_text(rows["dtype"], _DTYPES.get),
         grid=autograd.of_text(rows["grid"], _extent),
         block=autograd.of_text(rows["block"], _extent),
@@ -182,10 +183,12 @@ def _external_operators(rows: pd.DataFrame, calls: pd.DataFrame, operators: pd.D
 
 def _copies(rows: pd.DataFrame) -> pd.DataFrame:
     """Return copies with their operation and the kinds of memory."""
-    texts = rows["name"].astype("object").astype("string") + " " + rows["direction"].astype("object").astype("string").fillna("")
-    setting = rows["category"].astype("object").isin(["gpu_memset", "Memset"])
-    operation = autograd.of_text(texts, _operation).mask(setting, "set")
-    return rows.assign(operation=operation, memory=autograd.of_text(rows["name"], _memory_kinds).mask(setting))
+    operation = autograd.of_text(rows["name"], _operation).astype("object")
+    if "direction" in rows:
+        directed = autograd.of_text(rows["direction"], _operation).astype("object")
+        operation = directed.where(directed.notna(), operation)
+    setting = autograd.where_text(rows["category"], lambda category: category.lower().endswith("memset"))
+    return rows.assign(operation=operation.mask(setting, "set"), memory=autograd.of_text(rows["name"], _memory_kinds))
 
 
 def _operation(text: str) -> str:

@@ -64,7 +64,6 @@ ARGUMENTS: Mapping[str, Argument] = {
     "dtype": Argument(("dtype",), TEXT),
     "sync_kind": Argument(("cuda_sync_kind",), TEXT),
     "direction": Argument(("direction",), TEXT),
-    "hierarchy": Argument(("Module Hierarchy",), TEXT),
     "shapes": Argument(("Input Dims", "Input dims"), JSON),
     "types": Argument(("Input type",), JSON),
     "strides": Argument(("Input Strides",), JSON),
