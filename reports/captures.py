@@ -24,7 +24,8 @@ def headline(record: Record, breakdowns: Envelopes) -> str:
     source = info.get("source", {})
     tool = " ".join(str(source[key]) for key in ("tool", "version") if source.get(key)) or str(source.get("format"))
     names = sorted({str(device["name"]) for device in info.get("devices", []) if device.get("name")})
-    parts = [tool, f"on {', '.join(names)}" if names else "", _busy(breakdowns)]
+    busy = _busy(breakdowns) if record["tables"].get("kernels") else "no kernels recorded"
+    parts = [tool, f"on {', '.join(names)}" if names else "", busy]
     return ": ".join(filter(None, [" ".join(filter(None, parts[:2])), parts[2]]))
 
 
@@ -54,7 +55,8 @@ def facts(record: Record, breakdowns: Envelopes) -> list[tuple[str, str]]:
         "kernel_sum_ns": "sum of kernel times", "kernel_busy_ns": "some kernel running",
         "device_busy_ns": "device busy, copies too", "wall_ns": "wall time",
     }  # fmt: skip
-    found += [(title, units.duration(known[key])) for key, title in named.items() if key in known]
+    seen = known if record["tables"].get("kernels") else {key: known[key] for key in ("wall_ns",) if key in known}
+    found += [(title, units.duration(seen[key])) for key, title in named.items() if key in seen]
     whole = known.get("kernel_sum_ns")
     for key in ("kind", "range", "operator", "layer"):
         if whole and known.get(f"known_{key}_ns"):
