@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernelscope.reports import content, units
+from kernelscope.reports import units
 
 Record = Mapping[str, Any]
 Envelopes = Sequence[Mapping[str, Any]]
@@ -87,3 +87,19 @@ def first_table(breakdowns: Envelopes) -> str | None:
         if any(part["by"] == by and part["rows"] for part in breakdowns):
             return by
     return None
+
+
+# Breakdowns in the order in which they say most about a capture
+_ORDER = ("kind", "kernel", "range", "operator", "layer", "phase", "idle", "step", "line")
+
+
+def shown(breakdowns: Envelopes) -> list[Mapping[str, Any]]:
+    """Return the breakdowns that the capture allows, those that say most first."""
+    there = [part for part in breakdowns if part["rows"]]
+    return sorted(there, key=lambda part: _ORDER.index(part["by"]) if part["by"] in _ORDER else len(_ORDER))
+
+
+def not_shown(breakdowns: Envelopes) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return a section with the breakdowns that the capture does not allow, and why; nothing when it allows all."""
+    missing = [(f"by {part['by']}", str(part["unavailable"])) for part in breakdowns if part.get("unavailable")]
+    return [("Breakdowns that the capture does not allow", missing)] if missing else []

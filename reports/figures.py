@@ -26,6 +26,7 @@ HOST = ("#8a8a8a", "#bdbdbd")
 PARTS = 7  # parts of a stack with a colour of their own
 _CLIP = 1.6  # intervals are drawn up to so many times the largest third quartile
 LAYERS = 24  # layers with a row of their own
+ROWS = 10  # rows of a capture's breakdown with a bar of their own
 _NAME = 28  # characters of a name
 
 
@@ -111,11 +112,11 @@ def layers(result: Result, style: Style | None = None) -> Figure:
 
 
 def rows(breakdown: Mapping[str, Any], style: Style | None = None) -> Figure:
-    """Draw the rows of a breakdown (Breakdown.as_dict) as bars, longest first; of more than LAYERS the rest is one bar."""
+    """Draw the rows of a breakdown (Breakdown.as_dict) as bars, longest first; of more than ROWS the rest is one bar."""
     style = style or Style()
     whole = max(content.whole_ns(breakdown), 1)
     unit = units.common_unit([whole])
-    shown, rest = breakdown["rows"][:LAYERS], breakdown["rows"][LAYERS:]
+    shown, rest = breakdown["rows"][:ROWS], breakdown["rows"][ROWS:]
     by = str(breakdown["by"])
     bars = [(" ".join(str(row[key]) for key in (by, "phase") if row.get(key)), content.row_ns(row)) for row in shown]
     bars += [(f"({len(rest)} more)", sum(map(content.row_ns, rest)))] if rest else []
@@ -126,7 +127,7 @@ def rows(breakdown: Mapping[str, Any], style: Style | None = None) -> Figure:
             axes.barh(place, length / units.NS_PER[unit], height=0.62, color=HOST[0] if name.startswith("(") else PALETTE[0])
             label = f"{units.duration(length)}, {units.percent(length / whole)}"
             axes.annotate(label, (length / units.NS_PER[unit], place), (5, 0), textcoords="offset points", va="center")
-        _name_rows(axes, [name for name, _ in bars])
+        _name_rows(axes, [name for name, _ in bars], _NAME if style.narrow else 2 * _NAME)
         axes.margins(x=0.3 if style.narrow else 0.2)
         axes.set_xlim(left=0)
     return figure
@@ -241,14 +242,14 @@ def _bars(style: Style, rows: int, title: str, xlabel: str, more_in: float = 0.0
     return figure, axes
 
 
-def _short(name: str) -> str:
+def _short(name: str, limit: int = _NAME) -> str:
     """Return a name that leaves room for the figure."""
     shown = printable(name)
-    return shown if len(shown) <= _NAME else f"{shown[: _NAME - 2]} …"
+    return shown if len(shown) <= limit else f"{shown[: limit - 2]} …"
 
 
-def _name_rows(axes: Axes, names: Sequence[str]) -> None:
-    axes.set_yticks(range(len(names)), [_short(name) for name in names])
+def _name_rows(axes: Axes, names: Sequence[str], limit: int = _NAME) -> None:
+    axes.set_yticks(range(len(names)), [_short(name, limit) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
 
