@@ -209,7 +209,7 @@ _CUDNN = (
          "void implicit_convolve_sgemm<float, float, 128, 5, 5, 3, 3, 3, 1, false, true, true>(int, …"),
     Rule(r"explicit_convolve",
          "cudnn", _FORWARD, "explicit gemm", "void explicit_convolve_sgemm<float, int, 1024, 5, 5, 3, 3, 3, 0, false>(int, …"),
-    Rule(r"(?:^|_)[a-z]*\d*cudnn_(?:int8x?\d*_|infer_)?\d+x\d+|cudnn_(?:ampere|volta|turing|maxwell)",
+    Rule(r"(?:^|_)[a-z]+\d*cudnn_(?:[a-z]+\d*(?:x\d+)?_)?\d+x\d+|cudnn_(?:ampere|volta|turing|maxwell)",
          "cudnn", _FORWARD, "implicit gemm", "maxwell_scudnn_128x32_small_nn"),
     Rule(r"cudnn\w*::.*conv2d_grouped_direct|conv_2d_(?:grouped|direct)|conv2d_c1_k1|first_layer_fwd|cudnn::cnn::conv",
          "cudnn", _FORWARD, "direct",
@@ -304,7 +304,7 @@ _BLAS = (
          "void transpose_readWrite_alignment_kernel<float2, float2, 1, false, 6, 4, 4>(cublasTransposeParams<float2>, …"),
     Rule(r"^(?:vector|regular|composite)_fft|^(?:void )?(?:multi_bluestein|real_postprocess)|cufft",
          "cufft", "elementwise", "fft", "void vector_fft<256u, 8u, 8u, (padding_t)0, (twiddle_t)0, (loadstore_modifier_t)2, …"),
-    Rule(r"cusparse::|csrmm|spmm_",
+    Rule(r"cusparse::.*(?:mm|mv|gemm)|csrmm|spmm_",
          "cusparse", "gemm", "sparse", "void cusparse::csrmm_alg2_kernel<cusparse::CsrMMPolicy<256>, true, …"),
     Rule(r"Marlin<|marlin(?:_moe)?::|gptq\w*gemm|awq_gemm|gemm_half_q_half|machete",
          "vllm", "gemm", "dequantised weights",
@@ -839,46 +839,48 @@ _PROGRAMS = (
     Rule(r"backward_bias|backward_scale_kernel",
          None, "reduction", "bias gradient", "backward_bias_kernel(float*, float*, int, int, int)"),
     Rule(r"^(?:reorg|flatten)_kernel", None, "layout", None, "reorg_kernel(int, float*, int, int, int, int, int, int, float*)"),
-    # from here on words that any program may use
-    Rule(r"(?i)(?:^|[^a-z])im2col|col2im|(?:^|[^a-z])transpos|permute|_nhwc_to|_nchw_to|layout_trans",
+    # from here on words that any program may use, in the name itself and not in its template arguments and parameters
+    Rule(r"^[^<(,]*(?i:(?:^|[^a-z])im2col|col2im|(?:^|[^a-z])transpos|permute|_nhwc_to|_nchw_to|layout_trans)",
          None, "layout", None, "transposeCoalesced(float*, float const*)"),
-    Rule(r"(?i)attention|(?:^|[^a-z])attn(?:[^a-z]|$)|sdpa|fmha",
+    Rule(r"^[^<(,]*(?i:attention|(?:^|[^a-z])attn(?:[^a-z]|$)|sdpa|fmha)",
          None, "attention", None, "void my_flash_attention_kernel<float, 64>(float*, float*, float*)"),
-    Rule(r"(?i)conv\w*(?:dgrad|bwd_?data|backward_?(?:data|input)|grad_?input)",
+    Rule(r"^[^<(,]*(?i:conv\w*(?:dgrad|bwd_?data|backward_?(?:data|input)|grad_?input))",
          None, _DATA, None, "conv2d_backward_input_kernel(float*, float const*, float const*, int)"),
-    Rule(r"(?i)conv\w*(?:wgrad|wrw|bwd_?(?:weight|filter)|backward_?(?:weight|filter)|grad_?(?:weight|filter))",
+    Rule(r"^[^<(,]*(?i:conv\w*(?:wgrad|wrw|bwd_?(?:weight|filter)|backward_?(?:weight|filter)|grad_?(?:weight|filter)))",
          None, _WEIGHT, None, "conv2d_grad_weight_kernel(float*, float const*, float const*, int)"),
-    Rule(r"(?i)(?:^|[^a-z])(?:de)?conv(?:olution\w*|\dd\w*|_\w*|[lf]\w*)?(?![a-z])",
+    Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:de)?conv(?:olution\w*|\dd\w*|_\w*|[lf]\w*)?(?![a-z]))",
          None, _FORWARD, None, "conv_forward_kernel(float*, float const*, float const*, int, int, int, int, int, int)"),
-    Rule(r"(?i)gemm|mat_?mul|matrix_?mul|(?:^|_)mm_|gemv|linear_kernel",
+    Rule(r"^[^<(,]*(?i:(?<!fb)gemm|mat_?mul|matrix_?mul|(?:^|_)mm_|gemv|linear_kernel)",
          None, "gemm", None, "matrixMultiplyShared(float*, float*, float*, int, int, int, int, int, int)"),
-    Rule(r"(?i)softmax|cross_?entropy", None, "softmax", None, "softmax_kernel"),
-    Rule(r"(?i)(?:^|[^a-z])(?:batch|layer|group|instance|rms)?_?norm(?:ali[sz]\w*)?(?:[^a-z]|$)|batch_?norm|layer_?norm|lrn_"
-         r"|_lrn",
+    Rule(r"^[^<(,]*(?i:softmax|cross_?entropy)", None, "softmax", None, "softmax_kernel"),
+    Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:batch|layer|group|instance|rms)?_?norm(?:ali[sz]\w*)?(?:[^a-z]|$)|batch_?norm"
+         r"|layer_?norm|lrn_|_lrn)",
          None, "normalisation", None, "normalize_features_kernel(float*, int, int)"),
-    Rule(r"(?i)pool(?:ing)?(?:[^a-z]|$)|max_?pool|avg_?pool",
+    Rule(r"^[^<(,]*(?i:pool(?:ing)?(?:[^a-z]|$)|max_?pool|avg_?pool)",
          None, "pooling", None, "forward_maxpool_layer_kernel(int, int, int, int, int, int, int, float*, float*, int*)"),
-    Rule(r"(?i)(?:^|[^a-z])(?:leaky_?)?(?:relu|gelu|silu|swish|sigmoid|tanh|activat\w*)(?:[^a-z]|$)",
+    Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:leaky_?)?(?:relu|gelu|silu|swish|sigmoid|tanh|activat\w*)(?:[^a-z]|$))",
          None, "activation", None, "relu_forward_kernel(float*, float const*, int)"),
-    Rule(r"(?i)(?:^|[^a-z])(?:lstm|gru|rnn)(?:[^a-z]|$)",
+    Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:lstm|gru|rnn)(?:[^a-z]|$))",
          None, "recurrent", None, "lstm_cell_forward_kernel(float*, float*, int)"),
-    Rule(r"(?i)dropout|random|(?:^|[^a-z])(?:rand|rng)(?:[^a-z]|$)",
+    Rule(r"^[^<(,]*(?i:dropout|random|(?:^|[^a-z])(?:rand|rng)(?:[^a-z]|$))",
          None, "random", None, "dropout_forward_kernel(float*, float*, unsigned long, float, int)"),
-    Rule(r"(?i)(?:^|[^a-z])(?:adam\w?|sgd|adagrad|rmsprop|lamb|optimi[sz]er\w*)(?:[^a-z]|$)|weight_?update|update_?weight",
+    Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:adam\w?|sgd|adagrad|rmsprop|lamb|optimi[sz]er\w*)(?:[^a-z]|$)|weight_?update"
+         r"|update_?weight)",
          None, "optimizer", None, "adam_kernel(int, float*, float*, float*, float, float, float, float, float, int)"),
-    Rule(r"(?i)embedding|(?:^|[^a-z])(?:gather|scatter|lookup|index_select)(?:[^a-z]|$)",
+    Rule(r"^[^<(,]*(?i:embedding|(?:^|[^a-z])(?:gather|scatter|lookup|index_select)(?:[^a-z]|$))",
          None, "embedding", None, "embedding_lookup_kernel(float*, float const*, int const*, int)"),
-    Rule(r"(?i)(?:^|[^a-z])(?:dot|reduc\w*|sum|mean|variance|arg(?:max|min)|max|min|norm\d|scan|prefix_?sum|histogram|sort"
-         r"|top_?k|softargmax)_?(?:kernel)?(?:[^a-z]|$)",
+    Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:dot|reduc\w*|sum|mean|variance|arg(?:max|min)|max|min|norm\d|scan|prefix_?sum"
+         r"|histogram|sort|top_?k|softargmax)_?(?:kernel)?(?:[^a-z]|$))",
          None, "reduction", None, "void dot_kernel<double>(double const *, double const *, double*, unsigned int)"),
-    Rule(r"(?i)(?:^|[^a-z])(?:cast|convert)(?:[^a-z]|$)|(?:float|half|int8|fp?32|fp?16|bf16)_?(?:to|2)_?(?:float|half|int8"
-         r"|fp?32|fp?16|bf16)",
+    Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:cast|convert)(?:[^a-z]|$)|(?:float|half|int8|fp?32|fp?16|bf16)_?(?:to|2)_?(?:float"
+         r"|half|int8|fp?32|fp?16|bf16))",
          None, "cast", None, "cuda_f32_to_f16(float*, unsigned long, __half*)"),
-    Rule(r"(?i)(?:^|[^a-z])(?:copy|memcpy|memset|fill|init\w*|concat|split|slice|pad|set_?zero|zero)_?(?:kernel)?(?:[^a-z]|$)",
+    Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:copy|memcpy|memset|fill|init\w*|concat|split|slice|pad|set_?zero"
+         r"|zero)_?(?:kernel)?(?:[^a-z]|$))",
          None, "copy", None, "void copy_kernel<double>(double const *, double*)"),
-    Rule(r"(?i)(?:^|[^a-z])(?:add|sub|mul|div|axpy|saxpy|daxpy|scal\w?|vec_?add|vector_?add|elementwise|element_wise"
+    Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:add|sub|mul|div|axpy|saxpy|daxpy|scal\w?|elementwise|element_wise"
          r"|pointwise|bias_?add|add_?bias|mask|upsample|resize|interp\w*|stencil\w*|exp|log|sqrt|pow)_?(?:kernel)?(?:[^a-z]"
-         r"|$)|[Vv]ec(?:tor)?Add",
+         r"|$)|vec(?:tor)?_?add)",
          None, "elementwise", None, "void add_kernel<double>(double const *, double const *, double*)"),
 )  # fmt: skip
 

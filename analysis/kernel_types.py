@@ -44,10 +44,10 @@ CODES = (
 FLOATING = {
     "float": "f32", "double": "f64", "half": "f16", "__half": "f16", "__half2": "f16", "half2": "f16", "half_t": "f16",
     "Half": "f16", "_Float16": "f16", "BFloat16": "bf16", "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16",
-    "__hip_bfloat16": "bf16", "hip_bfloat16": "bf16", "bfloat16_t": "bf16", "bfloat16": "bf16", "bf16_t": "bf16", "float2": "c64", "cuComplex": "c64",
-    "double2": "c128", "cuDoubleComplex": "c128", "tfloat32_t": "tf32", "Float8_e4m3fn": "f8e4m3", "Float8_e4m3fnuz": "f8e4m3",
-    "Float8_e5m2": "f8e5m2", "float_e4m3_t": "f8e4m3", "float_e5m2_t": "f8e5m2", "__nv_fp8_e4m3": "f8e4m3",
-    "__nv_fp8_e5m2": "f8e5m2",
+    "__hip_bfloat16": "bf16", "hip_bfloat16": "bf16", "bfloat16_t": "bf16", "bfloat16": "bf16", "bf16_t": "bf16",
+    "float2": "c64", "cuComplex": "c64", "double2": "c128", "cuDoubleComplex": "c128", "tfloat32_t": "tf32",
+    "Float8_e4m3fn": "f8e4m3", "Float8_e4m3fnuz": "f8e4m3", "Float8_e5m2": "f8e5m2", "float_e4m3_t": "f8e4m3",
+    "float_e5m2_t": "f8e5m2", "__nv_fp8_e4m3": "f8e4m3", "__nv_fp8_e5m2": "f8e5m2",
 }  # fmt: skip
 INTEGERS = {
     "long": "s64", "__int64": "s64", "int64_t": "s64", "long long": "s64", "int": "s32", "int32_t": "s32", "short": "s16",
