@@ -6,6 +6,7 @@ A mutation takes a random.Random and content and returns other content; equal ge
 from __future__ import annotations
 
 import gzip
+import shutil
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -189,6 +190,9 @@ BY_KIND: dict[str, tuple[Mutation, ...]] = {
 
 def mutate(rng: Random, kind: str, seed: Path, target: Path) -> list[str]:
     """Write a mutated copy of the seed (a file or folder) to target; return the names of what was done."""
+    if rng.random() < 0.02:
+        shutil.copytree(seed, target) if seed.is_dir() else shutil.copyfile(seed, target)
+        return []
     if seed.is_dir():
         return _mutate_folder(rng, seed, target)
     content = seed.read_bytes()

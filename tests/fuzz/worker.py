@@ -25,7 +25,7 @@ from typing import Any
 import mutations
 import seeds
 
-from kernelscope.analysis import captures
+from kernelscope.analysis import captures, secrets
 from kernelscope.analysis.captures.head import read_head
 from kernelscope.analysis.errors import EvidenceError
 
@@ -83,7 +83,8 @@ def check(path: Path, reader: str | None, known: dict[str, ModuleType]) -> str:
         for module in known.values():
             module.matches(head)
         if reader is not None:
-            known[reader].read(path)
+            captures.finish(known[reader].read(path))
+        secrets.find(path)
         return "read"
     except EvidenceError as error:
         message = str(error)

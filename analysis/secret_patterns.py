@@ -1,0 +1,285 @@
+"""What looks like a secret in bytes: tokens told by their shape, and values of variables whose name says so.
+
+Shapes are those that the services document or that their tokens begin with (GitHub, Hugging Face, AWS, ...). Names are those of
+environment variables, options and keys: HF_TOKEN=..., "password": "...", --api-key ... A value counts only if it is not
+overwritten already, no path, no placeholder and, where the name alone says little (token=, cache_key), only if it looks random.
+Everything here is a heuristic: it can miss secrets, and it can find what is none.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+CHUNK = 1 << 13
+LONGEST = 1 << 14  # no secret that is looked for is longer: private keys
+_LONGEST_VALUE = 4096
+
+
+@dataclass(frozen=True)
+class Span:
+    """Bytes start to end (exclusive) of a text look like a secret."""
+
+    start: int
+    end: int
+    what: str
+
+
+# What it is and how it looks; a group named v is the secret where it is not all of it. The syntax is common to re and RE2.
+SHAPES = (
+    ("GitHub token", r"gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{36,}"),
+    ("GitLab token", r"gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|soat)-[A-Za-z0-9_-]{20,}"),
+    ("Hugging Face token", r"hf_[A-Za-z0-9]{30,}|api_org_[A-Za-z0-9]{30,}"),
+    ("AWS access key", r"(?:AKIA|ASIA)[A-Z2-7]{16}"),
+    ("Google API key", r"AIza[A-Za-z0-9_-]{35}"),
+    ("Google OAuth token", r"ya29\.[A-Za-z0-9_-]{30,}|GOCSPX-[A-Za-z0-9_-]{24,}"),
+    ("Slack token", r"xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-[0-9]-[A-Za-z0-9-]{10,}"),
+    ("OpenAI, Anthropic or similar key", r"sk-[A-Za-z0-9_-]{20,}|gsk_[A-Za-z0-9]{40,}|(?:xai|pplx)-[A-Za-z0-9]{40,}"),
+    ("NVIDIA key", r"nvapi-[A-Za-z0-9_-]{40,}"),
+    ("package registry token", r"npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{40,}|dckr_pat_[A-Za-z0-9_-]{20,}"),
+    ("Replicate, Databricks or Vault token", r"r8_[A-Za-z0-9]{37}|dapi[0-9a-f]{32}|hv[sb]\.[A-Za-z0-9_-]{24,}"),
+    ("payment or mail key", r"[sr]k_(?:live|test)_[A-Za-z0-9]{20,}|SG\.[A-Za-z0-9_-]{20,}\.[A-Za-z0-9_-]{20,}"),
+    ("JSON web token", r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
+    ("Azure account key", r"(?i:AccountKey|SharedAccessKey)=(?P<v>[A-Za-z0-9+/]{40,}={0,2})"),
+    ("password in a URL", r"[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@\"'\\<>?#]{0,64}:(?P<v>[^\s/@\"'\\<>]{3,})@"),
+    (
+        "token in a URL",
+        r"[?&](?i:(?:access_|auth_|id_)?token|api_?key|sig|signature|X-Amz-Signature|password)=(?P<v>[^&\s\"'\\<>#;]{8,})",
+    ),
+    (
+        "authorization header",
+        r"(?i:authorization)(?:\\?[\"'])?\s{0,3}[:=]\s{0,3}(?:\\?[\"'])?(?i:bearer|basic|token)\s"
+        r"(?P<v>[A-Za-z0-9+/=._~-]{8,})",
+    ),
+)  # fmt: skip
+_PRIVATE_KEY = r"-----BEGIN [A-Z ]{0,24}PRIVATE KEY(?: BLOCK)?-----"
+
+# The end of a name that says its value is secret. Weak words say so only where the value looks random.
+_STRONG = (
+    r"TOKEN|SECRET|PASSW(?:OR)?D|PASSPHRASE|[_-]PWD|[_-]PASS|CREDENTIALS?|(?:API|ACCESS|SECRET|PRIVATE|AUTH|ACCOUNT)[_-]?KEY"
+)
+_WEAK = r"TOKENS|SECRETS|API[_-]?KEYS|[_-]KEY|COOKIE|SNAP_CONTEXT|[_-]AUTH"
+_WORD = rf"(?i:{_STRONG}|{_WEAK})(?:_[0-9]{{1,2}}|_(?i:B64|BASE64))?"
+_QUOTE = r"(?:\\?[\"'])"
+_PAIR = rf"(?:\s{{0,3}},\s{{0,40}}{_QUOTE}(?i:value){_QUOTE})?"  # {"name": "HF_TOKEN", "value": "..."}
+_ASSIGNED = rf"{_QUOTE}?{_PAIR}[ \t]{{0,8}}(?:=>?|:)[ \t]{{0,8}}"
+_OPTION = rf"(?:[ \t]{{1,8}}|\x00|{_QUOTE}?,\s{{0,40}})"  # --token abc, and lists of arguments
+_PLAIN = r"[^\s\"'\\,;&<>(){}\[\]\x00-\x20\x7f]"
+
+# RE2 runs over everything; what it points at is looked at again, with the exact patterns below.
+_SCREEN = "|".join(
+    (
+        *(shape.replace("?P<v>", "") for _, shape in SHAPES),
+        rf"{_WORD}{_ASSIGNED}{_QUOTE}?{_PLAIN}",
+        rf"--[A-Za-z0-9_-]{{0,40}}{_WORD}{_OPTION}{_QUOTE}?{_PLAIN}",
+        _PRIVATE_KEY,
+    )
+)
+
+_SHAPES = [(what, shape.startswith("[?&]"), re.compile(shape.encode())) for what, shape in SHAPES]
+# what may stand right before a token: no letter, unless it is the end of an escape in JSON (\n, \u0000)
+_GLUED = re.compile(rb"[A-Za-z0-9_]\Z")
+_ESCAPE = re.compile(rb"\\(?:[nrt]|u[0-9a-fA-F]{4})\Z")
+_KEY_BLOCK = re.compile(_PRIVATE_KEY.encode() + rb"[^\"'<>\x00]{0,%d}?(?:-----END [A-Z ]{0,32}-----|\Z)" % (LONGEST - 200))
+_VALUE = rb"(?:(?P<q>\\?[\"'])(?P<quoted>(?:(?!(?P=q))(?:\\.|[^\r\n\x00])){1,4096})|(?P<plain>%s{1,4096}))" % _PLAIN.encode()
+_ASSIGNMENT = re.compile(rb"(?P<word>%s)%s%s" % (_WORD.encode(), _ASSIGNED.encode(), _VALUE))
+_ARGUMENT = re.compile(rb"--(?P<word>[A-Za-z0-9_-]{0,40}?%s)%s%s" % (_WORD.encode(), _OPTION.encode(), _VALUE))
+_VARIABLE = re.compile(rb"(?:^|(?<=[\x00;]))([A-Za-z_][A-Za-z0-9_]{0,63})=")
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+_BEFORE = re.compile(rb"[A-Za-z0-9_.-]{0,64}\Z")
+_NAME = re.compile(rb"[A-Za-z0-9_.-]{0,64}?%s\Z" % _WORD.encode())
+_STRONG_NAME = re.compile(rb"(?i:%s)(?:_[0-9]{1,2}|_B64|_BASE64)?\Z" % _STRONG.encode())
+_PASSWORD_NAME = re.compile(rb"(?i:PASSW(?:OR)?D|PASSPHRASE|[_-]PWD|[_-]PASS)(?:_[0-9]{1,2})?\Z")
+# tokens of language models and keys of tables and caches are no secrets
+_OTHER_NAME = re.compile(
+    rb"(?i:(?:^|[_.-])(?:eos|bos|pad|unk|mask|sep|cls|image|video|audio|vision|special|next|prev|max|min|num|per|new|stop|start|end|begin|"
+    rb"input|output|prompt|total|n|current|last|first|boi|eoi|fim|draft)[_-]?tokens?"
+    rb"|(?:public|cache|hash|kernel|graph|compile|code|sort|dispatch|autotune|primary|foreign|partition|hot|host|dict|group)[_-]?key)\Z"
+)
+_PATH = re.compile(rb"(?:/|\./|\.\./|~|[A-Za-z]:[\\/]|file:|%|\$|<|\{\{|\.\.\.|-)")
+_PLACEHOLDERS = frozenset(
+    b"none null nil true false yes no on off undefined dummy redacted hidden secret password changeme change_me token test "
+    b"example your_token your_api_key your-token unknown empty default n/a na str string bytes required optional".split()
+)
+
+
+def kinds() -> int:
+    """Return how many kinds of secrets are looked for: shapes, private keys, named values and named arguments."""
+    return len(SHAPES) + 3
+
+
+def suspicious(data: bytes, pattern: str = _SCREEN) -> list[tuple[int, int]]:
+    """Return the stretches of data, CHUNK bytes and what follows, in which `spans` may find something; merged, in order.
+
+    pattern: what to look for instead, in RE2's syntax; what it matches may have up to 256 bytes.
+    """
+    count = -(-len(data) // CHUNK)
+    offsets = np.minimum(np.arange(count + 1, dtype=np.int64) * CHUNK, len(data)).astype(np.int32)
+    edges = b"".join(data[edge - 256 : edge + 256] for edge in range(CHUNK, len(data), CHUNK))
+    found = set(_matching(pa.py_buffer(data), offsets, pattern))
+    lengths = [min(512, len(data) - edge + 256) for edge in range(CHUNK, len(data), CHUNK)]
+    found.update(_matching(pa.py_buffer(edges), np.cumsum([0, *lengths]).astype(np.int32), pattern))
+    stretches: list[tuple[int, int]] = []
+    for chunk in sorted(found):
+        start, after = max(0, chunk * CHUNK - 512), (chunk + 1) * CHUNK
+        end = min(len(data), after + (LONGEST if b"PRIVATE KEY" in data[start:after] else _LONGEST_VALUE + 512))
+        if stretches and start <= stretches[-1][1]:
+            stretches[-1] = (stretches[-1][0], end)
+        else:
+            stretches.append((start, end))
+    return stretches
+
+
+def _matching(buffer: pa.Buffer, offsets: npt.NDArray[np.int32], pattern: str) -> list[int]:
+    """Return which pieces of the buffer, between offsets, hold what the pattern matches."""
+    if len(offsets) < 2:
+        return []
+    pieces = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets.tobytes()), buffer])
+    return [int(place) for place in np.flatnonzero(pc.match_substring_regex(pieces, pattern).to_numpy(zero_copy_only=False))]
+
+
+def suspicious_values(values: list[bytes], pattern: str = _SCREEN) -> list[int]:
+    """Return the places of the values in which `spans` may find something, or which hold what the pattern matches."""
+    matches = pc.match_substring_regex(pa.array(values, type=pa.large_binary()), pattern)
+    return [int(place) for place in np.flatnonzero(matches.to_numpy(zero_copy_only=False))]
+
+
+def spans(text: bytes, thorough: bool = False) -> list[Span]:
+    """Return what looks like a secret, in order, without overlaps.
+
+    thorough: also values that look harmless, short or like placeholders where an environment variable's name (in capitals) says
+    that they are secret: what is overwritten may be too much, never too little.
+    """
+    found = [*_shapes(text), *_assignments(text, thorough), *_environment(text, thorough)]
+    merged: list[Span] = []
+    for span in sorted(found, key=lambda span: (span.start, -span.end)):
+        if merged and span.start < merged[-1].end:
+            last = merged[-1]
+            what = span.what if last.what.startswith("value of") else last.what  # a shape says more than a name
+            merged[-1] = Span(last.start, max(last.end, span.end), what)
+        else:
+            merged.append(span)
+    return merged
+
+
+def _shapes(text: bytes) -> Iterator[Span]:
+    for match in _KEY_BLOCK.finditer(text):
+        if len(set(match[0])) > 40:
+            yield Span(match.start(), match.end(), "private key")
+    for what, anywhere, pattern in _SHAPES:
+        for match in pattern.finditer(text):
+            before = text[max(0, match.start() - 6) : match.start()]
+            start, end = match.span("v" if "v" in pattern.groupindex else 0)
+            if (anywhere or not _GLUED.search(before) or _ESCAPE.search(before)) and _shape_counts(what, text[start:end]):
+                yield Span(start, end, what)
+
+
+def _shape_counts(what: str, value: bytes) -> bool:
+    if what == "password in a URL":
+        return not _harmless(value)
+    tail = re.split(rb"[_.-]", value, maxsplit=1)[-1]
+    if len(set(tail)) < 6 or _harmless(value):
+        return False
+    # words joined by hyphens are no key: sk-learn-contrib-estimators
+    return not what.startswith("OpenAI") or (len(re.findall(rb"[0-9]", value)) >= 3 and entropy(value) > 3.2)
+
+
+def _assignments(text: bytes, thorough: bool) -> Iterator[Span]:
+    for pattern in (_ASSIGNMENT, _ARGUMENT):
+        for match in pattern.finditer(text):
+            name = _whole_name(text, match)
+            group = "quoted" if match["quoted"] is not None else "plain"
+            loose = group == "quoted" or pattern is _ARGUMENT
+            if value_counts(name, match[group], loose, thorough):
+                yield Span(*match.span(group), f"value of {name.decode('ascii')}")
+
+
+def _whole_name(text: bytes, match: re.Match[bytes]) -> bytes:
+    """Return the whole name of which the end matched, without a JSON escape (\\n, \\u0000) that stands before it."""
+    before = _BEFORE.search(text, max(0, match.start("word") - 64), match.start("word"))
+    start = before.start() if before else match.start("word")
+    name = text[start : match.end("word")]
+    if start and text[start - 1 : start] == b"\\":
+        name = name[5:] if re.match(rb"u[0-9a-fA-F]{4}", name) else name[1:]
+    return name.lstrip(b"-.")
+
+
+def _environment(text: bytes, thorough: bool) -> Iterator[Span]:
+    """Find variables of an environment as profilers keep it, joined by zero bytes or semicolons: values hold anything else."""
+    variables = list(_VARIABLE.finditer(text))
+    if len(variables) < 3:
+        return
+    for variable, following in zip(variables, [*variables[1:], None], strict=True):
+        if not _NAME.match(variable[1]):
+            continue
+        end = following.start() - 1 if following else len(text)
+        control = _CONTROL.search(text, variable.end(), end)  # what is joined ends with a zero byte, or something binary follows
+        end = control.start() if control else end
+        if end - variable.end() <= LONGEST and value_counts(variable[1], text[variable.end() : end], True, thorough):
+            yield Span(variable.end(), end, f"value of {variable[1].decode('ascii')}")
+
+
+def secret_name(name: bytes) -> bool:
+    """Return whether a name says that its value is secret."""
+    return _NAME.match(name) is not None
+
+
+def secret_option(argument: bytes) -> bool:
+    """Return whether a command line's argument says that the next one is secret: --token."""
+    return argument.startswith(b"-") and secret_name(argument.lstrip(b"-"))
+
+
+def value_counts(name: bytes, value: bytes, loose: bool, thorough: bool = False) -> bool:
+    """Return whether the value of such a name looks secret. loose: it is clear where it begins and ends (quotes, an option)."""
+    value = value.strip(b"\"'")
+    in_capitals = name.upper() == name and name.lower() != name
+    if _OTHER_NAME.search(name):
+        return len(value) >= 20 and not _OTHER_NAME.search(name)[0].lower().endswith(b"key") and _random(value)  # type: ignore[index]
+    if _overwritten(value) or _PATH.match(value):
+        return False
+    if thorough and in_capitals:
+        return value.lower() not in (b"true", b"false", b"none", b"null", b"0", b"1")
+    if _harmless(value):
+        return False
+    if not _STRONG_NAME.search(name):
+        return len(value) >= 16 and _random(value)
+    if _PASSWORD_NAME.search(name) and (in_capitals or loose):
+        return len(value) >= 4
+    if in_capitals and len(value) >= 8 and b" " not in value:
+        return not value.isdigit() or len(value) >= 12
+    return len(value) >= 16 and _random(value)
+
+
+def _overwritten(value: bytes) -> bool:
+    return len(set(value.lower())) <= 1 or set(value) <= set(b"*xX.#-") or b"redacted" in value.lower()
+
+
+def _harmless(value: bytes) -> bool:
+    return _overwritten(value) or value.lower() in _PLACEHOLDERS or _PATH.match(value) is not None
+
+
+def entropy(value: bytes) -> float:
+    """Return the bits that a byte carries, by the value's own frequencies of bytes."""
+    return -sum(count / len(value) * math.log2(count / len(value)) for count in Counter(value).values())
+
+
+def _random(value: bytes) -> bool:
+    """Return whether a value looks drawn at random: letters and digits mixed, without the repetitions of words and numbers."""
+    if not re.fullmatch(rb"[A-Za-z0-9+/=_.~!@#$%^*-]{8,}", value):
+        return False
+    digits, letters = len(re.findall(rb"[0-9]", value)), len(re.findall(rb"[A-Za-z]", value))
+    changes = len(re.findall(rb"[0-9][A-Za-z]|[A-Za-z][0-9]", value))
+    return digits >= 2 and letters >= 2 and changes >= 3 and entropy(value) >= (3.0 if len(value) >= 16 else 2.5)
+
+
+def telling(value: bytes) -> bool:
+    """Return whether a secret is so unlike anything else that it is the same secret wherever it occurs."""
+    return len(value) >= 12 and len(set(value)) >= 6 and _random(value)

@@ -1,0 +1,56 @@
+"""Write a copy of a capture in which what looks like a secret (tokens, keys, passwords) is overwritten with x, and say what was.
+
+SQLite, JSON, CSV and text are rewritten, plain or gzip; the file itself is never changed. Host and user names, paths and command
+lines stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from kernelscope.cli.output import FORMATS
+
+NAME = "redact"
+HELP = "copy a capture without what looks like secrets"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("file", metavar="FILE", help="a capture: SQLite, JSON, CSV or text, plain or gzip")
+    parser.add_argument("-o", "--output", metavar="OUT", required=True, help="write the copy there")
+    parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="of the list of what was overwritten (default: table)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the copy and print what was overwritten."""
+    from kernelscope.analysis.redaction import redact
+    from kernelscope.analysis.secret_patterns import kinds
+    from kernelscope.cli.output import write_rows
+
+    source, target = Path(arguments.file), Path(arguments.output)
+    _check_target(source, target, arguments.force)
+    changes = redact(source, target)
+    rows = [{"place": change.place, "what": change.what, "bytes": change.size} for change in changes]
+    write_rows(rows, arguments.format, "Redacted", "redaction")
+    found = sum(change.size > 0 for change in changes)
+    print(
+        f"kernelscope: {target}: {f'{found} found and overwritten' if found else 'nothing found'}; looked for {kinds()} kinds of "
+        "secrets, by shape and by name: check before sharing (host and user names, paths and command lines stay)",
+        file=sys.stderr,
+    )
+    return 0
+
+
+def _check_target(source: Path, target: Path, force: bool) -> None:
+    """Raise UsageError where the copy would replace the capture itself or, without --force, anything."""
+    from kernelscope.tracer.outside.errors import UsageError
+
+    if target.exists() and source.exists() and target.samefile(source):
+        raise UsageError(f"{target}: the same file as {source}; name another one for the copy")
+    if target.is_dir():
+        raise UsageError(f"{target}: a folder; name a file for the copy")
+    if (target.exists() or target.is_symlink()) and not force:
+        raise UsageError(f"{target}: exists already; say --force to replace it")
