@@ -7,6 +7,7 @@ import sqlite3
 import struct
 import subprocess
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,11 @@ def capture(request) -> Path:
     if not path.exists():
         pytest.skip("nvprof's captures of other people: needs ../shared/corpus")
     return path
+
+
+@cache
+def trace_of(path: Path) -> Trace:
+    return nvprof_sqlite.read(path)
 
 
 def sql(path: Path, statement: str) -> list[tuple]:
@@ -66,7 +72,7 @@ def test_kernels_by_name(capture):
     for name, (_, count, total) in zip(demangled([row[0] for row in rows]), rows, strict=True):
         before = expected.get(name, (0, 0))
         expected[name] = (before[0] + count, before[1] + total)
-    kernels = nvprof_sqlite.read(capture).kernels
+    kernels = trace_of(capture).kernels
     found = kernels.groupby("name", observed=True)["duration_ns"].agg(["count", "sum"])
     assert {str(name): (int(count), int(total)) for name, count, total in found.itertuples()} == expected
 
@@ -78,7 +84,7 @@ def test_kernels_one_by_one(capture):
         "blockX || ',' || blockY || ',' || blockZ, registersPerThread, staticSharedMemory + dynamicSharedMemory "
         "FROM CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL",
     )
-    kernels = nvprof_sqlite.read(capture).kernels
+    kernels = trace_of(capture).kernels
     columns = ["start_ns", "end_ns", "device", "thread", "correlation", "grid", "block", "registers", "shared_memory"]
     assert sorted(kernels[columns].itertuples(index=False, name=None)) == sorted(
         (start, end, f"cuda:{device}", *rest) for start, end, device, *rest in rows
@@ -98,7 +104,7 @@ def test_copies_by_kind(capture):
     count, *numbers = sql(capture, "SELECT count(*), sum(end - start), sum(bytes) FROM CUPTI_ACTIVITY_KIND_MEMSET")[0]
     if count:
         expected["set"] = (count, *numbers)
-    copies = nvprof_sqlite.read(capture).copies
+    copies = trace_of(capture).copies
     found = copies.groupby("operation", observed=True).agg(
         count=("count", "sum"), time=("duration_ns", "sum"), size=("bytes", "sum")
     )
@@ -113,7 +119,7 @@ def test_calls_by_function(capture, api, names):
         entry = expected.setdefault(names.get(cbid, f"cbid {cbid}"), [0, 0])
         entry[0] += count
         entry[1] += total
-    calls = nvprof_sqlite.read(capture).calls
+    calls = trace_of(capture).calls
     calls = calls[calls["api"] == api].assign(time=lambda rows: rows["end_ns"] - rows["start_ns"])
     found = calls.groupby("name", observed=True)["time"].agg(["count", "sum"])
     assert {str(name): list(map(int, numbers)) for name, *numbers in found.itertuples()} == expected
@@ -122,7 +128,7 @@ def test_calls_by_function(capture, api, names):
 def test_calls_are_of_their_process_and_thread(capture):
     rows = sql(capture, "SELECT processId, threadId, start FROM CUPTI_ACTIVITY_KIND_RUNTIME")
     rows += sql(capture, "SELECT processId, threadId, start FROM CUPTI_ACTIVITY_KIND_DRIVER")
-    calls = nvprof_sqlite.read(capture).calls
+    calls = trace_of(capture).calls
     found = zip(calls["process"], calls["thread"] % 2**32, calls["thread"] // 2**32, calls["start_ns"], strict=True)
     assert sorted(found) == sorted((process, thread % 2**32, process, start) for process, thread, start in rows)
 
@@ -134,7 +140,7 @@ def test_ranges_by_name(capture):
         "JOIN CUPTI_ACTIVITY_KIND_MARKER e ON b.id = e.id AND b.flags = 2 AND e.flags = 4 JOIN StringTable s ON b.name = s._id_",
     )
     expected = sorted((name, start, end, int.from_bytes(bytes.fromhex(blob)[4:8], "little")) for name, start, end, blob in rows)
-    ranges = nvprof_sqlite.read(capture).ranges
+    ranges = trace_of(capture).ranges
     found = zip(ranges["name"], ranges["start_ns"], ranges["end_ns"], ranges["thread"] % 2**32, strict=True)
     assert sorted(found) == expected
     assert ranges["nested"].all()
@@ -142,7 +148,7 @@ def test_ranges_by_name(capture):
 
 def test_waits_and_devices(capture):
     names = {3: "stream", 4: "context", 1: "event", 2: "stream wait event"}
-    trace = nvprof_sqlite.read(capture)
+    trace = trace_of(capture)
     if sql(capture, f"SELECT 1 FROM sqlite_master WHERE name = '{PREFIX}SYNCHRONIZATION'"):
         rows = sql(capture, "SELECT type, start, end, correlationId FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION")
         found = trace.syncs[["kind", "start_ns", "end_ns", "correlation"]].itertuples(index=False, name=None)
@@ -158,7 +164,7 @@ def test_waits_and_devices(capture):
 
 
 def test_the_overhead_is_said_and_the_command_line_is_not(capture):
-    trace = nvprof_sqlite.read(capture)
+    trace = trace_of(capture)
     notes = " ".join(trace.info["notes"])
     for total, count in sql(capture, "SELECT sum(end - start), count(*) FROM CUPTI_ACTIVITY_KIND_OVERHEAD GROUP BY overheadKind"):
         assert f" {total} ns in {count} intervals" in notes
@@ -168,7 +174,7 @@ def test_the_overhead_is_said_and_the_command_line_is_not(capture):
 def test_frameworks_and_what_is_missing():
     if not CORPUS.exists():
         pytest.skip("nvprof's captures of other people: needs ../shared/corpus")
-    infos = [nvprof_sqlite.read(CORPUS / "nvprof" / name).info for name in NAMES]
+    infos = [trace_of(CORPUS / "nvprof" / name).info for name in NAMES]
     assert [info.get("framework") for info in infos] == ["mxnet", "pytorch", None, "mxnet", "tensorflow", None]
     nothing = ["calls", "copies", "kernels", "ranges"]
     assert [sorted(info["unavailable"]) for info in infos] == [["ranges"], [], nothing, ["ranges"], ["ranges"], nothing]
