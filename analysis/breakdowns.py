@@ -216,9 +216,10 @@ def _of_totals(trace: Trace, by: str) -> Breakdown:
     if by != "range":
         known = _known(rows, {"layer": layer_labels(rows)}, by)
         coverage = float(rows["duration_ns"].where(known, 0).sum()) / max(whole, 1)
-    return Breakdown(
-        by, table, None, coverage, 0, _context(trace.info), {"kernel_sum_ns": int(trace.kernels["duration_ns"].sum())}
-    )
+    known_kind = trace.kernels["kind"].notna() & (trace.kernels["kind"] != "unknown")
+    durations = trace.kernels["duration_ns"]
+    totals = {"kernel_sum_ns": int(durations.sum()), "known_kind_ns": int(durations[known_kind].sum())}
+    return Breakdown(by, table, None, coverage, 0, _context(trace.info), totals)
 
 
 def _by_step(partition: parts.Partition, trace: Trace) -> Breakdown:

@@ -129,10 +129,10 @@ def _first_rows(keys: Int) -> tuple[Int, Int]:
 
 def _count_oddities(name: str, table: pd.DataFrame, found: Int, calls: pd.DataFrame, diagnostics: dict[str, int]) -> None:
     """Count device work without a call, work that begins before its call, and calls with more than one kernel."""
+    if not calls["correlation"].notna().any():
+        return  # a source that ties nothing to calls has lost nothing
     timed = table["start_ns"].notna().to_numpy()
     _count(diagnostics, f"{name} without their API call", timed & (found < 0))
-    if not len(calls):
-        return
     begun = table["start_ns"].to_numpy(np.int64, na_value=0)
     _count(
         diagnostics,
@@ -248,11 +248,16 @@ def _taken(values: pd.Series, rows: Int) -> pd.Series:
     return pd.Series(pd.Categorical.from_codes(codes, categories=values.cat.categories))
 
 
+def _as_text(values: pd.Series) -> pd.Categorical:
+    """Return a category column whose categories are of pandas' text type: columns of other origin can be joined with it."""
+    return pd.Categorical.from_codes(values.cat.codes.to_numpy(), categories=pd.Index(values.cat.categories, dtype="str"))
+
+
 def filled(values: pd.Series, others: pd.Series) -> pd.Series:
     """Return a category column whose nulls are filled from another one."""
     if values.isna().all():
         return others.set_axis(values.index)
-    both = pd.api.types.union_categoricals([values.array, others.array])
+    both = pd.api.types.union_categoricals([_as_text(values), _as_text(others)])
     mine, other = both.codes[: len(values)], both.codes[len(values) :]
     filled = pd.Categorical.from_codes(np.where(mine >= 0, mine, other), categories=both.categories)
     return pd.Series(filled, index=values.index)

@@ -72,7 +72,8 @@ def detect(path: Path) -> Format:
     for form in FORMATS:
         if form.module.matches(head):
             return form
-    raise EvidenceError(f"{path}: no capture of a known format{_likely(head)}; name one with --format if it is")
+    likely = _likely(head) or "; see `kernelscope import --list`, and name one with --format if it is one of these"
+    raise EvidenceError(f"{path}: no capture of a known format{likely}")
 
 
 def read_raw(path: Path, form: Format) -> Trace:
