@@ -36,6 +36,7 @@ COLUMNS = ("kind", "library", "algorithm", "dtype", "transpose", "tensor_core")
 
 _COMPILED = tuple((re.compile(rule.pattern), number) for number, rule in enumerate(RULES))
 _CONVOLUTIONS = ("convolution forward", "convolution data gradient", "convolution weight gradient")
+_COMPILED_OPERATOR = "triton_"
 _MOVES = ("layout", "copy", "cast", "communication")
 
 _NOISE = re.compile(
@@ -74,7 +75,6 @@ def describe(name: str, operator: str | None = None, phase: str | None = None) -
     """Return what a kernel of this name is. operator: type of the operator that ran it; phase: one of analysis.trace.PHASES."""
     spelled, position = _look(name)
     rule = None if position is None else RULES[position]
-    operator = None if operator == name else operator
     kind, decided_by = _decide(rule, operator, phase)
     by_name = rule.kind if rule else None
     library = _library(spelled, rule)
@@ -177,7 +177,7 @@ def _operator_kind(operator: str | None, phase: str | None) -> str:
     PyTorch has an operator for each direction: a forward one in the backward phase is computed again there (checkpointing), so
     that the phase does not matter.
     """
-    if operator is None:
+    if operator is None or operator.startswith(_COMPILED_OPERATOR):
         return UNKNOWN
     return operator_kind(operator, None if "::" in operator and phase == "backward" else phase)
 

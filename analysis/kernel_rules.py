@@ -85,7 +85,7 @@ _ATTENTION = (
     Rule(r"merge_attn_states",
          "vllm", "attention", "split-kv reduction", "void vllm::merge_attn_states_kernel<__nv_bfloat16, 128, true>(…"),
     # Triton's tutorial, vLLM, SGLang and AOTriton write flash attention under these names
-    Rule(r"^_?(?:attn_fwd|attn_bwd|bwd_kernel_(?:dk_dv|dq|fuse)|bwd_preprocess)\b|^_attn_(?:fwd|bwd)",
+    Rule(r"^_?(?:attn_fwd|attn_bwd|bwd_kernel_(?:dk_dv|dq|fuse)|bwd_preprocess)\b|^_attn_(?:fwd|bwd)|^kernel_unified_attention",
          "triton", "attention", "flash", "attn_fwd"),
     Rule(r"^_(?:fwd|bwd)_(?:kernel|grouped_kernel|preprocess)", "triton", "attention", "flash", "_fwd_kernel"),
     Rule(r"^triton_tem_fused\w*attention", "triton", "attention", "flash", "triton_tem_fused_flex_attention_1"),
@@ -137,7 +137,7 @@ _XLA = (
     Rule(r"^(?:wrapped_|input_|loop_|dynamic_)+(?:gather|scatter)(?:_|$)|^scatter_fusion|^gather_fusion",
          "xla", "embedding", "fused", "loop_gather_fusion"),
     Rule(r"^(?:wrapped_|input_|loop_)+(?:dynamic_)?(?:concatenate|copy|pad|slice|update_slice|broadcast|iota|reverse"
-         r"|bitcast)(?:_|$)|^dynamic_(?:update_)?slice_fusion|^memset",
+         r"|bitcast)(?:_|$)|^dynamic_(?:update_)?slice_fusion|^copy_fusion|^memset",
          "xla", "copy", "fused", "loop_dynamic_update_slice_fusion_1"),
     Rule(r"^(?:wrapped_|loop_)(?:reduce|scan|sort|argmax|argmin|topk)(?:_|$)|^input_\w+_fusion|^(?:row_|column_)reduc"
          r"|^reduce_fusion",
@@ -151,7 +151,7 @@ _XLA = (
 
 _CUDNN = (
     # what surrounds a convolution: other layouts, padding, offsets of its tiles
-    Rule(r"(?i)nchw_?to_?nhwc|nhwc_?to_?nchw|nchw2nhwc|nhwc2nchw|nhwcToFoldedNhwc|foldedNhwcToNhwc|tensorTransformGeneric",
+    Rule(r"(?i)nchwToNhwc|nhwcToNchw|(?:^|::)(?:nchw2nhwc|nhwc2nchw)|nhwcToFoldedNhwc|foldedNhwcToNhwc|tensorTransformGeneric",
          "cudnn", "layout", "transposition of channels",
          "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true, (cudnnKernelDataType_t)2>(…"),
     Rule(r"cudnn\w*::.*AddPaddingKernel",
@@ -175,6 +175,15 @@ _CUDNN = (
          "cudnn", "copy", "fill", "void setTensor4d_kernel<float, float, 16, 16>(cudnnTensor4dStruct, float*, float)"),
     Rule(r"convertTensor\w*_kernel",
          "cudnn", "cast", None, "void cudnn::ops::convertTensor_kernel<float, __half, float, (cudnnKernelDataType_t)0>(float, …"),
+    Rule(r"xmma_(?:fprop|conv)\w*_trt$",
+         "tensorrt", _FORWARD, "implicit gemm",
+         "sm86_xmma_fprop_implicit_gemm_f16f16_f16f16_f16_nhwckrsc_nhwc_tilesize128x128x32_stage3_warpsize2x2x1_g1_tensor16x8x16_kernel_trt"),
+    Rule(r"xmma_gemm\w*_trt$",
+         "tensorrt", "gemm", None,
+         "sm80_xmma_gemm_f16f16_f16f16_f16_tn_n_tilesize64x64x64_stage6_warpsize2x2x1_tensor16x8x16_execute_kernel_trt"),
+    Rule(r"generatedNativePointwise", "tensorrt", "elementwise", "generated", "generatedNativePointwise"),
+    Rule(r"copyPackedKernel|genericReformat::|cuInt8::",
+         "tensorrt", "layout", None, "void genericReformat::copyPackedKernel<float, float, true, true, …"),
     # gradients before what could be either
     Rule(r"winograd\w*[Ww]grad|Wgrad\w*(?:Data|Delta|Output)\d",
          "cudnn", _WEIGHT, "winograd", "void cudnn::winograd_nonfused::winogradWgradDelta4x4<float, float>(…"),
@@ -277,10 +286,10 @@ _BLAS = (
          "void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, int, int, int>, …"),
     Rule(r"(?:^|_)(?:volta|turing|ampere|hopper|maxwell|pascal|kepler|sm\d+)_?\w*(?:gemm)",
          "cublas", "gemm", None, "ampere_sgemm_128x64_tn"),
-    Rule(r"^[sdhcz]gemm_|^[csdzh]gemm\w*_sm\d+|^g?cgemm_|sgemm_largek|fermiPlus[CSDZ]gemm|magma_\w*gemm|gemm_kernel1x1_core"
+    Rule(r"^[sdhcz]gemm_(?:kernel|batched|strided)|^[csdzh]gemm\w*_sm\d+|^g?cgemm_|sgemm_largek|fermiPlus[CSDZ]gemm|magma_\w*gemm|gemm_kernel1x1_core"
          r"|^gemm_kernel2x2|kepler_gemm",
          "cublas", "gemm", None, "sgemm_sm35_ldg_nn_64x16x64x16x16"),
-    Rule(r"gemmSN_|gemmk1_kernel|gemm_SN|cublas\w*Gemm\w*(?:Params|SmallN)",
+    Rule(r"gemmSN_|gemmNSP_|gemmk1_kernel|gemm_SN|cublas\w*Gemm\w*(?:Params|SmallN)",
          "cublas", "gemm", "small dimension",
          "void gemmSN_NN_kernel<float, 128, 2, 4, 8, 4, 4, cublasGemvTensorStridedBatched<const float>, …"),
     Rule(r"\bgemv(?:NSP|\dT|\dN|x|NT|T|N)?|gemvx::kernel|cublasGemv\w*Params|internal::gemv|gemv_",
@@ -313,6 +322,8 @@ _BLAS = (
          "tensorrt-llm", "gemm", None,
          "bmm_Bfloat16_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_et128x16_m128x16x32_cga1x1x1_16dp256b_rM_TN_transOut_schedP2x1x2x3_b"
          "iasM_bN_tmaOpt_clmp_dynBatch_sm100f"),
+    Rule(r"wvSplitK|LLGemm1",
+         "vllm", "gemm", "few rows", "void wvSplitK_hf_sml_<__hip_bfloat16, 64, 2, 16, 8, 2, 2>(int, int, …"),
     Rule(r"deep_gemm::",
          "deepgemm", "gemm", "persistent", "void deep_gemm::fp8_gemm_kernel<4096u, 7168u, 128u, 112u, 128u, 1u, 4u, 1u, …"),
 )  # fmt: skip
@@ -329,7 +340,7 @@ _ROCM = (
          "void rocblas_gemm_batched_general_kernel<float, 16, 16, 32, 32, 8, 32, 8, 8, 32, 'N', 'T', float const*, …"),
     Rule(r"^batched_transpose_|^transpose_(?:NCHW|CNHW|NHWC|\w+)2|^MIOpen\w*[Tt]ranspose|SubTensorOpWithTransform",
          "miopen", "layout", "transposition", "batched_transpose_32x32_half"),
-    Rule(r"^Im2d?2?Col|^Im3d2Col|^Col2Im|^im2col_", "miopen", "layout", "im2col", "Im2d2Col_v2"),
+    Rule(r"^Im2d?2?Col|^Im3d2Col|^Col2Im", "miopen", "layout", "im2col", "Im2d2Col_v2"),
     Rule(r"^SubTensorOpWithCast", "miopen", "cast", None, "SubTensorOpWithCastTensor1d"),
     Rule(r"^SubTensorOpWith", "miopen", "copy", "fill", "SubTensorOpWithScalar1d"),
     Rule(r"igemm_bwd_gtc",
@@ -437,12 +448,12 @@ _LIBRARIES = (
     Rule(r"_copy_page_indices_kernel", "vllm", "copy", "key-value cache", "_copy_page_indices_kernel"),
     Rule(r"act_and_mul|silu_and_mul|gelu_and_mul|swiglu|geglu|silu_mul",
          None, "activation", "gated", "void vllm::act_and_mul_kernel<c10::BFloat16, &vllm::silu_kernel<c10::BFloat16>, true>(…"),
-    Rule(r"^(?!at::native).*(?i:quantize|quant_kernel|_quant_|dequant|scaled_fp8|cast_transpose)",
-         None, "cast", "quantisation",
-         "void vllm::scaled_fp8_quant_kernel_strided<c10::BFloat16, c10::Float8_e4m3fn>(c10::Float8_e4m3fn*, …"),
     Rule(r"^(?!at::native).*(?i:rms_?norm|layer_?norm|group_?norm|\bln_(?:fwd|bwd)_|_norm_(?:fwd|bwd))",
          None, "normalisation", None,
          "void vllm::rms_norm_kernel<c10::BFloat16, 8, 2>(c10::BFloat16*, c10::BFloat16 const*, long, …"),
+    Rule(r"^(?!at::native).*(?i:quantize|quant_kernel|_quant_|dequant|scaled_fp8|cast_transpose)",
+         None, "cast", "quantisation",
+         "void vllm::scaled_fp8_quant_kernel_strided<c10::BFloat16, c10::Float8_e4m3fn>(c10::Float8_e4m3fn*, …"),
     Rule(r"moe::dev::finalize|moe_sum|finalizeMoeRouting|moe_unpermute",
          None, "reduction", "experts' outputs",
          "void moe::dev::finalize::finalizeKernelVecLoad<moe::dev::finalize::KernelParams<cutlass::bfloat16_t, …"),
@@ -507,13 +518,13 @@ _ATEN = (
          "void (anonymous namespace)::softmax_warp_forward<float, float, float, 8, false, false>(float*, float const*, …"),
     Rule(r"nll_loss|ClassNLLCriterion|NLLCriterion",
          "aten", "reduction", "loss", "_Z42cunn_ClassNLLCriterion_updateOutput_kernelIffEvPT_S1_S1_PlS1_iiiil"),
-    Rule(r"at::native::.*conv_depthwise\dd_backward|at::native::.*DepthwiseConv\w*Backward",
+    Rule(r"conv_depthwise\dd_backward|at::native::.*DepthwiseConv\w*Backward",
          "aten", _DATA, "depthwise",
          "void at::native::(anonymous namespace)::conv_depthwise2d_backward_kernel<3, 1, float, int>(…"),
-    Rule(r"at::native::.*conv_depthwise\dd_grad_weight",
+    Rule(r"conv_depthwise\dd_grad_weight",
          "aten", _WEIGHT, "depthwise",
          "void at::native::(anonymous namespace)::conv_depthwise2d_grad_weight_kernel<float, int>(…"),
-    Rule(r"at::native::.*conv_depthwise\dd|at::native::.*depthwise",
+    Rule(r"conv_depthwise\dd|at::native::.*depthwise",
          "aten", _FORWARD, "depthwise",
          "void at::native::(anonymous namespace)::conv_depthwise2d_forward_kernel<3, float, int>(…"),
     Rule(r"at::native::.*(?:im2col|col2im|vol2col|col2vol)",
@@ -532,11 +543,11 @@ _ATEN = (
          "void at::native::(anonymous namespace)::max_pool_forward_nchw<float, float>(int, float const*, long, …"),
     Rule(r"at::native::.*(?:lstm_cell|gru_cell)",
          "aten", "recurrent", None, "void at::native::(anonymous namespace)::kernel::lstm_cell_forward<float, float, int, 1>(…"),
-    Rule(r"at::native::.*(?:distribution_elementwise|distribution_nullary|fused_dropout|[^_]dropout_kernel|philox|curand"
+    Rule(r"^(?:\w+/)*distribution_\w+_kernel|at::native::.*(?:distribution_elementwise|distribution_nullary|fused_dropout|[^_]dropout_kernel|philox|curand"
          r"|bernoulli|multinomial|Multinomial|randperm|random_|uniform_and_transform|normal_and_transform)",
          "aten", "random", None,
          "void at::native::(anonymous namespace)::fused_dropout_kernel_vec<float, float, unsigned int, 1, 4, bool>(…"),
-    Rule(r"at::native::.*(?:index_\w|indexFunc|gpu_index_kernel|gather|scatter|embedding|Embedding|compute_grad_weight"
+    Rule(r"at::native::.*(?:index_\w|indexFunc|gpu_index_kernel|gather(?!TopK|Median)|scatter|embedding|Embedding|compute_grad_weight"
          r"|krn_partial|indexing_backward|take_put|segment_reduce|masked_select)|index(?:Select|Func)(?:Large|Small)Index"
          r"|(?:^|/)index_elementwise_kernel|_scatter_gather_elementwise|(?:^|/)vectorized_gather_kernel",
          "aten", "embedding", "indexing",
@@ -596,7 +607,7 @@ _TENSORFLOW = (
          "tensorflow", "reduction", "bias gradient",
          "void tensorflow::BiasGradNHWC_SharedAtomics<float>(int, float const*, tensorflow::BiasGradNHWC_SharedAtomics<float>*"
          ", int)"),
-    Rule(r"\b(?:Max|Ave|Avg)Pool(?:Forward|Backward|Grad)",
+    Rule(r"\b(?:Max|Ave|Avg|Average)Pool(?:Forward|Backward|Grad)",
          "tensorflow", "pooling", None,
          "void tensorflow::(anonymous namespace)::MaxPoolForwardNHWC<float>(int, float const*, int, int, int, …"),
     Rule(r"FillPhiloxRandom|tensorflow::random::|StatelessRandom",
@@ -731,6 +742,9 @@ _MXNET = (
          "mxnet", "cast", None, "void mxnet::op::mxnet_op::mxnet_generic_kernel<mxnet::op::CastKernel<float>, …"),
     Rule(r"mxnet::op::.*(?:slice|concat|pad_|tile|repeat|reverse|copy|identity,|Identity|broadcast_kernel|where)",
          "mxnet", "copy", None, "void mxnet::op::mxnet_op::mxnet_generic_kernel<mxnet::op::slice_forward<2, mshadow::gpu>, …"),
+    # bytes of an image as rows of pixels become numbers between 0 and 1 as channels
+    Rule(r"image_to_tensor|ToTensor", "mxnet", "layout", None, "_image_to_tensor"),
+    Rule(r"image_normalize", "mxnet", "elementwise", None, "_image_normalize"),
     # University of Illinois, ECE 408: students write this convolution for MXNet. Its parameters are output, input, weights and
     # six sizes: batch, output and input channels, height, width and kernel
     Rule(r"mxnet::op::forward_kernel", "mxnet", _FORWARD, "direct", "_ZN5mxnet2op14forward_kernelEPfPKfS3_iiiiii"),
@@ -770,7 +784,7 @@ _CNTK = (
          "cntk", _FORWARD, "reference", "void Microsoft::MSR::CNTK::kConvolutionForward<float>(int, float const*, …"),
     Rule(r"k(?:Max|Average)(?:Un)?[Pp]ooling|CNTK::.*[Pp]ooling",
          "cntk", "pooling", None, "void Microsoft::MSR::CNTK::kMaxPoolingForward<float>(int, int const*, int const*, …"),
-    Rule(r"k(?:NormalizeBatch|ComputeBatchMean|ComputeSpatialBatch|BackpropagateBatch|ComputeScaleAndBias|BatchNorm)\w*"
+    Rule(r"k(?:BackwardScaleAndBias|NormalizeBatch|ComputeBatchMean|ComputeSpatialBatch|BackpropagateBatch|ComputeScaleAndBias|BatchNorm)\w*"
          r"|CNTK::.*(?i:batch_?norm)",
          "cntk", "normalisation", "batch",
          "void Microsoft::MSR::CNTK::kNormalizeBatchTraining<128, 4, true, false, float, float>(int, int, int, …"),
@@ -785,7 +799,7 @@ _CNTK = (
          "void Microsoft::MSR::CNTK::_fsadagrad<float>(long, float*, float*, float*, float, float, float, float)"),
     Rule(r"CNTK::.*(?i:random|dropoutmask|setUniform|setGauss|mask)",
          "cntk", "random", None, "void Microsoft::MSR::CNTK::_setMaskAndScale<float>(float*, int, float, float)"),
-    Rule(r"CNTK::_?(?:copy|set|assign(?:Row|Col|Repeat|Slice)|doScatter|doGather|add?Scaled?Columns|rowStack|scatter"
+    Rule(r"CNTK::_?(?:copy|set|assign(?:RowSlice|ColumnSlice|ToRowSlice|Repeat)|doScatter|doGather|add?Scaled?Columns|rowStack|scatter"
          r"|gather)\w*",
          "cntk", "copy", None, "void Microsoft::MSR::CNTK::_copyColumnsStrided<float>(float*, float*, int, int, int, int)"),
     Rule(r"CNTK::.*(?i:transpose)",
@@ -848,9 +862,9 @@ _PROGRAMS = (
          None, _DATA, None, "conv2d_backward_input_kernel(float*, float const*, float const*, int)"),
     Rule(r"^[^<(,]*(?i:conv\w*(?:wgrad|wrw|bwd_?(?:weight|filter)|backward_?(?:weight|filter)|grad_?(?:weight|filter)))",
          None, _WEIGHT, None, "conv2d_grad_weight_kernel(float*, float const*, float const*, int)"),
-    Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:de)?conv(?:olution\w*|\dd\w*|_\w*|[lf]\w*)?(?![a-z]))",
+    Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:de)?conv(?:ol(?:ve|ution)\w*|\dd\w*|_\w*|[lf]\w*)?(?![a-z]))",
          None, _FORWARD, None, "conv_forward_kernel(float*, float const*, float const*, int, int, int, int, int, int)"),
-    Rule(r"^[^<(,]*(?i:(?<!fb)gemm|mat_?mul|matrix_?mul|(?:^|_)mm_|gemv|linear_kernel)",
+    Rule(r"^[^<(,]*(?i:(?<!fb)gemm|mat_?mul|matrix_?mul|(?:^|_)mm_|gemv|spm[vm]|linear_kernel)",
          None, "gemm", None, "matrixMultiplyShared(float*, float*, float*, int, int, int, int, int, int)"),
     Rule(r"^[^<(,]*(?i:softmax|cross_?entropy)", None, "softmax", None, "softmax_kernel"),
     Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:batch|layer|group|instance|rms)?_?norm(?:ali[sz]\w*)?(?:[^a-z]|$)|batch_?norm"

@@ -71,7 +71,7 @@ TRANSPOSITIONS = (
 TENSOR_CORES = (
     (r"ffma|_simt_", False, "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x256x8_stage3_warpsize1x4x1_ffma_aligna4"),
     (r"[Ss]plit_?[Kk]_?[Rr]educe|ReduceSplitK", False, "splitKreduce_kernel<float, float, float, float, true, false, false>"),
-    (r"tensorop|tensor\d+x\d+x\d+|(?<![a-z])[hidbq]mma(?![a-z])|HMMA|wgmma|warpgroup|utcmma",
+    (r"tensorop|tensor\d+x\d+x\d+|(?<![a-z])[hidbqw]mma(?![a-z])|HMMA|wgmma|warpgroup|utcmma",
      True, "cutlass_80_tensorop_s1688gemm_256x64_16x4_tn_align1"),
     (r"(?<![a-z0-9])(?:b?f16|[bf]p?16|int8)?_?[hsidc](?:884|1688|16816|161616|8816|16832|16864)",
      True, "volta_fp16_s884gemm_fp16_128x64_ldg8_f2f_nn"),
@@ -89,7 +89,7 @@ TENSOR_CORES = (
     # classical names: one letter for the type and no shape of an instruction
     (r"(?:volta|turing|ampere|maxwell|pascal|kepler)_(?:fp16_)?g?[shdcz](?:gemm|cudnn)",
      False, "volta_scudnn_128x32_relu_interior_nn_v1"),
-    (r"^g?[sdhcz]gemm_|_sm\d\d_ldg_|sgemm_largek|fermiPlus|magma_\w*gemm|gemm_kernel1x1_core|gemmSN_|gemmk1|gemv"
+    (r"^g?[sdhcz]gemm_(?:kernel|batched|strided)|_sm\d\d_ldg_|sgemm_largek|fermiPlus|magma_\w*gemm|gemm_kernel1x1_core|gemmSN_|gemmk1|gemv"
      r"|cublasDotParams",
      False, "sgemm_sm35_ldg_nn_64x16x64x16x16"),
     (r"(?:im|ex)plicit_convolve_sgemm|winograd_nonfused|generateWinograd|[dw]grad\w*_engine|[dw]grad2d_|fft[12]d_|flip_filter"
