@@ -96,7 +96,7 @@ def describe(name: str, operator: str | None = None, phase: str | None = None) -
 def describe_all(names: pd.Series, operators: pd.Series | None = None, phases: pd.Series | None = None) -> pd.DataFrame:
     """Return COLUMNS for many kernels, aligned with `names`; each distinct (name, operator, phase) is looked at once.
 
-    Text columns are categories, tensor_core is boolean. A null name is of kind "unknown".
+    Text columns are categories, tensor_core is boolean. Of a kernel without a name its operator may tell the kind.
     """
     coded = [_codes(column, len(names)) for column in (names, operators, phases)]
     key = np.zeros(len(names), dtype=np.int64)
