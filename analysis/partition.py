@@ -82,8 +82,14 @@ class _Activity:
     end: npt.NDArray[np.int64]
 
     def within(self, start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> _Activity:
-        """Return the pieces inside windows that follow each other."""
+        """Return the pieces inside windows that follow each other; what has no length there owns nothing, but is counted."""
         index, _, first, last = intervals.split_at(self.start, self.end, start, end)
+        moment = np.flatnonzero(self.start == self.end)
+        if len(moment) and len(start):
+            window = np.searchsorted(start, self.start[moment], side="right") - 1
+            moment = moment[(window >= 0) & (self.start[moment] <= end[np.maximum(window, 0)])]
+            index = np.concatenate([index, moment])
+            first, last = (np.concatenate([cut, self.start[moment]]) for cut in (first, last))
         return _Activity(self.level, self.keys, self.row[index], first, last)
 
 

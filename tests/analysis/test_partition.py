@@ -115,3 +115,13 @@ def test_trace_invariants_are_checked():
         trace.check()
     with pytest.raises(EvidenceError, match="table steps, column start_ns"):
         conform("steps", pd.DataFrame([{"step": 0, "warmup": False, "thread": 1, "start_ns": None, "end_ns": 3}]))
+
+
+def test_kernels_without_a_length_are_counted_even_at_the_very_end():
+    rows = [
+        {"start_ns": start, "end_ns": end, "duration_ns": end - start, "count": 1, "name": "k", "kind": "gemm"}
+        for start, end in ((0, 10), (5, 5), (20, 20), (30, 30))
+    ]
+    table = breakdown(Trace(kernels=conform("kernels", rows)), "kind").table.set_index("kind")
+    assert table.loc["gemm", ["count", "duration_ns", "time_ns"]].tolist() == [4, 10, 10]
+    assert table["time_ns"].sum() == 30
