@@ -70,7 +70,7 @@ _WEAK = r"TOKENS|SECRETS|API[_-]?KEYS|[_-]KEY|COOKIE|SNAP_CONTEXT|[_-]AUTH"
 _WORD = rf"(?i:{_STRONG}|{_WEAK})(?:_[0-9]{{1,2}}|_(?i:B64|BASE64))?"
 _QUOTE = r"(?:\\?[\"'])"
 _PAIR = rf"(?:\s{{0,3}},\s{{0,40}}{_QUOTE}(?i:value){_QUOTE})?"  # {"name": "HF_TOKEN", "value": "..."}
-_ASSIGNED = rf"{_QUOTE}?{_PAIR}[ \t]{{0,8}}(?:=>?|:)[ \t]{{0,8}}"
+_ASSIGNED = rf"{_QUOTE}?{_PAIR}(?:=|[ \t]{{1,8}}=>?[ \t]{{0,8}}|[ \t]{{0,8}}:[ \t]{{0,8}})"  # A= B=1: A has no value
 _OPTION = rf"(?:[ \t]{{1,8}}|\x00|{_QUOTE}?,\s{{0,40}})"  # --token abc, and lists of arguments
 _PLAIN = r"[^\s\"'\\,;&<>(){}\[\]\x00-\x20\x7f]"
 
@@ -185,9 +185,8 @@ def _shapes(text: bytes) -> Iterator[Span]:
 def _shape_counts(what: str, value: bytes) -> bool:
     if what == "password in a URL":
         return not _harmless(value)
-    tail = re.split(rb"[_.-]", value, maxsplit=1)[-1]
-    if len(set(tail)) < 6 or _harmless(value):
-        return False
+    if max(Counter(value).values()) > len(value) // 2 or _harmless(value):
+        return False  # overwritten behind its beginning
     # words joined by hyphens are no key: sk-learn-contrib-estimators
     return not what.startswith("OpenAI") or (len(re.findall(rb"[0-9]", value)) >= 3 and entropy(value) > 3.2)
 

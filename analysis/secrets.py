@@ -327,12 +327,12 @@ def _partial_cells(database: sqlite3.Connection, partly: list[str]) -> Iterator[
         if not described.text:
             continue
         selected = f"SELECT {described.key or 0}, {', '.join(map(quoted, described.text))} FROM {quoted(table)}"  # noqa: S608
-        part = _Part()
+        part = _Part(_MOST_ROWS, _MOST_TABLE)
         ordered = f"{selected} ORDER BY {described.key}" if described.key else selected
         try:
             yield from _cells(database.execute(ordered), table, described.text, part)
             if part.full and described.key:
-                after, part = part.last, _Part()
+                after, part = part.last, _Part(_MOST_ROWS, _MOST_TABLE)
                 backwards = f"{selected} WHERE {described.key} > {after} ORDER BY {described.key} DESC"
                 yield from _cells(database.execute(backwards), table, described.text, part)
         except sqlite3.DataError:  # a cell is larger than all that is looked at
@@ -358,8 +358,8 @@ def all_cells(database: sqlite3.Connection) -> Iterator[list[Cell]]:
 class _Part:
     """A part of a table: at most so many rows and bytes of text. last: number of the last row that was read."""
 
-    rows: int = _MOST_ROWS
-    size: int = _MOST_TABLE
+    rows: int
+    size: int
     last: int = 0
 
     @property
@@ -476,6 +476,7 @@ def _text_columns(path: Path, head: bytes) -> Iterator[tuple[str, Any]]:
         return
     with pa.memory_map(str(path)) as source:
         table = pa.ipc.open_file(source).read_all()
+        table.validate(full=True)  # offsets in a damaged file point anywhere
         yield from ((field.name, table[field.name]) for field in table.schema if _is_text(field.type))
 
 
