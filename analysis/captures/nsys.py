@@ -14,22 +14,23 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from kernelscope.analysis import trace
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.readers.nsys_tables import (
     Chosen,
+    Column,
     Combinations,
+    Gathered,
     Integers,
-    Mask,
     Names,
+    Nullable,
     Rows,
+    Source,
     Strings,
     Tables,
     combinations,
-    labelled,
-    named,
+    gather,
     small_table,
 )
 
@@ -84,17 +85,15 @@ class _Capture:
     last_ns: int = 0
     devices: set[str] = field(default_factory=set)
 
-    def names(self, parts: Sequence[Names], drop: str = "") -> pd.Categorical:
-        names, unknown = named(self.strings, parts, drop)
+    def names(self, column: Column, drop: str = "") -> pd.Categorical:
+        """Return a column of names, and count those that StringIds lacks."""
+        names, unknown = column.named(self.strings, drop)
         self.diagnostics["names that StringIds lacks"] += unknown
         return names
 
-    def ended(self, *ends: Integers) -> None:
-        self.last_ns = max([self.last_ns, *(int(end.max()) for end in ends if end.size)])
-
-    def used(self, device: pd.Categorical) -> pd.Categorical:
-        self.devices.update(device.categories)
-        return device
+    def ended(self, ends: Integers) -> None:
+        """Remember the latest time."""
+        self.last_ns = max(self.last_ns, int(ends.max())) if ends.size else self.last_ns
 
 
 def read_tables(tables: Tables, form: str) -> trace.Trace:
@@ -115,23 +114,6 @@ def read_tables(tables: Tables, form: str) -> trace.Trace:
     return result
 
 
-def _joined(parts: list[dict[str, Any]], name: str, kind: Any = np.int64) -> NDArray[Any]:
-    """Return a column of all parts in one piece, and let go of the pieces."""
-    return np.concatenate([*(part.pop(name) for part in parts), np.zeros(0, dtype=kind)])
-
-
-def _nullable(parts: list[dict[str, Any]], name: str, kind: Any = np.int64) -> pd.arrays.IntegerArray:
-    """Return a column whose parts are values with the places of nulls."""
-    pieces = [part.pop(name) for part in parts]
-    null = [np.zeros(values.size, dtype=np.bool_) if mask is None else mask for values, mask in pieces]
-    values = np.concatenate([*(values for values, _ in pieces), np.zeros(0, dtype=np.int64)])
-    if kind is not np.int64:
-        fits = (values >= np.iinfo(kind).min) & (values <= np.iinfo(kind).max)
-        null.append(np.zeros(0, dtype=np.bool_))
-        return pd.arrays.IntegerArray(np.where(fits, values, 0).astype(kind), np.concatenate(null) | ~fits)
-    return pd.arrays.IntegerArray(values, np.concatenate([*null, np.zeros(0, dtype=np.bool_)]))
-
-
 def _needed(tables: Tables, table: str, *columns: str) -> None:
     missing = [column for column in columns if column not in tables.columns(table)]
     if tables.columns(table) and missing:
@@ -144,17 +126,18 @@ def _process(identifier: Integers) -> Integers:
 
 
 def _interval(rows: Rows) -> dict[str, Any]:
-    """Return times, durations and what is unusable of device work: CUPTI writes 0 for times that it does not know."""
+    """Return times, durations and how many are unusable of device work: CUPTI writes 0 for times that it does not know."""
     (start, no_start), (end, no_end) = rows.integers("start"), rows.integers("end")
     duration = end - start
     wrong = (start == 0) | (end == 0) | (end < start) | (duration < 0)
     for null in (no_start, no_end):
         wrong = wrong if null is None else wrong | null
     unusable = int(np.count_nonzero(wrong))
-    if unusable:
-        duration[wrong] = 0
-        end = np.where(wrong, 0, end)
-    return {"start": (start, wrong), "end": (end, wrong), "duration": duration, "unusable": unusable}
+    if not unusable:
+        return {"start": Nullable(start, None), "end": Nullable(end, None), "duration": duration, "unusable": 0}
+    duration[wrong] = 0
+    end = np.where(wrong, 0, end)
+    return {"start": Nullable(start, wrong), "end": Nullable(end, wrong), "duration": duration, "unusable": unusable}
 
 
 _DEVICE_WORK = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid")
@@ -165,23 +148,25 @@ def _device_work(rows: Rows) -> dict[str, Any]:
     return {
         **_interval(rows),
         "device": combinations(rows.integers("deviceId")),
-        "stream": rows.integers("streamId"),
-        "process": (_process(process), no_process),
-        "correlation": rows.integers("correlationId"),
+        "stream": Nullable(*rows.integers("streamId")),
+        "process": Nullable(_process(process), no_process),
+        "correlation": Nullable(*rows.integers("correlationId")),
     }
 
 
-def _device_columns(capture: _Capture, parts: list[dict[str, Any]], what: str) -> dict[str, Any]:
-    capture.diagnostics[f"{what} without time"] += sum(part.pop("unusable") for part in parts)
-    capture.ended(*(part["end"][0] for part in parts))
+def _device_columns(capture: _Capture, work: Gathered, what: str) -> dict[str, Any]:
+    capture.diagnostics[f"{what} without time"] += work.counts["unusable"]
+    capture.ended(work["end"].values())
+    device = work["device"].labelled(_cuda)
+    capture.devices.update(device.categories)
     return {
-        "start_ns": _nullable(parts, "start"),
-        "end_ns": _nullable(parts, "end"),
-        "duration_ns": _joined(parts, "duration"),
-        "device": capture.used(labelled([part.pop("device") for part in parts], _cuda)),
-        "thread": _nullable(parts, "stream"),
-        "process": _nullable(parts, "process"),
-        "correlation": _nullable(parts, "correlation"),
+        "start_ns": work["start"].integers(),
+        "end_ns": work["end"].integers(),
+        "duration_ns": work["duration"].values(),
+        "device": device,
+        "thread": work["stream"].integers(),
+        "process": work["process"].integers(),
+        "correlation": work["correlation"].integers(),
     }
 
 
@@ -196,61 +181,57 @@ def _triple(x: int | None, y: int | None, z: int | None) -> str | None:
 def _kernels(capture: _Capture) -> pd.DataFrame:
     tables, strings = capture.tables, capture.strings
     _needed(tables, KERNEL, "start", "end")
-    columns = tables.columns(KERNEL)
-    name_columns = [name for name in ("demangledName", "shortName", "mangledName") if name in columns]
+    names = [name for name in ("demangledName", "shortName", "mangledName") if name in tables.columns(KERNEL)]
 
     def convert(rows: Rows) -> dict[str, Any]:
-        names = np.full(rows.size, -1, dtype=np.int32)
-        for column in name_columns:
-            if (names >= 0).all():
-                break
-            names = np.where(names >= 0, names, strings.positions(*rows.integers(column)))
+        found = np.full(rows.size, -1, dtype=np.int32)
+        for column in names:
+            if (found < 0).any():
+                found = np.where(found < 0, strings.positions(*rows.integers(column)), found)
         return {
             **_device_work(rows),
-            "name": names,
+            "name": Names(found),
             "grid": combinations(*(rows.integers(f"grid{axis}") for axis in "XYZ")),
             "block": combinations(*(rows.integers(f"block{axis}") for axis in "XYZ")),
-            "registers": rows.integers("registersPerThread"),
+            "registers": Nullable(*rows.integers("registersPerThread")),
             "shared": _shared(rows),
             "graph": _graph_of_node(rows),
         }
 
     wanted = (
-        *_DEVICE_WORK, *name_columns, "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "registersPerThread",
+        *_DEVICE_WORK, *names, "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ", "registersPerThread",
         "staticSharedMemory", "dynamicSharedMemory", "graphNodeId", "graphId",
     )  # fmt: skip
-    parts = tables.scan(KERNEL, wanted, convert)
-    frame = {
-        **_device_columns(capture, parts, "kernels"),
-        "name": capture.names([(part.pop("name"), None) for part in parts]),
-        "grid": labelled([part.pop("grid") for part in parts], _triple),
-        "block": labelled([part.pop("block") for part in parts], _triple),
-        "registers": _nullable(parts, "registers", np.int32),
-        "shared_memory": _nullable(parts, "shared"),
-        "graph": _nullable(parts, "graph"),
+    work = gather(tables, (KERNEL, wanted, convert))
+    columns = _device_columns(capture, work, "kernels") | {
+        "name": capture.names(work["name"]),
+        "grid": work["grid"].labelled(_triple),
+        "block": work["block"].labelled(_triple),
+        "registers": work["registers"].integers(np.int32),
+        "shared_memory": work["shared"].integers(),
+        "graph": work["graph"].integers(),
     }
-    return _table("kernels", frame | {"count": np.ones(len(frame["duration_ns"]), dtype=np.int64)})
+    return _table("kernels", columns | {"count": np.ones(len(columns["duration_ns"]), dtype=np.int64)})
 
 
 def _table(name: str, columns: dict[str, Any]) -> pd.DataFrame:
     return trace.conform(name, pd.DataFrame(columns, copy=False))
 
 
-def _shared(rows: Rows) -> tuple[Integers, Mask | None]:
+def _shared(rows: Rows) -> Nullable:
     (static, no_static), (dynamic, no_dynamic) = rows.integers("staticSharedMemory"), rows.integers("dynamicSharedMemory")
     if no_static is None or no_dynamic is None:
-        return static + dynamic, no_static if no_dynamic is None else no_dynamic
-    return static + dynamic, no_static | no_dynamic
+        return Nullable(static + dynamic, no_static if no_dynamic is None else no_dynamic)
+    return Nullable(static + dynamic, no_static | no_dynamic)
 
 
-def _graph_of_node(rows: Rows) -> tuple[Integers, Mask | None]:
-    """Return the graph that launched each kernel: the upper half of a node's id names it; in old versions only the node is known."""
+def _graph_of_node(rows: Rows) -> Nullable:
+    """Return the graph that launched each kernel: the upper half of a node's id; old versions tell the node only."""
     (graph, no_graph), (node, no_node) = rows.integers("graphId"), rows.integers("graphNodeId")
-    outside = (node == 0) if no_node is None else no_node | (node == 0)
-    from_node = np.where(node >= 1 << 32, node >> 32, node)
     if no_graph is None:
-        return graph, None
-    return np.where(no_graph, from_node, graph), no_graph & outside
+        return Nullable(graph, None)
+    outside = (node == 0) if no_node is None else no_node | (node == 0)
+    return Nullable(np.where(no_graph, np.where(node >= 1 << 32, node >> 32, node), graph), no_graph & outside)
 
 
 def _graphs(capture: _Capture) -> pd.DataFrame:
@@ -258,46 +239,55 @@ def _graphs(capture: _Capture) -> pd.DataFrame:
 
     def convert(rows: Rows) -> dict[str, Any]:
         (graph, no_graph), (executable, no_executable) = rows.integers("graphId"), rows.integers("graphExecId")
-        both = None if no_executable is None else (no_executable if no_graph is None else no_executable & no_graph)
-        graphs = executable if no_executable is None else np.where(no_executable, graph, executable)
-        neither = None if no_executable is None or no_graph is None else both
-        return {**_device_work(rows), "graph": (graphs, neither)}
+        if no_executable is None:
+            return _device_work(rows) | {"graph": Nullable(executable, None)}
+        neither = None if no_graph is None else no_graph & no_executable
+        return _device_work(rows) | {"graph": Nullable(np.where(no_executable, graph, executable), neither)}
 
     _needed(capture.tables, GRAPH, "start", "end")
-    parts = capture.tables.scan(GRAPH, (*_DEVICE_WORK, "graphId", "graphExecId"), convert)
-    frame = _device_columns(capture, parts, "graph executions") | {"graph": _nullable(parts, "graph")}
-    known = ~frame["start_ns"].isna()
-    return _table("graphs", {name: values[known] for name, values in frame.items()})
+    work = gather(capture.tables, (GRAPH, (*_DEVICE_WORK, "graphId", "graphExecId"), convert))
+    return _timed("graphs", _device_columns(capture, work, "graph executions") | {"graph": work["graph"].integers()})
+
+
+def _timed(name: str, columns: dict[str, Any]) -> pd.DataFrame:
+    """Return a table of intervals, without the rows whose time is not known: those were counted."""
+    known = ~columns["start_ns"].isna()
+    return _table(name, {key: values[known] for key, values in columns.items()})
 
 
 def _copies(capture: _Capture) -> pd.DataFrame:
     def convert(rows: Rows) -> dict[str, Any]:
         kinds = combinations(*(rows.integers(name) for name in ("copyKind", "srcKind", "dstKind")))
-        return {**_device_work(rows), "bytes": rows.integers("bytes"), "kinds": kinds}
+        return {**_device_work(rows), "bytes": Nullable(*rows.integers("bytes")), "kinds": kinds}
 
     def convert_set(rows: Rows) -> dict[str, Any]:
-        return {**_device_work(rows), "bytes": rows.integers("bytes"), "kinds": combinations(rows.integers("memKind"))}
+        kinds = combinations(rows.integers("memKind"))
+        set_ = Combinations(kinds.codes, [(None, None, *kind) for kind in kinds.distinct])
+        return {**_device_work(rows), "bytes": Nullable(*rows.integers("bytes")), "kinds": set_}
 
     for table in (MEMCPY, MEMSET):
         _needed(capture.tables, table, "start", "end")
-    copies = capture.tables.scan(MEMCPY, (*_DEVICE_WORK, "bytes", "copyKind", "srcKind", "dstKind"), convert)
-    sets = capture.tables.scan(MEMSET, (*_DEVICE_WORK, "bytes", "memKind"), convert_set)
-    for part in sets:
-        codes, kinds = part["kinds"]
-        part["kinds"] = codes, [(None, None, *kind) for kind in kinds]
-    parts = copies + sets
-    kinds: list[Combinations] = [part.pop("kinds") for part in parts]
-    columns = _device_columns(capture, parts, "copies")
+    work = gather(
+        capture.tables,
+        (MEMCPY, (*_DEVICE_WORK, "bytes", "copyKind", "srcKind", "dstKind"), convert),
+        (MEMSET, (*_DEVICE_WORK, "bytes", "memKind"), convert_set),
+    )
+    columns = _device_columns(capture, work, "copies")
     return _table(
         "copies",
         columns
         | {
             "count": np.ones(len(columns["duration_ns"]), dtype=np.int64),
-            "bytes": _nullable(parts, "bytes"),
-            "operation": labelled(kinds, lambda kind, *_: "set" if kind is None else _listed(_OPERATIONS, kind) or "other"),
-            "memory": labelled(kinds, _moved),
+            "bytes": work["bytes"].integers(),
+            "operation": work["kinds"].labelled(_operation),
+            "memory": work["kinds"].labelled(_moved),
         },
     )
+
+
+def _operation(kind: int | None, source: int | None, _: int | None) -> str:
+    """Return what a copy does. Memory sets have no kind of copy; copies always have one."""
+    return "set" if kind is None and source is None else _listed(_OPERATIONS, kind) or "other"
 
 
 def _listed(names: Sequence[str], number: int | None) -> str | None:
@@ -316,14 +306,12 @@ def _syncs(capture: _Capture) -> pd.DataFrame:
         stream, no_stream = rows.integers("streamId")
         whole = stream == _NO_STREAM
         part = _device_work(rows) | {"kind": combinations(rows.integers("syncType"))}
-        return part | {"stream": (stream, whole if no_stream is None else whole | no_stream)}
+        return part | {"stream": Nullable(stream, whole if no_stream is None else whole | no_stream)}
 
     _needed(capture.tables, SYNC, "start", "end")
-    parts = capture.tables.scan(SYNC, (*_DEVICE_WORK, "syncType"), convert)
-    kind = labelled([part.pop("kind") for part in parts], lambda number: _SYNC_KINDS.get(number or 0, "unknown"))
-    frame = _device_columns(capture, parts, "synchronisations") | {"kind": kind}
-    known = ~frame["start_ns"].isna()
-    return _table("syncs", {name: values[known] for name, values in frame.items()})
+    work = gather(capture.tables, (SYNC, (*_DEVICE_WORK, "syncType"), convert))
+    kind = work["kind"].labelled(lambda number: _SYNC_KINDS.get(number or 0, "unknown"))
+    return _timed("syncs", _device_columns(capture, work, "synchronisations") | {"kind": kind})
 
 
 def _host(rows: Rows) -> tuple[Rows, dict[str, Any]]:
@@ -338,53 +326,52 @@ def _host(rows: Rows) -> tuple[Rows, dict[str, Any]]:
         rows = Chosen(rows, ~lost)
     start, (end, no_end), thread = rows.integers("start")[0], rows.integers("end"), rows.integers("globalTid")[0]
     backwards = end < start if no_end is None else (end < start) & ~no_end
-    counts = {"left out": left_out, "backwards": int(np.count_nonzero(backwards))}
     end = np.maximum(end, start) if no_end is None else np.where(no_end, start, np.maximum(end, start))
-    return rows, {"start": start, "end": end, "open": no_end, "thread": thread, "counts": counts}
+    part = {"start": start, "end": end, "thread": thread, "left out": left_out}
+    return rows, part | {"backwards": int(np.count_nonzero(backwards))}
 
 
-def _host_columns(capture: _Capture, parts: list[dict[str, Any]], what: str) -> dict[str, Any]:
-    for part in parts:
-        counts = part.pop("counts")
-        capture.diagnostics[f"{what} without a start or a thread, left out"] += counts["left out"]
-        capture.diagnostics[f"{what} that end before they start"] += counts["backwards"]
-    columns = {"start_ns": _joined(parts, "start"), "end_ns": _joined(parts, "end"), "thread": _joined(parts, "thread")}
+def _host_columns(capture: _Capture, events: Gathered, what: str) -> dict[str, Any]:
+    capture.diagnostics[f"{what} without a start or a thread, left out"] += events.counts["left out"]
+    capture.diagnostics[f"{what} that end before they start"] += events.counts["backwards"]
+    columns = {"start_ns": events["start"].values(), "end_ns": events["end"].values(), "thread": events["thread"].values()}
     capture.ended(columns["end_ns"])
     return columns
 
 
 def _calls(capture: _Capture) -> pd.DataFrame:
-    strings, parts = capture.strings, []
-    for number, table in enumerate(_CALL_TABLES):
+    strings, apis = capture.strings, list(_CALL_TABLES.values())
+
+    def source(number: int, table: str) -> Source:
         _needed(capture.tables, table, "start", "end", "globalTid", "nameId")
 
-        def convert(rows: Rows, number: int = number) -> dict[str, Any]:
+        def convert(rows: Rows) -> dict[str, Any]:
             rows, part = _host(rows)
-            codes, classes = combinations(rows.integers("eventClass"))
+            kinds, no_end = combinations(rows.integers("eventClass")), rows.integers("end")[1]
             return part | {
-                "name": strings.positions(*rows.integers("nameId")),
-                "correlation": rows.integers("correlationId"),
-                "api": (codes, [(number, *values) for values in classes]),
+                "name": Names(strings.positions(*rows.integers("nameId"))),
+                "correlation": Nullable(*rows.integers("correlationId")),
+                "api": Combinations(kinds.codes, [(number, *values) for values in kinds.distinct]),
+                "open": 0 if no_end is None else int(np.count_nonzero(no_end)),
             }
 
         more = ("eventClass",) if table == RUNTIME else ()
-        parts += capture.tables.scan(table, ("start", "end", "globalTid", "nameId", "correlationId", *more), convert)
-    for part in parts:
-        unfinished = part.pop("open")
-        capture.diagnostics["calls without an end"] += 0 if unfinished is None else int(np.count_nonzero(unfinished))
-    columns = _host_columns(capture, parts, "calls")
-    apis = list(_CALL_TABLES.values())
+        return table, ("start", "end", "globalTid", "nameId", "correlationId", *more), convert
+
+    def api(table: int, kind: int | None) -> str:
+        return "driver" if table == 0 and kind in _DRIVER_CLASSES else apis[table]
+
+    events = gather(capture.tables, *(source(number, table) for number, table in enumerate(_CALL_TABLES)))
+    capture.diagnostics["calls without an end"] += events.counts["open"]
+    columns = _host_columns(capture, events, "calls")
     return _table(
         "calls",
         columns
         | {
             "process": _process(columns["thread"]),
-            "api": labelled(
-                [part.pop("api") for part in parts],
-                lambda table, kind: "driver" if table == 0 and kind in _DRIVER_CLASSES else apis[table],
-            ),
-            "name": capture.names([(part.pop("name"), None) for part in parts], drop=_CALL_VERSION),
-            "correlation": _nullable(parts, "correlation"),
+            "api": events["api"].labelled(api),
+            "name": capture.names(events["name"], drop=_CALL_VERSION),
+            "correlation": events["correlation"].integers(),
         },
     )
 
@@ -393,45 +380,46 @@ def _ranges(capture: _Capture) -> pd.DataFrame:
     """Return NVTX ranges and marks. Ranges that were never closed end with the capture."""
     tables, strings = capture.tables, capture.strings
     _needed(tables, NVTX, "start", "end", "eventType", "globalTid")
-    domains = _domains(tables, strings)
+    domains: dict[tuple[int, int], str] = {}
 
     def convert(rows: Rows) -> dict[str, Any]:
-        kinds = rows.integers("eventType")[0]
-        odd = 0
-        if not (kinds == _NESTED[0]).all():
+        kinds, odd = rows.integers("eventType")[0], 0
+        plain = bool((kinds == _NESTED[0]).all())  # as almost always: then nothing needs to be told apart
+        if not plain:
             wanted = np.isin(kinds, _EVENTS)
             odd = int(np.count_nonzero(~(wanted | np.isin(kinds, _NAMING))))
+            domains.update(_domains_of(Chosen(rows, kinds == _DOMAIN), strings))
             rows = Chosen(rows, wanted)
         rows, part = _host(rows)
-        kinds = rows.integers("eventType")[0]
-        marks = np.isin(kinds, _MARKS)
-        text = rows.texts("text")
-        part["name"] = strings.positions(*rows.integers("textId")), text
-        part["open"] = np.zeros(rows.size, dtype=np.bool_) if part["open"] is None else part["open"] & ~marks
-        part["nested"] = np.isin(kinds, _NESTED)
-        part["mark"] = marks.astype(np.int8)
-        part["counts"]["odd"] = odd
-        domain = rows.integers("domainId")
-        several = domain[0].any()
-        process = _process(part["thread"]) if several else np.zeros(rows.size, dtype=np.int64)
-        part["domain"] = combinations((process, None), domain)
-        return part
+        kinds, no_end, domain = rows.integers("eventType")[0], rows.integers("end")[1], rows.integers("domainId")
+        none = np.zeros(rows.size, dtype=np.bool_)
+        marks = none if plain else np.isin(kinds, _MARKS)
+        process = _process(part["thread"]) if domain[0].any() else np.zeros(rows.size, dtype=np.int64)
+        return part | {
+            "name": Names(strings.positions(*rows.integers("textId")), rows.texts("text")),
+            "open": none if no_end is None else no_end & ~marks,
+            "nested": ~none if plain else np.isin(kinds, _NESTED),
+            "mark": marks.view(np.int8),
+            "domain": combinations((process, None), domain),
+            "odd": odd,
+        }
 
-    parts = tables.scan(NVTX, ("start", "end", "globalTid", "eventType", "text", "textId", "domainId"), convert)
-    capture.diagnostics["NVTX events of an unknown kind, left out"] += sum(part["counts"].pop("odd") for part in parts)
-    columns = _host_columns(capture, parts, "ranges")
-    unfinished = _joined(parts, "open", np.bool_)
-    capture.diagnostics["open ranges"] += int(np.count_nonzero(unfinished))
-    if unfinished.any():
-        columns["end_ns"][unfinished] = np.maximum(_end_of(capture), columns["start_ns"][unfinished])
+    columns = ("start", "end", "globalTid", "eventType", "text", "textId", "domainId")
+    events = gather(tables, (NVTX, columns, convert))
+    capture.diagnostics["NVTX events of an unknown kind, left out"] += events.counts["odd"]
+    frame = _host_columns(capture, events, "ranges")
+    unfinished = np.flatnonzero(events["open"].values())
+    capture.diagnostics["open ranges"] += unfinished.size
+    if unfinished.size:
+        frame["end_ns"][unfinished] = np.maximum(_end_of(capture), frame["start_ns"][unfinished])
     return _table(
         "ranges",
-        columns
+        frame
         | {
-            "name": capture.names([part.pop("name") for part in parts]),
-            "category": pd.Categorical.from_codes(_joined(parts, "mark", np.int8), categories=["user", "mark"]),
-            "nested": _joined(parts, "nested", np.bool_),
-            "domain": labelled([part.pop("domain") for part in parts], lambda *key: _domain(domains, *key)),
+            "name": capture.names(events["name"]),
+            "category": pd.Categorical.from_codes(events["mark"].values().astype(np.int8), categories=pd.Index(["user", "mark"])),
+            "nested": events["nested"].values().astype(np.bool_),
+            "domain": events["domain"].labelled(lambda *key: _domain(domains, *key)),
         },
     )
 
@@ -439,30 +427,21 @@ def _ranges(capture: _Capture) -> pd.DataFrame:
 def _end_of(capture: _Capture) -> int:
     """Return when the recording was stopped, or the latest event where that is later or not told."""
     details = small_table(capture.tables, "ANALYSIS_DETAILS", ("stopTime",))
-    return max([capture.last_ns, *(row["stopTime"] for row in details if row["stopTime"] is not None)])
+    stops: list[int] = [row["stopTime"] for row in details if row["stopTime"] is not None]
+    return max([capture.last_ns, *stops])
 
 
-def _domains(tables: Tables, strings: Strings) -> dict[tuple[int, int], str]:
-    """Return the names of NVTX domains by process and number."""
-
-    def convert(rows: Rows) -> list[tuple[int, int, str]]:
-        keep = rows.integers("eventType")[0] == _DOMAIN
-        if not keep.any():
-            return []
-        rows = Chosen(rows, keep)
-        text, places = rows.texts("text"), strings.positions(*rows.integers("textId"))
-        inline = [None] * rows.size if text is None else text.to_pylist()
-        names = [
-            strings.texts[int(place)].as_py() if name is None and place >= 0 else name
-            for name, place in zip(inline, places, strict=True)
-        ]
-        process, number = _process(rows.integers("globalTid")[0]), rows.integers("domainId")[0]
-        return [row for row in zip(process.tolist(), number.tolist(), names, strict=True) if row[2]]
-
-    if "domainId" not in tables.columns(NVTX):
-        return {}
-    parts = tables.scan(NVTX, ("eventType", "globalTid", "text", "textId", "domainId"), convert)
-    return {(process, number): name for part in parts for process, number, name in part}
+def _domains_of(rows: Rows, strings: Strings) -> dict[tuple[int, int], str]:
+    """Return the names that rows of domains' creation give, by process and number of the domain."""
+    text, places = rows.texts("text"), strings.positions(*rows.integers("textId"))
+    inline = [None] * rows.size if text is None else text.to_pylist()
+    process, number = _process(rows.integers("globalTid")[0]), rows.integers("domainId")[0]
+    found = {}
+    for key, name, place in zip(zip(process.tolist(), number.tolist(), strict=True), inline, places.tolist(), strict=True):
+        told = strings.texts[place].as_py() if name is None and place >= 0 else name
+        if told:
+            found[key] = told
+    return found
 
 
 def _domain(domains: dict[tuple[int, int], str], process: int | None, number: int | None) -> str | None:
@@ -488,11 +467,11 @@ def _memory(capture: _Capture) -> pd.DataFrame:
         }
 
     _needed(capture.tables, MEMORY, "start", "bytes", "memoryOperationType")
-    parts = capture.tables.scan(MEMORY, ("start", "bytes", "deviceId", "memoryOperationType", "memKind"), convert)
-    capture.diagnostics["memory events without time, left out"] += sum(part.pop("lost") for part in parts)
-    devices = [part.pop("device") for part in parts]
-    device = labelled(devices, lambda number, kind: "cpu" if kind in _HOST_KINDS else _cuda(number))
-    return _table("memory", {"time_ns": _joined(parts, "time"), "bytes": _joined(parts, "bytes"), "device": device})
+    columns = ("start", "bytes", "deviceId", "memoryOperationType", "memKind")
+    events = gather(capture.tables, (MEMORY, columns, convert))
+    capture.diagnostics["memory events without time, left out"] += events.counts["lost"]
+    device = events["device"].labelled(lambda number, kind: "cpu" if kind in _HOST_KINDS else _cuda(number))
+    return _table("memory", {"time_ns": events["time"].values(), "bytes": events["bytes"].values(), "device": device})
 
 
 def _samples(capture: _Capture) -> pd.DataFrame:
@@ -515,15 +494,15 @@ def _samples(capture: _Capture) -> pd.DataFrame:
         return _cuda(gpus.get(number) if gpus.get(number) is not None else number)
 
     _needed(capture.tables, METRICS, "timestamp", "typeId", "metricId", "value")
-    parts = capture.tables.scan(METRICS, ("timestamp", "typeId", "metricId", "value"), convert)
-    capture.diagnostics["samples without time or value, left out"] += sum(part.pop("lost") for part in parts)
+    events = gather(capture.tables, (METRICS, ("timestamp", "typeId", "metricId", "value"), convert))
+    capture.diagnostics["samples without time or value, left out"] += events.counts["lost"]
     return _table(
         "samples",
         {
-            "time_ns": _joined(parts, "time"),
-            "value": _joined(parts, "value", np.float64),
-            "device": labelled([part.pop("kind") for part in parts], device),
-            "metric": labelled([part.pop("metric") for part in parts], lambda *key: names.get(key) or f"metric {key[1]}"),
+            "time_ns": events["time"].values(),
+            "value": events["value"].values(),
+            "device": events["kind"].labelled(device),
+            "metric": events["metric"].labelled(lambda *key: names.get(key) or f"metric {key[1]}"),
         },
     )
 

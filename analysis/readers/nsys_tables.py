@@ -6,7 +6,9 @@ what was traced. Texts stand inline or as numbers of StringIds; small sets of nu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -16,8 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kernelscope.analysis.errors import EvidenceError
+
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+Texts = Any  # a pa.DictionaryArray of large strings
 Codes = NDArray[np.signedinteger[Any]]
 T = TypeVar("T")
 
@@ -35,7 +40,7 @@ class Rows(Protocol):
     def numbers(self, name: str) -> NDArray[np.float64]:
         """Return a column's numbers, NaN where null."""
 
-    def texts(self, name: str) -> pa.DictionaryArray | None:
+    def texts(self, name: str) -> Texts | None:
         """Return a column's texts, None when all are null."""
 
 
@@ -49,8 +54,11 @@ class Tables(Protocol):
     def columns(self, table: str) -> frozenset[str]:
         """Names of a table's columns; none if there is no such table."""
 
-    def scan(self, table: str, columns: Sequence[str], convert: Callable[[Any], T]) -> list[T]:
-        """Return what `convert` makes of each batch of Rows, in the table's order; it is called in several threads."""
+    def rows(self, table: str) -> int:
+        """Return how many rows a table has at most."""
+
+    def scan(self, table: str, columns: Sequence[str], convert: Callable[[Any], T]) -> Iterator[T]:
+        """Yield what `convert` makes of each batch of Rows, in the table's order; it is called in several threads."""
 
 
 class Chosen:
@@ -70,7 +78,7 @@ class Chosen:
         """Return as Rows does."""
         return self._rows.numbers(name)[self._keep]
 
-    def texts(self, name: str) -> pa.DictionaryArray | None:
+    def texts(self, name: str) -> Texts | None:
         """Return as Rows does."""
         column = self._rows.texts(name)
         return None if column is None else column.filter(pa.array(self._keep))
@@ -83,7 +91,8 @@ def small_table(tables: Tables, table: str, integers: Sequence[str] = (), texts:
         columns: dict[str, list[Any]] = {}
         for name in integers:
             values, null = rows.integers(name)
-            columns[name] = np.where(null, None, values).tolist() if null is not None else values.tolist()
+            none = np.zeros(rows.size, dtype=np.bool_) if null is None else null
+            columns[name] = [None if no else value for value, no in zip(values.tolist(), none.tolist(), strict=True)]
         for name in texts:
             column = rows.texts(name)
             columns[name] = [None] * rows.size if column is None else column.to_pylist()
@@ -96,7 +105,8 @@ class Strings:
     """The texts of StringIds."""
 
     def __init__(self, tables: Tables):
-        parts = tables.scan("StringIds", ("id", "value"), lambda rows: (rows.integers("id")[0], rows.texts("value"), rows.size))
+        found = tables.scan("StringIds", ("id", "value"), lambda rows: (rows.integers("id")[0], rows.texts("value"), rows.size))
+        parts = list(found)
         empty = pa.array([], type=pa.large_string())
         texts = [pa.nulls(size, pa.large_string()) if text is None else text.dictionary_decode() for _, text, size in parts]
         self.texts = pa.concat_arrays([*(text.cast(pa.large_string()) for text in texts), empty])
@@ -127,74 +137,189 @@ class Strings:
         return found
 
 
-# A column of names in some rows: where in Strings.texts each is, and texts that stand in the column itself, which go first.
-Names = tuple[NDArray[np.int32], pa.DictionaryArray | None]
+@dataclass(frozen=True)
+class Nullable:
+    """Integers of some rows, and which of them are null; None if none is."""
+
+    values: Integers
+    null: Mask | None
 
 
-def named(strings: Strings, parts: Sequence[Names], drop: str = "") -> tuple[pd.Categorical, int]:
-    """Return the parts as one categorical, and how many numbers StringIds lacks. drop: a pattern to be cut out of the names."""
-    positions = np.concatenate([*(part[0] for part in parts), np.zeros(0, dtype=np.int32)])
-    unknown = int(np.count_nonzero(positions == -2))
-    used = np.zeros(len(strings.texts) + 2, dtype=np.bool_)
-    used[positions] = True
-    kept = np.flatnonzero(used[:-2])
-    inline = [
-        pa.DictionaryArray.from_arrays(pa.nulls(len(places), pa.int32()), pa.array([], type=pa.large_string()))
-        if texts is None
-        else pa.DictionaryArray.from_arrays(texts.indices.cast(pa.int32()), texts.dictionary.cast(pa.large_string()))
-        for places, texts in parts
-    ]
-    own = any(texts is not None for _, texts in parts)
-    joined = pa.chunked_array(inline).unify_dictionaries().combine_chunks() if own else None
-    distinct = strings.texts.take(pa.array(kept))
-    if joined is not None:
-        distinct = pa.concat_arrays([distinct, joined.dictionary])
-    encoded = (pc.replace_substring_regex(distinct, drop, "") if drop else distinct).dictionary_encode()
-    new = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    kind = np.min_scalar_type(-max(len(encoded.dictionary), 1))
-    lookup = np.full(used.size, -1, dtype=kind)
-    lookup[kept] = new[: kept.size]
-    codes = lookup.take(positions, mode="wrap")
-    if joined is not None:
-        given = joined.indices.is_valid().to_numpy(zero_copy_only=False)
-        codes[given] = new[kept.size :].astype(kind)[joined.indices.drop_null().to_numpy()]
-    return pd.Categorical.from_codes(codes, categories=pd.Index(encoded.dictionary.to_pandas()), validate=False), unknown
+@dataclass(frozen=True)
+class Names:
+    """Names of some rows: where in Strings.texts each is, and texts that stand in the column itself, which go first."""
+
+    positions: NDArray[np.int32]
+    texts: Texts | None = None
 
 
-# Combinations of small sets of numbers in some rows: a code for each row, and what the codes stand for.
-Combinations = tuple[Codes, list[tuple[int | None, ...]]]
+@dataclass(frozen=True)
+class Combinations:
+    """Which of some combinations of numbers each row has."""
+
+    codes: NDArray[np.intp]
+    distinct: list[tuple[int | None, ...]]
 
 
 def combinations(*columns: tuple[Integers, Mask | None]) -> Combinations:
     """Return which combination of the columns' values each row has; null is a value too."""
     size = columns[0][0].size
-    codes, found = np.zeros(size, dtype=np.int64), 1
-    values: list[tuple[Integers, Mask | None]] = list(columns)
-    for column, null in values:
+    codes, found = np.zeros(size, dtype=np.intp), 1
+    for column, null in columns:
         if null is None and size and column.min() == column.max():
             continue
         code, unique = pd.factorize(column)
         if null is not None:
             code[null] = len(unique)
-        codes = codes * (len(unique) + 1) + code
-        codes, kept = pd.factorize(codes)
+        codes, kept = pd.factorize(codes * (len(unique) + 1) + code)
         found = len(kept)
     first = np.zeros(found, dtype=np.int64)
     first[codes[::-1]] = np.arange(size)[::-1]  # of several writes to one place the last one stays
     rows = first.tolist() if size else []
-    distinct = [
-        tuple(None if null is not None and null[row] else int(column[row]) for column, null in values) for row in rows
-    ]
-    return codes.astype(np.int16 if found < 1 << 15 else np.int32), distinct
+    return Combinations(
+        codes,
+        [tuple(None if null is not None and null[row] else int(column[row]) for column, null in columns) for row in rows],
+    )
 
 
-def labelled(parts: Iterable[Combinations], label: Callable[..., str | None]) -> pd.Categorical:
-    """Return the parts as one categorical, `label` giving the text of each combination, None for null."""
-    texts: dict[str, int] = {}
-    columns = []
-    for codes, distinct in parts:
-        new = [-1 if text is None else texts.setdefault(text, len(texts)) for text in (label(*values) for values in distinct)]
-        kind = np.min_scalar_type(-max(len(texts), 1))
-        columns.append(np.array(new, dtype=kind).take(codes) if new else np.zeros(0, dtype=np.int8))
-    codes = np.concatenate(columns) if columns else np.zeros(0, dtype=np.int8)
-    return pd.Categorical.from_codes(codes, categories=pd.Index(list(texts), dtype="str"), validate=False)
+Part = NDArray[Any] | Nullable | Names | Combinations
+
+
+class Column:
+    """A column that grows by parts of rows, in memory that is had once."""
+
+    def __init__(self, capacity: int):
+        self._capacity = capacity
+        self._size = 0
+        self._values: NDArray[Any] | None = None
+        self._null: Mask | None = None
+        self._distinct: dict[tuple[int | None, ...], int] = {}
+        self._texts: list[tuple[int, Texts]] = []
+
+    def add(self, part: Part) -> None:
+        """Append some rows; raise ValueError where there are more than fit."""
+        values: NDArray[Any]
+        if isinstance(part, Combinations):
+            codes = [self._distinct.setdefault(values, len(self._distinct)) for values in part.distinct]
+            values = np.array(codes, dtype=np.int32).take(part.codes) if codes else np.zeros(0, dtype=np.int32)
+        elif isinstance(part, Names):
+            values = part.positions
+            if part.texts is not None:
+                self._texts.append((self._size, part.texts))
+        else:
+            values = part.values if isinstance(part, Nullable) else part
+        stop = self._size + values.size
+        if stop > self._capacity:
+            raise ValueError("rows' numbers do not ascend")
+        if self._values is None:
+            self._values = np.empty(self._capacity, dtype=values.dtype)
+        self._values[self._size : stop] = values
+        if isinstance(part, Nullable) and part.null is not None:
+            if self._null is None:
+                self._null = np.zeros(self._capacity, dtype=np.bool_)
+            self._null[self._size : stop] = part.null
+        self._size = stop
+
+    def values(self) -> NDArray[Any]:
+        """Return the rows' values."""
+        return np.zeros(0, dtype=np.int64) if self._values is None else self._values[: self._size]
+
+    def integers(self, kind: Any = np.int64) -> pd.arrays.IntegerArray:
+        """Return the rows' values, nulls among them, as integers of this kind; what it cannot hold is null."""
+        null = np.zeros(self._size, dtype=np.bool_) if self._null is None else self._null[: self._size]
+        values = self.values()
+        if kind is not np.int64:
+            fits = (values >= np.iinfo(kind).min) & (values <= np.iinfo(kind).max)
+            values, null = np.where(fits, values, 0).astype(kind), null | ~fits
+        return pd.arrays.IntegerArray(values, null)
+
+    def labelled(self, label: Callable[..., str | None]) -> pd.Categorical:
+        """Return combinations as one categorical, `label` giving the text of each, None for null."""
+        texts: dict[str, int] = {}
+        found = (label(*values) for values in self._distinct)
+        new = [-1 if text is None else texts.setdefault(text, len(texts)) for text in found]
+        lookup = np.array([*new, -1], dtype=_code_type(len(texts)))
+        return pd.Categorical.from_codes(
+            lookup.take(self.values()), categories=pd.Index(list(texts), dtype="str"), validate=False
+        )
+
+    def named(self, strings: Strings, drop: str = "") -> tuple[pd.Categorical, int]:
+        """Return names as one categorical, and how many numbers StringIds lacks. drop: a pattern cut out of the names."""
+        positions = self.values()
+        used = np.zeros(len(strings.texts) + 2, dtype=np.bool_)
+        used[positions] = True  # the last two places are those of null and of unknown numbers
+        kept = np.flatnonzero(used[:-2])
+        indices: Any = pa.array(kept)
+        distinct, own = strings.texts.take(indices), self._own_texts()
+        if own is not None:
+            distinct = pa.concat_arrays([distinct, own.dictionary])
+        encoded = (pc.replace_substring_regex(distinct, drop, "") if drop else distinct).dictionary_encode()
+        new = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        lookup = np.full(used.size, -1, dtype=_code_type(len(encoded.dictionary)))
+        lookup[kept] = new[: kept.size]
+        codes = lookup.take(positions, mode="wrap")
+        if own is not None:
+            self._fill(codes, own, new[kept.size :])
+        unknown = int(np.count_nonzero(positions == -2))
+        return pd.Categorical.from_codes(codes, categories=pd.Index(encoded.dictionary.to_pandas()), validate=False), unknown
+
+    def _own_texts(self) -> Texts | None:
+        """Return the texts that stand in the column itself, with one dictionary for all."""
+        if not self._texts:
+            return None
+        parts = [
+            pa.DictionaryArray.from_arrays(part.indices.cast(pa.int32()), part.dictionary.cast(pa.large_string()))
+            for _, part in self._texts
+        ]
+        return pa.concat_arrays(pa.chunked_array(parts).unify_dictionaries().chunks)
+
+    def _fill(self, codes: NDArray[Any], own: Texts, new: NDArray[Any]) -> None:
+        """Write the codes of the column's own texts to their rows."""
+        at = 0
+        for start, part in self._texts:
+            indices = own.indices.slice(at, len(part))
+            rows = np.flatnonzero(indices.is_valid().to_numpy(zero_copy_only=False))
+            codes[start + rows] = new[indices.drop_null().to_numpy()]
+            at += len(part)
+
+
+def _code_type(count: int) -> Any:
+    """Return the smallest type for so many codes."""
+    return np.min_scalar_type(-max(count, 1))
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Columns by name, and numbers that were told of parts, added up. Columns of tables without rows are empty."""
+
+    columns: defaultdict[str, Column]
+    counts: Counter[str]
+
+    def __getitem__(self, name: str) -> Column:
+        return self.columns[name]
+
+
+# A table, columns to be read, and what makes parts of columns from its Rows, or numbers to be added up.
+Source = tuple[str, Sequence[str], Callable[[Any], Mapping[str, Part | int]]]
+
+
+def gather(tables: Tables, *sources: Source) -> Gathered:
+    """Return the columns that are made of the rows of some tables, one table after the other.
+
+    A column's memory is had at once: many freed pieces would stay with the process. Raises EvidenceError where it is too little.
+    """
+    capacity = sum(tables.rows(table) for table, _, _ in sources)
+    columns, counts = defaultdict[str, Column](lambda: Column(0)), Counter[str]()
+    for table, names, convert in sources:
+        for parts in tables.scan(table, names, convert):
+            for name, part in parts.items():
+                if isinstance(part, int):
+                    counts[name] += part
+                    continue
+                try:
+                    columns.setdefault(name, Column(capacity)).add(part)
+                except MemoryError as error:
+                    raise EvidenceError(f"{tables.path}: table {table} does not fit into memory; export fewer tables") from error
+                except ValueError as error:
+                    raise EvidenceError(f"{tables.path}: table {table}: {error}; copy or export it again") from error
+    return Gathered(columns, counts)

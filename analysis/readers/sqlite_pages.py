@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ _SHIFT = np.array([0, 56, 48, 40, 32, 16, 0, 0, 0, 0], dtype=np.int64)
 Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+Texts = Any  # a pa.DictionaryArray of large strings
 Offset = int | Integers
 T = TypeVar("T")
 
@@ -62,23 +64,25 @@ class Batch:
     def __init__(self, size: int, columns: dict[str, _Values]):
         self.size = size
         self._columns = columns
+        self._integers: dict[str, tuple[Integers, Mask | None]] = {}
 
     def integers(self, name: str) -> tuple[Integers, Mask | None]:
         """Return a column's integers (0 where null) and which are null, None if none is.
 
         A column that the table does not have is all null. Raises EvidenceError where a value is no integer.
         """
-        values = self._columns.get(name)
-        if values is None:
-            return np.zeros(self.size, dtype=np.int64), np.ones(self.size, dtype=np.bool_)
-        return values.integers()
+        if name not in self._integers:
+            values = self._columns.get(name)
+            absent = np.zeros(self.size, dtype=np.int64), np.ones(self.size, dtype=np.bool_)
+            self._integers[name] = absent if values is None else values.integers()
+        return self._integers[name]
 
     def numbers(self, name: str) -> NDArray[np.float64]:
         """Return a column's numbers, NaN where null; raise EvidenceError where a value is no number."""
         values = self._columns.get(name)
         return np.full(self.size, np.nan) if values is None else values.numbers()
 
-    def texts(self, name: str) -> pa.DictionaryArray | None:
+    def texts(self, name: str) -> Texts | None:
         """Return a column's texts (blobs too, as text), or None when all are null; raise EvidenceError where one is a number."""
         values = self._columns.get(name)
         return None if values is None else values.texts()
@@ -116,13 +120,23 @@ class Database:
         """Names of a table's columns; none if there is no such table."""
         return frozenset(self._table(table).columns) if table in self._roots else frozenset()
 
-    def scan(self, table: str, columns: Sequence[str], convert: Callable[[Batch], T]) -> list[T]:
-        """Return what `convert` makes of each batch of rows, in the table's order; threads share the batches.
+    def rows(self, table: str) -> int:
+        """Return how many rows the table has at most: their numbers ascend, mostly without gaps."""
+        if table not in self._roots:
+            return 0
+        leaves = self._leaves(table)
+        decoder = _Decoder(self, table, {})
+        first, last = decoder.numbers(leaves[:1]), decoder.numbers(leaves[-1:])
+        fit = leaves.size * (self.usable // 4)  # a row needs four bytes and its place two
+        return min(int(last[-1]) - int(first[0]) + 1, fit) if first.size and last.size else fit
+
+    def scan(self, table: str, columns: Sequence[str], convert: Callable[[Batch], T]) -> Iterator[T]:
+        """Yield what `convert` makes of each batch of rows, in the table's order; several batches are decoded at a time.
 
         Columns that the table lacks are null; a table that does not exist has no rows.
         """
         if table not in self._roots:
-            return []
+            return
         known = self._table(table).columns
         wanted = {name: known[name] for name in columns if name in known}
         leaves = self._leaves(table)
@@ -133,9 +147,21 @@ class Database:
             return convert(_Decoder(self, table, wanted).decode(part))
 
         if len(parts) == 1:
-            return [work(parts[0])]
-        with ThreadPoolExecutor(min(_MAX_WORKERS, os.cpu_count() or 1)) as pool:
-            return list(pool.map(work, parts))
+            yield work(parts[0])
+            return
+        workers = min(_MAX_WORKERS, os.cpu_count() or 1)
+        with ThreadPoolExecutor(workers) as pool:
+            waiting = deque(pool.submit(work, part) for part in parts[: 2 * workers])
+            try:
+                for part in parts[2 * workers :]:
+                    done = waiting.popleft().result()
+                    waiting.append(pool.submit(work, part))
+                    yield done
+                while waiting:
+                    yield waiting.popleft().result()
+            finally:
+                for future in waiting:
+                    future.cancel()
 
     def damaged(self, table: str, what: str) -> EvidenceError:
         """Return the error for a table whose pages do not hold what they should."""
@@ -152,6 +178,9 @@ class Database:
         if self._page_size not in {1 << bits for bits in range(9, 17)} or self.usable < 480:
             raise EvidenceError(f"{self.path}: damaged SQLite header; copy or export it again")
         self.page_count = size // self._page_size
+        told, current = int.from_bytes(header[28:32], "big"), header[24:28] == header[92:96]
+        if current and told > self.page_count:
+            raise EvidenceError(f"{self.path}: cut short: {self.page_count} of {told} pages are there; copy or export it again")
         self.encoding = _ENCODINGS.get(int.from_bytes(header[56:60], "big"), "utf8")
 
     def _schema(self, query: str, *parameters: str) -> list[Any]:
@@ -164,8 +193,11 @@ class Database:
                 return database.execute(query, parameters).fetchmany(100_000)
             finally:
                 database.close()
+        except UnicodeDecodeError as error:  # SQLite quotes what it does not understand
+            raise EvidenceError(f"{self.path}: damaged SQLite file (unreadable schema); copy or export it again") from error
         except sqlite3.Error as error:
-            raise EvidenceError(f"{self.path}: damaged SQLite file ({error}); copy or export it again") from error
+            reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+            raise EvidenceError(f"{self.path}: damaged SQLite file ({reason}); copy or export it again") from error
 
     def _table(self, name: str) -> _Table:
         if name not in self._tables:
@@ -254,6 +286,12 @@ class _Decoder:
             raise self._damaged("a row is longer than the file")
         flat, record = self._gathered(flat, record, length)
         return self._record_columns(flat, record, length, rows)
+
+    def numbers(self, leaves: Integers) -> Integers:
+        """Return the rows' numbers."""
+        flat = self._database.pages(leaves, self._table)
+        _, at = _varints(flat, self._cells(flat, leaves.size))
+        return _varints(flat, at)[0]
 
     def _cells(self, flat: Bytes, count: int) -> Integers:
         """Return where the rows begin."""
@@ -350,19 +388,22 @@ class _Records:
     def __init__(self, flat: Bytes, start: Integers):
         self.flat = flat
         self.start = start
-        self._window = _windows(flat, _WINDOW)[start].view(np.uint8).reshape(start.size, _WINDOW)
+        self._window: Bytes = _windows(flat, _WINDOW)[start].view(np.uint8).reshape(start.size, _WINDOW)
 
     def bytes(self, offset: Offset) -> Bytes:
         """Return the byte at the offset of each."""
         if isinstance(offset, int) and offset < _WINDOW:
-            return self._window[:, offset]
-        return self.flat[self.start + offset]
+            column: Bytes = self._window[:, offset]
+            return column
+        gathered: Bytes = self.flat[self.start + offset]
+        return gathered
 
     def words(self, offset: Offset, kind: str) -> NDArray[Any]:
         """Return the eight bytes from the offset of each on, as numbers of this kind."""
         if isinstance(offset, int) and offset <= _WINDOW - 8:
             return np.ndarray(self.start.shape, kind, buffer=self._window, offset=offset, strides=(_WINDOW,))
-        return _windows(self.flat, 8)[self.start + offset].view(kind)
+        words: NDArray[Any] = _windows(self.flat, 8)[self.start + offset].view(kind)
+        return words
 
     def varints(self, offset: Offset) -> tuple[Integers, Offset]:
         """Return the integers of one to nine bytes at the offset of each, and the offsets after them."""
@@ -391,9 +432,7 @@ def _sizes(code: NDArray[Any]) -> Any:
 class _Values:
     """Values of one column in some rows: serial types and offsets, from which they are taken as asked."""
 
-    def __init__(
-        self, database: Database, place: str, records: _Records, code: NDArray[Any], at: Offset, rows: Integers | None
-    ):
+    def __init__(self, database: Database, place: str, records: _Records, code: NDArray[Any], at: Offset, rows: Integers | None):
         self._database = database
         self._place = place
         self._records = records
@@ -429,7 +468,7 @@ class _Values:
         values[floats] = self._records.words(self._at, ">f8")[floats]
         return values
 
-    def texts(self) -> pa.DictionaryArray | None:
+    def texts(self) -> Texts | None:
         given = self._code != _NULL
         if not given.any():
             return None
@@ -440,18 +479,21 @@ class _Values:
         end = start + np.broadcast_to(_sizes(self._code[rows]), rows.shape)
         return self._encoded(start, end, rows)
 
-    def _encoded(self, start: Integers, end: Integers, rows: Integers) -> pa.DictionaryArray:
+    def _encoded(self, start: Integers, end: Integers, rows: Integers) -> Texts:
         """Return the texts between these positions as a dictionary array, without copying each: gaps are values of their own."""
         order = np.argsort(start, kind="stable")
         bounds = np.column_stack([start[order], end[order]]).ravel()
         if (np.diff(bounds) < 0).any():
             raise self._database.damaged(self._place, "rows overlap")
-        offsets = pa.py_buffer(np.ascontiguousarray(bounds))
-        pieces = pa.Array.from_buffers(pa.large_binary(), bounds.size - 1, [None, offsets, pa.py_buffer(self._records.flat)])
+        offsets: Any = np.ascontiguousarray(bounds)
+        content: Any = self._records.flat
+        pieces: Any = pa.Array.from_buffers(
+            pa.large_binary(), bounds.size - 1, [None, pa.py_buffer(offsets), pa.py_buffer(content)]
+        )
         taken = np.zeros(self._code.size, dtype=np.int64)
         taken[rows[order]] = np.arange(0, bounds.size, 2)
         null = self._code == _NULL
-        codes = pa.array(taken, mask=null) if null.any() else pa.array(taken)
+        codes: Any = pa.array(taken, mask=null if null.any() else None)
         return _decoded(pieces.take(codes).dictionary_encode(), self._database.encoding)
 
     def _constants(self, values: Integers) -> Integers:
@@ -463,7 +505,7 @@ class _Values:
         return EvidenceError(f"{self._database.path}: table {self._place} holds a value that is {what}; export the capture again")
 
 
-def _decoded(array: pa.DictionaryArray, encoding: str) -> pa.DictionaryArray:
+def _decoded(array: Texts, encoding: str) -> Texts:
     """Return a dictionary of bytes as one of texts; what is no text in the file's encoding is replaced."""
     values = array.dictionary
     try:
@@ -471,7 +513,8 @@ def _decoded(array: pa.DictionaryArray, encoding: str) -> pa.DictionaryArray:
             raise pa.ArrowInvalid("")
         texts = values.cast(pa.large_string())
     except pa.ArrowInvalid:
-        texts = pa.array([value.decode(encoding, errors="replace") for value in values.to_pylist()], type=pa.large_string())
+        decoded = [bytes(value or b"").decode(encoding, errors="replace") for value in values.to_pylist()]
+        texts = pa.array(decoded, type=pa.large_string())
     return pa.DictionaryArray.from_arrays(array.indices, texts)
 
 

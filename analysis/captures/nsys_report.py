@@ -1,0 +1,65 @@
+"""Nsight Systems' own reports (.nsys-rep, .qdrep, .qdstrm): an installed nsys exports them, as their format is not published."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+
+from kernelscope.analysis.captures.head import Head
+from kernelscope.analysis.captures.nsys import read_tables
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.readers.sqlite_pages import Database
+from kernelscope.analysis.trace import Trace
+from kernelscope.nsys_wrappers import export
+
+# What the files begin with, from all versions since 2021; 2025 and later write the version into the report's.
+_REPORT = re.compile(rb"NVIDIA (?:Tegra Profiler|Nsight Systems) Report (?:(\d{4})@(\d{1,2})@(\d{1,2})@)?")
+_STREAM = re.compile(rb".{0,16}NVIDIA (?:Tegra Profiler|Nsight Systems) Stream (?:(\d{4})\.(\d{1,2})\.(\d{1,2})\b)?", re.DOTALL)
+# Older reports tell it only by the folder that nsys was installed in.
+_INSTALLED = re.compile(rb"(?:nsight-systems(?:-cli)?/|NsightSystems-(?:[a-z]+-)?)(20\d\d)\.(\d{1,2})\.(\d{1,2})\b")
+_SEARCHED = 4 << 20
+
+
+def matches(head: Head) -> bool:
+    """Return whether the file begins like a report or like a stream that was not imported yet."""
+    return not head.compressed and bool(_REPORT.match(head.content) or _STREAM.match(head.content))
+
+
+def read(path: Path) -> Trace:
+    """Return the Trace of a report; raise EvidenceError saying what is needed when it cannot be exported here."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(_SEARCHED)
+    except OSError as error:
+        raise EvidenceError(f"{path}: {error.strerror or error}") from error
+    stream = _STREAM.match(start)
+    version = _version(start)
+    told = ".".join(map(str, version)) if version else ""
+    wanted = f"nsys {told} or later" if told else "an nsys at least as new as the one that recorded it"
+    first = f"QdstrmImporter -i {path.name}, then " if stream else ""
+    name = path.with_suffix(".nsys-rep").name if stream else path.name
+    remedy = f"export it with {wanted}: {first}nsys export --type sqlite {name}"
+    tool = export.suitable(version)
+    if tool is None:
+        raise EvidenceError(f"{path}: a report needs nsys to be read, and none is installed; {remedy}")
+    try:
+        with tempfile.TemporaryDirectory(prefix="kernelscope-") as folder:
+            exported = export.export_sqlite(tool, path, Path(folder), stream=bool(stream))
+            with Database(exported) as database:
+                trace = read_tables(database, "nsys-report")
+    except export.ExportError as error:
+        raise EvidenceError(f"{path}: {error}; copy it again if it is damaged, else {remedy}") from error
+    except OSError as error:
+        raise EvidenceError(f"{path}: no room for the export ({error.strerror or error}); set TMPDIR to a larger disk") from error
+    if told:
+        trace.info["source"]["recorded_with"] = told
+    return trace
+
+
+def _version(start: bytes) -> tuple[int, ...]:
+    """Return the version that recorded, as numbers; nothing when the file does not tell."""
+    for match in (_REPORT.match(start), _STREAM.match(start), _INSTALLED.search(start)):
+        if match and match.group(1):
+            return tuple(int(part) for part in match.groups())
+    return ()

@@ -1,0 +1,107 @@
+"""Run an installed Nsight Systems to turn a report into an SQLite file."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from kernelscope.nsys_wrappers.find import Tool, find, find_all
+
+STREAM_SUFFIX = ".qdstrm"
+_START_S, _S_PER_MB = 60.0, 2.0
+_KEPT = 1 << 16
+_CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[^\x20-\x7e]+")
+
+
+class ExportError(Exception):
+    """A report cannot be exported: one line that says why."""
+
+
+def suitable(needed: tuple[int, ...] = ()) -> Tool | None:
+    """Return the nsys to export with: the chosen one if it is new enough for the report, else the newest; None without any.
+
+    needed: the version that recorded, as numbers, as far as it is known.
+    """
+    chosen = find("nsys")
+    if chosen is None or chosen.release[: len(needed)] >= needed:
+        return chosen
+    return max(find_all("nsys"), key=lambda tool: tool.release)
+
+
+def export_sqlite(tool: Tool, report: Path, folder: Path, stream: bool = False) -> Path:
+    """Export a report into a new SQLite file in the folder and return its path; `stream` tells that it is a .qdstrm.
+
+    Nothing is written beside the report. Raises ExportError when nsys fails, takes too long or writes nothing.
+    """
+    if stream:
+        report = _imported(tool, report, folder)
+    exported = folder / "export.sqlite"
+    arguments = ["export", "--type", "sqlite", "--force-overwrite", "true", "--output", str(exported), str(report.absolute())]
+    printed = _run([str(tool.path), *arguments], folder, report)
+    if not exported.is_file() or not exported.stat().st_size:
+        raise ExportError(f"nsys {tool.version} did not export it: {_reason(printed)}")
+    return exported
+
+
+def importer(tool: Tool) -> Path | None:
+    """Return the program that turns a .qdstrm into a report: it is in a folder beside nsys's, or elsewhere near it."""
+    real = Path(os.path.realpath(tool.path))
+    for base in real.parents[1:5]:
+        for pattern in ("host-linux-*/QdstrmImporter", "nsight-systems*/host-linux-*/QdstrmImporter"):
+            found = [path for path in sorted(base.glob(pattern)) if os.access(path, os.X_OK)]
+            if found:
+                return found[-1]
+    return None
+
+
+def _imported(tool: Tool, stream: Path, folder: Path) -> Path:
+    program = importer(tool)
+    if program is None:
+        raise ExportError(f"nsys {tool.version} has no QdstrmImporter, which a .qdstrm needs")
+    report = folder / "report.nsys-rep"
+    printed = _run([str(program), "-i", str(stream.absolute()), "-o", str(report)], folder, stream)
+    if not report.is_file():
+        raise ExportError(f"QdstrmImporter of nsys {tool.version} did not read it: {_reason(printed)}")
+    return report
+
+
+def _run(command: Sequence[str], folder: Path, source: Path) -> str:
+    """Return what a command prints; it runs in the folder, with its own group of processes, for a time that the size allows."""
+    limit = _START_S + _S_PER_MB * source.stat().st_size / 1e6
+    log = folder / "output.txt"
+    try:
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                env={**os.environ, "TMPDIR": str(folder)},
+                start_new_session=True,
+            )
+            try:
+                process.wait(limit)
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                raise
+        with log.open("rb") as printed:
+            printed.seek(max(0, log.stat().st_size - _KEPT))
+            return printed.read().decode("utf8", errors="replace")
+    except subprocess.TimeoutExpired as error:
+        raise ExportError(f"{Path(command[0]).name} did not finish within {limit:.0f} s") from error
+    except OSError as error:
+        raise ExportError(f"{command[0]} does not run: {error.strerror or error}") from error
+
+
+def _reason(printed: str) -> str:
+    """Return the line that says what went wrong, without progress bars and control characters."""
+    lines = [" ".join(_CONTROL.sub(" ", line).split()) for line in re.split(r"[\r\n]+", printed)]
+    lines = [line for line in lines if line and "%" not in line]
+    telling = [line for line in lines if re.search(r"error|fail|invalid|newer|cannot|not ", line, re.IGNORECASE)]
+    return (telling or lines or ["it printed nothing"])[0][:300]
