@@ -61,6 +61,8 @@ RULES: tuple[Rule, ...] = (
     Rule(r"^(nll loss|pick|classification error|squared error|mse loss|l2loss|hardmax)\b", "reduction", "aten::nll_loss_forward"),
     Rule(r"\breduce\b|^reduce|\barg ?(max|min|sort)\b|^top ?k|^in top ?k|^bincount", "reduction", "ReduceElements"),
     Rule(r"^(nan)?(sum|mean|prod|max|min|a(max|min|minmax)|norm|var|std|cumsum|cumprod|all|any)\b", "reduction", "Sum"),
+    Rule(r"\brotary\b|\brope\b", "elementwise", "_C::rotary_embedding"),
+    Rule(r"\bsegment (sum|mean|max|min|prod)\b", "embedding", "UnsortedSegmentSum"),
     Rule(r"embedding|^(gather|take|index select|index|lookup table|one ?hot|scatter)\b", "embedding", "ResourceGather"),
     Rule(r"\b(leaky |p|r|c)?relu\b|\b(hard |hard)?(sigmoid|tanh)\b|\b[sc]?elu\b|gelu|silu|swish|mish", "activation", "TanhGrad"),
     Rule(r"^activation\b|softplus|softsign|rectified linear|^threshold\b", "activation", "_backward_Activation"),

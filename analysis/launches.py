@@ -16,7 +16,7 @@ import pandas as pd
 
 from kernelscope.analysis import calls as api
 from kernelscope.analysis.intervals import Stacks
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace, with_text_categories
 
 Int = npt.NDArray[np.int64]
 
@@ -248,16 +248,11 @@ def _taken(values: pd.Series, rows: Int) -> pd.Series:
     return pd.Series(pd.Categorical.from_codes(codes, categories=values.cat.categories))
 
 
-def _as_text(values: pd.Series) -> pd.Categorical:
-    """Return a category column whose categories are of pandas' text type: columns of other origin can be joined with it."""
-    return pd.Categorical.from_codes(values.cat.codes.to_numpy(), categories=pd.Index(values.cat.categories, dtype="str"))
-
-
 def filled(values: pd.Series, others: pd.Series) -> pd.Series:
     """Return a category column whose nulls are filled from another one."""
     if values.isna().all():
         return others.set_axis(values.index)
-    both = pd.api.types.union_categoricals([_as_text(values), _as_text(others)])
+    both = pd.api.types.union_categoricals([with_text_categories(values).array, with_text_categories(others).array])
     mine, other = both.codes[: len(values)], both.codes[len(values) :]
     filled = pd.Categorical.from_codes(np.where(mine >= 0, mine, other), categories=both.categories)
     return pd.Series(filled, index=values.index)

@@ -247,13 +247,21 @@ def conform(name: str, rows: pd.DataFrame | Iterable[Mapping[str, Any]]) -> pd.D
 
 
 def _typed(values: pd.Series, column: Column) -> pd.Series:
-    if column.dtype == "category" and not isinstance(values.dtype, pd.CategoricalDtype):
-        return values.astype("string").astype("category")
-    if column.dtype == "category" and values.cat.categories.dtype != "str":
-        return values.cat.rename_categories(list(values.cat.categories.astype("str")))
+    if column.dtype == "category":
+        return with_text_categories(
+            values if isinstance(values.dtype, pd.CategoricalDtype) else values.astype("string").astype("category")
+        )
     if column.dtype == "Int64" and values.dtype == "float64" and not np.isfinite(values.to_numpy()).all():
         values = values.where(np.isfinite(values))  # pandas writes missing integers as NaN
     return values.astype(column.dtype)  # type: ignore[call-overload,no-any-return]
+
+
+def with_text_categories(values: pd.Series) -> pd.Series:
+    """Return a category column with categories of pandas' text type, whatever they came as: columns can be joined then."""
+    if values.cat.categories.dtype == "str":
+        return values
+    categories = pd.Index(values.cat.categories, dtype="str")
+    return pd.Series(pd.Categorical.from_codes(values.cat.codes.to_numpy(), categories=categories), index=values.index)
 
 
 def _absent(column: Column, count: int) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from kernelscope.analysis import kernel_names, launches
+from kernelscope.analysis import kernel_names, launches, secrets
 from kernelscope.analysis.captures.head import Head, read_head
 from kernelscope.analysis.clocks import set_aside_impossible
 from kernelscope.analysis.errors import EvidenceError
@@ -88,6 +88,7 @@ def read(path: Path, form: str | None = None) -> Trace:
     Raises EvidenceError when the capture cannot be read.
     """
     chosen = format_named(form) if form else detect(path)
+    warning = secrets.find(path).warning(Path(path.name))
     try:
         trace = read_raw(path, chosen)
         finish(trace)
@@ -97,6 +98,8 @@ def read(path: Path, form: str | None = None) -> Trace:
         # a reader met what it was not built for; the user shall know the file and whom to tell, not the stack
         reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no details'}"
         raise EvidenceError(f"{path}: cannot be read as {chosen.title} ({reason}); please report it") from error
+    if warning:
+        trace.info.setdefault("warnings", []).append(warning)
     return trace
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis import intervals
 from kernelscope.analysis.captures import scopes
 from kernelscope.analysis.captures.head import Head
+from kernelscope.analysis.captures.holders import holders
 from kernelscope.analysis.readers import cntk_profiler
 from kernelscope.analysis.trace import Trace, conform
 
@@ -72,9 +72,7 @@ def _steps(minibatches: pd.DataFrame) -> tuple[pd.DataFrame, int]:
 
 def _kernels(nodes: pd.DataFrame, updates: pd.DataFrame) -> pd.DataFrame:
     """Return the nodes that compute and hold no other, and the weight updates."""
-    spans = [nodes[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns")]
-    holds_another = np.isin(np.arange(len(nodes)), intervals.parents(*spans))
-    computing = nodes[~holds_another & ~nodes["name"].isin(NO_KERNELS).to_numpy(dtype=bool)]
+    computing = nodes[~holders(nodes) & ~nodes["name"].isin(NO_KERNELS).to_numpy(dtype=bool)]
     computing = computing.assign(kind=scopes.kinds(computing["name"], computing["phase"]))
     chosen = pd.concat([computing, updates.assign(kind="optimizer")], ignore_index=True)
     return chosen.sort_values("start_ns", kind="stable").assign(

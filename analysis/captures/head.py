@@ -43,7 +43,9 @@ class Head:
         try:
             database = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
             try:
-                rows = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 LIMIT 10000").fetchall()
+                rows = database.execute(
+                    "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 LIMIT 10000"
+                ).fetchall()
             finally:
                 database.close()
         except sqlite3.Error as error:

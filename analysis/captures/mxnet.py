@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis import intervals
 from kernelscope.analysis.captures import scopes
 from kernelscope.analysis.captures.head import Head
+from kernelscope.analysis.captures.holders import holders
 from kernelscope.analysis.readers import mxnet_profiler
 from kernelscope.analysis.readers.records import read_content
 from kernelscope.analysis.trace import Trace, conform
@@ -83,12 +83,10 @@ def _devices(names: pd.Series) -> pd.Series:
 def _engine_tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return operators, kernels, copies and syncs of what the engine's threads ran."""
     rows["phase"] = _phases(rows["name"])
-    spans = [rows[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns")]
-    holds_another = np.isin(np.arange(len(rows)), intervals.parents(*spans))
     waits = rows["name"].isin(_WAITS)
     operation = rows["name"].map(_OPERATIONS).astype("string")
     computes = ~(waits | operation.notna() | rows["name"].str.match(_HOUSEKEEPING)).to_numpy(dtype=bool)
-    kernels = rows[computes & ~holds_another]
+    kernels = rows[computes & ~holders(rows)]
     copies = rows[operation.notna()]
     return {
         "operators": conform("operators", rows[~waits].assign(attribution="none")),

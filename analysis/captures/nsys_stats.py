@@ -29,9 +29,9 @@ _COLUMNS: tuple[tuple[str, frozenset[str]], ...] = tuple(
     (report, frozenset(columns.split("|")))
     for report, columns in (
         ("cuda_gpu_trace", "Start|Duration|CorrId|Name"),
-        ("cuda_api_trace", "Start|Duration|Name|CorrID"),
-        ("cuda_kern_exec_trace", "API Start|API Dur|Kernel Start|Kernel Dur|Kernel Name"),
-        ("nvtx_gpu_proj_trace", "Name|Projected Start|Orig Start|Orig Duration|TID"),
+        ("cuda_api_trace", "Start|Duration|Name|CorrID|Pid|Tid"),
+        ("cuda_kern_exec_trace", "API Start|API Dur|API Function|Kernel Start|Kernel Dur|Kernel Name|PID|TID|DevId"),
+        ("nvtx_gpu_proj_trace", "Name|Projected Start|Orig Start|Orig Duration|PID|TID"),
         ("nvtx_pushpop_trace", "Start|End|Name|PID|TID|Lvl"),
         ("nvtx_startend_trace", "Start|End|Name|PID|TID"),
         ("nvtx_gpu_proj_sum", "Range|Total Range Time|Range Instances"),
@@ -74,10 +74,10 @@ _CUT = "\u2026"
 _API_NAME = r"^(?:cuda|cu)[A-Z]"
 _VERSION_SUFFIX = r"(?:_v\d+)+$"
 _HEADINGS = (
-    re.compile(r"^\s*\*\* [^\n]* \(\w+[^()\n]*\):?\s*$", re.MULTILINE),
-    re.compile(r"^Processing \[[^\n]*\] with \[[^\n]*\.py\]", re.MULTILINE),
-    re.compile(r"^CUDA (?:API|Kernel|Memory Operation) Statistics(?: \([^)\n]*\))?:?\s*$", re.MULTILINE),
-    re.compile(r"^\s*\[\d+/\d+\] Executing '\w+' stats report", re.MULTILINE),
+    re.compile(r"^[^\S\n]*\*\* [^\n]* \(\w+[^()\n]*\):?[^\S\n]*$", re.MULTILINE),
+    re.compile(r"^Processing \[[^\]\n]*\] with \[[^\]\n]*\.py\]", re.MULTILINE),
+    re.compile(r"^CUDA (?:API|Kernel|Memory Operation) Statistics(?: \([^)\n]*\))?:?[^\S\n]*$", re.MULTILINE),
+    re.compile(r"^[^\S\n]*\[\d+/\d+\] Executing '\w+' stats report", re.MULTILINE),
 )
 
 
@@ -294,23 +294,25 @@ class _Reading(printed_tables.Remarks):
     def shape(self, whole: str, prefix: str) -> pd.Series | None:
         """Return launch dimensions as x,y,z, from one column or three."""
         if whole in self.rows:
-            return self.rows[whole].str.strip().str.replace(r"\s+", ",", regex=True).astype("category")
-        if f"{prefix}X" not in self.rows:
+            found = self.rows[whole].str.strip().str.replace(r"\s+", ",", regex=True)
+            return found.where(found.str.match(r"\d+,\d+,\d+$").fillna(False)).astype("category")
+        if not {f"{prefix}{axis}" for axis in "XYZ"} <= set(self.rows.columns):
             return None
-        parts = [pa.array(self.rows[f"{prefix}{axis}"], type=pa.large_string(), from_pandas=True) for axis in "XYZ"]
+        parts = [text_tables.strings_of(self.rows[f"{prefix}{axis}"]) for axis in "XYZ"]
         joined = pc.binary_join_element_wise(*parts, pa.scalar(",", pa.large_string()))
         return pd.Series(joined.to_pandas(), dtype="str").str.replace(" ", "").astype("category")
 
     def devices(self) -> pd.Series | None:
         """Return the device of each row and note its name."""
         if "DevId" in self.rows:
-            return ("cuda:" + self.rows["DevId"]).astype("category")
+            return ("cuda:" + self.numbers("DevId").astype("string")).astype("category")
         if "Device" not in self.rows:
             return None
         values = self.rows["Device"].astype("category")
         known = {}
         for text in values.cat.categories:
-            if match := re.fullmatch(r"(?P<name>.*?)\s*\((?P<number>\d{1,4})\)", text):
+            match = re.fullmatch(r"(?P<name>.*?)\s*\((?P<number>\d{1,4})\)", text[: printed_tables.LONGEST_DEVICE])
+            if match:
                 known[text] = f"cuda:{int(match['number'])}"
                 device = {"device": known[text], "name": match["name"]}
                 if device not in self.result.info["devices"]:
@@ -326,7 +328,7 @@ class _Reading(printed_tables.Remarks):
         names = self.rows[_name_column(self.rows)].astype("category")
         directions = {name: printed_tables.direction(name) if "Unified" in name else None for name in names.cat.categories}
         named = names.map(directions).astype("str")
-        if "SrcMemKd" not in self.rows:
+        if "SrcMemKd" not in self.rows or "DstMemKd" not in self.rows:
             return named
         told = self.rows["SrcMemKd"].str.lower() + " to " + self.rows["DstMemKd"].str.lower()
         return told.where(told.notna(), named)

@@ -23,7 +23,7 @@ from kernelscope.analysis.readers.nvprof_table import Output, Table
 from kernelscope.analysis.trace import Trace
 
 _BANNERS = re.compile(
-    r"={2,}\d+={2,} (?:NVPROF is profiling process|Profiling application:|Profiling result:|API calls:)"
+    r"(?<!=)={2,}\d+={2,} (?:NVPROF is profiling process|Profiling application:|Profiling result:|API calls:)"
     r"|^={4,} (?:Profiling result:|CPU profiling result|NVTX result:|Unified Memory profiling result:)",
     re.MULTILINE,
 )
@@ -31,7 +31,8 @@ _TRACE = {"Start", "Duration", "Name"}
 _SUMMARY = {"Time", "Calls", "Name"}
 _UNIFIED = {"Count", "Total Size", "Total Time", "Name"}
 _CORRELATION = r"^(?P<name>(?s:.*\S)) \[(?P<correlation>\d{1,10})\]$"
-_MARKER = r"^\[(?P<edge>Range start|Range end|Marker)\] (?P<name>(?s:.*?))(?: \(Domain: (?P<domain>.*)\))?$"
+_LAUNCHED = r"^(?P<name>\w+) \((?s:.*) \[(?P<correlation>\d{1,10})\]\)$"  # a call in text, with the kernel that it launched
+_MARKER = r"^\[(?P<edge>Range start|Range end|Marker)\] (?P<name>(?s:.*?))(?: \(Domain: (?P<domain>[^()]*)\))?$"
 _CUT_DEVICE = 15  # nvprof's text has no room for more of a device's name, and cuts its number off
 _UNKNOWN_PROCESS = 0  # no process that uses a GPU has it
 
@@ -181,8 +182,11 @@ class _Reading(printed_tables.Remarks):
         frame = pd.DataFrame({"name": self.rows["Name"], "count": self.numbers("Count")})
         frame["duration_ns"] = text_tables.nanoseconds(self.rows["Total Time"], self.table.units.get("Total Time"))
         frame["bytes"] = self.bytes("Total Size")
-        texts = [self.table.device] * len(frame) if "Device" not in self.rows else self.rows["Device"].tolist()
-        frame["device"] = [self.device_of(text if isinstance(text, str) else None) for text in texts]
+        if "Device" in self.rows:
+            texts = self.rows["Device"]
+            frame["device"] = texts.map({text: self.device_of(text) for text in texts.dropna().unique()})
+        else:
+            frame["device"] = self.device_of(self.table.device)
         frame["process"], frame["operation"] = self.process(), "unified memory"
         frame["memory"] = frame["name"].map({name: printed_tables.direction(name) for name in frame["name"].dropna().unique()})
         moves = frame["memory"].notna() & frame["count"].notna()
@@ -223,9 +227,12 @@ class _Reading(printed_tables.Remarks):
         if "Correlation_ID" in self.rows:
             frame["correlation"] = self.numbers("Correlation_ID")
             return
-        parts = frame["name"].where(~marks).str.extract(_CORRELATION)
-        frame["correlation"] = text_tables.counts(parts["correlation"])
-        frame["name"] = parts["name"].where(frame["correlation"].notna(), frame["name"])
+        frame["correlation"] = pd.Series(pd.NA, index=frame.index, dtype="Int64")
+        for pattern in (_LAUNCHED, _CORRELATION):
+            parts = frame["name"].where(~marks).str.extract(pattern)
+            found = text_tables.counts(parts["correlation"])
+            frame["correlation"] = frame["correlation"].fillna(found)
+            frame["name"] = parts["name"].where(found.notna(), frame["name"])
 
     def as_kernels(self, frame: pd.DataFrame, shapes: pd.Series) -> pd.DataFrame:
         found = self.placed(frame)
@@ -254,7 +261,7 @@ class _Reading(printed_tables.Remarks):
         if "Unified Memory" in self.rows:
             unified = found["operation"].eq("unified memory")
             found["bytes"] = self.bytes("Unified Memory").where(unified, found.get("bytes"))
-        if "SrcMemType" in self.rows:
+        if self.columns >= {"SrcMemType", "DstMemType"}:
             told = self.rows["SrcMemType"].str.lower() + " to " + self.rows["DstMemType"].str.lower()
             found["memory"] = told.where(told.notna(), found["memory"])
         return found
@@ -291,9 +298,9 @@ class _Reading(printed_tables.Remarks):
         """Return launch dimensions as x,y,z, from one column or three."""
         if whole in self.rows:
             return self.rows[whole].str.strip("()").str.replace(" ", ",", regex=False)
-        if f"{prefix} X" not in self.rows:
+        if not self.columns >= {f"{prefix} {axis}" for axis in "XYZ"}:
             return pd.Series(None, index=self.rows.index, dtype="str")
-        parts = [pa.array(self.rows[f"{prefix} {axis}"], type=pa.large_string(), from_pandas=True) for axis in "XYZ"]
+        parts = [text_tables.strings_of(self.rows[f"{prefix} {axis}"]) for axis in "XYZ"]
         return pd.Series(pc.binary_join_element_wise(*parts, pa.scalar(",", pa.large_string())).to_pandas(), dtype="str")
 
     def devices(self) -> pd.Series | None:
@@ -319,7 +326,7 @@ class _Reading(printed_tables.Remarks):
 
     def device_of(self, text: str | None) -> str | None:
         """Return the device that a text such as "Tesla K80 (0)" names, and note its name."""
-        match = re.fullmatch(r"(?P<name>.*?)\s*\((?P<number>\d{1,4})\)?", text or "")
+        match = re.fullmatch(r"(?P<name>.*?)\s*\((?P<number>\d{1,4})\)?", (text or "")[: printed_tables.LONGEST_DEVICE])
         if match is None or (not match[0].endswith(")") and len(match[0]) < _CUT_DEVICE):
             return None
         self.add_device(f"cuda:{int(match['number'])}", match["name"])

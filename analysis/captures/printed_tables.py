@@ -9,6 +9,7 @@ import pandas as pd
 from kernelscope.analysis import trace
 from kernelscope.analysis.trace import Trace
 
+LONGEST_DEVICE = 200  # characters of a device's name that are looked at
 _SIDES = {"h": "host", "d": "device", "host": "host", "device": "device"}
 
 

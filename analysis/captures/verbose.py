@@ -20,7 +20,8 @@ from kernelscope.analysis.readers import mkl_verbose, onednn_verbose, stream
 from kernelscope.analysis.trace import Trace, conform
 
 _TOKEN = re.compile(
-    r"(?:onednn|dnnl|mkldnn)_verbose,(?:v\d+,)?(?:\d+(?:\.\d+)?,)?(?:\w+,)?(?:info|exec|create|profile|error|warn\w*)\b"
+    r"(?:onednn|dnnl|mkldnn)_verbose,(?:v\d+,)?(?:\d+(?:\.\d+)?,)?(?:\w+,)?"
+    r"(?:(?:info|error|warn\w*),\w|(?:exec|create)[\w:]*,\w+[\w:]*,[^,\n]*,)"
     r"|MKL_VERBOSE (?:Intel\(R\)|oneMKL|\w+\()"
 )
 _CREATED = (

@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis import intervals
 from kernelscope.analysis.captures import scopes
 from kernelscope.analysis.captures.head import Head
+from kernelscope.analysis.captures.holders import holders
 from kernelscope.analysis.readers import xplane
 from kernelscope.analysis.trace import Trace, conform
 
@@ -340,9 +340,10 @@ def _tpu(events: pd.DataFrame, device: str, tables: Tables, diagnostics: dict[st
 
 def _holders(work: pd.DataFrame) -> Flags:
     """Return which operations only hold others: loops, branches and calls with operations inside."""
-    start = work["start_ns"].to_numpy(np.int64)
-    parent = intervals.parents(work["line_id"].to_numpy(np.int64), start, start + work["duration_ns"].to_numpy(np.int64))
-    return np.isin(np.arange(len(work)), parent) & _matching(work["stat_hlo_category"], _HOLDERS)
+    spans = pd.DataFrame(
+        {"thread": work["line_id"], "start_ns": work["start_ns"], "end_ns": work["start_ns"] + work["duration_ns"]}
+    )
+    return holders(spans) & _matching(work["stat_hlo_category"], _HOLDERS)
 
 
 def _tpu_kernels(events: pd.DataFrame, device: str) -> pd.DataFrame:
@@ -468,10 +469,8 @@ def _operators(executed: pd.DataFrame, compiled: pd.DataFrame) -> pd.DataFrame:
 
 def _cpu_kernels(operators: pd.DataFrame) -> pd.DataFrame:
     """Return the operators that compute by themselves: those that hold no other and do not only steer."""
-    spans = [operators[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns")]
-    holds = np.isin(np.arange(len(operators)), intervals.parents(*spans))
     steering = operators["name"].str.match(scopes.STEERING).fillna(False).to_numpy(dtype=bool)
-    chosen = operators[~holds & ~steering]
+    chosen = operators[~holders(operators) & ~steering]
     return chosen.drop(columns=["operation", "scope"]).assign(
         kind=scopes.kinds(chosen["name"], chosen["phase"]),
         name=chosen["operation"],

@@ -14,10 +14,11 @@ and a CSV file that nsys wrote itself (`-o`) holds the table only. Reports got n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,19 +50,24 @@ _OLD_TITLES = {
 }
 
 _CELL = r'"?[A-Za-z][A-Za-z0-9 /()%._-]*"?'
-_CSV_HEADER = rf"{_CELL}(?:[,\t]{_CELL}){{2,}}\s*"
+_FIRST_CELL = r'"?(?:Time ?\(%\)|Start|Total|Name|NVTX Range|Range|PID|API Start)[A-Za-z0-9 /()%._-]*"?'
+_CSV_HEADER = rf"{_FIRST_CELL}(?:[,\t]{_CELL}){{2,}}\s*"
 _LANDMARK = (
-    r"^(?:\s*|Processing \[.*|SKIPPED: .*|\s*\*\* .*\(.*\):?\s*|\s*\[\d+/\d+\] Executing '.*"
-    rf"|[A-Z][A-Za-z -]* Statistics(?: \([^)]*\))?:?\s*|[\s|]*-{{2,}}[\s-]*|\+-[-+]+\+\s*|[\[{{<][^,]{{0,40}}|{_CSV_HEADER})$"
+    r"^(?:Processing \[.*|SKIPPED: .*|\s*\*\* .*\(.*\):?\s*|\s*\[\d+/\d+\] Executing '.*"
+    rf"|[A-Z][A-Za-z -]* Statistics(?: \([^)]*\))?:?\s*|[\s|]*-{{2,}}[\s-]*|\+-[-+]+\+\s*"
+    rf"|[\[{{]\s*|<!DOCTYPE html>|<table>|{_CSV_HEADER})$"
 )
-_PROCESSING = re.compile(r"Processing \[(?P<input>.*?)\] with \[(?P<script>.*?)\](?:\((?P<options>.*?)\))?\s*\.\.\.")
-_HEADING = re.compile(r"\s*\*\* (?P<title>.*) \((?P<report>\w+)[^()]*\):?\s*$")
+_PROCESSING = re.compile(r"Processing \[(?P<input>[^\]]*)\] with \[(?P<script>[^\]]*)\](?:\((?P<options>[^)]*)\))?\s*\.\.\.")
+_HEADING = re.compile(r"\s*\*\* .* \((?P<report>\w+)(?:[^\w()][^()]*)?\):?\s*$")
 _EXECUTING = re.compile(r"\s*\[\d+/\d+\] Executing '(?P<report>\w+)[^']*' stats report")
 _STATISTICS = re.compile(r"(?P<title>[A-Z][A-Za-z -]* Statistics)(?: \((?P<unit>[^)]*)\))?:?\s*$")
 _VERSION = re.compile(r"/(\d{4}\.\d+\.\d+)(?:\.\d+)?/")
-_TITLE = re.compile(r"(?P<title>.*?)\s*\((?P<unit>[^()]*)\)$")
+_TITLE = re.compile(r"(?P<title>[^()]*[^()\s])\s*\((?P<unit>[^()]*)\)$")
 # a header of CSV is one that has a column of these: nothing else that starts lines of words with commas does
 _KNOWN_TITLES = {"Total Time", "Total", "Start", "Projected Start", "API Start", "Total Range Time", "TAvg"}
+_FREE = ("Kernel Name", "Name", "Operation", "Range")  # the column of names, which may hold anything
+_MOST_TABLES = 500  # nsys has some 60 reports
+_LONGEST_HEADER = 4000
 _MEASURES = ("Total Time", "Total", "Avg", "Min", "Max")  # columns that have the unit of an old title
 _OTHER_FORMATS = re.compile(r"^\s*(?:\[|\{|<!DOCTYPE html>|<table>)\s*$")
 
@@ -93,6 +99,15 @@ class Output:
     skipped: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class _Start:
+    """Where a table starts: its header, its first row, and how to cut rows: at these spans or at a delimiter."""
+
+    header: int
+    first: int
+    cut: list[tuple[int, int]] | str
+
+
 @dataclass
 class _Place:
     """Where the walk through the file stands: what the next table is."""
@@ -110,37 +125,39 @@ def read(path: Path | str) -> Output:
 
 def parse(lines: Sequence[str], name: str) -> Output:
     """Return the tables among these lines; name stands for the file in messages."""
-    marks = landmarks(lines)
+    if any(line.endswith("\r") for line in lines):
+        lines = [line.removesuffix("\r") for line in lines]
+    found = pc.match_substring_regex(stream.strings_of(lines), pattern=_LANDMARK)
+    stops = np.flatnonzero(np.asarray(found))
     output, place, done = Output(), _Place(), -1
-    for position, index in enumerate(marks):
+    for index in map(int, stops):
         line = lines[index]
         if index <= done or _introduces(line, place, output):
             continue
         if _OTHER_FORMATS.match(line) and place.report is not None:
             raise EvidenceError(f"{name}, line {index + 1}: nsys stats printed JSON or HTML; use --format csv")
-        for header, first, cut in _starts(lines, index):
-            end = marks[position + 1] if position + 1 < len(marks) else len(lines)
-            if line.startswith("+-"):  # the border under the header of a boxed table comes first, one more ends it
-                end = marks[position + 2] if position + 2 < len(marks) else len(lines)
-                done = end
-            try:
-                output.tables.append(_table(lines, header, range(first, end), cut, place))
-            except pa.ArrowInvalid as error:
-                reason = str(error).splitlines()[0] if str(error) else "no CSV"
-                raise EvidenceError(f"{name}, line {header + 1}: table cannot be read ({reason}); print it again") from error
-            place.report, place.unit, place.options = None, None, ""
+        start = _start(lines, index)
+        if start is None:
+            continue
+        later = int(np.searchsorted(stops, start.first))
+        done = int(stops[later]) if later < len(stops) else len(lines)
+        rows = lines[start.first : done]
+        # only the border that ends a boxed table belongs to it
+        done -= 0 if line.startswith("+-") else 1
+        if len(output.tables) >= _MOST_TABLES:
+            raise EvidenceError(f"{name}, line {index + 1}: more than {_MOST_TABLES} tables; split the file")
+        try:
+            output.tables.append(_table(lines[start.header], rows, start, place))
+        except pa.ArrowInvalid as error:
+            reason = str(error).splitlines()[0] if str(error) else "no CSV"
+            raise EvidenceError(f"{name}, line {start.header + 1}: table cannot be read ({reason}); print it again") from error
+        place.report, place.unit, place.options = None, None, ""
     return output
-
-
-def landmarks(lines: Sequence[str]) -> list[int]:
-    """Return the indices of the lines between which tables stand: empty ones, headings, headers, borders."""
-    found = pc.match_substring_regex(stream.strings_of(lines), pattern=_LANDMARK)
-    return [int(index) for index in pc.indices_nonzero(found).to_pylist()]
 
 
 def header_of(line: str) -> list[str]:
     """Return the column titles when the line is the header of a CSV or TSV table that nsys could have written, else none."""
-    if not re.fullmatch(_CSV_HEADER, line):
+    if len(line) > _LONGEST_HEADER or not re.fullmatch(_CSV_HEADER, line):
         return []
     titles = text_tables.cells(line.rstrip("\r"), "\t" if "\t" in line else ",")
     known = [_split_title(title)[0] for title in titles]
@@ -177,36 +194,46 @@ def _old_unit(text: str | None) -> str | None:
     return unit if unit in text_tables.TIME_POWERS or unit.lower() in text_tables.DECIMAL_SIZES else None
 
 
-def _starts(lines: Sequence[str], index: int) -> Iterator[tuple[int, int, list[tuple[int, int]] | str]]:
-    """Yield the header's line, the first row's and how to cut rows (spans or delimiter) when a table starts at this line."""
+def _start(lines: Sequence[str], index: int) -> _Start | None:
+    """Return where a table starts when this line, its header or a border, starts one."""
     line = lines[index]
-    if re.fullmatch(r"\s*-{2,}(?:\s+-{2,}){1,}\s*", line) and index and lines[index - 1].strip():
-        yield index - 1, index + 1, [match.span() for match in re.finditer("-+", line)]
-    elif (
-        line.startswith("+-")
-        and index + 2 < len(lines)
-        and lines[index + 1].startswith("|")
-        and lines[index + 2].startswith("+-")
-    ):
-        yield index + 1, index + 3, [match.span() for match in re.finditer("-+", line)]
-    elif header_of(line):
-        yield index, index + 1, "\t" if "\t" in line else ","
+    if re.fullmatch(r"\s*-{2,}(?:\s+-{2,})+\s*", line) and index and lines[index - 1].strip():
+        return _Start(index - 1, index + 1, [match.span() for match in re.finditer("-+", line)])
+    if line.startswith("+-") and [text[:1] for text in lines[index + 1 : index + 3]] == ["|", "+"]:
+        return _Start(index + 1, index + 3, [match.span() for match in re.finditer("-+", line)])
+    if header_of(line):
+        return _Start(index, index + 1, "\t" if "\t" in line else ",")
+    return None
 
 
-def _table(lines: Sequence[str], header: int, rows: range, cut: list[tuple[int, int]] | str, place: _Place) -> Table:
-    body = [line for line in lines[rows.start : rows.stop] if line.strip()]
-    if isinstance(cut, str):
-        titles = header_of(lines[header])
-        table, odd = text_tables.delimited(body, len(titles), cut)
-    else:
-        titles = [lines[header][start:end].strip() for start, end in cut]
-        table, odd = text_tables.columns_at(body, cut)
+def _table(header: str, lines: Sequence[str], start: _Start, place: _Place) -> Table:
+    titles = header_of(header) if isinstance(start.cut, str) else [header[first:last].strip() for first, last in start.cut]
     named = [_split_title(title) for title in titles]
+    names = [title for title, _ in named]
+    stop = next((number for number, line in enumerate(lines) if not line.strip()), len(lines))
+    table, odd = _rows(lines[:stop], names, start.cut)
+    # names with line ends leave an empty line behind: what follows counts where it has a row's shape
+    late, _ = _rows([line for line in lines[stop:] if line.strip()], names, start.cut)
+    table = pd.concat([table, late], ignore_index=True) if len(late) else table
     units = {title: unit or (place.unit if title in _MEASURES else None) for title, unit in named}
-    table.columns = pd.Index([title for title, _ in named])
-    table = table.loc[:, ~table.columns.duplicated()]
     known = {title: unit for title, unit in units.items() if unit}
-    return Table(place.report, place.input, place.options, header + 1, table, known, len(odd))
+    return Table(place.report, place.input, place.options, start.header + 1, table, known, odd)
+
+
+def _rows(lines: Sequence[str], titles: list[str], cut: list[tuple[int, int]] | str) -> tuple[pd.DataFrame, int]:
+    """Return the lines that are rows of a table, and how many are not."""
+    if isinstance(cut, str):
+        free = next((titles.index(title) for title in _FREE if title in titles), len(titles) - 1)
+        table, odd = text_tables.delimited(lines, len(titles), free, cut)
+    else:
+        table, odd = text_tables.columns_at(lines, cut)
+    table.columns = pd.Index(titles)
+    table = table.loc[:, ~table.columns.duplicated()]
+    measure = next((title for title in titles if title in _KNOWN_TITLES), None)
+    if measure is None:
+        return table, len(odd)
+    good = table[measure].str.match(r"[\d.,]+\u2026?$").fillna(False).astype(bool)
+    return table[good].reset_index(drop=True), len(odd) + int((~good).sum())
 
 
 def _split_title(title: str) -> tuple[str, str | None]:

@@ -31,8 +31,8 @@ from kernelscope.analysis.readers import stream, text_tables
 _SECTIONS = (
     "Profiling result|NVTX result|API calls|Unified Memory profiling result|CPU profiling result|Event result|Metric result"
 )
-_BANNER = rf"(?:={{2,}}(?P<process>\d+)={{2,}}|^\s*={{4,}}) +(?P<section>{_SECTIONS})\b"
-_PROFILED = r"={2,}(\d+)={2,} NVPROF is profiling process (\d+)"
+_BANNER = rf"(?:(?<!=)={{2,}}(?P<process>\d+)={{2,}}|^\s*={{4,}}) +(?P<section>{_SECTIONS})\b"
+_PROFILED = r"(?<!=)={2,}(\d+)={2,} NVPROF is profiling process (\d+)"
 _HEADER = r'^\s*"?(?:(?:Type"?(?:,|\s+)"?)?Time\(%\)|Start"?(?:,|\s+)"?Duration|Count\s+Avg Size|Device"?,"?Count)'
 _DEVICE = r'^\s*(?:={2,}\d*={2,} )?\s*Device "(?P<device>[^"]*)"\s*$'
 _IDLE = "No kernels were profiled."
@@ -41,6 +41,7 @@ _UNITS = {"", "%", "ns", "us", "ms", "s", "B", "KB", "MB", "GB", "TB", "B/s", "K
 _TITLE = r"\S+(?: \S+)*"
 _TYPE = r"[A-Z][A-Za-z]+(?: [A-Za-z()]+)*"
 _TYPED = rf"^\s*(?:({_TYPE}):)?(\s+[\d.]+%?\s)(\s*(?:\S+\s+){{5}})(.*)$"
+_LONGEST_HEADER = 4000
 _MOST_TABLES = 500  # a log has some per process and device: more are no nvprof's
 # the first cell that every row of a table has, by the column's title
 _FIRST_CELLS = {"Start": r"^[\d.,e+-]+(?:[num]?s)?$", "Time(%)": r"^[\d.,e+-]+%?$", "Count": r"^[\d,]+$"}
@@ -135,7 +136,7 @@ def parse(lines: Sequence[str], name: str) -> Output:
 
 def header_of(line: str) -> list[str]:
     """Return the column titles when the line is the header of one of nvprof's tables, else none."""
-    if not re.match(_HEADER, line):
+    if len(line) > _LONGEST_HEADER or not re.match(_HEADER, line):
         return []
     titles = text_tables.cells(line) if "," in line else re.findall(_TITLE, line)
     titles = [title.rstrip("*") for title in titles]
@@ -185,7 +186,7 @@ def _units(header: str, line: str, titles: list[str]) -> dict[str, str]:
 
 
 def _csv_rows(lines: list[str], titles: list[str]) -> tuple[pd.DataFrame, list[str]]:
-    table, odd = text_tables.delimited(lines, len(titles))
+    table, odd = text_tables.delimited(lines, len(titles), titles.index("Name"))
     table.columns = pd.Index(titles)
     return _checked(table, odd, titles)
 

@@ -31,38 +31,101 @@ _NUMBER = (
     "\\s*(?P<unit>[A-Za-z\u00b5]{0,12})\\s*$"
 )
 _DIGITS = 18  # an int64 holds any number of so many
-_JOINED_LINES = 50  # a quoted text that runs over more lines than these is a stray quote
-_BLOCK = 1 << 24
+_JOINED_LINES = 50  # of a name that runs over lines
+_EMPTY = ("", "None")
+_BLOCK = 1 << 24  # bytes that are parsed at once: a row must fit
+_LARGEST_BLOCK = (1 << 31) - 1
 
 
-def delimited(lines: Sequence[str], width: int, delimiter: str = ",") -> tuple[pd.DataFrame, list[str]]:
-    """Return rows of delimited text, and the rows that have another number of cells.
+def delimited(lines: Sequence[str], width: int, free: int, delimiter: str = ",") -> tuple[pd.DataFrame, list[str]]:
+    """Return rows of delimited text, and the lines that are no rows.
 
-    lines: without line ends and without header. The table has columns 0 to width-1 of strings; empty cells and "None" (which
-    nsys 2022 writes for them) are null. Raises pyarrow.ArrowInvalid when the text cannot be taken apart.
+    lines: without line ends and without header; empty ones are passed over. free: the column that holds names: neither nsys nor
+    nvprof escapes quotes in them, and nvprof lets them run over lines. The table has columns 0 to width-1 of strings; empty
+    cells and "None" (which nsys 2022 writes for them) are null. Raises pyarrow.ArrowInvalid when the text cannot be taken apart.
     """
-    records, odd = _records(lines)
-    names = [str(number) for number in range(width)]
-    if not records:
-        return pd.DataFrame({number: pd.Series([], dtype="str") for number in range(width)}), odd
+    strings = stream.strings_of(lines)
+    filled = np.asarray(pc.greater(pc.utf8_length(pc.utf8_trim_whitespace(strings)), 0))
+    # a quote inside of a cell: left to the slow path, which knows where names stand
+    odd_quotes = np.asarray(pc.bit_wise_and(pc.count_substring(strings, pattern='"'), 1)) == 1
+    inner = np.asarray(pc.match_substring_regex(strings, pattern=rf'[^{delimiter}]"[^{delimiter}]'))
+    plain = filled & ~odd_quotes & ~inner
+    table = _parsed(strings, np.flatnonzero(plain), width, delimiter)
+    left = filled.copy()
+    left[table.index] = False
+    if not left.any():
+        return table.reset_index(drop=True), []
+    loose, odd = _loose_rows(strings, np.flatnonzero(left), width, free, delimiter)
+    return pd.concat([table, loose]).sort_index().reset_index(drop=True), odd
 
-    def skip(row: pa.csv.InvalidRow) -> str:
-        odd.append(row.text or "")
-        return "skip"
 
-    content = "\n".join(records).encode("utf8", errors="replace")
+def _parsed(strings: pa.LargeStringArray, positions: npt.NDArray[np.int64], width: int, delimiter: str) -> pd.DataFrame:
+    """Return the rows among these lines that have `width` cells, with their positions as index."""
+    if not len(positions):
+        return _frame([pa.array([], pa.large_string())] * width)
+    numbers = pc.cast(pa.array(positions), pa.large_string())
+    numbered = pc.binary_join_element_wise(numbers, strings.take(pa.array(positions)), pa.scalar(delimiter, pa.large_string()))
+    content = "\n".join(numbered.to_pylist()).encode("utf8", errors="replace")
+    longest = pc.max(pc.binary_length(numbered)).as_py()
+    names = [str(number) for number in range(-1, width)]
     table = pyarrow.csv.read_csv(
         pa.BufferReader(content),
-        read_options=pyarrow.csv.ReadOptions(column_names=names, block_size=max(_BLOCK, 2 * max(map(len, records)) * 4)),
-        parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=skip),
+        read_options=pyarrow.csv.ReadOptions(column_names=names, block_size=min(max(_BLOCK, 2 * longest), _LARGEST_BLOCK)),
+        parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, invalid_row_handler=_skip),
         convert_options=pyarrow.csv.ConvertOptions(
-            column_types={name: pa.large_string() for name in names},
+            column_types={name: pa.int64() if name == "-1" else pa.large_string() for name in names},
             strings_can_be_null=True,
             quoted_strings_can_be_null=True,
-            null_values=["", "None"],
+            null_values=list(_EMPTY),
         ),
     )
-    return _frame([table.column(name) for name in names]), odd
+    found = _frame([table.column(name) for name in names[1:]])
+    found.index = pd.Index(table.column("-1").to_numpy())
+    return found
+
+
+def _skip(_row: pyarrow.csv.InvalidRow) -> str:
+    """Tell the parser to pass over a row with another number of cells: it stays among the lines that are left."""
+    return "skip"
+
+
+def _loose_rows(
+    strings: pa.LargeStringArray, positions: npt.NDArray[np.int64], width: int, free: int, delimiter: str
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return rows whose names hold quotes or line ends, indexed by the position of their first line, and other lines."""
+    cell = rf'(?:"[^"]*"|[^"\n{delimiter}]*)'
+    groups = [f"(?P<c{number}>{cell})" for number in range(width)]
+    groups[-1] = rf'(?P<c{width - 1}>"(?s:.*)"|[^\n{delimiter}]*)'  # nsys repeats the name in the last one
+    groups[free] = rf'(?P<c{free}>"(?s:.*)"|[^"\n].*|)'
+    pattern = f"^{delimiter.join(groups)}$"
+    found = pc.extract_regex(strings.take(pa.array(positions)), pattern=pattern)
+    alone = np.asarray(found.is_valid())
+    parts, rest = [(positions[alone], found.filter(pa.array(alone)))], positions[~alone]
+    texts = strings.take(pa.array(rest)).to_pylist()
+    odd = texts
+    if len(rest) and '"' in "".join(texts):
+        # a line that starts no row goes on with the name before it
+        starts = np.asarray(pc.match_substring_regex(stream.strings_of(texts), pattern=f"^{f'{cell}{delimiter}' * free}"))
+        bounds = np.flatnonzero(starts | np.append(True, rest[1:] != rest[:-1] + 1)).tolist()
+        spans = [(first, min(last, first + _JOINED_LINES)) for first, last in itertools.pairwise([*bounds, len(texts)])]
+        found = pc.extract_regex(stream.strings_of(["\n".join(texts[first:last]) for first, last in spans]), pattern=pattern)
+        whole = np.asarray(found.is_valid())
+        parts.append((rest[np.array(bounds)[whole]], found.filter(pa.array(whole))))
+        odd = [text for (first, last), good in zip(spans, whole, strict=True) if not good for text in texts[first:last]]
+    tables = []
+    for index, kept in parts:
+        tables.append(_frame([_unquoted(kept.field(number)) for number in range(width)]))
+        tables[-1].index = pd.Index(index)
+    return pd.concat(tables), odd
+
+
+def _unquoted(texts: Any) -> Any:
+    """Return cells without the quotes around them; quotes inside are halved where all are doubled, as CSV has it."""
+    inside = pc.replace_substring_regex(texts, pattern=r'^"((?s:.*))"$', replacement=r"\1")
+    doubled = pc.equal(pc.count_substring(inside, '""'), pc.divide(pc.count_substring(inside, '"'), 2))
+    even = pc.equal(pc.bit_wise_and(pc.count_substring(inside, '"'), 1), 0)
+    plain = pc.if_else(pc.and_(doubled, even), pc.replace_substring(inside, '""', '"'), inside)
+    return pc.if_else(pc.is_in(plain, pa.array(_EMPTY, type=plain.type)), None, plain)
 
 
 def cells(line: str, delimiter: str = ",") -> list[str]:
@@ -112,7 +175,7 @@ def nanoseconds(values: pd.Series, unit: str | None = None) -> pd.Series:
 
     unit: of values that name none themselves; without it those are null.
     """
-    strings = pa.array(values, type=pa.large_string(), from_pandas=True)
+    strings = strings_of(values)
     if unit in TIME_POWERS and TIME_POWERS[unit] == 0:
         whole = _integers(strings)
         if whole is not None:
@@ -128,7 +191,7 @@ def nanoseconds(values: pd.Series, unit: str | None = None) -> pd.Series:
 
 def counts(values: pd.Series) -> pd.Series:
     """Return whole numbers written as text (Int64), thousands separators or not; null where it is none."""
-    strings = pa.array(values, type=pa.large_string(), from_pandas=True)
+    strings = strings_of(values)
     whole = _integers(strings)
     if whole is not None:
         return whole
@@ -143,7 +206,7 @@ def sizes(values: pd.Series, units: dict[str, int], unit: str | None = None) -> 
 
     units: bytes of each unit, in small letters. unit: of values that name none themselves.
     """
-    strings = pa.array(values, type=pa.large_string(), from_pandas=True)
+    strings = strings_of(values)
     found = pc.extract_regex(strings, pattern=_NUMBER)
     mantissa, power, valid = _parts(found)
     named = found.field("unit").to_pandas().fillna("").replace("", unit or "?").str.lower()
@@ -153,33 +216,19 @@ def sizes(values: pd.Series, units: dict[str, int], unit: str | None = None) -> 
     return pd.Series(np.rint(np.where(valid, amount, 0)).astype(np.int64), dtype="Int64").where(valid)
 
 
+def strings_of(values: pd.Series) -> pa.LargeStringArray:
+    """Return a column of text as one Arrow array: pandas may hold it in several pieces."""
+    found = pa.array(values, type=pa.large_string(), from_pandas=True)
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+
 def resolution(values: pd.Series, unit: str | None = None) -> int:
     """Return the coarsest step in ns between neighbouring times that can be written as these are; 1 where they are exact."""
-    found = pc.extract_regex(pa.array(values, type=pa.large_string(), from_pandas=True), pattern=_NUMBER)
+    found = pc.extract_regex(strings_of(values), pattern=_NUMBER)
     _, power, valid = _parts(found)
     powers = found.field("unit").to_pandas().fillna("").replace("", unit or "?").map(TIME_POWERS)
     steps = power[valid] + powers.to_numpy(dtype="float64", na_value=0.0)[valid].astype(np.int64)
     return int(10 ** min(max(int(steps.max(initial=0)), 0), _DIGITS))
-
-
-def _records(lines: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Join lines that one quoted text runs over; return the records and the lines whose quote never closes."""
-    quotes = np.asarray(pc.count_substring(stream.strings_of(lines), pattern='"'))
-    open_lines = np.flatnonzero(quotes % 2)
-    if not len(open_lines):
-        return list(lines), []
-    records, odd, done, position = [], [], 0, 0
-    while position < len(open_lines):
-        first = int(open_lines[position])
-        last = int(open_lines[position + 1]) if position + 1 < len(open_lines) else len(lines)
-        records += lines[done:first]
-        if last < len(lines) and last - first <= _JOINED_LINES:
-            records.append("\n".join(lines[first : last + 1]))
-            done, position = last + 1, position + 2
-        else:
-            odd.append(lines[first])
-            done, position = first + 1, position + 1
-    return records + list(lines[done:]), odd
 
 
 def _frame(columns: Sequence[Any]) -> pd.DataFrame:
@@ -188,7 +237,7 @@ def _frame(columns: Sequence[Any]) -> pd.DataFrame:
 
 def _cell(strings: pa.Array[Any], start: int, end: int | None) -> Any:
     text = pc.utf8_trim(pc.utf8_slice_codeunits(strings, start, end), characters=" |\r")
-    return pc.if_else(pc.is_in(text, pa.array(["", "None"], type=text.type)), None, text)
+    return pc.if_else(pc.is_in(text, pa.array(_EMPTY, type=text.type)), None, text)
 
 
 def _integers(strings: pa.Array[Any]) -> pd.Series | None:

@@ -16,7 +16,7 @@ def kernelscope(*arguments, **options):
 def test_help_lists_every_command():
     done = kernelscope("--help")
     assert done.returncode == 0
-    for name in ("doctor", "env", "run", "compare", "breakdown", "report"):
+    for name in ("doctor", "env", "run", "compare", "import", "breakdown", "report", "classify", "redact"):
         assert re.search(rf"^    {name}\s+\w", done.stdout, re.MULTILINE)
 
 
@@ -39,7 +39,7 @@ def test_help_lists_every_command():
         (["run", "lenet", "-f", "pytorch", "-o", "OUT", "--data", "/nowhere"], 2, "--data /nowhere: not a folder"),
         (["run", "lenet", "-f", "pytorch", "-o", "OUT", "--python", "/nowhere/python"], 2, "/nowhere/python"),
         (["compare", "lenet", "-f", "pytorch", "-o", "OUT", "--python", "cntk=/x"], 2, "write NAME=PATH with one of pytorch"),
-        (["breakdown", "/nowhere"], 3, "/nowhere: not a run folder (no run.json)"),
+        (["breakdown", "/nowhere"], 3, "/nowhere: No such file or directory"),
         (["breakdown", "/nowhere", "--by", "colour"], 2, "invalid choice: 'colour'"),
         (["report", "/nowhere", "-o", "OUT/report.html"], 3, "/nowhere"),
     ],

@@ -1,0 +1,145 @@
+"""`import`, and `breakdown` and `report` of what it wrote, as a user would call them, on captures made here."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import kernelscope.analysis as ka
+
+SUMMARY = """==1234== NVPROF is profiling process 1234, command: ./train
+"Type","Time(%)","Time","Calls","Avg","Min","Max","Name"
+,%,ms,,us,us,us,
+"GPU activities",75.0,3.000000,30,100.000000,90.000000,110.000000,"volta_sgemm_128x64_nn"
+"GPU activities",25.0,1.000000,10,100.000000,90.000000,110.000000,"[CUDA memcpy HtoD]"
+"API calls",100.0,8.000000,40,200.000000,1.000000,900.000000,"cudaLaunchKernel"
+"""
+
+
+def _event(name, category, start, duration, thread, **arguments):
+    return {"ph": "X", "name": name, "cat": category, "ts": start, "dur": duration, "pid": 1, "tid": thread, "args": arguments}
+
+
+EVENTS = [
+    _event("aten::mm", "cpu_op", 100, 50, 10, **{"External id": 1}),
+    _event("cudaLaunchKernel", "cuda_runtime", 110, 10, 10, correlation=7),
+    _event("ampere_sgemm_128x64_tn", "kernel", 130, 40, 7, correlation=7, device=0, stream=7),
+    _event("<script>alert(1)</script>\x1b[31m", "kernel", 160, 30, 8, correlation=8, device=0, stream=8),
+]
+TRACE = {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "A GPU"}], "traceEvents": EVENTS}
+
+
+@pytest.fixture
+def trace(tmp_path):
+    path = tmp_path / "worker.json"
+    path.write_text(json.dumps(TRACE))
+    return path
+
+
+@pytest.fixture
+def summary(tmp_path):
+    path = tmp_path / "nvprof.csv"
+    path.write_text(SUMMARY)
+    return path
+
+
+def _run(*arguments, status=0):
+    done = subprocess.run(
+        [sys.executable, "-m", "kernelscope.cli.main", *map(str, arguments)], capture_output=True, text=True, timeout=120,
+        env={**os.environ, "COLUMNS": "160"},
+    )  # fmt: skip
+    assert done.returncode == status, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_an_imported_capture_is_broken_down_like_a_run(trace, tmp_path):
+    done = _run("import", trace, "-o", tmp_path / "out")
+    assert "A GPU" in done.stdout
+    assert "kernels ran in" in done.stdout
+    rows = list(csv.DictReader(io.StringIO(_run("breakdown", tmp_path / "out", "--by", "kind", "--format", "csv").stdout)))
+    # from 100 to 190 us: the GEMM alone 130 to 160, both share 160 to 170, the other alone until 190; the host has the rest
+    times = {row["kind"]: int(row["time_ns"]) for row in rows}
+    assert times["gemm"] == 35_000
+    assert times["unknown"] == 25_000
+    assert sum(times.values()) == 90_000
+    assert json.loads(_run("breakdown", tmp_path / "out", "--by", "operator", "--format", "json").stdout)["totals"] == {
+        "kernel_sum_ns": 70_000, "kernel_busy_ns": 60_000, "device_busy_ns": 60_000, "wall_ns": 90_000,
+        "known_kind_ns": 40_000, "known_range_ns": 0, "known_operator_ns": 40_000, "known_layer_ns": 0,
+    }  # fmt: skip
+
+
+def test_the_folder_and_the_file_say_the_same(trace, tmp_path):
+    _run("import", trace, "-o", tmp_path / "out")
+    for by in ("kernel", "operator", "idle"):
+        stored, direct = (_run("breakdown", path, "--by", by, "--format", "csv").stdout for path in (tmp_path / "out", trace))
+        assert stored == direct
+    assert ka.read(tmp_path / "out").kernels["name"].tolist() == ka.read(trace).kernels["name"].tolist()
+
+
+def test_stored_tables_of_another_version_are_made_again(trace, tmp_path):
+    _run("import", trace, "-o", tmp_path / "out")
+    before = _run("breakdown", tmp_path / "out", "--by", "kind", "--format", "csv").stdout
+    for file in (tmp_path / "out" / "breakdowns").iterdir():
+        file.write_text(json.dumps({"version": 0, "breakdown": {"by": "kind", "rows": []}}))
+    assert _run("breakdown", tmp_path / "out", "--by", "kind", "--format", "csv").stdout == before
+
+
+def test_totals_have_no_share_of_a_wall_time(summary, tmp_path):
+    done = _run("import", summary, "-o", tmp_path / "out")
+    assert "sum of durations" in done.stdout.lower()
+    result = json.loads(_run("breakdown", tmp_path / "out", "--by", "kernel", "--format", "json").stdout)
+    assert (result["window"], result["step_ns"]) == ("totals", None)
+    by_name = {row["kernel"]: row for row in result["rows"]}
+    assert by_name["volta_sgemm_128x64_nn"]["duration_ns"] == 3_000_000
+    assert by_name["volta_sgemm_128x64_nn"]["count"] == 30
+    assert {row["time_ns"] for row in result["rows"]} == {None}
+    error = _run("breakdown", tmp_path / "out", "--by", "idle", status=3).stderr
+    assert "no timeline" in error
+
+
+def test_the_report_of_a_capture_escapes_its_names(trace, tmp_path):
+    _run("import", trace, "-o", tmp_path / "out")
+    _run("report", tmp_path / "out", "-o", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "&lt;script&gt;alert(1)" in page
+    assert "<script>alert(1)" not in page
+    assert "\x1b" not in page + _run("breakdown", trace, "--by", "kernel").stdout
+
+
+def test_wrong_use_is_said_in_one_line(trace, tmp_path):
+    assert "name at least one FILE" in _run("import", "-o", tmp_path / "out", status=2).stderr
+    assert "No such file" in _run("import", tmp_path / "none", "-o", tmp_path / "out", status=3).stderr
+    assert "unknown format 'kinetto'" in _run("import", trace, "--format", "kinetto", "-o", tmp_path / "out", status=3).stderr
+    _run("import", trace, "-o", tmp_path / "out")
+    assert "--force" in _run("import", trace, "-o", tmp_path / "out", status=3).stderr
+    _run("import", trace, "-o", tmp_path / "out", "--force")
+    listed = _run("import", "--list").stdout
+    assert "nsys-sqlite" in listed
+    assert "line-profiler-pickle" in listed
+
+
+def test_a_failed_import_loses_nothing_that_was_there(trace, tmp_path):
+    _run("import", trace, "-o", tmp_path / "out")
+    bad = tmp_path / "bad.json"
+    bad.write_text('{"traceEvents": [{"ph": "X", "name": ')
+    assert str(bad) in _run("import", bad, "-o", tmp_path / "out", "--force", status=3).stderr
+    assert "gemm" in _run("breakdown", tmp_path / "out", "--by", "kind").stdout
+
+
+def test_files_with_unrelated_clocks_are_not_put_together(trace, tmp_path):
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(TRACE))
+    error = _run("import", trace, other, "-o", tmp_path / "out", status=3).stderr
+    assert "clock" in error
+
+
+def test_a_timeline_and_totals_go_together(trace, summary, tmp_path):
+    _run("import", trace, summary, "-o", tmp_path / "out")
+    both = ka.read(tmp_path / "out")
+    assert len(both.kernels) == 3
+    assert both.totals["name"].tolist() == ["cudaLaunchKernel"]
