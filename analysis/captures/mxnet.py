@@ -12,7 +12,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.captures import scopes

@@ -146,12 +146,17 @@ def _joined(parts: list[pd.DataFrame]) -> pd.DataFrame:
     if not parts:
         return pd.DataFrame()
     joined = {
-        column: pd.api.types.union_categoricals([part[column] for part in parts])
+        column: pd.api.types.union_categoricals([_with_plain_texts(part[column]) for part in parts])
         for column in parts[0].columns
         if all(column in part and isinstance(part[column].dtype, pd.CategoricalDtype) for part in parts)
     }
     rest = pd.concat([part.drop(columns=list(joined)) for part in parts], ignore_index=True)
     return rest.assign(**joined)
+
+
+def _with_plain_texts(column: pd.Series) -> pd.Series:
+    """Return a categorical column whose categories have the one type that all need to be joined."""
+    return column.cat.rename_categories(column.cat.categories.astype("str"))
 
 
 def _matching(column: pd.Series, pattern: str) -> Flags:

@@ -1,0 +1,22 @@
+"""Which executions hold others: what computes is in the inner ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis import intervals
+
+
+def holders(table: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return for each row (columns thread, start_ns, end_ns) whether another row of its thread with a length is inside of it.
+
+    Rows without a length are held by nobody: where times are cut to whole microseconds, they stand at the edges of others.
+    """
+    thread, start, end = (table[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns"))
+    long = np.flatnonzero(end > start)
+    parents = intervals.parents(thread[long], start[long], end[long])
+    found = np.zeros(len(table), dtype=bool)
+    found[long[parents[parents >= 0]]] = True
+    return found
