@@ -157,11 +157,8 @@ class _Reading(printed_tables.Remarks):
         frame = pd.DataFrame({"name": self.rows["Name"], "count": self.numbers("Calls"), "duration_ns": self.ns("Time")})
         frame["min_ns"], frame["max_ns"], frame["process"] = self.ns("Min"), self.ns("Max"), self.process()
         frame["device"] = self.device_of(self.table.device)
-        kinds = (
-            self.rows["Type"]
-            if "Type" in self.rows
-            else pd.Series("API calls", index=frame.index).where(self.table.section == "API calls", "GPU activities")
-        )
+        only = "API calls" if self.table.section == "API calls" else "GPU activities"  # before CUDA 9
+        kinds = self.rows["Type"] if "Type" in self.rows else pd.Series(only, index=frame.index)
         others = sorted(set(kinds.dropna()) - {"GPU activities", "API calls"})
         if others:
             self.note(f"{', '.join(others)}: rows that are not read")
