@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.readers.nsys_tables import Integers, Mask, Texts
+from kernelscope.analysis.readers.sqlite_pages import decoded
 
 SUFFIXES = (".parquet", ".arrow")
 _BATCH_ROWS = 1 << 16
@@ -59,8 +60,7 @@ class Folder:
         place = self._files[table]
         with _opened(place, known) as (_, batches, _):
             for batch in batches:
-                batch.validate(full=True)
-                yield convert(ArrowRows(place, batch))
+                yield convert(ArrowRows(place, batch.num_rows, {name: _checked(batch.column(name)) for name in known}))
 
     def _schema(self, table: str) -> pa.Schema:
         if table not in self._schemas:
@@ -92,9 +92,23 @@ def _opened(path: Path, columns: list[str]) -> Iterator[tuple[pa.Schema, Iterato
             schema = pyarrow.ipc.open_stream(file).schema
             file.seek(0)
             yield schema, iter(pyarrow.ipc.open_stream(file, options=_fields(schema, columns))), None
+    except UnicodeDecodeError as error:  # of names that pyarrow quotes
+        raise EvidenceError(f"{path}: damaged (unreadable names); copy or export the folder again") from error
     except (pa.ArrowException, OSError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise EvidenceError(f"{path}: damaged ({reason}); copy or export the folder again") from error
+
+
+def _checked(column: Any) -> Any:
+    """Return a column whose values can be used whatever stands in the file; texts as bytes, which need not be UTF-8."""
+    if pa.types.is_dictionary(column.type):
+        column.validate(full=True)
+        column = column.dictionary_decode()
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type) or pa.types.is_binary(column.type):
+        column.validate()
+        column = column.cast(pa.large_binary())
+    column.validate(full=True)
+    return column
 
 
 def _fields(schema: pa.Schema, columns: list[str]) -> pyarrow.ipc.IpcReadOptions:
@@ -105,10 +119,10 @@ def _fields(schema: pa.Schema, columns: list[str]) -> pyarrow.ipc.IpcReadOptions
 class ArrowRows:
     """Some consecutive rows of a table."""
 
-    def __init__(self, place: Path, batch: pa.RecordBatch):
+    def __init__(self, place: Path, size: int, columns: dict[str, Any]):
         self._place = place
-        self._batch = batch
-        self.size = int(batch.num_rows)
+        self._columns = columns
+        self.size = size
 
     def integers(self, name: str) -> tuple[Integers, Mask | None]:
         """Return a column's integers (0 where null) and which are null, None if none is."""
@@ -139,23 +153,14 @@ class ArrowRows:
         column = self._column(name)
         if column is None or column.null_count == len(column):
             return None
-        kind = column.type
-        if not any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)):
+        if not pa.types.is_large_binary(column.type):
             raise self._wrong(name, "texts")
-        encoded = column.dictionary_encode()
-        if not pa.types.is_binary(kind):
-            return pa.DictionaryArray.from_arrays(encoded.indices, encoded.dictionary.cast(pa.large_string()))
-        values = [value.decode("utf8", errors="replace") for value in encoded.dictionary.to_pylist()]
-        return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(values, type=pa.large_string()))
+        return decoded(column.dictionary_encode(), "utf8")
 
     def _column(self, name: str) -> Any:
-        index = self._batch.schema.get_field_index(name)
-        if index < 0:
-            return None
-        column: Any = self._batch.column(index)
-        column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-        return None if pa.types.is_null(column.type) else column
+        column = self._columns.get(name)
+        return None if column is None or pa.types.is_null(column.type) else column
 
     def _wrong(self, name: str, what: str) -> EvidenceError:
-        kind = self._batch.schema.field(name).type
+        kind = str(self._columns[name].type).replace("large_binary", "string")
         return EvidenceError(f"{self._place}: column {name} holds {kind}, not {what}; export the folder again")

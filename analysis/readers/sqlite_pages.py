@@ -494,7 +494,7 @@ class _Values:
         taken[rows[order]] = np.arange(0, bounds.size, 2)
         null = self._code == _NULL
         codes: Any = pa.array(taken, mask=null if null.any() else None)
-        return _decoded(pieces.take(codes).dictionary_encode(), self._database.encoding)
+        return decoded(pieces.take(codes).dictionary_encode(), self._database.encoding)
 
     def _constants(self, values: Integers) -> Integers:
         values[(self._code == _NULL) | (self._code == _ZERO)] = 0
@@ -505,7 +505,7 @@ class _Values:
         return EvidenceError(f"{self._database.path}: table {self._place} holds a value that is {what}; export the capture again")
 
 
-def _decoded(array: Texts, encoding: str) -> Texts:
+def decoded(array: Any, encoding: str) -> Texts:
     """Return a dictionary of bytes as one of texts; what is no text in the file's encoding is replaced."""
     values = array.dictionary
     try:

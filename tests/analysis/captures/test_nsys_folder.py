@@ -190,3 +190,11 @@ def test_folders_of_other_things_are_left_alone(tmp_path):
             (folder / name).write_bytes(b"")
         assert not nsys_folder.matches(read_head(folder))
     assert not nsys_folder.matches(read_head(Path(__file__)))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_bytes_that_are_no_text_are_replaced(tmp_path, kind):
+    offsets, content = pa.py_buffer(np.array([0, 2, 5], dtype=np.int32)), pa.py_buffer(b"\xff\xfeone")
+    text = pa.Array.from_buffers(pa.string(), 2, [None, offsets, content])
+    trace = nsys_folder.read(small(tmp_path / "x", kind, NVTX_EVENTS=RANGES | {"text": text}))
+    assert trace.ranges["name"].tolist() == ["\ufffd\ufffd", "one"]
