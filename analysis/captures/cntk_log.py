@@ -61,12 +61,12 @@ def read(path: Path) -> Trace:
         raise EvidenceError(f"{path}: no line of a CNTK log; name its own format")
     wanted = lines.filter(pc.match_substring_regex(lines, pattern=_WANTED))
     progress = _progress(wanted)
-    timing = cntk_profiler.parse_node_timing(wanted.filter(pc.match_substring(wanted, "forward avg")).to_pylist())
+    node_lines = _texts(wanted.filter(pc.match_substring(wanted, "forward avg")))
+    timing = cntk_profiler.parse_node_timing(node_lines)
     device = _device(wanted)
     kernels, others = _node_times(timing, device["device"])
-    unreadable = int(pc.sum(pc.match_substring(wanted, "forward avg")).as_py() or 0) - len(timing)
     diagnostics = {
-        "unreadable node times": unreadable,
+        "unreadable node times": len(node_lines) - len(timing),
         "progress lines without a readable time": int((progress["minibatch"] & (progress["time_ns"] < 0)).sum()),
     }
     return Trace(
@@ -81,7 +81,11 @@ def read(path: Path) -> Trace:
 def _parts(lines: pa.Array[Any]) -> list[str]:
     """Return the lines that can be signs of CNTK, for a look at each with the exact pattern."""
     likely = pc.match_substring_regex(lines, pattern=_WANTED + "|1bit-SGD")
-    return list(lines.filter(likely).slice(0, 100_000).to_pylist())
+    return _texts(lines.filter(likely).slice(0, 100_000))
+
+
+def _texts(lines: pa.Array[Any]) -> list[str]:
+    return [str(text) for text in lines.to_pylist()]
 
 
 def _progress(lines: pa.Array[Any]) -> pd.DataFrame:
@@ -134,11 +138,13 @@ def _elapsed(table: pd.DataFrame) -> pd.Series:
     """
     known = table["time_ns"].clip(lower=0)
     rank = table["rank"].fillna(-1).to_numpy(np.int64)
-    number = (~table["minibatch"]).groupby(rank).cumsum() - (~table["minibatch"])  # finished epochs before the line
+    finished = (~table["minibatch"]).astype("int64")
+    number = finished.groupby(rank).cumsum() - finished  # finished epochs before the line
     keys = [rank, number.to_numpy(np.int64)]
     within = known.where(table["minibatch"], 0).groupby(keys).cumsum()
     whole = known.where(~table["minibatch"], 0).groupby(keys).transform("sum")
-    spent = np.maximum(within.groupby(keys).transform("max"), whole)
+    in_lines = within.groupby(keys).transform("max")
+    spent = in_lines.where(in_lines > whole, whole)
     # of every epoch, the time of all before it in the same process
     first = ~pd.DataFrame(keys).T.duplicated().to_numpy()
     before = spent.where(first, 0).groupby(rank).cumsum() - spent
@@ -199,7 +205,7 @@ def _device(lines: pa.Array[Any]) -> dict[str, Any]:
 
 
 def _info(lines: pa.Array[Any], progress: pd.DataFrame, device: dict[str, Any], nodes: int) -> dict[str, Any]:
-    evaluated = int(pc.sum(pc.match_substring_regex(lines, pattern=_PREFIX + r"Minibatch\[")).as_py() or 0)
+    evaluated = int(stream.starts_with(lines, _PREFIX.removeprefix("^") + r"Minibatch\[").sum())
     notes = []
     if evaluated:
         notes.append(f"{evaluated} lines on minibatches state no duration, only criteria: no throughput is read from them")

@@ -102,7 +102,7 @@ def _engine_tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
         "copies": conform(
             "copies", copies.assign(duration_ns=copies["end_ns"] - copies["start_ns"], count=1, operation=operation.dropna())
         ),
-        "syncs": conform("syncs", rows[waits].assign(kind=rows.loc[waits, "name"], thread=pd.NA)),
+        "syncs": conform("syncs", rows[waits].drop(columns="thread").rename(columns={"name": "kind"})),
     }
 
 

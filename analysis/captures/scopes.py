@@ -53,7 +53,7 @@ def describe(scope: str, type_name: str = "") -> Described:
     return Described(layer or None, phase)
 
 
-def columns(scopes: pd.Series, types: pd.Series) -> pd.DataFrame:
+def columns(scopes: pd.Series, types: pd.Series) -> dict[str, pd.Series]:
     """Return layer, phase and attribution of many operators, aligned with `scopes`; each distinct one is looked at once.
 
     scopes and types may hold nulls.
@@ -61,14 +61,13 @@ def columns(scopes: pd.Series, types: pd.Series) -> pd.DataFrame:
     pairs = pd.MultiIndex.from_arrays([scopes.astype("string").fillna(""), types.astype("string").fillna("")])
     codes, distinct = pd.factorize(pairs)
     found = [describe(str(scope), str(name)) for scope, name in distinct]
-    table = pd.DataFrame(
-        {
-            "layer": pd.array([one.layer for one in found], dtype="string"),
-            "phase": pd.array([one.phase for one in found], dtype="string"),
-            "attribution": pd.array(["operator name" if one.layer else "none" for one in found], dtype="string"),
-        }
-    )
-    return table.take(codes).set_axis(scopes.index)
+    distinct_columns = {
+        "layer": [one.layer for one in found],
+        "phase": [one.phase for one in found],
+        "attribution": ["operator name" if one.layer else "none" for one in found],
+    }
+    texts = {name: pd.Series(values, dtype="string") for name, values in distinct_columns.items()}
+    return {name: values.take(codes).set_axis(scopes.index) for name, values in texts.items()}
 
 
 def kinds(types: pd.Series, phases: pd.Series) -> pd.Series:

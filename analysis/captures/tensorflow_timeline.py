@@ -91,7 +91,7 @@ def _operators(rows: pd.DataFrame) -> pd.DataFrame:
     named = (kind + ":" + device["number"]).where(kind != "cpu", "cpu").astype("string")
     described = scopes.columns(rows["node"], rows["type"])
     return rows[["start_ns", "end_ns", "duration_ns"]].assign(
-        thread=rows["lane"], name=rows["type"], scope=rows["node"], device=named, **{name: described[name] for name in described}
+        thread=rows["lane"], name=rows["type"], scope=rows["node"], device=named, **described
     )
 
 
@@ -104,7 +104,7 @@ def _kernels(rows: pd.DataFrame) -> pd.DataFrame:
         name=rows["kernel"].fillna(known).fillna(rows["node"]),
         operator=known,
         kind=scopes.kinds(known, described["phase"]),
-        **{name: described[name] for name in described},
+        **described,
     )
 
 

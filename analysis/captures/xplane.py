@@ -106,7 +106,9 @@ def read(path: Path) -> Trace:
     space = xplane.read_planes(path, _INTEGERS, _TEXTS)
     tables: Tables = {name: [] for name in ("steps", "ranges", "operators", "kernels", "graphs", "copies", "memory", "calls")}
     diagnostics: dict[str, int] = {}
-    devices, empty, hosts = [], [], []
+    devices: list[dict[str, Any]] = []
+    empty: list[dict[str, Any]] = []
+    hosts: list[xplane.Plane] = []
     for number, plane in enumerate(space.planes):
         device = _device_of(plane)
         if device:
@@ -156,7 +158,7 @@ def _joined(parts: list[pd.DataFrame]) -> pd.DataFrame:
 
 def _with_plain_texts(column: pd.Series) -> pd.Series:
     """Return a categorical column whose categories have the one type that all need to be joined."""
-    return column.cat.rename_categories(column.cat.categories.astype("str"))
+    return column.cat.rename_categories(column.cat.categories.astype("str").to_list())
 
 
 def _matching(column: pd.Series, pattern: str) -> Flags:
@@ -458,7 +460,7 @@ def _operators(executed: pd.DataFrame, compiled: pd.DataFrame) -> pd.DataFrame:
     types = _extracted(executed["name"], _OPERATOR.replace("?P<scope>", "?:").replace("?P<type>", ""))
     names = _extracted(executed["name"], _OPERATOR.replace("?P<scope>", "").replace("?P<type>", "?:"))
     told = scopes.columns(names.astype("string"), types.astype("string"))
-    first = executed[spans].assign(name=types, scope=names, operation=types, **{name: told[name] for name in told})
+    first = executed[spans].assign(name=types, scope=names, operation=types, **told)
     described = _described(compiled)
     second = compiled[spans].assign(
         name=described["operator"],

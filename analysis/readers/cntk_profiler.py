@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import pandas as pd
@@ -45,8 +45,13 @@ def read_timeline(path: Path | str) -> pd.DataFrame:
         events = _DECODER.decode(read_content(path))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise EvidenceError(f"{path}: no whole timeline of CNTK's profiler ({error}); record it again") from error
-    columns = {"thread": ("tid", "int64"), "name": ("name", "string"), "ph": ("ph", "string"), "ts": ("ts", "int64")}
-    values = {name: pd.array(list(map(attrgetter(field), events)), dtype=kind) for name, (field, kind) in columns.items()}
+    columns: dict[str, tuple[str, Any]] = {
+        "thread": ("tid", "int64"),
+        "name": ("name", "string"),
+        "ph": ("ph", "string"),
+        "ts": ("ts", "int64"),
+    }
+    values = {name: pd.Series(list(map(attrgetter(field), events)), dtype=kind) for name, (field, kind) in columns.items()}
     return _paired(pd.DataFrame(values))
 
 

@@ -29,7 +29,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.readers.records import read_content
 
 _LAST_US = 4_000_000_000_000_000  # start and duration together fit 64 bits as ns
-_Whole, _Fraction = Annotated[int, msgspec.Meta(le=_LAST_US)], Annotated[float, msgspec.Meta(le=_LAST_US)]
+_Microseconds = Annotated[int, msgspec.Meta(le=_LAST_US)] | Annotated[float, msgspec.Meta(le=_LAST_US)]
 
 
 class _Arguments(msgspec.Struct, gc=False):
@@ -43,8 +43,8 @@ class _Event(msgspec.Struct, gc=False):
     name: str = ""
     pid: int | str = -1
     tid: int | str = -1
-    ts: _Whole | _Fraction = -1
-    dur: _Whole | _Fraction = -1
+    ts: _Microseconds = -1
+    dur: _Microseconds = -1
     args: msgspec.Raw = msgspec.Raw(b"{}")
 
 
@@ -132,7 +132,6 @@ def _all(rows: Iterable[Any], field: str) -> Iterable[Any]:
 def _nanoseconds(rows: list[_Event], field: str) -> npt.NDArray[np.int64]:
     """Return times as integer ns, negative where there is none: exact for integers; fractions of microseconds are rounded."""
     values = np.array(list(_all(rows, field)), dtype=None if rows else np.int64)
-    if values.dtype != np.int64:
-        values = np.rint(np.maximum(values.astype(np.float64), -1) * 1000)
-        return values.astype(np.int64)
-    return np.maximum(values, -1) * 1000
+    if values.dtype == np.int64:
+        return np.asarray(np.maximum(values, -1) * 1000, dtype=np.int64)
+    return np.asarray(np.rint(np.maximum(values.astype(np.float64), -1) * 1000), dtype=np.int64)

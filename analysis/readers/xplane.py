@@ -141,8 +141,9 @@ def read_planes(path: Path | str, integer_stats: Sequence[str] = (), text_stats:
         events = events if usable.all() else events[usable].reset_index(drop=True)
         lines = [_text(line.name) for line in plane.lines]
         planes.append(Plane(_text(plane.name), _plane_stats(plane), lines, events))
-    start_ns = next((plane.stats[_START_TIME] for plane in planes if _START_TIME in plane.stats), 0)
-    wall_clock = isinstance(start_ns, int) and 0 < start_ns < _LAST_NS
+    told = next((plane.stats[_START_TIME] for plane in planes if _START_TIME in plane.stats), 0)
+    start_ns = told if isinstance(told, int) else 0
+    wall_clock = 0 < start_ns < _LAST_NS
     if wall_clock:
         for plane in planes:
             # lines count from the profiler's start, in files of older releases from the epoch
@@ -351,7 +352,7 @@ def _distinct_texts(buffer: npt.NDArray[np.uint8], starts: Integers, ends: Integ
         pa.large_binary(), len(starts), [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(gathered.tobytes())]
     )
     encoded = strings.dictionary_encode()
-    return np.asarray(encoded.indices).astype(np.int64), [_text(value) for value in encoded.dictionary.to_pylist()]
+    return np.asarray(encoded.indices).astype(np.int64), [_text(value or b"") for value in encoded.dictionary.to_pylist()]
 
 
 def _rounded_ns(picoseconds: Integers) -> Integers:

@@ -33,7 +33,8 @@ def test_a_name_tells_layer_and_phase(scope, type_name, layer, phase):
 
 def test_columns_are_aligned_and_keep_nulls():
     names = pd.Series(["conv1/Conv2D", None, "conv1/Conv2D"], index=[5, 6, 9], dtype="string")
-    table = scopes.columns(names, pd.Series(["Conv2D", None, "Conv2D"], index=[5, 6, 9], dtype="string"))
+    found = scopes.columns(names, pd.Series(["Conv2D", None, "Conv2D"], index=[5, 6, 9], dtype="string"))
+    table = pd.DataFrame(found)
     assert table.index.tolist() == [5, 6, 9]
     assert table["layer"].fillna("-").tolist() == ["conv1", "-", "conv1"]
     assert table["attribution"].tolist() == ["operator name", "none", "operator name"]
