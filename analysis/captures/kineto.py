@@ -39,9 +39,9 @@ _SYNCS = frozenset({"cuda_sync", "xpu_sync"})
 _INSTANTS = frozenset({"cpu_instant_event", ""})
 _FORWARD_BACKWARD = frozenset({"fwdbwd", "fwd_bwd"})
 _TELLING = frozenset({
-    *_OPERATORS, *_ANNOTATIONS, *_CALLS, *_KERNELS, *_COPIES, *_SYNCS, *_FORWARD_BACKWARD,
+    *_OPERATORS, *_ANNOTATIONS, *_CALLS, *_COPIES, *_SYNCS, *_FORWARD_BACKWARD, "Kernel", "mtia_ccp_events", "hpu_op",
     "cpu_instant_event", "python_function", "ac2g", "async_cpu_to_gpu", "cuda_profiler_range", "cuda_event", "gpu_pm_counter",
-} - {"collective_comm", "kernel", "xpu_runtime"})  # fmt: skip
+})  # fmt: skip
 
 _GROUPS = {
     "operators": Group(
@@ -68,7 +68,7 @@ _GROUPS = {
 
 _HEAD_CATEGORY = re.compile(rb'"cat"\s*:\s*"(\w+)"')
 _HEAD_KEYS = re.compile(rb'"(?:baseTimeNanoseconds|deviceProperties|computeProperties|distributedInfo)"\s*:')
-_HEAD_PLAIN = re.compile(rb'"pid"\s*:\s*"CPU [Ff]unctions"')
+_HEAD_PLAIN = re.compile(rb'"pid"\s*:\s*"CPU [Ff]unctions"|"cat"\s*:\s*"kernel".*"correlation"\s*:', re.DOTALL)
 _STEP = re.compile(r"ProfilerStep#(\d{1,18})$")
 _PHASES = (  # what PyTorch itself annotates
     (re.compile(r"Optimizer\.(step|zero_grad)#"), "optimizer"),
@@ -96,9 +96,9 @@ def matches(head: Head) -> bool:
         return False
     if any(found.decode() in _TELLING for found in set(_HEAD_CATEGORY.findall(content))):
         return True
-    if content.startswith(b"["):
-        return _HEAD_PLAIN.search(content) is not None
-    return b'"schemaVersion"' in content and _HEAD_KEYS.search(content) is not None
+    if _HEAD_PLAIN.search(content):
+        return True
+    return content.startswith(b"{") and b'"schemaVersion"' in content and _HEAD_KEYS.search(content) is not None
 
 
 def read(path: Path) -> Trace:
@@ -333,7 +333,7 @@ def _host_kernels(
 def _info(scan: Scan, work: kineto_devices.Work, unavailable: dict[str, str]) -> dict[str, Any]:
     """Return what is known of the capture; nothing of hosts, users, jobs and paths, which traces name too."""
     starts = [int(table["start_ns"].min()) for table in scan.tables.values() if len(table)]
-    legacy = not any(category for _, category in scan.counts)
+    legacy = not any(category for phase, category in scan.counts if phase in {"X", "B", "E"})
     wall = scan.base_ns is not None or (bool(starts) and min(starts) > _YEAR_2001_NS)
     schema = scan.fact("schemaVersion")
     info: dict[str, Any] = {

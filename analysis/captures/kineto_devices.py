@@ -59,6 +59,7 @@ def read(scan: Scan, tracks: pd.DataFrame, calls: pd.DataFrame, operators: pd.Da
         if moved.any():
             rows[target] = pd.concat([rows[target], rows["kernels"][moved]], ignore_index=True)
             rows["kernels"] = rows["kernels"][~moved].reset_index(drop=True)
+            rows["kernels"]["name"] = rows["kernels"]["name"].cat.remove_unused_categories()
     copies = _copies(_once(rows["copies"], "copies", diagnostics))
     kernels = _kernels(_once(rows["kernels"], "kernels", diagnostics), calls, operators)
     kind = rows["syncs"]["sync_kind"].astype("object")

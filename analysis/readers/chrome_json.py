@@ -43,7 +43,7 @@ _OPENING = b'{"traceEvents":['
 _STRING_OR_WORD = re.compile(
     rb'"[^"\\]*(?:\\.[^"\\]*)*"|(?<=[\s:,\[])(?:-?(?:nan|inf|infinity)|N/A)(?=[\s,\]}])', re.IGNORECASE | re.DOTALL
 )
-_BAD_ESCAPE = re.compile(rb'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
+_ESCAPE = re.compile(rb'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')
 _CONTROL = re.compile(rb"[\x00-\x1f]")
 
 
@@ -256,7 +256,7 @@ def _mended(match: re.Match[bytes]) -> bytes:
     if not found.startswith(b'"'):
         return b"null"
     if b"\\" in found:
-        found = _BAD_ESCAPE.sub(rb"\\\\", found)
+        found = _ESCAPE.sub(lambda escape: escape[0] if escape[1] else rb"\\", found)
     return _CONTROL.sub(b" ", found)
 
 
