@@ -114,9 +114,9 @@ class Strings:
         self._order = np.argsort(ids, kind="stable").astype(np.int32)
         self._ids = ids[self._order]
         # Numbers count up from 0 in practice: then one lookup does.
-        self._lookup = np.full(0, -1, dtype=np.int32)
+        self._lookup = np.zeros(0, dtype=np.int32)
         if ids.size and self._ids[0] >= 0 and self._ids[-1] < 4 * ids.size + 1024:
-            self._lookup = np.full(int(self._ids[-1]) + 1, -1, dtype=np.int32)
+            self._lookup = np.full(int(self._ids[-1]) + 1, -2, dtype=np.int32)
             self._lookup[self._ids] = self._order
 
     def positions(self, ids: Integers, null: Mask | None) -> NDArray[np.int32]:
@@ -128,7 +128,6 @@ class Strings:
             found = self._lookup.take(ids if inside else np.clip(ids, 0, self._lookup.size - 1))
             if not inside:
                 found[(ids < 0) | (ids >= self._lookup.size)] = -2
-            found[found == -1] = -2
         else:
             at = np.minimum(np.searchsorted(self._ids, ids), self._ids.size - 1)
             found = np.where(self._ids[at] == ids, self._order[at], np.int32(-2)).astype(np.int32)

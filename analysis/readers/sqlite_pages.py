@@ -42,7 +42,8 @@ Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Texts = Any  # a pa.DictionaryArray of large strings
-Offset = int | Integers
+Offset = int | Integers  # one number where it is that of all rows
+Codes = int | NDArray[Any]
 T = TypeVar("T")
 
 
@@ -94,6 +95,7 @@ class Database:
     def __init__(self, path: Path):
         self.path = path
         self._tables: dict[str, _Table] = {}
+        self._found: dict[str, Integers] = {}
         try:
             self._file = path.open("rb", buffering=0)
         except OSError as error:
@@ -215,11 +217,21 @@ class Database:
         return self._tables[name]
 
     def _leaves(self, table: str) -> Integers:
-        """Return the numbers of the table's leaf pages in the order of the rows. All leaves are equally deep."""
+        """Return the numbers of the table's leaf pages in the order of the rows."""
+        if table not in self._found:
+            self._found[table] = self._descended(table)
+        return self._found[table]
+
+    def _descended(self, table: str) -> Integers:
+        """Go down from the root, level by level. All leaves are equally deep."""
         level = np.array([self._table(table).root], dtype=np.int64)
         for _ in range(_MAX_DEPTH):
-            if level.min() < 1 or level.max() > self.page_count or np.unique(level).size != level.size:
-                raise self.damaged(table, "a page is missing or used twice")
+            if level.min() < 1 or level.max() > self.page_count:
+                raise self.damaged(table, "a page is missing")
+            seen = np.zeros(self.page_count + 1, dtype=np.bool_)
+            seen[level] = True
+            if np.count_nonzero(seen) != level.size:
+                raise self.damaged(table, "a page is used twice")
             if self.pages(level[:1], table)[0] == _LEAF:
                 return level
             children = []
@@ -361,16 +373,12 @@ class _Decoder:
         wanted = {column.position: name for name, column in self._columns.items()}
         found: dict[str, _Values] = {}
         for position in range(max(wanted, default=-1) + 1):
-            code: NDArray[Any] = records.bytes(at)
+            code, after = records.codes(at)
             short = at >= stop  # columns that were added after the row was written
-            if code.max() >= 128:
-                code, at = records.varints(at)
-            else:
-                at = at + 1
             if np.any(short):
-                code = np.where(short, _NULL, code)
-                at = np.where(short, stop, at)
-            if code.min() < 0 or np.any(at > stop):
+                code, after = np.where(short, _NULL, code), np.where(short, stop, after)
+            at = after
+            if np.min(code) < 0 or np.any(at > stop):
                 raise self._damaged("a row's head is longer than the row")
             if position in wanted:
                 name = wanted[position]
@@ -388,15 +396,28 @@ class _Records:
     def __init__(self, flat: Bytes, start: Integers):
         self.flat = flat
         self.start = start
+        self._alike: dict[int, bool] = {}
         self._window: Bytes = _windows(flat, _WINDOW)[start].view(np.uint8).reshape(start.size, _WINDOW)
 
-    def bytes(self, offset: Offset) -> Bytes:
-        """Return the byte at the offset of each."""
+    def codes(self, offset: Offset) -> tuple[Codes, Offset]:
+        """Return the serial type at the offset of each, one number where all are alike, and the offsets after them."""
         if isinstance(offset, int) and offset < _WINDOW:
-            column: Bytes = self._window[:, offset]
-            return column
-        gathered: Bytes = self.flat[self.start + offset]
-        return gathered
+            if self._eight_alike(offset // 8) and self._window[0, offset] < 128:
+                return int(self._window[0, offset]), offset + 1
+            codes: NDArray[Any] = self._window[:, offset]
+        else:
+            codes = self.flat[self.start + offset]
+        if codes.max() >= 128:
+            codes, after = self.varints(offset)
+            return _alike(codes), after
+        return _alike(codes), offset + 1
+
+    def _eight_alike(self, index: int) -> bool:
+        """Return whether eight bytes of the window are the same in all records: mostly eight types of columns are."""
+        if index not in self._alike:
+            words = self._window.view(np.uint64)[:, index]
+            self._alike[index] = bool((words == words[0]).all())
+        return self._alike[index]
 
     def words(self, offset: Offset, kind: str) -> NDArray[Any]:
         """Return the eight bytes from the offset of each on, as numbers of this kind."""
@@ -416,68 +437,76 @@ def _windows(flat: Bytes, size: int) -> NDArray[Any]:
     return np.ndarray((flat.size - size + 1,), dtype=f"V{size}", buffer=flat, strides=(1,))
 
 
-def _alike(offsets: Integers) -> Offset:
+def _alike(numbers: NDArray[Any]) -> Any:
     """Return the one number that all are, if so."""
-    low = int(offsets.min())
-    return low if low == int(offsets.max()) else offsets
+    low = int(numbers.min())
+    return low if low == int(numbers.max()) else numbers
 
 
-def _sizes(code: NDArray[Any]) -> Any:
-    low, high = int(code.min()), int(code.max())
-    if low == high:
-        return int(_SIZE[low]) if low < 128 else (low - 12) // 2
-    return _SIZE.take(code) if high < 128 else np.where(code < 12, _SIZE.take(np.minimum(code, 12)), (code - 12) // 2)
+def _sizes(code: Codes) -> Any:
+    """Return how many bytes values of these serial types have."""
+    if isinstance(code, int):
+        return int(_SIZE[code]) if code < 128 else (code - 12) // 2
+    return _SIZE.take(code) if code.max() < 128 else np.where(code < 12, _SIZE.take(np.minimum(code, 12)), (code - 12) // 2)
 
 
 class _Values:
     """Values of one column in some rows: serial types and offsets, from which they are taken as asked."""
 
-    def __init__(self, database: Database, place: str, records: _Records, code: NDArray[Any], at: Offset, rows: Integers | None):
+    def __init__(self, database: Database, place: str, records: _Records, code: Codes, at: Offset, rows: Integers | None):
         self._database = database
         self._place = place
         self._records = records
+        self._size = records.start.size
         self._code = code
         self._at = at
         self._rows = rows
 
     def integers(self) -> tuple[Integers, Mask | None]:
-        low, high = int(self._code.min()), int(self._code.max())
-        if high > _ONE or (low <= _FLOAT <= high and (self._code == _FLOAT).any()):
+        code = self._code
+        if isinstance(code, int):
+            return self._alike_integers(code)
+        if code.max() > _ONE or (code == _FLOAT).any():
             raise self._wrong("not an integer")
-        if self._rows is not None and high == _NULL:
-            return self._rows, None
-        if high == _NULL:
-            return np.zeros(self._code.size, dtype=np.int64), np.ones(self._code.size, dtype=np.bool_)
-        if low == high:
-            if low >= _ZERO:
-                return np.full(self._code.size, low - _ZERO, dtype=np.int64), None
-            return self._records.words(self._at, ">i8").astype(np.int64) >> int(_SHIFT[low]), None
-        values = self._records.words(self._at, ">i8").astype(np.int64) >> _SHIFT.take(self._code)
-        return self._constants(values), (self._code == _NULL if low == _NULL else None)
+        values = self._words(">i8").astype(np.int64) >> _SHIFT.take(code)
+        null = code == _NULL
+        values[null | (code == _ZERO)] = 0
+        values[code == _ONE] = 1
+        return values, null if null.any() else None
+
+    def _alike_integers(self, code: int) -> tuple[Integers, Mask | None]:
+        if code > _ONE or code == _FLOAT:
+            raise self._wrong("not an integer")
+        if code == _NULL:
+            none = np.zeros(self._size, dtype=np.int64)
+            return (none, np.ones(self._size, dtype=np.bool_)) if self._rows is None else (self._rows, None)
+        if code >= _ZERO:
+            return np.full(self._size, code - _ZERO, dtype=np.int64), None
+        return self._words(">i8").astype(np.int64) >> int(_SHIFT[code]), None
 
     def numbers(self) -> NDArray[np.float64]:
-        floats = self._code == _FLOAT
-        code, self._code = self._code, np.where(floats, _NULL, self._code)
-        try:
-            integers, null = self.integers()
-        finally:
-            self._code = code
+        floats = np.broadcast_to(np.asarray(self._code) == _FLOAT, (self._size,))
+        rest = _Values(self._database, self._place, self._records, np.where(floats, _NULL, self._code), self._at, self._rows)
+        integers, null = rest.integers()
         values = integers.astype(np.float64)
         if null is not None:
             values[null] = np.nan
-        values[floats] = self._records.words(self._at, ">f8")[floats]
+        values[floats] = self._words(">f8")[floats]
         return values
 
     def texts(self) -> Texts | None:
-        given = self._code != _NULL
+        code = np.broadcast_to(np.asarray(self._code), (self._size,))
+        given = code != _NULL
         if not given.any():
             return None
-        if (self._code[given] < _FIRST_BLOB).any():
+        if (code[given] < _FIRST_BLOB).any():
             raise self._wrong("not a text")
         rows = np.flatnonzero(given)
         start = (self._records.start + self._at)[rows]
-        end = start + np.broadcast_to(_sizes(self._code[rows]), rows.shape)
-        return self._encoded(start, end, rows)
+        return self._encoded(start, start + _sizes(code[rows]), rows)
+
+    def _words(self, kind: str) -> NDArray[Any]:
+        return self._records.words(self._at, kind)
 
     def _encoded(self, start: Integers, end: Integers, rows: Integers) -> Texts:
         """Return the texts between these positions as a dictionary array, without copying each: gaps are values of their own."""
@@ -490,16 +519,10 @@ class _Values:
         pieces: Any = pa.Array.from_buffers(
             pa.large_binary(), bounds.size - 1, [None, pa.py_buffer(offsets), pa.py_buffer(content)]
         )
-        taken = np.zeros(self._code.size, dtype=np.int64)
-        taken[rows[order]] = np.arange(0, bounds.size, 2)
-        null = self._code == _NULL
+        taken, null = np.zeros(self._size, dtype=np.int64), np.ones(self._size, dtype=np.bool_)
+        taken[rows[order]], null[rows] = np.arange(0, bounds.size, 2), False
         codes: Any = pa.array(taken, mask=null if null.any() else None)
         return decoded(pieces.take(codes).dictionary_encode(), self._database.encoding)
-
-    def _constants(self, values: Integers) -> Integers:
-        values[(self._code == _NULL) | (self._code == _ZERO)] = 0
-        values[self._code == _ONE] = 1
-        return values
 
     def _wrong(self, what: str) -> EvidenceError:
         return EvidenceError(f"{self._database.path}: table {self._place} holds a value that is {what}; export the capture again")
