@@ -24,7 +24,7 @@ MAGIC = b"SQLite format 3\x00"
 
 _CHUNK = 1 << 16
 _TICK = 1 << 20  # instructions of SQLite's machine between two looks at how many there were
-_TICKS_PER_BYTE = 64  # a row of n columns has more than n bytes, and takes fewer than 30 instructions a column
+_STEPS_PER_BYTE = 16  # a row of n columns has more than n bytes, and takes about 8 instructions a column
 _HIDDEN = (2, 3)  # as PRAGMA table_xinfo marks generated columns, whose expressions would run
 _TYPES = {"int": "integer", "int?": "integer", "text": "text", "blob": "blob"}
 
@@ -66,7 +66,7 @@ class Database:
     def _tick(self) -> int:
         """Stop a statement that runs longer than a file of this size can ask for."""
         self._ticks += 1
-        return int(self._ticks * _TICK > self._size * _TICKS_PER_BYTE + 64 * _TICK)
+        return int(self._ticks * _TICK > self._size * _STEPS_PER_BYTE + 16 * _TICK)
 
     def _damaged(self, place: str, error: object) -> EvidenceError:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__

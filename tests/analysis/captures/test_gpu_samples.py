@@ -378,7 +378,8 @@ def test_a_header_alone(tmp_path):
     [
         "GPUId,TimeStampUs,Field,Values\n" + "9" * 50 + ",1,a,1\n0,,,\n0,1,power_usage,1e999\n0,1718783836956328,b,nan\n",
         "# gpu gpu gpu\n0 1 2\n", "# gpu pwr\n0 " + "9" * 400 + "\n", "#Entity A\nGPU 99999999999 1\n",
-        "| NVIDIA-SMI 1 |\n" + "|   0  " + "x " * 100_000 + "\n", "| NVIDIA-SMI 1 |\n|   0  A  Off | 0:0 |\n| " + "a/" * 150 + " |\n",
+        "| NVIDIA-SMI 1 |\n" + "|   0  " + "x " * 100_000 + "\n",
+        "| NVIDIA-SMI 1 |\n|   0  A  Off | 0:0 |\n| " + "a/" * 150 + " |\n",
         "power.draw, power.draw\n1, 2\n", "power.draw [\u221e]\n1\n", "index, power.draw\n" + "0, 1\n" * 3 + "\x00\x01",
     ],
 )  # fmt: skip

@@ -445,6 +445,37 @@ def test_the_source_is_never_written(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 
+def endless(path: Path, table: str) -> None:
+    """Let a table's pages point to one another, 500 times each and six deep: 500 ** 6 rows in a few pages."""
+    with closing(sqlite3.connect(path)) as database:
+        root = database.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()[0]
+        size = database.execute("PRAGMA page_size").fetchone()[0]
+    content = bytearray(path.read_bytes())
+    page = bytes(content[(root - 1) * size : root * size])
+    for _ in range(6):
+        content += page
+        below = len(content) // size
+        places = [size - 5 * number for number in range(1, 501)]
+        inner = bytearray(struct.pack(">BHHHBI", 5, 0, 500, places[-1], 0, below) + struct.pack(">500H", *places)).ljust(
+            size, b"\0"
+        )
+        for place in places:
+            inner[place : place + 5] = struct.pack(">IB", below, 1)
+        page = bytes(inner)
+    content[(root - 1) * size : root * size] = page
+    content[28:32] = struct.pack(">I", len(content) // size)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("start", [1, "no number"])
+def test_tables_without_end_are_refused(tmp_path, start):
+    path = written(tmp_path, CONCURRENT_KERNEL=({**WORK, "name": "INT"}, [(start, 2, 0, 1, 7, 1, 3)] * 50))
+    endless(path, f"{PREFIX}CONCURRENT_KERNEL")
+    assert path.stat().st_size < 200_000
+    with pytest.raises(EvidenceError, match=r"CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: damaged SQLite file"):
+        nvprof_sqlite.read(path)
+
+
 def test_damaged_files_fail_in_one_way(tmp_path):
     columns = {**WORK, "name": "INT"}
     path = written(
@@ -455,7 +486,7 @@ def test_damaged_files_fail_in_one_way(tmp_path):
     )
     whole = path.read_bytes()
     random_numbers = random.Random(3)
-    for _ in range(60):
+    for _ in range(25):
         broken = bytearray(whole)
         for _ in range(random_numbers.randint(1, 40)):
             broken[random_numbers.randrange(len(broken))] = random_numbers.randrange(256)
