@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis import calls as api
-from kernelscope.analysis.intervals import Stacks
+from kernelscope.analysis.stacks import Stacks
 from kernelscope.analysis.trace import Trace, with_text_categories
 
 Int = npt.NDArray[np.int64]

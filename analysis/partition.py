@@ -26,6 +26,7 @@ import pandas as pd
 from kernelscope.analysis import calls as api
 from kernelscope.analysis import intervals
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.stacks import Stacks
 from kernelscope.analysis.statistics import mean_step_ns
 from kernelscope.analysis.trace import Trace
 
@@ -288,7 +289,7 @@ def _around(rows: pd.DataFrame, trace: Trace, free: _Free) -> pd.Categorical:
     if not len(ranges) or not len(rows):
         return pd.Categorical.from_codes(np.full(len(rows), -1), categories=names.categories)
     names = ranges["name"].cat
-    stacks = intervals.Stacks(*(ranges[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns")))
+    stacks = Stacks(*(ranges[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns")))
     begun = rows["start_ns"].to_numpy(np.int64)
     gap = np.searchsorted(free[1], begun, side="right")
     at = np.maximum(begun, free[0][np.minimum(gap, len(free[0]) - 1)])

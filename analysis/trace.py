@@ -265,11 +265,14 @@ def with_text_categories(values: pd.Series) -> pd.Series:
 
 
 def _absent(column: Column, count: int) -> Any:
-    """Return a column that the source does not have, without a Python object a row."""
+    """Return a column that the source does not have, as a view of a single value: large captures have many such columns."""
     if column.default is not None:
         return np.full(count, column.default)
     if column.dtype == "category":
-        return pd.Categorical.from_codes(np.full(count, -1, dtype=np.int8), categories=pd.Index([], dtype="str"))
+        return pd.Categorical.from_codes(np.broadcast_to(np.int8(-1), count), categories=pd.Index([], dtype="str"))
+    if column.dtype in ("Int64", "Int32"):
+        zero = np.zeros((), dtype=column.dtype.lower())
+        return pd.arrays.IntegerArray(np.broadcast_to(zero, count), np.broadcast_to(np.True_, count))
     if column.dtype in ("int64", "bool") and count:
         raise ValueError("is missing")
     return pd.Series(pd.NA, index=pd.RangeIndex(count), dtype="object").astype(column.dtype)  # type: ignore[call-overload]

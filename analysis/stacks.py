@@ -1,0 +1,250 @@
+"""Intervals that nest within their thread, as stacks do: which is innermost at a time, which is around which, cut into pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+Int = npt.NDArray[np.int64]
+
+_BLOCK = 1 << 20  # rows for which what is needed for a moment only is made at a time
+
+
+class Stacks:
+    """Intervals of several threads, prepared for many look-ups in O((N + M) log N), without a loop over intervals.
+
+    Where clocks of different sources make two overlap by a little, the later one counts as inside the earlier one if it starts
+    inside it, and stays open for as long as it says; `crossings` counts them. Intervals of no length contain nothing. Of two
+    intervals with the same start and end the first in the input is the outer one.
+
+    Method: threads are laid one after another on one axis, so that intervals of different threads are disjoint. The last interval
+    to begin before a time is the innermost one if it is still open, and none is open if none reaches that far; only what neither
+    decides takes depths (see _Depths), which are made when first needed.
+    """
+
+    def __init__(self, thread: Int, start: Int, end: Int):
+        lasting = end > start
+        self._lasting = None if bool(lasting.all()) else np.flatnonzero(lasting)
+        self._axis = _Axis(thread, start, end)
+        start, end = self._axis.place(thread, start), self._axis.place(thread, end)
+        if self._lasting is not None:
+            start, end = start[self._lasting], end[self._lasting]
+        self._order = _sorting(start, end)
+        if self._order is not None:
+            start, end = start[self._order], end[self._order]
+        self._start, self._end = start, end
+        self._reached = np.maximum.accumulate(end)
+        self.crossings = 0
+        crossings = sum(int(((above >= 0) & (end[block] > end[above])).sum()) for block, above in self._around())
+        if crossings:
+            self.crossings = crossings
+            self.__dict__.pop("_depths", None)  # those of cut intervals take their place
+
+    @cached_property
+    def _depths(self) -> _Depths:
+        return _Depths(self._start, _clip_to_enclosing(self._start, self._end) if self.crossings else self._end)
+
+    def _around(self) -> Iterator[tuple[slice, Int]]:
+        """Yield, block by block, the position of the interval around each sorted one, or -1."""
+        for first in range(0, len(self._start), _BLOCK):
+            block = slice(first, min(first + _BLOCK, len(self._start)))
+            position = np.arange(block.start, block.stop, dtype=np.int64)
+            before = np.maximum(position - 1, 0)
+            begun = self._start[block]
+            above = np.where((self._end[before] > begun) & (position > 0), before, -1)
+            undecided = (above < 0) & (self._reached[before] > begun) & (position > 0)
+            if undecided.any():
+                above[undecided] = self._depths.around(position[undecided])
+            yield block, above
+
+    def _rows(self, position: Int) -> Int:
+        """Return the input's rows for positions in the sorted order, -1 for -1."""
+        rows = position if self._order is None else self._order[position]
+        rows = rows if self._lasting is None else self._lasting[rows]
+        return np.where(position >= 0, rows, -1)
+
+    def innermost(self, thread: Int, at: Int) -> Int:
+        """Return the row of the innermost interval of the same thread that is open at each time `at`, or -1.
+
+        An interval is open from its start until just before its end.
+        """
+        if len(self._start) == 0:
+            return np.full(len(at), -1, dtype=np.int64)
+        placed = self._axis.place(thread, at)
+        return np.where(placed >= 0, self._rows(self._open_at(placed)), -1)
+
+    def _open_at(self, placed: Int) -> Int:
+        """Return the position of the innermost interval open at each place on the axis, or -1."""
+        last = np.searchsorted(self._start, placed, side="right") - 1
+        at = np.maximum(last, 0)
+        found = np.where((last >= 0) & (self._end[at] > placed), last, -1)
+        undecided = (found < 0) & (last >= 0) & (self._reached[at] > placed)
+        if undecided.any():
+            search = self._climb if self.crossings else self._depths.open_at
+            found[undecided] = search(last[undecided], placed[undecided])
+        return found
+
+    def _climb(self, position: Int, placed: Int) -> Int:
+        """Return the interval at each position if it is open at that place, else the nearest around it that is; -1 without."""
+        above = np.concatenate([around for _, around in self._around()])
+        candidate = position.copy()
+        while True:
+            closed = candidate >= 0
+            closed[closed] = self._end[candidate[closed]] <= placed[closed]
+            if not closed.any():
+                return candidate
+            candidate[closed] = above[candidate[closed]]
+
+    def parents(self, thread: Int, start: Int) -> Int:
+        """Return for each row the innermost interval that contains it, or -1; thread and start are those that came in."""
+        found = np.full(len(start), -1, dtype=np.int64)
+        if len(self._start) == 0:
+            return found
+        rows = self._rows(np.arange(len(self._start), dtype=np.int64))
+        for block, above in self._around():
+            found[rows[block]] = self._rows(above)
+        if self._lasting is not None:
+            momentary = np.ones(len(start), dtype=bool)
+            momentary[self._lasting] = False
+            found[momentary] = self.innermost(thread[momentary], start[momentary])
+        return found
+
+    def leaves(self) -> tuple[Int, Int, Int]:
+        """Return the intervals cut into pieces that do not overlap: (row, start, end) of each.
+
+        At every instant the innermost open interval of a thread owns the piece; pieces of one thread follow each other.
+        """
+        cuts = sorted_distinct(np.concatenate([self._start, self._end]))
+        found = self._open_at(cuts[:-1]) if len(cuts) else cuts
+        owned = found >= 0
+        return self._rows(found[owned]), self._axis.times(cuts[:-1][owned]), self._axis.times(cuts[1:][owned])
+
+
+class _Depths:
+    """How many intervals are open around each, for intervals that nest and are sorted by start, longest first.
+
+    An interval's depth is the number of those that have begun before it less the number of those that have ended by then. Among
+    the intervals of one depth at most one is open at a time, so the innermost open one at a time is the last to begin at the
+    depth below the number that are open then: one search in the order of (depth, start).
+    """
+
+    def __init__(self, start: Int, end: Int):
+        self._count = len(start)
+        self._ends = np.sort(end)
+        self._depth = np.zeros(self._count, dtype=np.int32)
+        for first in range(0, self._count, _BLOCK):
+            block = slice(first, min(first + _BLOCK, self._count))
+            begun = np.arange(block.start, block.stop, dtype=np.int64)
+            self._depth[block] = np.maximum(begun - np.searchsorted(self._ends, start[block], side="right"), 0)
+        shallow = self._depth.max() < 1 << 15  # numpy sorts short integers by radix
+        by_depth = np.argsort(self._depth.astype(np.int16) if shallow else self._depth, kind="stable")
+        self._keys = self._depth[by_depth].astype(np.int64)
+        self._keys *= self._count
+        self._keys += by_depth
+
+    def around(self, position: Int) -> Int:
+        """Return the position of the interval around each of these, or -1."""
+        return self._last_at(self._depth[position].astype(np.int64) - 1, position)
+
+    def open_at(self, last: Int, placed: Int) -> Int:
+        """Return the innermost interval open at each place; last: the position of the last one that has begun by then."""
+        return self._last_at(last - np.searchsorted(self._ends, placed, side="right"), last)
+
+    def _last_at(self, depth: Int, position: Int) -> Int:
+        """Return the last interval of each depth that stands at or before a position, or -1; also for a depth below 0."""
+        found = np.searchsorted(self._keys, depth * self._count + position, side="right") - 1
+        at = np.where(found >= 0, self._keys[np.maximum(found, 0)] - depth * self._count, -1)
+        return np.where((depth >= 0) & (at >= 0), at, -1)
+
+
+class _Axis:
+    """Lays the times of several threads one after another on one axis of int64."""
+
+    def __init__(self, thread: Int, start: Int, end: Int):
+        self._threads = _distinct(thread)
+        self._low = int(start.min()) if len(start) else 0
+        self._high = int(end.max()) if len(end) else 0
+        span = self._high - self._low + 2
+        self._span, self._times = span, None
+        if len(self._threads) * span >= 1 << 62:  # a capture with wild times: their ranks take less room
+            self._times = sorted_distinct(np.concatenate([start, end]))
+            self._span = 2 * len(self._times) + 2
+        self._plain = len(self._threads) == 1 and self._low > 0
+
+    def place(self, thread: Int, at: Int) -> Int:
+        """Return where times of threads lie; -1 for threads that have no interval."""
+        if self._plain:  # nothing to tell apart among the intervals, nothing to copy
+            return at if bool((thread == self._threads[0]).all()) else np.where(thread == self._threads[0], at, -1)
+        code = np.searchsorted(self._threads, thread)
+        known = code < len(self._threads)
+        known[known] = self._threads[code[known]] == thread[known]
+        if self._times is None:
+            inside = np.clip(at, self._low - 1, self._high) - (self._low - 1)
+        else:  # between two known times counts as just after the first
+            right, left = np.searchsorted(self._times, at, side="right"), np.searchsorted(self._times, at, side="left")
+            inside = right + left
+        return np.where(known, code * self._span + inside, -1)
+
+    def times(self, placed: Int) -> Int:
+        """Return the times at places where an interval starts or ends."""
+        if self._plain:
+            return placed
+        inside = placed % self._span
+        return inside + (self._low - 1) if self._times is None else self._times[inside // 2]
+
+
+def _distinct(values: Int) -> Int:
+    """Return the distinct values in order; quick where few values come in long runs."""
+    if len(values) == 0:
+        return values
+    changes = np.flatnonzero(values[1:] != values[:-1])
+    return sorted_distinct(values[np.concatenate([[0], changes + 1])])
+
+
+def _sorting(start: Int, end: Int) -> Int | None:
+    """Return the order by start, longest first, then by input; None where the intervals stand in it already."""
+    later = start[1:] - start[:-1]
+    if bool(((later > 0) | ((later == 0) & (end[1:] <= end[:-1]))).all()):
+        return None
+    order = np.argsort(start, kind="stable")
+    tied = np.flatnonzero(np.diff(start[order]) == 0)
+    if len(tied):
+        group = sorted_distinct(np.concatenate([tied, tied + 1]))
+        rows = order[group]
+        order[group] = rows[np.lexsort((rows, -end[rows], start[rows]))]
+    return order
+
+
+def _clip_to_enclosing(start: Int, end: Int) -> Int:
+    """Return ends cut so that no interval (sorted by start, longest first) outlasts an earlier one that it starts inside of."""
+    clipped = end.copy()
+    for _ in range(64):  # each round settles one more level of nesting; stacks are rarely deeper where they cross
+        enclosing = _last_open(start, clipped)
+        limit = np.where(enclosing >= 0, clipped[enclosing], clipped)
+        lower = np.minimum(clipped, limit)
+        if (lower == clipped).all():
+            break
+        clipped = np.asarray(lower)
+    return clipped
+
+
+def _last_open(start: Int, end: Int) -> Int:
+    """Return, for sorted intervals, the nearest earlier one that is open at its start, or -1 (one candidate)."""
+    candidate = np.arange(len(start)) - 1
+    # climb: an earlier interval that ended before this start is replaced by its own candidate
+    for _ in range(64):
+        closed = candidate >= 0
+        closed[closed] = end[candidate[closed]] <= start[closed]
+        if not closed.any():
+            break
+        candidate[closed] = candidate[candidate[closed]]
+    return np.asarray(candidate)
+
+
+def sorted_distinct(values: Int) -> Int:
+    """Return the distinct values in order: by sorting, which for integers beats the hash table of numpy.unique."""
+    ordered = np.sort(values)
+    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)]]
