@@ -61,6 +61,7 @@ _OPERATIONS = (
 _MEMORY_KINDS = ("pageable", "pinned", "device", "array", "managed", "device static", "managed static", "unknown")
 _HOST_KINDS = (0, 1)
 _SYNC_KINDS = {1: "event", 2: "stream wait event", 3: "stream", 4: "context"}
+_CUDA_OVERHEADS = (2, 6, 7, 8)  # ENUM_CUPTI_OVERHEAD_TYPE: compiler, module loading, lazy function loading, full command buffer
 _NO_STREAM = 0xFFFFFFFF  # CUPTI_SYNCHRONIZATION_INVALID_VALUE: not of one stream
 
 _DRIVER_CLASSES = (1, 13)  # ENUM_NSYS_EVENT_CLASS in the table of runtime calls: CUDA driver, EGL driver
@@ -518,8 +519,16 @@ def _profiler(capture: _Capture) -> None:
             capture.diagnostics[f"nsys warnings of {lost.group(1).lower()} records"] += 1
     for table in ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD"):
         if {"start", "end"} <= capture.tables.columns(table):
-            parts = capture.tables.scan(table, ("start", "end"), lambda rows: int(_interval(rows)["duration"].sum()))
-            capture.diagnostics["profiler's own overhead, ns"] += sum(parts)
+            for own, cuda in capture.tables.scan(table, ("start", "end", "overheadType"), _overheads):
+                capture.diagnostics["profiler's own overhead, ns"] += own
+                capture.diagnostics["overhead of CUDA's compiling, loading and full buffers, ns"] += cuda
+
+
+def _overheads(rows: Rows) -> tuple[int, int]:
+    """Return the time that the profiler took, and the time that CUDA itself took for what is no call's work."""
+    duration, kind = _interval(rows)["duration"], rows.integers("overheadType")[0]
+    cuda = int(duration[np.isin(kind, _CUDA_OVERHEADS)].sum())
+    return int(duration.sum()) - cuda, cuda
 
 
 def _gpus(tables: Tables) -> list[dict[str, Any]]:

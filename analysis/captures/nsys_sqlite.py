@@ -18,4 +18,8 @@ def matches(head: Head) -> bool:
 def read(path: Path) -> Trace:
     """Return the Trace of an export; raise EvidenceError for one that cannot be read."""
     with Database(path) as database:
-        return read_tables(database, "nsys-sqlite")
+        trace = read_tables(database, "nsys-sqlite")
+    log = path.with_name(f"{path.name}-wal")
+    if log.is_file() and log.stat().st_size:
+        trace.info["notes"].append("a write-ahead log lies beside the file and was not read: some rows may be missing")
+    return trace

@@ -299,6 +299,7 @@ def test_library_calls_memory_metrics_and_losses(tmp_path):
             {"severity": 2, "text": "TOKEN=secret"},
         ],
         "PROFILER_OVERHEAD": [{"start": 5, "end": 12}, {"start": 20, "end": 21}],
+        "CUPTI_ACTIVITY_KIND_OVERHEAD": [{"start": 5, "end": 9, "overheadType": kind} for kind in (2, 3, 8)],
     }
     trace = nsys_sqlite.read(write(tmp_path / "x", **tables))
     assert Counter(zip(trace.calls["api"], trace.calls["name"], strict=True)) == {("cudnn", "one"): 1, ("cublas", "two"): 1}
@@ -313,7 +314,8 @@ def test_library_calls_memory_metrics_and_losses(tmp_path):
         "calls without an end": 1,
         "nsys warnings of dropped records": 1,
         "nsys: Not all CUDA events might have been collected": 1,
-        "profiler's own overhead, ns": 8,
+        "overhead of CUDA's compiling, loading and full buffers, ns": 8,
+        "profiler's own overhead, ns": 12,
         "samples without time or value, left out": 1,
     }
     assert "secret" not in repr((trace.info, trace.diagnostics))
@@ -377,6 +379,13 @@ def test_views_and_triggers_do_nothing(tmp_path):
         database.execute(f"CREATE TRIGGER t AFTER INSERT ON StringIds BEGIN DELETE FROM {NVTX}; END")
     trace = nsys_sqlite.read(path)
     assert (len(trace.kernels), len(trace.ranges)) == (0, 1)
+
+
+def test_a_log_beside_the_file_is_told(tmp_path):
+    path = write(tmp_path / "x", **{KERNEL: [KERNEL_ROW]})
+    assert nsys_sqlite.read(path).info["notes"] == []
+    (tmp_path / "x-wal").write_bytes(b"rows")
+    assert "write-ahead log" in nsys_sqlite.read(path).info["notes"][0]
 
 
 def test_the_file_is_not_touched(tmp_path):
