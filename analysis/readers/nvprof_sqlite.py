@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.readers import sqlite_pages
 
 PREFIX = "CUPTI_ACTIVITY_KIND_"
 STRINGS = "StringTable"
@@ -109,20 +110,40 @@ class Database:
         present = self.columns.get(table, frozenset())
         wanted = {name: kind for name, kind in columns.items() if name in present or kind != "int?"}
         parts: dict[str, list[Any]] = {name: [] for name in wanted}
-        if present.issuperset(wanted):
-            typed = " AND ".join(f"typeof({_quoted(name)}) = '{_TYPES[kind]}'" for name, kind in wanted.items())
-            listed = ", ".join(_quoted(name) for name in wanted)
-            # a row has at least a byte for the type of each value, and one for itself
-            limit = self._size // (len(wanted) + 1)
-            for chunk in self._chunks(table, f"SELECT {listed} FROM {_quoted(table)} WHERE {typed}", limit):  # noqa: S608
-                for name, values in zip(wanted, zip(*chunk, strict=True), strict=True):
-                    parts[name].append(np.array(values, dtype=np.int64) if wanted[name].startswith("int") else values)
-            left_out = self._rows(table, f"SELECT count(*) FROM {_quoted(table)} WHERE NOT ({typed})")[0][0]  # noqa: S608
-            if isinstance(left_out, int) and left_out:
-                self.unreadable[table] = left_out
+        if present.issuperset(wanted) and not self._integers(table, wanted, parts):
+            self._typed(table, wanted, parts)
         found = pd.DataFrame({name: _column(part, wanted[name]) for name, part in parts.items()})
         absent = pd.Series(pd.NA, index=found.index, dtype="Int64")
         return found.assign(**{name: absent for name in columns if name not in wanted})
+
+    def _integers(self, table: str, wanted: Mapping[str, str], parts: dict[str, list[Any]]) -> bool:
+        """Read columns of nothing but whole numbers from the file's pages, many times faster; return whether they are that."""
+        if not all(kind.startswith("int") for kind in wanted.values()):
+            return False
+        try:
+            with sqlite_pages.Database(self.path) as pages:
+                batches = list(pages.scan(table, list(wanted), lambda batch: [batch.integers(name) for name in wanted]))
+        except EvidenceError:
+            return False  # SQL tells which rows are at fault
+        if any(null is not None for batch in batches for _, null in batch):
+            return False
+        for batch in batches:
+            for part, (values, _) in zip(parts.values(), batch, strict=True):
+                part.append(values)
+        return True
+
+    def _typed(self, table: str, wanted: Mapping[str, str], parts: dict[str, list[Any]]) -> None:
+        """Read columns of any types, leaving out and counting the rows that have others."""
+        typed = " AND ".join(f"typeof({_quoted(name)}) = '{_TYPES[kind]}'" for name, kind in wanted.items())
+        listed = ", ".join(_quoted(name) for name in wanted)
+        # a row has at least a byte for the type of each value, and one for itself
+        limit = self._size // (len(wanted) + 1)
+        for chunk in self._chunks(table, f"SELECT {listed} FROM {_quoted(table)} WHERE {typed}", limit):  # noqa: S608
+            for name, values in zip(wanted, zip(*chunk, strict=True), strict=True):
+                parts[name].append(np.array(values, dtype=np.int64) if wanted[name].startswith("int") else values)
+        left_out = self._rows(table, f"SELECT count(*) FROM {_quoted(table)} WHERE NOT ({typed})")[0][0]  # noqa: S608
+        if isinstance(left_out, int) and left_out:
+            self.unreadable[table] = left_out
 
     def maximum(self, table: str, column: str) -> int | None:
         """Return the largest whole number in a column; None where there is none."""
