@@ -28,6 +28,10 @@ def leaves(thread: Int, start: Int, end: Int) -> tuple[Int, Int, Int]:
 
 def split_at(start: Int, end: Int, edges_start: Int, edges_end: Int) -> tuple[Int, Int, Int, Int]:
     """Cut intervals by windows that follow each other: (interval index, window index, start, end) of each piece inside one."""
+    if len(edges_start) == 1:  # the window of a whole capture, which cuts nothing
+        index = np.flatnonzero((end > start) & (start < edges_end[0]) & (end > edges_start[0]))
+        window = np.zeros(len(index), dtype=np.int64)
+        return index, window, np.maximum(start[index], edges_start[0]), np.minimum(end[index], edges_end[0])
     first = np.searchsorted(edges_end, start, side="right")
     last = np.searchsorted(edges_start, end, side="left")
     pieces = np.maximum(last - first, 0)
@@ -38,6 +42,19 @@ def split_at(start: Int, end: Int, edges_start: Int, edges_end: Int) -> tuple[In
     piece_end = np.minimum(end[index], edges_end[window])
     keep = piece_end > piece_start
     return index[keep], window[keep], piece_start[keep], piece_end[keep]
+
+
+def reaching(start: Int, end: Int, edges_start: Int, edges_end: Int) -> npt.NDArray[np.bool_]:
+    """Return which intervals reach into one of the windows that follow each other."""
+    if len(edges_start) == 0:
+        return np.zeros(len(start), dtype=bool)
+    if bool((start[1:] >= start[:-1]).all()):  # so windows are looked up among the intervals, which are more
+        begun = np.searchsorted(start, edges_end, side="left")
+        window = np.repeat(np.arange(len(edges_end) + 1), np.diff(np.concatenate([[0], begun, [len(start)]])))
+    else:
+        window = np.searchsorted(edges_end, start, side="right")
+    opens = np.append(edges_start, np.iinfo(np.int64).max)  # none is left after the last
+    return np.asarray(opens[window] < end)
 
 
 def shares(start: Int, end: Int) -> Float:

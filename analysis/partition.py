@@ -264,8 +264,7 @@ def copy_name(operation: str) -> str:
 
 def _reaching(table: pd.DataFrame, free: _Free) -> pd.DataFrame:
     """Return the rows of a table that reach into a gap."""
-    start, end = table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64)
-    reaches = np.searchsorted(free[1], start, side="right") < np.searchsorted(free[0], end, side="left")
+    reaches = intervals.reaching(table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64), *free)
     return table if reaches.all() else table[reaches]
 
 
@@ -299,8 +298,8 @@ def _around(rows: pd.DataFrame, trace: Trace, free: _Free) -> pd.Categorical:
 
 
 def _calls(trace: Trace, free: _Free) -> _Activity:
-    system = trace.calls["api"] == "os"
-    rows = _reaching(trace.calls[~system] if system.any() else trace.calls, free)
+    rows = _reaching(trace.calls, free)
+    rows = rows[rows["api"] != "os"]
     names = rows["name"].cat
     causes = pd.Categorical([api.cause(str(name)) for name in names.categories])
     cause = pd.Categorical.from_codes(
@@ -336,7 +335,8 @@ def _ranges(trace: Trace, free: _Free) -> _Activity:
 
 def _system(trace: Trace, free: _Free) -> _Activity:
     """Return calls of the operating system: threads that wait in one say little, so anything else comes before them."""
-    rows = _reaching(trace.calls[trace.calls["api"] == "os"], free)
+    rows = _reaching(trace.calls, free)
+    rows = rows[rows["api"] == "os"]
     return _flat(rows, SYSTEM, pd.DataFrame({"cause": api.SYSTEM, "method": "none"}, index=rows.index))
 
 

@@ -138,6 +138,19 @@ def test_split_at_cuts_by_windows_and_drops_what_is_outside():
     assert pieces == [(0, 0, 3, 4), (1, 0, 5, 8), (1, 1, 10, 15), (1, 2, 20, 22), (2, 2, 25, 28)]
 
 
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_reaching_are_those_with_an_instant_in_a_window(seed, ordered):
+    _, start, end, rng = _random_trees(seed)
+    if ordered:
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], end[order]
+    edges = sorted(rng.sample(range(-5, SPAN + 5), rng.choice([0, 2, 8])))
+    low, high = np.array(edges[::2], dtype=np.int64), np.array(edges[1::2], dtype=np.int64)
+    expected = [any(max(a, s) < min(b, e) for a, b in zip(low, high, strict=True)) for s, e in zip(start, end, strict=True)]
+    assert intervals.reaching(start, end, low, high).tolist() == expected
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_apportion_keeps_the_sum_and_stays_within_one(seed):
     rng = np.random.default_rng(seed)
