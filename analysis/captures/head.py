@@ -42,6 +42,7 @@ class Head:
             return frozenset()
         try:
             database = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+            database.text_factory = lambda raw: raw.decode("utf8", errors="replace")
             try:
                 rows = database.execute(
                     "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 LIMIT 10000"
