@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from kernelscope.analysis import trace
 from kernelscope.analysis.captures import printed_tables
@@ -298,9 +296,8 @@ class _Reading(printed_tables.Remarks):
             return found.where(found.str.match(r"\d+,\d+,\d+$").fillna(False)).astype("category")
         if not {f"{prefix}{axis}" for axis in "XYZ"} <= set(self.rows.columns):
             return None
-        parts = [text_tables.strings_of(self.rows[f"{prefix}{axis}"]) for axis in "XYZ"]
-        joined = pc.binary_join_element_wise(*parts, pa.scalar(",", pa.large_string()))
-        return pd.Series(joined.to_pandas(), dtype="str").str.replace(" ", "").astype("category")
+        x, y, z = (self.rows[f"{prefix}{axis}"].str.replace(" ", "", regex=False) for axis in "XYZ")
+        return (x + "," + y + "," + z).astype("category")
 
     def devices(self) -> pd.Series | None:
         """Return the device of each row and note its name."""
@@ -452,7 +449,10 @@ def _has_domains(names: pd.Series) -> bool:
 
 def _explain(output: nsys_stats.Output, chosen: Mapping[str, str], result: Trace) -> None:
     """Say what users would expect and the file does not hold."""
-    reports = {"kernels": ("cuda_gpu_kern_sum", "cuda_gpu_trace"), "calls": ("cuda_api_sum", "cuda_api_trace")}
+    reports: dict[str, tuple[str, ...]] = {
+        "kernels": ("cuda_gpu_kern_sum", "cuda_gpu_trace"),
+        "calls": ("cuda_api_sum", "cuda_api_trace"),
+    }
     reports |= {"copies": ("cuda_gpu_mem_time_sum",), "ranges": ("nvtx_sum", "nvtx_pushpop_sum", "nvtx_pushpop_trace")}
     have = {"ranges" if work.endswith("ranges") else work for work in chosen}
     for work, names in reports.items():
@@ -464,6 +464,6 @@ def _explain(output: nsys_stats.Output, chosen: Mapping[str, str], result: Trace
         result.info["unavailable"]["times"] = "summaries only, totals and counts; print cuda_gpu_trace too"
     elif not len(result.calls) and len(result.kernels) and result.kernels["launch_ns"].isna().all():
         result.info["unavailable"]["launches"] = "no cuda_api_trace table: which call launched a kernel is not known"
-    names = pd.concat([result.calls["name"].astype("str"), result.totals["name"].astype("str")])
-    if names.str.contains("GraphLaunch", regex=False).any():
+    called = pd.concat([result.calls["name"].astype("str"), result.totals["name"].astype("str")])
+    if called.str.contains("GraphLaunch", regex=False).any():
         result.info["notes"].append("CUDA graphs were launched: where nsys traced whole graphs, their kernels are in no table")

@@ -11,14 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from kernelscope.analysis import trace
 from kernelscope.analysis.captures import printed_tables
 from kernelscope.analysis.captures.head import Head
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.readers import nvprof_table, text_tables
+from kernelscope.analysis.readers import nvprof_table, stream, text_tables
 from kernelscope.analysis.readers.nvprof_table import Output, Table
 from kernelscope.analysis.trace import Trace
 
@@ -32,6 +30,7 @@ _SUMMARY = {"Time", "Calls", "Name"}
 _UNIFIED = {"Count", "Total Size", "Total Time", "Name"}
 _CORRELATION = r"^(?P<name>(?s:.*\S)) \[(?P<correlation>\d{1,10})\]$"
 _LAUNCHED = r"^(?P<name>\w+) \((?s:.*) \[(?P<correlation>\d{1,10})\]\)$"  # a call in text, with the kernel that it launched
+_MARKS = ("[Range start] ", "[Range end] ", "[Marker] ")
 _MARKER = r"^\[(?P<edge>Range start|Range end|Marker)\] (?P<name>(?s:.*?))(?: \(Domain: (?P<domain>[^()]*)\))?$"
 _CUT_DEVICE = 15  # nvprof's text has no room for more of a device's name, and cuts its number off
 _UNKNOWN_PROCESS = 0  # no process that uses a GPU has it
@@ -199,7 +198,7 @@ class _Reading(printed_tables.Remarks):
         start, duration = self.ns("Start"), self.ns("Duration")
         frame = pd.DataFrame({"start_ns": start, "end_ns": start + duration, "duration_ns": duration, "name": self.rows["Name"]})
         frame["count"], frame["process"] = 1, self.process()
-        marks = frame["name"].str.match(r"\[(?:Range start|Range end|Marker)\] ").fillna(False).astype(bool)
+        marks = frame["name"].str.startswith(_MARKS).fillna(False).astype(bool)
         self.correlate(frame, marks)
         copies = printed_tables.are_copies(frame["name"])
         shapes = self.shape("Grid Size", "Grid")
@@ -210,7 +209,7 @@ class _Reading(printed_tables.Remarks):
         if kernels.any():
             found["kernels"] = self.as_kernels(frame, shapes)[kernels].pipe(self.usable, "duration_ns")
         if copies.any():
-            faults = frame["name"].str.match(r"\[Unified Memory (?!Memcpy)").fillna(False).astype(bool)
+            faults = copies & ~frame["name"].str.startswith(("[CUDA ", "[Unified Memory Memcpy")).fillna(False).astype(bool)
             self.count("rows of unified memory that are no transfers", int(faults.sum()))
             found["copies"] = self.as_copies(self.placed(frame))[copies & ~faults].pipe(self.usable, "duration_ns")
         if calls.any():
@@ -226,10 +225,10 @@ class _Reading(printed_tables.Remarks):
             return
         frame["correlation"] = pd.Series(pd.NA, index=frame.index, dtype="Int64")
         for pattern in (_LAUNCHED, _CORRELATION):
-            parts = frame["name"].where(~marks).str.extract(pattern)
+            parts = stream.extract(text_tables.strings_of(frame["name"].where(~marks)), pattern)
             found = text_tables.counts(parts["correlation"])
             frame["correlation"] = frame["correlation"].fillna(found)
-            frame["name"] = parts["name"].where(found.notna(), frame["name"])
+            frame["name"] = parts["name"].where(found.notna(), frame["name"]).astype("str")
 
     def as_kernels(self, frame: pd.DataFrame, shapes: pd.Series) -> pd.DataFrame:
         found = self.placed(frame)
@@ -297,8 +296,8 @@ class _Reading(printed_tables.Remarks):
             return self.rows[whole].str.strip("()").str.replace(" ", ",", regex=False)
         if not self.columns >= {f"{prefix} {axis}" for axis in "XYZ"}:
             return pd.Series(None, index=self.rows.index, dtype="str")
-        parts = [text_tables.strings_of(self.rows[f"{prefix} {axis}"]) for axis in "XYZ"]
-        return pd.Series(pc.binary_join_element_wise(*parts, pa.scalar(",", pa.large_string())).to_pandas(), dtype="str")
+        x, y, z = (self.rows[f"{prefix} {axis}"] for axis in "XYZ")
+        return x + "," + y + "," + z
 
     def devices(self) -> pd.Series | None:
         """Return the device of each row; where numbers are cut off, a context stands for a device."""

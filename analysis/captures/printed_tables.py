@@ -33,7 +33,7 @@ class Remarks:
 
 def are_copies(names: pd.Series) -> pd.Series:
     """Return for each name of device work whether it is a copy or a memory set and no kernel."""
-    return names.str.match(r"\[(?:CUDA|Unified Memory) ").fillna(False).astype(bool)
+    return names.str.startswith(("[CUDA ", "[Unified Memory ")).fillna(False).astype(bool)
 
 
 def operation(name: str) -> str:

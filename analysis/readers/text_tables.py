@@ -33,6 +33,8 @@ _NUMBER = (
 _DIGITS = 18  # an int64 holds any number of so many
 _JOINED_LINES = 50  # of a name that runs over lines
 _EMPTY = ("", "None")
+_LINES = 1 << 17
+_MARK = "\x1e"  # ASCII's record separator, put between cells
 _BLOCK = 1 << 24  # bytes that are parsed at once: a row must fit
 _LARGEST_BLOCK = (1 << 31) - 1
 
@@ -143,17 +145,47 @@ def columns_at(lines: Sequence[str], spans: Sequence[tuple[int, int]]) -> tuple[
     (tables quoted by hand lose their alignment); it must then have a cell for every column.
     """
     strings = stream.strings_of(lines)
-    aligned = np.ones(len(strings), dtype=bool)
-    for (_, end), (start, _) in itertools.pairwise(spans):
-        gap = pc.utf8_trim_whitespace(pc.utf8_slice_codeunits(strings, end, start))
-        aligned &= np.isin(np.asarray(gap.to_pandas(), dtype=object), ("", "|"))
-    sliced = strings.filter(pa.array(aligned))
-    ends = [end for _, end in spans[:-1]] + [None]
-    table = _frame([_cell(sliced, start, end) for (start, _), end in zip(spans, ends, strict=True)])
+    # where all before the last column is ASCII, which is usual, characters are bytes, and cutting is much faster
+    ascii_only = (
+        np.asarray(pc.string_is_ascii(_bytes_between(strings, 0, spans[-1][0]))) if len(lines) else np.zeros(0, dtype=bool)
+    )
+    tables, odd = [], []
+    for chosen, between in ((ascii_only, _bytes_between), (~ascii_only, pc.utf8_slice_codeunits)):
+        if not chosen.any():
+            continue
+        positions = np.flatnonzero(chosen)
+        part = strings.filter(pa.array(chosen))
+        aligned = np.ones(len(part), dtype=bool)
+        for (_, end), (start, _) in itertools.pairwise(spans):
+            aligned &= np.asarray(pc.match_substring_regex(between(part, end, start), pattern=r"^[\s|]*$"))
+        table, loose = _aligned_rows(part, aligned, spans, between)
+        table.index = pd.Index(positions[table.index])
+        tables.append(table)
+        odd += loose
+    found = pd.concat(tables).sort_index() if tables else _frame([pa.array([], pa.large_string())] * len(spans))
+    return found.reset_index(drop=True), odd
+
+
+def _aligned_rows(
+    strings: pa.LargeStringArray, aligned: npt.NDArray[np.bool_], spans: Sequence[tuple[int, int]], between: Any
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return rows cut at the spans, those out of line at runs of spaces, indexed by position; and lines that are no rows."""
+    inside = strings.filter(pa.array(aligned))
+    longest = pc.max(pc.binary_length(strings)).as_py()
+    ends = [*(end for _, end in spans[:-1]), max(longest, spans[-1][1])]
+    table = _frame([_cell(between(inside, start, end)) for (start, _), end in zip(spans, ends, strict=True)])
+    table.index = pd.Index(np.flatnonzero(aligned))
     if aligned.all():
         return table, []
-    loose, odd = spaced([line for line, good in zip(lines, aligned, strict=True) if not good], len(spans))
-    return pd.concat([table, loose], ignore_index=True), odd
+    positions = np.flatnonzero(~aligned)
+    loose, shaped = _spaced(strings.take(pa.array(positions)), len(spans))
+    loose.index = pd.Index(positions[shaped])
+    return pd.concat([table, loose]), strings.take(pa.array(positions[~shaped])).to_pylist()
+
+
+def _bytes_between(strings: pa.LargeStringArray, start: int, end: int) -> pa.LargeStringArray:
+    """Return the bytes of each text from start to end, as text: they must be whole characters, or only be looked at."""
+    return pc.binary_slice(strings.view(pa.large_binary()), start, end).view(pa.large_string())
 
 
 def spaced(lines: Sequence[str], width: int) -> tuple[pd.DataFrame, list[str]]:
@@ -161,13 +193,23 @@ def spaced(lines: Sequence[str], width: int) -> tuple[pd.DataFrame, list[str]]:
 
     The last cell is all that is left, whatever it holds. "-" is how nvprof writes an empty cell: it is null.
     """
-    strings = stream.strings_of(lines)
-    groups = [rf"(?P<c{number}>\S+(?: \S+)*)" for number in range(width - 1)] + [rf"(?P<c{width - 1}>\S.*?)"]
-    found = pc.extract_regex(strings, pattern=r"^\s*" + r"\s{2,}".join(groups) + r"\s*$")
-    valid = np.asarray(found.is_valid())
-    kept = found.filter(pa.array(valid))
-    columns = [pc.if_else(pc.equal(cell, "-"), None, cell) for cell in (kept.field(number) for number in range(width))]
-    return _frame(columns), [line for line, good in zip(lines, valid, strict=True) if not good] if not valid.all() else []
+    # in parts: the copies of the text that this takes are then small
+    firsts = range(0, max(len(lines), 1), _LINES)
+    parts = [_spaced(stream.strings_of(lines[first : first + _LINES]), width) for first in firsts]
+    table = pd.concat([part for part, _ in parts], ignore_index=True) if len(parts) > 1 else parts[0][0]
+    shaped = np.concatenate([good for _, good in parts])
+    return table, [line for line, good in zip(lines, shaped, strict=True) if not good] if not shaped.all() else []
+
+
+def _spaced(strings: pa.LargeStringArray, width: int) -> tuple[pd.DataFrame, npt.NDArray[np.bool_]]:
+    """Return the rows, and for each line whether it is one."""
+    trimmed = pc.utf8_trim_whitespace(pc.replace_substring(strings, _MARK, " "))
+    marked = pc.replace_substring_regex(trimmed, pattern=r"\s{2,}", replacement=_MARK, max_replacements=width - 1)
+    parts = pc.split_pattern(marked, pattern=_MARK)
+    shaped = np.asarray(pc.equal(pc.list_value_length(parts), width))
+    flat = pc.list_flatten(parts.filter(pa.array(shaped)))
+    columns = [flat.take(pa.array(np.arange(number, len(flat), width))) for number in range(width)]
+    return _frame([pc.if_else(pc.equal(cell, "-"), None, cell) for cell in columns]), shaped
 
 
 def nanoseconds(values: pd.Series, unit: str | None = None) -> pd.Series:
@@ -235,9 +277,9 @@ def _frame(columns: Sequence[Any]) -> pd.DataFrame:
     return pd.DataFrame({number: pd.Series(column.to_pandas(), dtype="str") for number, column in enumerate(columns)}, copy=False)
 
 
-def _cell(strings: pa.Array[Any], start: int, end: int | None) -> Any:
-    text = pc.utf8_trim(pc.utf8_slice_codeunits(strings, start, end), characters=" |\r")
-    return pc.if_else(pc.is_in(text, pa.array(_EMPTY, type=text.type)), None, text)
+def _cell(texts: Any) -> Any:
+    trimmed = pc.utf8_trim(texts, characters=" |\r")
+    return pc.if_else(pc.is_in(trimmed, pa.array(_EMPTY, type=trimmed.type)), None, trimmed)
 
 
 def _integers(strings: pa.Array[Any]) -> pd.Series | None:
