@@ -63,10 +63,12 @@ _COPY_OPERATIONS = tuple(
         ("h(?:ost)?", "h", "host to host"),
     )
 )
+_LISTED = 16  # devices without events that are named
 _HOST_MEMORY = "S(5)"  # how XLA's shapes mark memory of the host
 _API = r"^(cu|cuda|hip)[A-Z]\w*"
 _NO_WORK = r"^(Overhead|Generic|HostRegister|HostUnregister|MemoryAlloc|MemoryFree|MemoryResidency|Environment)\b"
 _OPERATOR = r"^(?P<scope>[^:]+):(?P<type>[A-Za-z_]\w*)$"
+_LINE_BITS = (1 << 48) - 1
 _PROCESS = 0  # an XSpace file shows one process and does not tell its number
 
 Flags = npt.NDArray[np.bool_]
@@ -109,17 +111,21 @@ def read(path: Path) -> Trace:
     devices: list[dict[str, Any]] = []
     empty: list[dict[str, Any]] = []
     hosts: list[xplane.Plane] = []
+    work: dict[str, list[pd.DataFrame]] = {"gpu": [], "tpu": []}
     for number, plane in enumerate(space.planes):
         device = _device_of(plane)
-        if device:
-            (devices if len(plane.events) else empty).append(_device_info(plane, device))
-            # numbers of a device's lines are small and repeat: apart from the host's threads and from each other's
-            lanes = plane.events["line_id"] + (number + 1 << 48)
-            (_tpu if device.startswith("tpu") else _gpu)(plane.events.assign(lane=lanes), device, tables, diagnostics)
+        if device and not len(plane.events):
+            empty.append(_device_info(plane, device))
+        elif device:
+            devices.append(_device_info(plane, device))
+            work["tpu" if device.startswith("tpu") else "gpu"].append(_device_events(plane, device, number))
         elif plane.name.startswith("/host:") and plane.name not in _SILENT_HOSTS:
             hosts.append(plane)
         elif plane.name not in _SILENT_HOSTS:
             _count(diagnostics, "events of other planes not read", len(plane.events))
+    for take_apart, parts in ((_gpu, work["gpu"]), (_tpu, work["tpu"])):
+        if parts:
+            take_apart(_joined(parts), tables, diagnostics)
     on_cpu = not any(len(part) for name in ("kernels", "copies", "graphs") for part in tables[name])
     gpu = "rocm" if any(row["device"].startswith("rocm") for row in [*devices, *empty]) else "cuda"
     for events in _host_events(hosts):
@@ -156,9 +162,9 @@ def _joined(parts: list[pd.DataFrame]) -> pd.DataFrame:
     return rest.assign(**joined)
 
 
-def _with_plain_texts(column: pd.Series) -> pd.Series:
-    """Return a categorical column whose categories have the one type that all need to be joined."""
-    return column.cat.rename_categories(column.cat.categories.astype("str").to_list())
+def _with_plain_texts(column: pd.Series) -> pd.Categorical:
+    """Return a categorical column with categories of the one type that all must have to be joined."""
+    return pd.Categorical.from_codes(column.cat.codes.to_numpy(), categories=pd.Index(column.cat.categories, dtype="str"))
 
 
 def _matching(column: pd.Series, pattern: str) -> Flags:
@@ -211,7 +217,16 @@ def _device_info(plane: xplane.Plane, device: str) -> dict[str, Any]:
     return info
 
 
-def _work_columns(events: pd.DataFrame, device: str) -> pd.DataFrame:
+def _device_events(plane: xplane.Plane, device: str, number: int) -> pd.DataFrame:
+    """Return a plane's events with their device and, as lane, a number of their line that no other plane nor thread has.
+
+    A device's own numbers of lines are small and repeat.
+    """
+    lanes = (plane.events["line_id"] & _LINE_BITS) + (number + 1 << 48)
+    return plane.events.assign(device=_named(plane.events.index, device), lane=lanes)
+
+
+def _work_columns(events: pd.DataFrame) -> pd.DataFrame:
     """Return the columns that all tables of device work share; added-up events have no time of their own."""
     timed = (events["count"] == 1).to_numpy(dtype=bool)
     start = events["start_ns"].astype("Int64").where(timed)
@@ -221,7 +236,7 @@ def _work_columns(events: pd.DataFrame, device: str) -> pd.DataFrame:
             "end_ns": start + events["duration_ns"],
             "duration_ns": events["duration_ns"],
             "count": events["count"],
-            "device": _named(events.index, device),
+            "device": events["device"],
             "thread": events["line_id"],
             "process": _PROCESS,
             "correlation": events["stat_correlation_id"],
@@ -230,8 +245,8 @@ def _work_columns(events: pd.DataFrame, device: str) -> pd.DataFrame:
     )
 
 
-def _gpu(events: pd.DataFrame, device: str, tables: Tables, diagnostics: dict[str, int]) -> None:
-    """Take a GPU's plane apart."""
+def _gpu(events: pd.DataFrame, tables: Tables, diagnostics: dict[str, int]) -> None:
+    """Take the planes of GPUs apart."""
     derived = events["line"].isin(_DERIVED).to_numpy(dtype=bool)
     _add_steps(events, tables)
     _count(diagnostics, "derived events not read", int((derived & (events["line"] != _STEPS).to_numpy(dtype=bool)).sum()))
@@ -245,19 +260,19 @@ def _gpu(events: pd.DataFrame, device: str, tables: Tables, diagnostics: dict[st
     is_graph = work["stat_cuda_graph_exec_id"].notna().to_numpy(dtype=bool) & ~has["kernel_details"] & ~is_copy
     other = has["MemoryResidency_details"] | (_matching(work["name"], _NO_WORK) & ~has["kernel_details"])
     is_kernel = ~(is_copy | is_memory | is_graph | other)
-    tables["kernels"].append(_gpu_kernels(work[is_kernel], device))
-    tables["copies"].append(_copies(work[is_copy], device, is_set[is_copy], unified[is_copy]))
-    tables["memory"].append(_gpu_memory(work[is_memory], device))
+    tables["kernels"].append(_gpu_kernels(work[is_kernel]))
+    tables["copies"].append(_copies(work[is_copy], is_set[is_copy], unified[is_copy]))
+    tables["memory"].append(_gpu_memory(work[is_memory]))
     graphs = work[is_graph]
-    tables["graphs"].append(_work_columns(graphs, device).assign(graph=graphs["stat_cuda_graph_exec_id"]))
+    tables["graphs"].append(_work_columns(graphs).assign(graph=graphs["stat_cuda_graph_exec_id"]))
     _count(diagnostics, "other device events not read", int((other & ~is_memory).sum()))
 
 
-def _gpu_kernels(events: pd.DataFrame, device: str) -> pd.DataFrame:
+def _gpu_kernels(events: pd.DataFrame) -> pd.DataFrame:
     details = events["stat_kernel_details"]
     shared = [_number(details, rf"\b{name}:(\d{{1,18}})\b") for name in ("static_shared", "dynamic_shared", "group_mem")]
     cuda = shared[0] + shared[1]
-    return _work_columns(events, device).assign(
+    return _work_columns(events).assign(
         name=events["name"],
         grid=_extracted(details, r"\bgrid:(\d+,\d+,\d+)\b"),
         block=_extracted(details, r"\bblock:(\d+,\d+,\d+)\b"),
@@ -298,10 +313,10 @@ def _operator_of(name: str, tf_op: str, hlo_op: str) -> tuple[str, str]:
     return "", re.sub(r"[.\d]+$", "", hlo_op)
 
 
-def _copies(events: pd.DataFrame, device: str, is_set: Flags, unified: Flags) -> pd.DataFrame:
+def _copies(events: pd.DataFrame, is_set: Flags, unified: Flags) -> pd.DataFrame:
     """Return copies and memory sets with direction, size and kinds of memory as far as told."""
     details = events["stat_memcpy_details"]
-    table = _work_columns(events, device)
+    table = _work_columns(events)
     operation = np.full(len(events), "other", dtype=object)
     for pattern, name in _COPY_OPERATIONS:
         operation[_matching(events["name"], pattern)] = name
@@ -311,18 +326,18 @@ def _copies(events: pd.DataFrame, device: str, is_set: Flags, unified: Flags) ->
     return table.assign(operation=operation, bytes=size, memory=source + " to " + target)
 
 
-def _gpu_memory(events: pd.DataFrame, device: str) -> pd.DataFrame:
+def _gpu_memory(events: pd.DataFrame) -> pd.DataFrame:
     """Return the driver's allocations and releases."""
     taken = _number(events["stat_memalloc_details"], r"\bnum_bytes:(\d{1,18})\b")
     given = _number(events["stat_MemFree_details"], r"\bnum_bytes:(\d{1,18})\b")
     table = pd.DataFrame(
-        {"time_ns": events["start_ns"], "device": device, "bytes": taken.fillna(0 - given), "thread": events["line_id"]}
+        {"time_ns": events["start_ns"], "device": events["device"], "bytes": taken.fillna(0 - given), "thread": events["line_id"]}
     )
     return table[table["bytes"].notna()]
 
 
-def _tpu(events: pd.DataFrame, device: str, tables: Tables, diagnostics: dict[str, int]) -> None:
-    """Take the plane of a TPU's core apart."""
+def _tpu(events: pd.DataFrame, tables: Tables, diagnostics: dict[str, int]) -> None:
+    """Take the planes of TPUs' cores apart."""
     _add_steps(events, tables)
     is_work = events["line"].isin(_TPU_WORK).to_numpy(dtype=bool)
     is_module = events["line"].isin(_TPU_MODULES).to_numpy(dtype=bool)
@@ -330,11 +345,11 @@ def _tpu(events: pd.DataFrame, device: str, tables: Tables, diagnostics: dict[st
     is_copy = asynchronous & _matching(events["stat_hlo_category"], "copy|async-copy")
     holds = is_work.copy()
     holds[is_work] = _holders(events[is_work])
-    tables["kernels"].append(_tpu_kernels(events[is_work & ~holds], device))
-    tables["copies"].append(_tpu_copies(events[is_copy], device))
+    tables["kernels"].append(_tpu_kernels(events[is_work & ~holds]))
+    tables["copies"].append(_tpu_copies(events[is_copy]))
     for chosen, nested in ((holds, True), ((asynchronous & ~is_copy) | is_module, False)):
         rows = events[chosen]
-        domain = (device + " " + rows["line"].astype("string")).astype("category")
+        domain = (rows["device"].astype("string") + " " + rows["line"].astype("string")).astype("category")
         end = rows["start_ns"] + rows["duration_ns"]
         tables["ranges"].append(
             rows[["start_ns", "name"]].assign(
@@ -347,22 +362,20 @@ def _tpu(events: pd.DataFrame, device: str, tables: Tables, diagnostics: dict[st
 
 def _holders(work: pd.DataFrame) -> Flags:
     """Return which operations only hold others: loops, branches and calls with operations inside."""
-    spans = pd.DataFrame(
-        {"thread": work["line_id"], "start_ns": work["start_ns"], "end_ns": work["start_ns"] + work["duration_ns"]}
-    )
+    spans = pd.DataFrame({"thread": work["lane"], "start_ns": work["start_ns"], "end_ns": work["start_ns"] + work["duration_ns"]})
     return holders(spans) & _matching(work["stat_hlo_category"], _HOLDERS)
 
 
-def _tpu_kernels(events: pd.DataFrame, device: str) -> pd.DataFrame:
+def _tpu_kernels(events: pd.DataFrame) -> pd.DataFrame:
     """Return operations as kernels under their short names; what only moves or exchanges data is told by XLA's category."""
     kind = np.full(len(events), None, dtype=object)
     for pattern, name in _TPU_KINDS:
         kind[_matching(events["stat_hlo_category"], pattern)] = name
     short = events["display_name"].astype("string").fillna(events["name"].astype("string"))
-    return _work_columns(events, device).assign(name=short.astype("category"), kind=kind, **_described(events))
+    return _work_columns(events).assign(name=short.astype("category"), kind=kind, **_described(events))
 
 
-def _tpu_copies(events: pd.DataFrame, device: str) -> pd.DataFrame:
+def _tpu_copies(events: pd.DataFrame) -> pd.DataFrame:
     """Return transfers beside the operations; the shape's mark for the host's memory tells their direction."""
     shapes = r"= \((?P<shape>\S+), "
     to_host = _extracted(events["name"], shapes).astype("string").str.contains(_HOST_MEMORY, regex=False)
@@ -374,7 +387,7 @@ def _tpu_copies(events: pd.DataFrame, device: str) -> pd.DataFrame:
         ["host to host", "device to host", "host to device", "device to device"],
         default="other",
     )
-    return _work_columns(events, device).assign(operation=operation, bytes=events["stat_bytes_accessed"])
+    return _work_columns(events).assign(operation=operation, bytes=events["stat_bytes_accessed"])
 
 
 # --- the host -------------------------------------------------------------------------------------------------------------
@@ -492,10 +505,11 @@ def _cpu_kernels(operators: pd.DataFrame) -> pd.DataFrame:
 
 
 def _add_steps(events: pd.DataFrame, tables: Tables) -> None:
-    """Add a device's steps where no other device told them yet."""
+    """Add the steps of the first device that tells them, where none is known yet."""
     rows = events[(events["line"] == _STEPS).to_numpy(dtype=bool)]
     if len(rows) and not tables["steps"]:
-        tables["steps"].append(_steps(rows.assign(line_id=rows["lane"])))
+        own = rows[(rows["lane"] == rows["lane"].iloc[0]).to_numpy(dtype=bool)]
+        tables["steps"].append(_steps(own.assign(line_id=own["lane"])))
 
 
 def _add_host_steps(events: pd.DataFrame, tables: Tables) -> None:
@@ -544,7 +558,8 @@ def _framework(trace: Trace) -> str | None:
 def _info(trace: Trace, space: xplane.Space, devices: list[dict[str, Any]], empty: list[dict[str, Any]]) -> dict[str, Any]:
     notes = ["the profiler's picoseconds are rounded to ns"]
     if empty:
-        notes.append(f"{len(empty)} devices without events: {', '.join(row['device'] for row in empty)}")
+        more = ", ..." if len(empty) > _LISTED else ""
+        notes.append(f"{len(empty)} devices without events: {', '.join(row['device'] for row in empty[:_LISTED])}{more}")
     if trace.kernels["name"].astype("string").str.startswith("__amd_rocclr_").any():
         notes.append("ROCm copies and fills memory with kernels of its own, named __amd_rocclr_...")
     if (

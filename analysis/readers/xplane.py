@@ -75,6 +75,7 @@ _START_TIME = "profile_start_time"  # a plane's statistic: when the profiler was
 _LAST_NS = 4_000_000_000_000_000_000  # year 2096; later times are damage, and sums of two of them would not fit 64 bits
 _LONGEST_NS = 100_000_000_000_000_000  # three years
 _VARINT_BYTES = 10
+_MOST_PLANES = 512  # a host has at most some tens
 
 Integers = npt.NDArray[np.int64]
 
@@ -83,6 +84,7 @@ Integers = npt.NDArray[np.int64]
 class Plane:
     """One plane. stats: its statistics by name, numbers and texts.
 
+    lines: names of the lines; none where the plane has no events.
     events: columns line_number (of the plane's lines, int64), line_id, line (category), start_ns, duration_ns, count (int64;
     executions that the row stands for: 1, or more where the profiler added up, and start_ns is then meaningless),
     name, display_name (category), and the statistics asked for as stat_NAME, Int64 or category.
@@ -132,9 +134,16 @@ def read_planes(path: Path | str, integer_stats: Sequence[str] = (), text_stats:
     file cannot be read or is none.
     """
     space = _parse(Path(path))
-    planes, damaged = [], 0
+    planes, damaged, filled = [], 0, 0
+    empty = _events(_classes()["Plane"](), path, integer_stats, text_stats)
     for content in space.planes:
         plane = _message("Plane", content, path)
+        if not any(len(line.events) for line in plane.lines):
+            planes.append(Plane(_text(plane.name), _plane_stats(plane), [], empty))
+            continue
+        filled += 1
+        if filled > _MOST_PLANES:
+            raise EvidenceError(f"{path}: more than {_MOST_PLANES} planes with events, as no profiler writes; record it again")
         events = _events(plane, path, integer_stats, text_stats)
         usable = _usable(events)
         damaged += int((~usable).sum())
@@ -145,7 +154,7 @@ def read_planes(path: Path | str, integer_stats: Sequence[str] = (), text_stats:
     start_ns = told if isinstance(told, int) else 0
     wall_clock = 0 < start_ns < _LAST_NS
     if wall_clock:
-        for plane in planes:
+        for plane in [plane for plane in planes if len(plane.events)]:
             # lines count from the profiler's start, in files of older releases from the epoch
             plane.events["start_ns"] += np.where(plane.events["start_ns"] < start_ns // 2, start_ns, 0)
     messages = [_text(message) for message in [*space.errors, *space.warnings]]
@@ -273,18 +282,20 @@ class _Stats:
         self._fields, found = _decode(buffer, starts, ends, wanted, (_STAT_STR,))
         self._text_of, self._text_start, self._text_end = found[_STAT_STR]
         self._names = {entry.key: _text(entry.value.name) for entry in plane.stat_metadata}
-        self._of_metadata = [entry.value.stats for entry in plane.event_metadata]
+        self._metadata_count = len(plane.event_metadata)
+        self._of_metadata = [(n, entry.value.stats) for n, entry in enumerate(plane.event_metadata) if len(entry.value.stats)]
 
     def integers(self, name: str, count: int, position: Integers) -> pd.arrays.IntegerArray:
         """Return the statistic of `count` events as Int64, null where it is absent."""
         ids = self._ids(name)
         rows = np.flatnonzero(np.isin(self._fields[_STAT_ID], ids))
         values, missing = np.zeros(count, dtype=np.int64), np.ones(count, dtype=bool)
-        known = [self._find(stats, ids) for stats in self._of_metadata]
-        if any(stat is not None for stat in known):
-            common = np.array([_signed(stat) if stat is not None else 0 for stat in known], dtype=np.int64)
-            has = np.array([stat is not None for stat in known] + [False])
-            values, missing = np.append(common, 0)[position], ~has[position]
+        known = self._find(ids)
+        if known:
+            common, has = np.zeros(self._metadata_count + 1, dtype=np.int64), np.zeros(self._metadata_count + 1, dtype=bool)
+            numbers = [number for number, _ in known]
+            common[numbers], has[numbers] = [_signed(stat) for _, stat in known], True
+            values, missing = common[position], ~has[position]
         values[self._event[rows]] = self._fields[_STAT_UINT64][rows] | self._fields[_STAT_INT64][rows]
         missing[self._event[rows]] = False
         return pd.arrays.IntegerArray(values, missing)
@@ -294,10 +305,12 @@ class _Stats:
         ids = self._ids(name)
         distinct: list[str | None] = [None]
         codes = np.zeros(count, dtype=np.int64)
-        common = [self._find(stats, ids) for stats in self._of_metadata]
-        if any(stat is not None for stat in common):
-            distinct += [_stat_text(stat, self._names) for stat in common]
-            codes = np.where(position >= 0, position + 1, 0)
+        known = self._find(ids)
+        if known:
+            distinct += [_text(stat.str_value) or self._names.get(stat.ref_value) or None for _, stat in known]
+            common = np.zeros(self._metadata_count + 1, dtype=np.int64)
+            common[[number for number, _ in known]] = np.arange(1, len(known) + 1)
+            codes = common[position]
         is_wanted = np.isin(self._fields[_STAT_ID], ids)
         refs = np.flatnonzero(is_wanted & (self._fields[_STAT_REF] != 0))
         ref_codes, ref_ids = pd.factorize(self._fields[_STAT_REF][refs])
@@ -311,19 +324,16 @@ class _Stats:
     def _ids(self, name: str) -> list[int]:
         return [key for key, text in self._names.items() if text == name]
 
-    def _find(self, stats: Any, ids: list[int]) -> Any:
-        return next((stat for stat in stats if stat.metadata_id in ids), None) if ids else None
+    def _find(self, ids: list[int]) -> list[tuple[int, Any]]:
+        """Return the metadata's number and the statistic for all metadata that bear it."""
+        if not ids:
+            return []
+        return [(number, stat) for number, stats in self._of_metadata for stat in stats if stat.metadata_id in ids]
 
 
 def _signed(stat: Any) -> int:
     value = int(stat.int64_value or stat.uint64_value)
     return value if value < 2**63 else value - 2**64
-
-
-def _stat_text(stat: Any, names: dict[int, str]) -> str | None:
-    if stat is None:
-        return None
-    return _text(stat.str_value) or names.get(stat.ref_value) or None
 
 
 def _categories(texts: Sequence[str | None], codes: Integers) -> pd.Categorical:

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from kernelscope.analysis import captures
@@ -413,7 +413,7 @@ def test_a_plane_without_events_is_a_note_and_no_kernels_are_explained(tmp_path)
     assert "kernels" in trace.info["unavailable"]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=30, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.data())
 def test_whatever_planes_hold_nothing_but_evidence_errors_escape(tmp_path_factory, data):
     text = st.sampled_from(
