@@ -109,7 +109,8 @@ def computing_operators(operators: pd.DataFrame, holding: Int) -> pd.DataFrame:
     found["problem"] = of_text(found["shapes"], aten.problem)
     found["dtype"] = of_text(found["types"], aten.dtype)
     found = found.join(aten.products(found["name"], found["shapes"]))
-    return found.assign(duration_ns=found["end_ns"] - found["start_ns"], count=1, device="cpu")
+    kernels: pd.DataFrame = found.assign(duration_ns=found["end_ns"] - found["start_ns"], count=1, device="cpu")
+    return kernels
 
 
 def _kinds(names: pd.Series, parent: Int) -> pd.Series:

@@ -115,7 +115,7 @@ def read(path: Path) -> Trace:
     kernels = work.kernels
     if len(timed):
         kernels = kineto_devices.timed_operators(timed, scan.tracks, diagnostics)
-    unavailable = {}
+    unavailable: dict[str, str] = {}
     if not len(kernels):
         kernels, unavailable = _host_kernels(scan, operators, calls, work)
     ranges = [table for table in (annotations, modules) if len(table)]
@@ -151,10 +151,10 @@ def _take_plain(scan: Scan) -> pd.DataFrame:
     host = np.array([str(name).lower() == "cpu functions" for name in scan.tracks["process"]])[plain["track"].to_numpy()]
     device = pd.Series(process, dtype="object").astype("string").str.match(r"(?i)\w+ functions$").to_numpy(dtype=bool) & ~host
     if host.any():
-        scan.tables["operators"] = pd.concat([operators, plain[host]], ignore_index=True).astype(
-            operators.dtypes.drop(["name", "category", "phase"])
-        )
-    return plain[device].reset_index(drop=True)
+        types = operators.dtypes.drop(["name", "category", "phase"])
+        scan.tables["operators"] = pd.concat([operators, plain[host]], ignore_index=True).astype(types)
+    left: pd.DataFrame = plain[device].reset_index(drop=True)
+    return left
 
 
 # --- threads -------------------------------------------------------------------------------------------------------------
@@ -216,7 +216,10 @@ def _annotations(scan: Scan, tracks: pd.DataFrame, diagnostics: dict[str, int]) 
     stepping = number.notna().to_numpy() & ~gpu
     steps = table[stepping].assign(step=number[stepping].astype("object").astype("int64"), warmup=False)
     ranges = table.assign(
-        category="user", nested=~gpu, domain=np.where(gpu, "gpu", None), phase=autograd.of_text(table["name"], _phase)
+        category="user",
+        nested=~gpu,
+        domain=pd.Categorical.from_codes(gpu.astype(np.int8) - 1, pd.Index(["gpu"])),
+        phase=autograd.of_text(table["name"], _phase),
     )
     return _in_turn(steps, diagnostics), ranges[~stepping].reset_index(drop=True)
 
@@ -233,7 +236,8 @@ def _in_turn(steps: pd.DataFrame, diagnostics: dict[str, int]) -> pd.DataFrame:
     until = kept["start_ns"].shift(-1, fill_value=np.iinfo(np.int64).max)
     diagnostics["steps of other threads"] = len(steps) - len(kept)
     diagnostics["steps cut where the next one began"] = int((kept["end_ns"] > until).sum())
-    return kept.assign(end_ns=np.minimum(kept["end_ns"], until))
+    cut: pd.DataFrame = kept.assign(end_ns=np.minimum(kept["end_ns"], until))
+    return cut
 
 
 def _modules(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
@@ -241,7 +245,7 @@ def _modules(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
     table = _placed(scan.tables["modules"], tracks, "name")
     names = table["name"].cat
     types = [name.removeprefix(_MODULE) for name in names.categories]
-    layer = _paths(names.codes.to_numpy(dtype=np.int64), types, intervals.parents(*_spans(table)))
+    layer = _paths(np.asarray(names.codes, dtype=np.int64), types, intervals.parents(*_spans(table)))
     return table.assign(category="layer", nested=True, layer=layer)
 
 
@@ -284,8 +288,8 @@ def _operators(scan: Scan, tracks: pd.DataFrame, annotations: pd.DataFrame, modu
     told = np.where((told < 0) & (tied | (layer >= 0)), PHASES.index("forward"), told)
     return table.assign(
         layer=pd.Categorical.from_codes(np.where(layer >= 0, layer, inherited), modules["layer"].cat.categories),
-        phase=pd.Categorical.from_codes(np.where(backward, PHASES.index("backward"), told), list(PHASES)),
-        attribution=pd.Categorical.from_codes(np.select([layer >= 0, inherited >= 0], [0, 1], 2), _METHODS),
+        phase=pd.Categorical.from_codes(np.where(backward, PHASES.index("backward"), told), pd.Index(PHASES)),
+        attribution=pd.Categorical.from_codes(np.select([layer >= 0, inherited >= 0], [0, 1], 2), pd.Index(_METHODS)),
     )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Generic, TypeVar
+from typing import Any, BinaryIO, Generic, TypeVar
 
 import msgspec
 
@@ -196,14 +196,16 @@ class EventList(Generic[Piece]):
         """Return the events of an object that begins with their list, and keep its other keys."""
         at = len(_OPENING) - 1
         events = bytes(_BESIDE.decode(text).events)
-        behind = _KEYS.decode(b'{"":0' + text[at + len(events) :]) if text.startswith(events, at) else {"traceEvents": None}
+        behind: dict[str, Any] = {"traceEvents": None}  # where another list came last
+        if text.startswith(events, at):
+            behind = _KEYS.decode(b'{"":0' + text[at + len(events) :])
         if "traceEvents" in behind:
             raise EvidenceError(f"{self.path}: two lists traceEvents in one object; export the trace again")
         decoded = self._decode(events)
         self._keep(behind)
         return decoded
 
-    def _keep(self, found: dict[str, msgspec.Raw]) -> None:
+    def _keep(self, found: dict[str, Any]) -> None:
         self.header |= {key: bytes(value) for key, value in found.items() if key not in ("", "traceEvents")}
 
     def _malformed(self, error: Exception, length: int, prefix: int) -> EvidenceError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ Bool = npt.NDArray[np.bool_]
 _INTEGER = r'^"?(?P<whole>-?\d{1,18})(?:\.0*)?"?$'
 _DECIMAL = r'^"?(?P<sign>-?)(?P<whole>\d{1,16})(?:\.(?P<part>\d*))?"?$'
 _EXPONENT = r'^"?-?\d{1,40}(\.\d{1,40})?[eE][-+]?\d{1,3}"?$'
+_FIVE, _MINUS = pa.scalar("5"), pa.scalar("-")
 LIMIT = 4_000_000_000_000_000  # microseconds: 126 years, and the sum of two still fits into int64 nanoseconds
 
 
@@ -40,13 +42,13 @@ def thousandfold(texts: Sequence[bytes]) -> tuple[Int, Bool]:
     thousandths = _filled(pc.utf8_rpad(pc.utf8_slice_codeunits(part, 0, 3), 3, "0").cast(pa.int64()))
     value = whole * 1000 + thousandths
     rest = pc.utf8_rtrim(pc.utf8_slice_codeunits(part, 3), "0")
-    up = _mask(pc.greater(rest, "5")) | (_mask(pc.equal(rest, "5")) & (value % 2 == 1))
+    up = _mask(pc.greater(rest, _FIVE)) | (_mask(pc.equal(rest, _FIVE)) & (value % 2 == 1))
     value = np.where(valid, value + up, 0)
-    negative = _mask(pc.equal(pc.struct_field(found, "sign"), "-"))
+    negative = _mask(pc.equal(pc.struct_field(found, "sign"), _MINUS))
     valid &= whole <= LIMIT
     value = np.where(negative, -value, value)
     other = np.flatnonzero(~_present(found))
-    exponents = other[_mask(pc.match_substring_regex(strings.take(pa.array(other)), _EXPONENT))]
+    exponents = other[_mask(pc.match_substring_regex(strings.take(other), _EXPONENT))]
     for row in exponents.tolist():  # no profiler writes exponents in many rows
         value[row], valid[row] = _exactly(strings[row].as_py().strip('"'))
     return np.where(valid, value, 0), valid
@@ -62,20 +64,20 @@ def _exactly(text: str) -> tuple[int, bool]:
         return 0, False
 
 
-def _strings(texts: Sequence[bytes]) -> pa.Array:
+def _strings(texts: Sequence[bytes]) -> Any:
     try:
         return pa.array(texts, type=pa.binary()).cast(pa.string())
     except pa.ArrowInvalid:
         return pa.array([text.decode("utf8", "replace") for text in texts], type=pa.string())
 
 
-def _present(found: pa.Array) -> Bool:
+def _present(found: Any) -> Bool:
     return np.asarray(pc.is_valid(found).to_numpy(zero_copy_only=False), dtype=bool)
 
 
-def _mask(values: pa.Array) -> Bool:
+def _mask(values: Any) -> Bool:
     return np.asarray(pc.fill_null(values, False).to_numpy(zero_copy_only=False), dtype=bool)
 
 
-def _filled(values: pa.Array) -> Int:
+def _filled(values: Any) -> Int:
     return np.asarray(pc.fill_null(values, 0).to_numpy(zero_copy_only=False), dtype=np.int64)

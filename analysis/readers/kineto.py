@@ -165,7 +165,7 @@ class _TypedEvent(msgspec.Struct, gc=False):
     pid: int | str = ""
     tid: int | str = ""
     id: int | str = ""
-    args: _Typed = _NO_TYPED
+    args: _Typed = _NO_TYPED  # type: ignore[valid-type]
 
 
 class _UntypedEvent(msgspec.Struct, gc=False):
@@ -177,7 +177,7 @@ class _UntypedEvent(msgspec.Struct, gc=False):
     pid: msgspec.Raw = _NOTHING
     tid: msgspec.Raw = _NOTHING
     id: msgspec.Raw = _NOTHING
-    args: _Untyped | list[Any] | str | float | int | bool | None = _NO_UNTYPED
+    args: _Untyped | list[Any] | str | float | int | bool | None = _NO_UNTYPED  # type: ignore[valid-type]
 
 
 _TYPED = msgspec.json.Decoder(list[_TypedEvent])
@@ -369,7 +369,8 @@ class _Reading:
 
     def _argument(self, piece: _TypedPiece | _UntypedPiece, name: str, rows: Bool) -> Any:
         """Return a column of arguments, from the first of its keys that an event has."""
-        kind, found = ARGUMENTS[name].kind, None
+        kind = ARGUMENTS[name].kind
+        found: Any = None
         for part in _FIELDS[name]:
             if kind == INTEGER:
                 values, valid = piece.integers(part, rows)
