@@ -110,12 +110,9 @@ def _valued(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
     number = cells.map(distinct).astype("float64")
     wordy = number.isna().to_numpy() & ~absent
     kept = rows[number.notna()]
-    kinds = kept[["field", "unit"]].drop_duplicates()
-    known = {(name, unit): _metric(name, unit) for name, unit in kinds.itertuples(index=False)}
-    table = pd.DataFrame(
-        [known[pair] for pair in zip(kept["field"], kept["unit"], strict=True)], columns=["metric", "factor", "divisor"]
-    )
-    table.index = kept.index
+    kinds = kept[["field", "unit"]].drop_duplicates().itertuples(index=False)
+    known = pd.DataFrame([_metric(name, unit) for name, unit in kinds], columns=["metric", "factor", "divisor"])
+    table = known.take(kept.groupby(["field", "unit"], sort=False).ngroup().to_numpy()).set_axis(kept.index)
     values = number[kept.index] * table["factor"].astype("float64") / table["divisor"].astype("float64")
     metric = table["metric"].astype("string")
     of_process = kept["process"].notna()

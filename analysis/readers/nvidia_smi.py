@@ -338,7 +338,7 @@ def _cells(table: pd.DataFrame, units: dict[str, str], skipped: Iterable[str | N
     """
     parts = []
     for name in table.columns.difference([name for name in skipped if name], sort=False):
-        found = table[name].str.extract(_CELL)
+        found = _extract(table[name], _CELL)
         parts.append(lines.assign(field=name, unit=found[1].fillna(units.get(name, "")), value=found[0]))
     return _joined(parts)
 
@@ -367,14 +367,19 @@ def _joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 def _whole(values: pd.Series) -> pd.Series:
     """Return the whole numbers in a column of text, null for anything else."""
-    digits = values.str.strip().str.extract(r"^(\d{1,9})$")[0]
-    return pd.to_numeric(digits).astype("Int64")
+    return pd.to_numeric(_extract(values, r"^ *(\d{1,9}) *$")[0]).astype("Int64")
+
+
+def _extract(values: pd.Series, pattern: str) -> pd.DataFrame:
+    """Return the groups of a pattern as columns, looking at each distinct text once: samples repeat few values."""
+    codes, distinct = pd.factorize(values)
+    return pd.Series(distinct, dtype="str").str.extract(pattern).take(codes).set_axis(values.index)
 
 
 def _times(values: pd.Series) -> tuple[pd.Series, bool]:
     """Return times in ns since the epoch, and whether the text tells the zone; null where it is no time from 1970 to 2261."""
     text = values.str.strip()
-    stamp, epoch = text.str.extract(_STAMP), text.str.extract(_EPOCH)
+    stamp, epoch = _extract(text, _STAMP), _extract(text, _EPOCH)
     dates = stamp[0] + stamp[1] + stamp[2]
     days = dates.map({date: _days(date) for date in dates.dropna().unique()}).astype("Int64")
     hours, minutes, seconds = (pd.to_numeric(stamp[place]).astype("Int64") for place in (3, 4, 5))
