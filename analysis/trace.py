@@ -199,8 +199,8 @@ SAMPLES = _columns(
     ("time_ns", "int64", "ns", "when the sample was taken"),
     ("window", "Int64", "", "turn during which it was taken"),
     ("core", "Int64", "", "processor, for per-core rows"),
-    ("device", "string", "", "cuda:N for samples of one GPU"),
-    ("metric", "string", "", "what was sampled: core_busy, resident_bytes, threads_running, gpu_power_w, ..."),
+    ("device", "category", "", "cuda:N for samples of one GPU"),
+    ("metric", "category", "", "what was sampled: core_busy, resident_bytes, threads_running, gpu_power_w, ..."),
     ("value", "float64", "", "the sample, in the metric's unit"),
 )
 
@@ -273,6 +273,8 @@ def _absent(column: Column, count: int) -> Any:
     if column.dtype in ("Int64", "Int32"):
         zero = np.zeros((), dtype=column.dtype.lower())
         return pd.arrays.IntegerArray(np.broadcast_to(zero, count), np.broadcast_to(np.True_, count))
+    if column.dtype == "boolean":
+        return pd.arrays.BooleanArray(np.broadcast_to(np.False_, count), np.broadcast_to(np.True_, count))
     if column.dtype in ("int64", "bool") and count:
         raise ValueError("is missing")
     return pd.Series(pd.NA, index=pd.RangeIndex(count), dtype="object").astype(column.dtype)  # type: ignore[call-overload]

@@ -92,8 +92,10 @@ def read(path: Path, form: str | None = None) -> Trace:
     try:
         trace = read_raw(path, chosen)
         finish(trace)
-    except EvidenceError:
-        raise
+    except EvidenceError as error:
+        if str(path) in str(error):
+            raise
+        raise EvidenceError(f"{path}: {error}") from error
     except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError, MemoryError, pa.ArrowException) as error:
         # a reader met what it was not built for; the user shall know the file and whom to tell, not the stack
         reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no details'}"

@@ -11,6 +11,7 @@ from pathlib import Path
 from kernelscope.analysis.errors import EvidenceError
 
 SIZE = 1 << 16
+_MOST_STEPS = 10_000_000  # of SQLite's virtual machine: a second or so
 _GZIP_MAGIC = b"\x1f\x8b"
 _SQLITE_MAGIC = b"SQLite format 3\x00"
 
@@ -42,6 +43,7 @@ class Head:
             return frozenset()
         try:
             database = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+            database.set_progress_handler(lambda: 1, _MOST_STEPS)  # a schema that takes longer is no capture's
             database.text_factory = lambda raw: raw.decode("utf8", errors="replace")
             try:
                 rows = database.execute(
@@ -50,7 +52,7 @@ class Head:
             finally:
                 database.close()
         except sqlite3.Error as error:
-            raise EvidenceError(f"{self.path}: damaged SQLite file ({error}); copy or export it again") from error
+            raise EvidenceError(f"{self.path}: damaged SQLite file ({str(error)[:200]}); copy or export it again") from error
         return frozenset(str(row[0]) for row in rows)
 
     @cached_property
