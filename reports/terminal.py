@@ -353,7 +353,8 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
     table.add_column(" ".join(first), footer=content.whole(result), overflow="fold")
     for row in shown:
         name = Text(" ".join(filter(None, (_value(row, key) for key in first))), style="bold")
-        details = [printable(row[key], 160) for key in (*beneath, "method") if row.get(key) is not None]
+        said = {row.get(first[0]), "(unattributed)", None}
+        details = [printable(row[key], 160) for key in (*beneath, "method") if row.get(key) not in said]
         name.append("\n" + " · ".join(details), style="not bold dim")
         table.add_row(
             units.in_unit(content.row_ns(row), unit, decimals), units.percent(row["share"]), units.count(row["count"]), name
