@@ -1,6 +1,6 @@
 """A seeded, time-bounded mutation fuzzer over every reader of captures: nothing but EvidenceError may come out of them.
 
-    python tests/fuzz/run.py [--seconds 120] [--cases N] [--seed 1] [--format NAME] [--keep FOLDER] [--workers 2]
+    python tests/fuzz/run.py [--seconds 120] [--cases N] [--seed 1] [--format NAME] [--small] [--keep FOLDER] [--workers 2]
     python tests/fuzz/run.py --input FILE --format NAME        read one kept input again
 
 Seeds are the captures of ../shared/corpus and tests/data, cut small. A case has 10 s of processor time and 1 GiB of memory over
@@ -185,7 +185,7 @@ class Tally:
 
 def fuzz(options: argparse.Namespace, folder: Path) -> int:
     """Run cases in several processes; return the number of different failures."""
-    seeds.prepare(folder)
+    seeds.prepare(folder, 1 << 16 if options.small else sys.maxsize)
     tally = Tally(options)
 
     def work() -> None:
@@ -224,6 +224,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--format", help="only captures of this format")
+    parser.add_argument("--small", action="store_true", help="only captures of up to 64 KiB")
     parser.add_argument("--keep", type=Path, help="keep failing inputs and a report for each format there")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--input", type=Path, help="read this file again, with the reader of --format")

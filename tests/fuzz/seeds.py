@@ -26,9 +26,10 @@ class Seed:
     kind: str
 
 
-def prepare(folder: Path) -> list[Seed]:
-    """Write small copies of all seeds to the folder; return them in a fixed order, and leave the list in seeds.json."""
+def prepare(folder: Path, largest: int) -> list[Seed]:
+    """Write small copies of captures up to `largest` bytes to the folder; return them, and leave the list in seeds.json."""
     files = sorted(path for path in [*CORPUS.rglob("*"), *DATA.rglob("*")] if path.is_file() and path.suffix != ".md")
+    files = [path for path in files if path.stat().st_size <= largest]
     seeds = []
     for number, path in enumerate(files):
         source = str(path.relative_to(ROOT.parent))

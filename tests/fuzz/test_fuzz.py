@@ -1,0 +1,52 @@
+"""The fuzzer itself, for as long as tests may take: `make fuzz` runs it for longer."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUN = [sys.executable, str(Path(__file__).with_name("run.py"))]
+
+
+def run(*arguments, timeout):
+    done = subprocess.run([*RUN, *arguments], capture_output=True, text=True, timeout=timeout, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 different failures" in done.stdout
+
+
+def test_some_damaged_captures(tmp_path):
+    run("--cases", "300", "--small", "--seed", "1", "--seconds", "300", timeout=400)
+
+
+@pytest.mark.slow
+def test_a_minute_of_damaged_captures():
+    run("--seconds", "60", "--seed", "2", timeout=400)
+
+
+def test_a_reader_that_fails_is_seen(tmp_path):
+    """The fuzzer finds and keeps what an exception comes out of, even where a limit or a signal ends it."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import kernelscope.analysis.captures as captures, os\n"
+        "from kernelscope.analysis.captures import verbose\n"
+        "calls = []\n"
+        "def read(path):\n"
+        "    calls.append(path)\n"
+        "    if len(calls) == 2: os.abort()\n"
+        "    if len(calls) == 3: return bytearray(1 << 34)\n"
+        "    if len(calls) == 4: raise captures.EvidenceError('two\\nlines')\n"
+        "    raise KeyError('planted')\n"
+        "verbose.read = read\n"
+    )
+    kept = tmp_path / "kept"
+    done = subprocess.run(
+        [*RUN, "--cases", "6", "--format", "verbose", "--small", "--workers", "1", "--keep", str(kept)],
+        capture_output=True, text=True, timeout=400, check=False, env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "KeyError" in done.stdout
+    assert "planted" in done.stdout
+    assert "died with status -6" in done.stdout
+    report = (kept / "verbose.txt").read_text()
+    assert "KeyError" in report
+    assert any(entry.suffix != ".txt" for entry in kept.iterdir())
