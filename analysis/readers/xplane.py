@@ -75,7 +75,7 @@ _START_TIME = "profile_start_time"  # a plane's statistic: when the profiler was
 _LAST_NS = 4_000_000_000_000_000_000  # year 2096; later times are damage, and sums of two of them would not fit 64 bits
 _LONGEST_NS = 100_000_000_000_000_000  # three years
 _VARINT_BYTES = 10
-_MOST_PLANES = 512  # a host has at most some tens
+_MOST_PLANES, _MOST_FILLED = 4096, 256  # a host has some tens at most; every plane with events takes its time
 
 Integers = npt.NDArray[np.int64]
 
@@ -142,8 +142,8 @@ def read_planes(path: Path | str, integer_stats: Sequence[str] = (), text_stats:
             planes.append(Plane(_text(plane.name), _plane_stats(plane), [], empty))
             continue
         filled += 1
-        if filled > _MOST_PLANES:
-            raise EvidenceError(f"{path}: more than {_MOST_PLANES} planes with events, as no profiler writes; record it again")
+        if filled > _MOST_FILLED:
+            raise EvidenceError(f"{path}: more than {_MOST_FILLED} planes with events, as no profiler writes; record it again")
         events = _events(plane, path, integer_stats, text_stats)
         usable = _usable(events)
         damaged += int((~usable).sum())
@@ -197,6 +197,8 @@ def _parse(path: Path) -> Any:
     space = _message("Space", content, path)
     if not space.planes:
         raise EvidenceError(f"{path}: not an XSpace file: it holds no planes")
+    if len(space.planes) > _MOST_PLANES:
+        raise EvidenceError(f"{path}: {len(space.planes)} planes, as no profiler writes; record it again")
     return space
 
 

@@ -413,6 +413,14 @@ def test_a_plane_without_events_is_a_note_and_no_kernels_are_explained(tmp_path)
     assert "kernels" in trace.info["unavailable"]
 
 
+@pytest.mark.parametrize(
+    ("name", "lines", "count"), [("/host:CPU", {}, 5000), ("/device:GPU:0", {"Stream #1": [("k", 1, 1, {})]}, 300)]
+)
+def test_countless_planes_are_refused(tmp_path, name, lines, count):
+    with pytest.raises(EvidenceError, match="planes.*as no profiler writes"):
+        read(tmp_path, plane(name, lines) * count)
+
+
 @settings(deadline=None, max_examples=30, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.data())
 def test_whatever_planes_hold_nothing_but_evidence_errors_escape(tmp_path_factory, data):
