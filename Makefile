@@ -34,8 +34,8 @@ lint: $(VENV)/.installed ## check style, types, layering and the Python 3.6 part
 	$(BIN)/lint-imports
 	$(BIN)/python tests/python36.py
 
-bench: $(VENV)/.installed ## measure what measuring costs, as ratios
-	$(BIN)/python tests/bench/overhead.py
+bench: $(VENV)/.installed ## measure what measuring and reading cost, as ratios (sets up what it compares with)
+	@$(BIN)/python tests/bench/overhead.py; first=$$?; $(BIN)/python tests/bench/reading.py --install-peers && exit $$first
 
 fuzz: $(VENV)/.installed ## damage captures at random and see that every reader says so in one line
 	$(BIN)/python tests/fuzz/run.py --seconds 120 --seed 1
