@@ -94,7 +94,7 @@ def computing_operators(operators: pd.DataFrame, holding: Int) -> pd.DataFrame:
     most views, allocation and fills; a fill is part of such a caller.
     """
     parent = operators["parent"].to_numpy()
-    names = operators["name"].astype("object")
+    names = operators["name"].astype("object").where(operators["name"].notna(), "")
     holds = _with_ancestors(holding, parent)
     minor = names.isin(aten.COMPUTE_NOTHING | aten.FILLS | aten.ALLOCATE_AND_FILL).to_numpy()
     calls_others = np.zeros(len(operators), dtype=bool)

@@ -148,7 +148,8 @@ def _take_plain(scan: Scan) -> pd.DataFrame:
     """
     plain, operators = scan.tables["plain"], scan.tables["operators"]
     process = scan.tracks["process"].to_numpy()[plain["track"].to_numpy()]
-    host = np.array([str(name).lower() == "cpu functions" for name in scan.tracks["process"]])[plain["track"].to_numpy()]
+    hosts = [str(name).lower() == "cpu functions" for name in scan.tracks["process"]]
+    host = np.array(hosts, dtype=bool)[plain["track"].to_numpy()]
     device = pd.Series(process, dtype="object").astype("string").str.match(r"(?i)\w+ functions$").to_numpy(dtype=bool) & ~host
     if host.any():
         types = operators.dtypes.drop(["name", "category", "phase"])
