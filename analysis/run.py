@@ -53,6 +53,8 @@ class Run:
         if (path / "compare.json").is_file() and not file.is_file():
             sides = sorted(p.parent.name for p in path.glob("*/run.json"))
             raise EvidenceError(f"{path}: a comparison; name one of its run folders: {', '.join(sides)}")
+        if (path / "import.json").is_file():
+            raise EvidenceError(f"{path}: an imported capture; captures are reported and broken down one at a time")
         if not file.is_file():
             raise EvidenceError(f"{path}: not a run folder (no run.json); name a folder that `run` or `compare` wrote")
         self.record = read_object(file)

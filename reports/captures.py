@@ -24,7 +24,7 @@ def headline(record: Record, breakdowns: Envelopes) -> str:
     source = info.get("source", {})
     tool = " ".join(str(source[key]) for key in ("tool", "version") if source.get(key)) or str(source.get("format"))
     names = sorted({str(device["name"]) for device in info.get("devices", []) if device.get("name")})
-    busy = _busy(breakdowns) if record["tables"].get("kernels") else "no kernels recorded"
+    busy = _busy(breakdowns) if record["tables"].get("kernels") else _held(record)
     parts = [tool, f"on {', '.join(names)}" if names else "", busy]
     return ": ".join(filter(None, [" ".join(filter(None, parts[:2])), parts[2]]))
 
@@ -35,6 +35,12 @@ def _busy(breakdowns: Envelopes) -> str:
         return f"{units.duration(totals['kernel_sum_ns'])} of kernels" if totals.get("kernel_sum_ns") else ""
     share = totals["kernel_busy_ns"] / totals["wall_ns"] if totals["wall_ns"] else None
     return f"kernels ran in {units.percent(share)} of {units.duration(totals['wall_ns'])}"
+
+
+def _held(record: Record) -> str:
+    """Return what a capture without kernels holds."""
+    held = [f"{units.count(record['tables'][name])} {title}" for name, title in _TABLES.items() if name in record["tables"]]
+    return ", ".join(held[:3]) or "nothing was recorded"
 
 
 def totals_of(breakdowns: Envelopes) -> Mapping[str, int]:

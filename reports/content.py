@@ -74,6 +74,8 @@ def breakdown_of(breakdown: Mapping[str, Any]) -> list[str]:
 
 def whole(breakdown: Mapping[str, Any]) -> str:
     """Return what a breakdown's rows add up to, in words."""
+    if breakdown["by"] == "line" and breakdown.get("source"):
+        return "profiled function"
     return {"totals": "sum of durations", "capture": "capture"}.get(str(breakdown.get("window")), "step")
 
 

@@ -74,7 +74,7 @@ def _capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]])
         "title": " · ".join(entry["name"] for entry in record["sources"]),
         "headline": captures.headline(record, breakdowns),
         "work": "a capture that was imported",
-        "charts": {"kinds": _chart_of_rows(shown) if shown is not None else None},
+        "chart": _chart_of_rows(shown) if shown is not None else None,
         "facts": sections.capture_facts(captures.facts(record, breakdowns)),
         "findings": [*captures.findings(record), *captures.not_shown(breakdowns)],
         "breakdowns": [(str(part["by"]), sections.breakdown(part)) for part in captures.shown(breakdowns)],

@@ -174,7 +174,7 @@ def _joined(row: Row, *keys: str) -> str:
 def _numbers(row: Row, longest: Number) -> list[Cell]:
     time, share, duration, count = row["time_ns"], row["share"], row["duration_ns"], row["count"]
     return [
-        Cell(units.duration(time), time, bar=max(time, 0) / longest),
+        Cell(units.duration(time), time, bar=max(time, 0) / longest if units.known(time) else None),
         Cell(units.percent(share), share),
         Cell(units.duration(duration), duration),
         Cell(units.count(count), count),
@@ -288,9 +288,10 @@ def breakdown(part: Mapping[str, Any]) -> View:
         body.append([Cell(f"({len(rest)} more)"), *blank, *_numbers(sums, longest), Cell("")])
     whole = content.whole(part)
     total = [Cell(whole), *[Cell("")] * (len(keys) - 1), Cell(units.duration(part.get("step_ns"))), Cell("100.0%")]
+    durations = units.duration(content.whole_ns(part)) if rows and part.get("step_ns") is None else ""
     note = printable(part["unavailable"]) if part.get("unavailable") else ""
     caption = f"{whole.capitalize()} by {by}" + (f" (coverage {units.percent(part['coverage'])})" if rows else "")
-    return View(f"by-{_id(by)}", caption, columns, body, [*total, *[Cell("")] * 3] if rows else [], note=note)
+    return View(f"by-{_id(by)}", caption, columns, body, [*total, Cell(durations), Cell(""), Cell("")] if rows else [], note=note)
 
 
 def capture_facts(facts: Sequence[tuple[str, str]]) -> View:

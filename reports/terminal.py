@@ -58,7 +58,23 @@ def _capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]],
     shown = next((part for part in breakdowns if part["by"] == captures.first_table(breakdowns)), None)
     if shown is not None:
         yield _heading(f"{content.whole(shown).capitalize()} by {shown['by']}")
-        yield _tabled(shown, TOP * 3, _BY_KEYS[shown["by"]][0], max(min(width // 8, 20), 4))
+        longest_first = {**shown, "rows": sorted(shown["rows"], key=content.row_ns, reverse=True)}
+        yield _tabled(longest_first, TOP * 3, _BY_KEYS[shown["by"]][0], max(min(width // 8, 20), 4))
+    if record.get("samples"):
+        yield _heading("Samples by device and metric")
+        yield _samples(record["samples"])
+
+
+def _samples(rows: Sequence[Row]) -> Table:
+    table = _grid()
+    for name in ("device", "metric", "count", "mean", "min", "max"):
+        table.add_column(name, justify="left" if name in ("device", "metric") else "right", overflow="fold")
+    for row in rows[:TALL]:
+        numbers = (f"{row[name]:,.6g}" if units.known(row[name]) else units.UNKNOWN for name in ("count", "mean", "min", "max"))
+        table.add_row(Text(_value(row, "device")), Text(_value(row, "metric")), *numbers)
+    if len(rows) > TALL:
+        table.add_row(f"({len(rows) - TALL} more)")
+    return table
 
 
 @dataclass

@@ -19,6 +19,24 @@ SUMMARY = """==1234== NVPROF is profiling process 1234, command: ./train
 "API calls",100.0,8.000000,40,200.000000,1.000000,900.000000,"cudaLaunchKernel"
 """
 
+SMI = """timestamp, index, power.draw [W], utilization.gpu [%]
+2020/05/01 12:00:00.000, 0, 60.00 W, 10 %
+2020/05/01 12:00:01.000, 0, 63.00 W, 30 %
+"""
+
+LINES = """Timer unit: 1e-06 s
+
+Total time: 0.003 s
+File: train.py
+Function: train at line 1
+
+Line #      Hits         Time  Per Hit   % Time  Line Contents
+==============================================================
+     1                                           def train():
+     2        10       1000.0    100.0     33.3      x = load()
+     3        10       2000.0    200.0     66.7      y = x + 1
+"""
+
 
 def _event(name, category, start, duration, thread, **arguments):
     return {"ph": "X", "name": name, "cat": category, "ts": start, "dur": duration, "pid": 1, "tid": thread, "args": arguments}
@@ -109,6 +127,18 @@ def test_the_report_of_a_capture_escapes_its_names(trace, tmp_path):
     assert "&lt;script&gt;alert(1)" in page
     assert "<script>alert(1)" not in page
     assert "\x1b" not in page + _run("breakdown", trace, "--by", "kernel").stdout
+
+
+@pytest.mark.parametrize("content", [SUMMARY, SMI, LINES], ids=["totals", "samples", "lines"])
+def test_captures_without_a_timeline_are_reported_too(content, tmp_path):
+    path = tmp_path / "capture"
+    path.write_text(content)
+    shown = _run("import", path, "-o", tmp_path / "out").stdout
+    _run("report", tmp_path / "out", "-o", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    for text in {SUMMARY: ("volta_sgemm", "3.00 ms"), SMI: ("gpu_power_w", "61.5"), LINES: ("y = x + 1", "2.00 ms")}[content]:
+        assert text in page, text
+    assert shown.splitlines()[0].endswith({SUMMARY: "3.00 ms of kernels", SMI: "4 samples", LINES: "2 host lines"}[content])
 
 
 def test_wrong_use_is_said_in_one_line(trace, tmp_path):
