@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -88,10 +89,12 @@ def read(path: Path, form: str | None = None) -> Trace:
     Raises EvidenceError when the capture cannot be read.
     """
     chosen = format_named(form) if form else detect(path)
-    warning = secrets.find(path).warning(Path(path.name))
     try:
-        trace = read_raw(path, chosen)
-        finish(trace)
+        with ThreadPoolExecutor(max_workers=1) as beside:  # looking for secrets takes a second core where there is one
+            found = beside.submit(secrets.find, path)
+            trace = read_raw(path, chosen)
+            finish(trace)
+            warning = found.result().warning(Path(path.name))
     except EvidenceError as error:
         if str(path) in str(error):
             raise

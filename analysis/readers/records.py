@@ -15,6 +15,7 @@ from kernelscope.analysis import trace
 from kernelscope.analysis.errors import EvidenceError
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_PIECE = 16 << 20
 PLAIN_SIZE = 256 << 20  # packed data may always unpack to this much,
 PACKING = 300  # and to this many times its own size: traces pack to a tenth or a thirtieth
 
@@ -29,18 +30,20 @@ def read_content(path: Path | str) -> bytes:
 
 
 def _unpacked(content: bytes, path: Path | str) -> bytes:
-    """Return what gzip data (one member or several) holds, unless it is out of all proportion to its size."""
-    limit = max(PLAIN_SIZE, PACKING * len(content))
+    """Return what gzip data (one member or several) holds, unless it turns out to be out of all proportion to its size."""
     parts, size, rest = [], 0, content
     try:
         while rest:
             member = zlib.decompressobj(wbits=31)
-            parts.append(member.decompress(rest, limit - size + 1))
-            size += len(parts[-1])
-            if size > limit:
-                raise EvidenceError(f"{path}: unpacks to more than {PACKING} times its size; unpack it by hand if you trust it")
-            if not member.eof:
-                raise EvidenceError(f"{path}: compressed data is cut short; record or copy it again")
+            while not member.eof:
+                piece = member.decompress(rest, _PIECE)
+                rest = member.unconsumed_tail
+                parts.append(piece)
+                size += len(piece)
+                if size > max(PLAIN_SIZE, PACKING * (len(content) - len(rest))):
+                    raise EvidenceError(f"{path}: unpacks to over {PACKING} times its size; unpack it by hand if you trust it")
+                if not rest and not piece:
+                    raise EvidenceError(f"{path}: compressed data is cut short; record or copy it again")
             rest = member.unused_data.lstrip(b"\0")  # some tools pad the end with zeros
     except zlib.error as error:
         raise EvidenceError(f"{path}: compressed data is damaged ({error}); record or copy it again") from error
