@@ -49,7 +49,7 @@ _GROUPS = {
     ),
     "annotations": Group(_ANNOTATIONS),
     "modules": Group(frozenset({"python_function"}), required="module"),
-    "calls": Group(frozenset(_CALLS), arguments=("correlation", "external_id")),
+    "calls": Group(frozenset(_CALLS), arguments=("correlation",)),
     "kernels": Group(
         _KERNELS,
         arguments=(
@@ -313,7 +313,7 @@ def _number_by_flows(table: pd.DataFrame, scan: Scan, tracks: pd.DataFrame) -> N
 
 def _calls(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
     """Return the calls of runtimes and drivers."""
-    table = _placed(scan.tables["calls"], tracks, "name", "correlation", "external_id", "category")
+    table = _placed(scan.tables["calls"], tracks, "name", "correlation", "category")
     return table.assign(
         name=autograd.of_text(table["name"], lambda name: _VERSION.sub("", name)),
         api=autograd.of_text(table["category"], _CALLS.get),

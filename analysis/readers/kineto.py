@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import compress
-from operator import attrgetter
+from operator import attrgetter, or_
 from pathlib import Path
 from typing import Any
 
@@ -136,13 +137,15 @@ def scan(path: Path | str, groups: Mapping[str, Group], size: int = SIZE, conten
 
 # --- decoding ------------------------------------------------------------------------------------------------------------
 #
-# Pieces are decoded with the types that profilers write; a piece that has others, or times that a double cannot hold, is
-# decoded again with every value as its text.
+# Pieces are decoded with the types that profilers write: first with a type for each usual category that has what the groups ask
+# of it, which skips the rest unlooked at; if a piece has events of other categories or none, with one type for all. A piece that
+# has other types of values, or times that a double cannot hold, is decoded again with every value as its text.
 
 
-def _arguments(name: str, types: Mapping[str, tuple[Any, Any]]) -> Any:
+def _arguments(name: str, types: Mapping[str, tuple[Any, Any]], columns: Iterable[str] = tuple(ARGUMENTS)) -> Any:
     fields = []
-    for column, argument in ARGUMENTS.items():
+    for column in columns:
+        argument = ARGUMENTS[column]
         kind, default = types[argument.kind]
         fields += [
             (f, kind, msgspec.field(name=key, default=default)) for f, key in zip(_FIELDS[column], argument.keys, strict=True)
@@ -150,7 +153,8 @@ def _arguments(name: str, types: Mapping[str, tuple[Any, Any]]) -> Any:
     return msgspec.defstruct(name, fields, gc=False, frozen=True)
 
 
-_Typed = _arguments("_Typed", {INTEGER: (int | str, _MISSING), TEXT: (str | None, None), JSON: (msgspec.Raw, _NOTHING)})
+_TYPES = {INTEGER: (int | str, _MISSING), TEXT: (str | None, None), JSON: (msgspec.Raw, _NOTHING)}
+_Typed = _arguments("_Typed", _TYPES)
 _Untyped = _arguments("_Untyped", dict.fromkeys((INTEGER, TEXT, JSON), (msgspec.Raw, _NOTHING)))
 _NO_TYPED, _NO_UNTYPED = _Typed(), _Untyped()
 _NAN = float("nan")
@@ -178,6 +182,34 @@ class _UntypedEvent(msgspec.Struct, gc=False):
     tid: msgspec.Raw = _NOTHING
     id: msgspec.Raw = _NOTHING
     args: _Untyped | list[Any] | str | float | int | bool | None = _NO_UNTYPED  # type: ignore[valid-type]
+
+
+_UNWANTED = (  # common in traces and large
+    "python_function", "ac2g", "async_cpu_to_gpu", "async", "cpu_instant_event", "fwdbwd", "cuda_runtime", "cuda_driver",
+    "cpu_op", "kernel", "gpu_memcpy", "gpu_memset", "user_annotation", "gpu_user_annotation", "overhead", "Trace",
+    "Operator", "Runtime", "Kernel", "Memcpy", "Memset",
+)  # fmt: skip
+
+
+def _decoder_of(groups: Mapping[str, Group]) -> msgspec.json.Decoder[Any]:
+    """Return a decoder of events of usual categories and those that groups name."""
+    named = [category for group in groups.values() for category in group.categories or () if category]
+    types = [_event_type(category, groups.values()) for category in dict.fromkeys([*_UNWANTED, *named])]
+    return msgspec.json.Decoder(list[reduce(or_, types)])  # type: ignore[misc]
+
+
+def _event_type(category: str, groups: Iterable[Group]) -> Any:
+    """Return the type of a category's events: with the arguments that groups ask for, without anything if none takes it."""
+    wanting = [group for group in groups if group.categories is None or category in group.categories]
+    constants: dict[str, Any] = {"cat": category} if wanting else {"cat": category, "ts": _NAN, "dur": _NAN}
+    fields: list[Any] = [("ph", str, "")]
+    if wanting:
+        columns = dict.fromkeys(name for group in wanting for name in (*group.arguments, group.required) if name)
+        arguments = _arguments("_Wanted", _TYPES, columns)
+        fields += [("ts", float, _NAN), ("dur", float, _NAN), ("name", str, "")]
+        fields += [(name, int | str, "") for name in ("pid", "tid", "id")]
+        fields.append(("args", arguments, arguments()))
+    return msgspec.defstruct("_Event", fields, tag_field="cat", tag=category, namespace=constants, gc=False)
 
 
 _TYPED = msgspec.json.Decoder(list[_TypedEvent])
@@ -318,22 +350,23 @@ class _Reading:
         self.groups = groups
         self.texts = {name: _Texts() for name in (*_EVENT_TEXTS, *(n for n, a in ARGUMENTS.items() if a.kind != INTEGER))}
         self.as_text = False
+        self.by_category, self.patience = _decoder_of(groups), 4  # pieces that it may fail for
         self.pieces: list[_Columns] = []
 
     def decode(self, text: bytes) -> _Columns:
         """Return the columns of a piece of the list of events."""
-        if not self.as_text:
+        for decoder in () if self.as_text else (self.by_category, _TYPED) if self.patience else (_TYPED,):
             try:
-                events = _TYPED.decode(text)
-            except msgspec.ValidationError:
-                return self._columns(_UntypedPiece(_UNTYPED.decode(text)))
-            try:
-                piece = _TypedPiece(events)
+                piece = _TypedPiece(decoder.decode(text))
                 self.as_text = not piece.exact  # the clock of a file is the same everywhere
                 if piece.exact:
                     return self._columns(piece)
+            except msgspec.ValidationError:
+                self.patience -= decoder is self.by_category
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                raise
             except (ValueError, OverflowError):  # text where numbers are expected, numbers beyond 64 bits
-                pass
+                break
         return self._columns(_UntypedPiece(_UNTYPED.decode(text)))
 
     def _columns(self, piece: _TypedPiece | _UntypedPiece) -> _Columns:
