@@ -56,7 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = _exit_status(error)
         if not status:
             raise
-        print(f"kernelscope: error: {error}", file=sys.stderr)
+        from kernelscope.reports.text import printable
+
+        print(f"kernelscope: error: {printable(error, None)}", file=sys.stderr)
         return status
 
 

@@ -91,10 +91,11 @@ def read(path: Path, form: str | None = None) -> Trace:
     chosen = format_named(form) if form else detect(path)
     try:
         with ThreadPoolExecutor(max_workers=1) as beside:  # looking for secrets takes a second core where there is one
-            found = beside.submit(secrets.find, path)
+            looking = beside.submit(_look_for_secrets, path)
             trace = read_raw(path, chosen)
             finish(trace)
-            warning = found.result().warning(Path(path.name))
+            for kind, line in looking.result():
+                trace.info.setdefault(kind, []).append(line)
     except EvidenceError as error:
         if str(path) in str(error):
             raise
@@ -103,9 +104,18 @@ def read(path: Path, form: str | None = None) -> Trace:
         # a reader met what it was not built for; the user shall know the file and whom to tell, not the stack
         reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no details'}"
         raise EvidenceError(f"{path}: cannot be read as {chosen.title} ({reason}); please report it") from error
-    if warning:
-        trace.info.setdefault("warnings", []).append(warning)
     return trace
+
+
+def _look_for_secrets(path: Path) -> list[tuple[str, str]]:
+    """Return what to say of secrets in a capture: (warnings or notes, a line)."""
+    try:
+        found = secrets.find(path)
+    except EvidenceError as error:
+        return [("notes", f"not looked through for secrets: {error}")]
+    warning = found.warning(Path(path.name))
+    said = [("warnings", warning)] if warning else []
+    return [*said, ("notes", f"not looked through for secrets: {found.unread}")] if found.unread else said
 
 
 def read_together(paths: Sequence[Path], form: str | None = None) -> Trace:

@@ -43,7 +43,7 @@ def matches(head: Head) -> bool:
 
 def read(path: Path) -> Trace:
     """Read a stream; raises EvidenceError when it cannot be read or holds no line of these libraries."""
-    found = stream.split(path)
+    found = stream.split(stream.verbose_lines(path))
     if found.onednn.empty and found.mkl.empty:
         raise EvidenceError(f"{path}: no verbose line of oneDNN or MKL; set ONEDNN_VERBOSE=1 or MKL_VERBOSE=1 and record again")
     onednn = onednn_verbose.parse(found.onednn["text"], found.onednn["line_number"])
@@ -55,7 +55,6 @@ def read(path: Path) -> Trace:
     diagnostics = {
         "unreadable oneDNN lines": onednn_verbose.parse_failures(onednn),
         "unreadable MKL lines": mkl_verbose.parse_failures(mkl),
-        "range markers not read": len(found.markers),
     }
     return Trace(
         kernels=conform("kernels", kernels),

@@ -367,7 +367,7 @@ def _joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 def _whole(values: pd.Series) -> pd.Series:
     """Return the whole numbers in a column of text, null for anything else."""
-    return pd.to_numeric(_extract(values, r"^ *(\d{1,9}) *$")[0]).astype("Int64")
+    return pd.to_numeric(_extract(values, r"^ *([0-9]{1,9}) *$")[0]).astype("Int64")
 
 
 def _extract(values: pd.Series, pattern: str) -> pd.DataFrame:

@@ -52,10 +52,39 @@ def lines(path: Path | str) -> list[str]:
     Text is UTF-8, or UTF-16 where it says so at its start (PowerShell redirects output so). Raises EvidenceError when the
     file cannot be read.
     """
+    return _lines(read_content(path))
+
+
+def verbose_lines(path: Path | str) -> list[str]:
+    """Return only those of the stream's lines that hold a library's verbose token (see `lines`): most may be of others."""
     content = read_content(path)
+    if _is_utf16(content):
+        content = content.decode("utf-16", errors="replace").encode()
+    text = np.frombuffer(content, dtype=np.uint8)
+    ends = np.append(np.flatnonzero(text == ord("\n")), len(text))
+    at = np.concatenate([_positions(text, token) for token in (b"nn_verbose,", b"dnnl_verbose,", b"MKL_VERBOSE ")])
+    line = np.unique(np.searchsorted(ends, at))
+    change = np.zeros(len(text) + 2, dtype=np.int8)
+    change[np.append(-1, ends)[line] + 1] += 1
+    change[ends[line] + 1] -= 1
+    return _lines(text[np.cumsum(change[: len(text)], dtype=np.int8) > 0].tobytes())
+
+
+def _positions(text: npt.NDArray[np.uint8], token: bytes) -> npt.NDArray[np.int64]:
+    """Return where a token stands in a text."""
+    found = np.flatnonzero(text[: max(len(text) - len(token) + 1, 0)] == token[0])
+    for offset, character in enumerate(token):
+        found = found[text[found + offset] == character]
+    return found
+
+
+def _is_utf16(content: bytes) -> bool:
     zeros = content[:1024].count(b"\x00")  # every other byte of the Latin text that libraries write
-    encoding = "utf-16" if content.startswith(_UTF16_MARKS) and 4 * zeros > min(len(content), 1024) else "utf8"
-    found = content.decode(encoding, errors="replace").removeprefix("\ufeff").split("\n")
+    return content.startswith(_UTF16_MARKS) and 4 * zeros > min(len(content), 1024)
+
+
+def _lines(content: bytes) -> list[str]:
+    found = content.decode("utf-16" if _is_utf16(content) else "utf8", errors="replace").removeprefix("\ufeff").split("\n")
     return found[:-1] if found[-1] == "" else found
 
 

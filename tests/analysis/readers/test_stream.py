@@ -1,5 +1,6 @@
 """One stream, taken apart with every line's place kept."""
 
+import random
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,13 @@ def test_bytes_that_are_no_text_stay_the_applications(tmp_path):
     parts = stream.split(tmp_path / "raw")
     assert len(parts.application) == 1
     assert parts.mkl["line_number"].tolist() == [2]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_only_lines_with_a_token_are_kept_for_captures(tmp_path, seed):
+    rng = random.Random(seed)
+    parts = ["", "x", "dnnl_verbose,exec", "a onednn_verbose,v1", "MKL_VERBOSE SGEMM(", "MKL_VERBOSE", "nn_verbose", "é\r"]
+    path = tmp_path / "log"
+    path.write_text("\n".join(rng.choice(parts) for _ in range(rng.randint(0, 40))), encoding="utf8", newline="")
+    tokens = ("nn_verbose,", "dnnl_verbose,", "MKL_VERBOSE ")
+    assert stream.verbose_lines(path) == [line for line in stream.lines(path) if any(token in line for token in tokens)]
