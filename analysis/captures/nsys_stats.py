@@ -72,7 +72,7 @@ _CUT = "\u2026"
 _API_NAME = r"^(?:cuda|cu)[A-Z]"
 _VERSION_SUFFIX = r"(?:_v\d+)+$"
 _HEADINGS = (
-    re.compile(r"^[^\S\n]*\*\* [^\n]* \(\w+[^()\n]*\):?[^\S\n]*$", re.MULTILINE),
+    re.compile(r"^[^\S\n]*\*\* [^\n]* \(\w+(?:[^\w()\n][^()\n]*)?\):?[^\S\n]*$", re.MULTILINE),
     re.compile(r"^Processing \[[^\]\n]*\] with \[[^\]\n]*\.py\]", re.MULTILINE),
     re.compile(r"^CUDA (?:API|Kernel|Memory Operation) Statistics(?: \([^)\n]*\))?:?[^\S\n]*$", re.MULTILINE),
     re.compile(r"^[^\S\n]*\[\d+/\d+\] Executing '\w+' stats report", re.MULTILINE),
@@ -311,9 +311,7 @@ class _Reading(printed_tables.Remarks):
             match = re.fullmatch(r"(?P<name>.*?)\s*\((?P<number>\d{1,4})\)", text[: printed_tables.LONGEST_DEVICE])
             if match:
                 known[text] = f"cuda:{int(match['number'])}"
-                device = {"device": known[text], "name": match["name"]}
-                if device not in self.result.info["devices"]:
-                    self.result.info["devices"].append(device)
+                self.device(known[text], match["name"])
         return values.map(known).astype("category")
 
     def operations(self) -> pd.Series:

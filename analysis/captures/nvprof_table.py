@@ -311,7 +311,7 @@ class _Reading(printed_tables.Remarks):
             device = self.device_of(text)
             if device is None:
                 device, cut = f"cuda:{cut}", cut + 1
-                self.add_device(device, text.removesuffix(" (").strip())
+                self.device(device, text.removesuffix(" (").strip())
             named[text, number] = device
         if cut:
             self.note("device numbers are cut off in the table: each context stands for a device, in their order")
@@ -325,13 +325,8 @@ class _Reading(printed_tables.Remarks):
         match = re.fullmatch(r"(?P<name>.*?)\s*\((?P<number>\d{1,4})\)?", (text or "")[: printed_tables.LONGEST_DEVICE])
         if match is None or (not match[0].endswith(")") and len(match[0]) < _CUT_DEVICE):
             return None
-        self.add_device(f"cuda:{int(match['number'])}", match["name"])
+        self.device(f"cuda:{int(match['number'])}", match["name"])
         return f"cuda:{int(match['number'])}"
-
-    def add_device(self, device: str, name: str) -> None:
-        entry = {"device": device, "name": name}
-        if entry not in self.result.info["devices"]:
-            self.result.info["devices"].append(entry)
 
 
 def _paired(edges: pd.DataFrame, remarks: printed_tables.Remarks) -> pd.DataFrame:

@@ -9,6 +9,7 @@ import pandas as pd
 from kernelscope.analysis import trace
 from kernelscope.analysis.trace import Trace
 
+_MOST_DEVICES = 256
 LONGEST_DEVICE = 200  # characters of a device's name that are looked at
 _SIDES = {"h": "host", "d": "device", "host": "host", "device": "device"}
 
@@ -29,6 +30,13 @@ class Remarks:
         notes = self.result.info.setdefault("notes", [])
         if text not in notes:
             notes.append(text)
+
+    def device(self, device: str, name: str) -> None:
+        """Add a device to info["devices"], once."""
+        entry = {"device": device, "name": name}
+        devices = self.result.info.setdefault("devices", [])
+        if len(devices) < _MOST_DEVICES and entry not in devices:
+            devices.append(entry)
 
 
 def are_copies(names: pd.Series) -> pd.Series:

@@ -13,6 +13,7 @@ and a CSV file that nsys wrote itself (`-o`) holds the table only. Reports got n
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -66,7 +67,8 @@ _TITLE = re.compile(r"(?P<title>[^()]*[^()\s])\s*\((?P<unit>[^()]*)\)$")
 # a header of CSV is one that has a column of these: nothing else that starts lines of words with commas does
 _KNOWN_TITLES = {"Total Time", "Total", "Start", "Projected Start", "API Start", "Total Range Time", "TAvg"}
 _FREE = ("Kernel Name", "Name", "Operation", "Range")  # the column of names, which may hold anything
-_MOST_TABLES = 500  # nsys has some 60 reports
+_MOST_COLUMNS = 100  # the widest report has 27
+_MOST_TABLES = 300  # nsys has some 60 reports
 _LONGEST_HEADER = 4000
 _MEASURES = ("Total Time", "Total", "Avg", "Min", "Max")  # columns that have the unit of an old title
 _OTHER_FORMATS = re.compile(r"^\s*(?:\[|\{|<!DOCTYPE html>|<table>)\s*$")
@@ -197,10 +199,12 @@ def _old_unit(text: str | None) -> str | None:
 def _start(lines: Sequence[str], index: int) -> _Start | None:
     """Return where a table starts when this line, its header or a border, starts one."""
     line = lines[index]
-    if re.fullmatch(r"\s*-{2,}(?:\s+-{2,})+\s*", line) and index and lines[index - 1].strip():
-        return _Start(index - 1, index + 1, [match.span() for match in re.finditer("-+", line)])
-    if line.startswith("+-") and [text[:1] for text in lines[index + 1 : index + 3]] == ["|", "+"]:
-        return _Start(index + 1, index + 3, [match.span() for match in re.finditer("-+", line)])
+    spans = [match.span() for match in itertools.islice(re.finditer("-+", line), _MOST_COLUMNS)]
+    if len(spans) < _MOST_COLUMNS:
+        if re.fullmatch(r"\s*-{2,}(?:\s+-{2,})+\s*", line) and index and lines[index - 1].strip():
+            return _Start(index - 1, index + 1, spans)
+        if line.startswith("+-") and [text[:1] for text in lines[index + 1 : index + 3]] == ["|", "+"]:
+            return _Start(index + 1, index + 3, spans)
     if header_of(line):
         return _Start(index, index + 1, "\t" if "\t" in line else ",")
     return None
@@ -213,8 +217,9 @@ def _table(header: str, lines: Sequence[str], start: _Start, place: _Place) -> T
     stop = next((number for number, line in enumerate(lines) if not line.strip()), len(lines))
     table, odd = _rows(lines[:stop], names, start.cut)
     # names with line ends leave an empty line behind: what follows counts where it has a row's shape
-    late, _ = _rows([line for line in lines[stop:] if line.strip()], names, start.cut)
-    table = pd.concat([table, late], ignore_index=True) if len(late) else table
+    after = [line for line in lines[stop:] if line.strip()]
+    if after:
+        table = pd.concat([table, _rows(after, names, start.cut)[0]], ignore_index=True)
     units = {title: unit or (place.unit if title in _MEASURES else None) for title, unit in named}
     known = {title: unit for title, unit in units.items() if unit}
     return Table(place.report, place.input, place.options, start.header + 1, table, known, odd)

@@ -34,7 +34,7 @@ _SECTIONS = (
 _BANNER = rf"(?:(?<!=)={{2,}}(?P<process>\d+)={{2,}}|^\s*={{4,}}) +(?P<section>{_SECTIONS})\b"
 _PROFILED = r"(?<!=)={2,}(\d+)={2,} NVPROF is profiling process (\d+)"
 _HEADER = r'^\s*"?(?:(?:Type"?(?:,|\s+)"?)?Time\(%\)|Start"?(?:,|\s+)"?Duration|Count\s+Avg Size|Device"?,"?Count)'
-_DEVICE = r'^\s*(?:={2,}\d*={2,} )?\s*Device "(?P<device>[^"]*)"\s*$'
+_DEVICE = r'^\s*(?:={2,}(?:\d+={2,})? )?\s*Device "(?P<device>[^"]*)"\s*$'
 _IDLE = "No kernels were profiled."
 _LANDMARK = rf"^{_IDLE}|{_HEADER}|^\s*={{2,}}\d*={{2,}}|={{2,}}\d+={{2,}} |{_DEVICE}"
 _UNITS = {"", "%", "ns", "us", "ms", "s", "B", "KB", "MB", "GB", "TB", "B/s", "KB/s", "MB/s", "GB/s", "TB/s"}
@@ -42,7 +42,7 @@ _TITLE = r"\S+(?: \S+)*"
 _TYPE = r"[A-Z][A-Za-z]+(?: [A-Za-z()]+)*"
 _TYPED = rf"^\s*(?:({_TYPE}):)?(\s+[\d.]+%?\s)(\s*(?:\S+\s+){{5}})(.*)$"
 _LONGEST_HEADER = 4000
-_MOST_TABLES = 500  # a log has some per process and device: more are no nvprof's
+_MOST_TABLES = 300  # a log has some per process and device: more are no nvprof's
 # the first cell that every row of a table has, by the column's title
 _FIRST_CELLS = {"Start": r"^[\d.,e+-]+(?:[num]?s)?$", "Time(%)": r"^[\d.,e+-]+%?$", "Count": r"^[\d,]+$"}
 
@@ -163,8 +163,8 @@ def _table(lines: Sequence[str], blocks: list[_Block], place: _Place) -> Table:
         after += [line for line in body[stop:] if line.strip()]
     table, odd = rows_of(inside, titles)
     # a program's output may have cut the table with an empty line: what follows counts where it has a row's shape
-    late, _ = rows_of(after, titles)
-    table = pd.concat([table, late], ignore_index=True) if len(late) else table
+    if after:
+        table = pd.concat([table, rows_of(after, titles)[0]], ignore_index=True)
     if "Type" in table:
         table["Type"] = table["Type"].str.rstrip(":").ffill()
     unreadable = sum(not _is_remark(text) for text in odd)

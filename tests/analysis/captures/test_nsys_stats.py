@@ -245,6 +245,29 @@ CUDA Memory Operation Statistics (KiB)
     assert listed(trace.totals, "table", "name", "duration_ns", "min_ns") == [("calls", "cudaMalloc", 294_859_478, 675_112)]
 
 
+def test_statistics_at_the_end_of_a_run(tmp_path):
+    text = """\
+loss 0.1
+Generating '/tmp/nsys-report-1a2b.qdstrm'
+[1/3] [========================100%] report1.nsys-rep
+[2/3] Executing 'nvtxsum' stats report
+SKIPPED: /home/somebody/report1.sqlite does not contain NV Tools Extension (NVTX) data.
+[3/3] Executing 'gpukernsum' stats report
+
+ Time (%)  Total Time (ns)  Instances  Avg (ns)  Med (ns)  Min (ns)  Max (ns)  StdDev (ns)  Name
+ --------  ---------------  ---------  --------  --------  --------  --------  -----------  ----
+    100.0           12,345          2   6,172.5   6,172.5     6,000     6,345        244.0  k<1>
+
+Generated:
+    /home/somebody/report1.nsys-rep
+"""
+    trace = read_text(tmp_path, text)
+    assert listed(trace.kernels, "name", "count", "duration_ns") == [("k<1>", 2, 12345)]
+    assert trace.info["unavailable"]["ranges"] == "the capture does not contain NV Tools Extension (NVTX) data."
+    assert "somebody" not in str(trace.info)
+    assert not trace.diagnostics
+
+
 def test_a_boxed_table_and_grids(tmp_path):
     text = """
  ** CUDA GPU Kernel/Grid/Block Summary (cuda_gpu_kern_gb_sum):

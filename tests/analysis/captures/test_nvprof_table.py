@@ -389,6 +389,7 @@ loss 0.5
     [
         ("", "no table of nvprof"),
         ("==1== NVPROF is profiling process 1, command: x\n", "no table of nvprof"),
+        ("=" * 300_000, "no table of nvprof"),
         ("======== Profiling result:\nNo kernels were profiled.\n", "no kernels were profiled"),
         (
             '==1== Event result:\n"Device","Kernel","Invocations","Event Name","Min","Max","Avg"\n"T (0)","k",1,"e",1,1,1\n',
