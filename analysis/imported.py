@@ -93,6 +93,7 @@ def write(trace: Trace, sources: Sequence[Path], folder: Path, created: str, ver
     created: when, as text. version: kernelscope's. Nothing is left behind when writing fails.
     """
     from kernelscope.analysis import storage
+    from kernelscope.analysis.devices import busy
     from kernelscope.analysis.trace import TABLES
 
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -101,7 +102,7 @@ def write(trace: Trace, sources: Sequence[Path], folder: Path, created: str, ver
         record = {
             "schema": SCHEMA, "kernelscope": version, "created": created, "sources": [_source(path) for path in sources],
             "info": trace.info, "diagnostics": trace.diagnostics,
-            "samples": summed_samples(trace),
+            "samples": summed_samples(trace), "devices": busy(trace),
             "tables": {name: len(getattr(trace, name)) for name in TABLES if len(getattr(trace, name))},
         }  # fmt: skip
         storage.save(trace, growing / "trace")

@@ -54,7 +54,8 @@ def facts(record: Record, breakdowns: Envelopes) -> list[tuple[str, str]]:
     source = info.get("source", {})
     found = [("file", f"{entry['name']} ({units.size(entry['bytes'])})") for entry in record["sources"]]
     found.append(("format", " ".join(str(source[key]) for key in ("format", "schema") if source.get(key))))
-    found += [("device", _device(device)) for device in info.get("devices", [])]
+    active = {row["device"]: row for row in record.get("devices", [])}
+    found += [("device", _device(device, active.get(device["device"]))) for device in info.get("devices", [])]
     found += [(title, units.count(record["tables"][name])) for name, title in _TABLES.items() if name in record["tables"]]
     known = totals_of(breakdowns)
     named = {
@@ -70,8 +71,13 @@ def facts(record: Record, breakdowns: Envelopes) -> list[tuple[str, str]]:
     return found
 
 
-def _device(device: Mapping[str, Any]) -> str:
-    return str(device["device"]) + (f": {device['name']}" if device.get("name") else "")
+def _device(device: Mapping[str, Any], active: Mapping[str, Any] | None) -> str:
+    named = str(device["device"]) + (f": {device['name']}" if device.get("name") else "")
+    if active is None:
+        return named
+    busy = active["kernel_busy_ns"]
+    ran = f"{units.count(active['kernels'])} kernels, {units.duration(active['kernel_sum_ns'])} in sum"
+    return f"{named}: {ran}" + (f", busy {units.duration(busy)}" if busy is not None else "")
 
 
 def findings(record: Record) -> list[tuple[str, list[tuple[str, str]]]]:
