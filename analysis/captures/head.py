@@ -18,18 +18,23 @@ _SQLITE_MAGIC = b"SQLite format 3\x00"
 
 @dataclass(frozen=True)
 class Head:
-    """What formats are told by. content: the first SIZE bytes, unpacked where the file is gzip; empty for a folder."""
+    """What formats are told by. content: the first SIZE bytes, unpacked where the file is gzip; empty for a folder.
+
+    tail: the last SIZE bytes of a larger plain file: tools print their tables after whatever the program printed.
+    """
 
     path: Path
     content: bytes = field(repr=False)
     compressed: bool = False
+    tail: bytes = field(default=b"", repr=False)
 
     @cached_property
     def text(self) -> str:
-        """The content as text, bytes that are no UTF-8 replaced; UTF-16 (as PowerShell redirects output) is understood."""
+        """Beginning and end as text, bytes that are no UTF-8 replaced; UTF-16 (as PowerShell redirects output) is understood."""
         if self.content.startswith((b"\xff\xfe", b"\xfe\xff")):
             return self.content.decode("utf-16", errors="replace")
-        return self.content.decode("utf8", errors="replace").removeprefix("\ufeff")
+        both = self.content + b"\n" + self.tail if self.tail and b"\x00" not in self.tail else self.content
+        return both.decode("utf8", errors="replace").removeprefix("\ufeff")
 
     @cached_property
     def is_text(self) -> bool:
@@ -70,12 +75,15 @@ def read_head(path: Path) -> Head:
             raise EvidenceError(f"{path}: neither a file nor a folder; name a capture")
         with path.open("rb") as file:
             raw = file.read(SIZE)
+            rest = file.seek(0, 2) - len(raw)
+            file.seek(-min(rest, SIZE), 2)
+            tail = file.read(SIZE) if rest > 0 else b""
     except OSError as error:
         raise EvidenceError(f"{path}: {error.strerror or error}") from error
     if not raw:
         raise EvidenceError(f"{path}: empty; record or copy it again")
     if not raw.startswith(_GZIP_MAGIC):
-        return Head(path, raw)
+        return Head(path, raw, tail=tail)
     try:
         return Head(path, zlib.decompressobj(wbits=31).decompress(raw, SIZE), compressed=True)
     except zlib.error as error:
