@@ -63,7 +63,8 @@ _FIELDS = {
     "gpu_engine_active": ("", "gract gr_engine_active"),
 }
 _METRICS = {name: (metric, unit) for metric, (unit, names) in _FIELDS.items() for name in names.split()}
-_MEBIBYTES = frozenset({"fb", "bar1", "ccpm"})
+# Where MB are MiB: dmon's columns, and memory in drivers before 331, which wrote the same numbers with the other name
+_MEBIBYTES = re.compile(r"fb|bar1|ccpm|memory\.\w+|used_(?:gpu_)?memory")
 # Unit -> ending of the metric's name, factor, divisor (exact, where a factor such as 0.01 is not)
 _UNITS = {
     "": ("", 1, 1), "%": ("", 1, 100), "W": ("_w", 1, 1), "mW": ("_w", 1, 1000), "C": ("_c", 1, 1),
@@ -86,8 +87,8 @@ _NUMBERS = "device numbers are those of {}, which CUDA_VISIBLE_DEVICES and CUDA'
 
 
 def matches(head: Head) -> bool:
-    """Whether the text is one that nvidia-smi or DCGM writes, with its header: without, nothing tells what the numbers are."""
-    return head.is_text and nvidia_smi.form_of(head.text) is not None
+    """Whether the text is one that nvidia-smi or DCGM writes. Without its header `read` refuses it: nothing tells the numbers."""
+    return head.is_text and (nvidia_smi.form_of(head.text) is not None or nvidia_smi.is_headless(head.text))
 
 
 def read(path: Path) -> Trace:
@@ -135,7 +136,7 @@ def _metric(name: str, unit: str) -> tuple[str, int, int]:
     key = name.lower()
     plain = re.sub(r"[^a-z0-9]+", "_", key).strip("_")[:80]
     metric, default = _METRICS.get(key, (plain if plain.startswith("gpu_") else f"gpu_{plain}", ""))
-    if key in _MEBIBYTES and unit == "MB":
+    if unit == "MB" and _MEBIBYTES.fullmatch(key):
         unit = "MiB"
     ending, factor, divisor = _UNITS.get(unit, _UNITS[default]) if unit else _UNITS[default]
     return metric + ending, factor, divisor

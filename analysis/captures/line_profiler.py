@@ -22,8 +22,8 @@ _LIBRARIES = ("/site-packages/", "/dist-packages/")
 
 
 def matches(head: Head) -> bool:
-    """Whether the text has line_profiler's line of the timer's unit, wherever it stands."""
-    return head.is_text and line_profiler.UNIT.search(head.text) is not None
+    """Whether the text has line_profiler's line of the timer's unit or a table of its."""
+    return head.is_text and line_profiler.is_report(head.text)
 
 
 def read(path: Path) -> Trace:

@@ -17,13 +17,16 @@ from kernelscope.analysis.errors import EvidenceError
 # Numbers as the tool prints them; longer ones are no numbers of its, and could be made to fill the memory.
 _NUMBER = r"\d{1,19}(?:\.\d{0,12})?(?:e[+-]?\d{1,2})?"
 _COLOURS = re.compile(r"\x1b\[[0-9;]{0,32}m|\x1b\]8;[^\x1b\x07\n]{0,4096}(?:\x1b\\|\x07)")
-UNIT = re.compile(rf"^Timer unit: ({_NUMBER}) s[ \r]*$", re.MULTILINE)
-_TOTAL = re.compile(rf"^Total time: ({_NUMBER}) s[ \r]*$", re.MULTILINE)
-_FILE = re.compile(r"^(?:File: |Could not find file )(.+?)[ \r]*$", re.MULTILINE)
-_FUNCTION = re.compile(r"^Function: (.*) at line (\d{1,9})[ \r]*$", re.MULTILINE)
-_HEADER = re.compile(r"^(Line # +Hits +Time +Per Hit +% Time  )Line Contents[ \r]*\n=+[ \r]*\n", re.MULTILINE)
-_LINE = re.compile(r" *(\d{1,9})\b")
-_MEASURED = re.compile(rf" *(\d{{1,9}}) +({_NUMBER}) +({_NUMBER}) +(\S+)(?: +(\d+\.\d))?(?:  (.*))?$")
+_INDENT = r"^[ \t]{0,80}"  # of a report quoted in a notebook or a document
+_UNIT = re.compile(rf"{_INDENT}Timer unit: ({_NUMBER}) s[ \r]*$", re.MULTILINE)
+_TOTAL = re.compile(rf"{_INDENT}Total time: ({_NUMBER}) s[ \r]*$", re.MULTILINE)
+_FILE = re.compile(rf"{_INDENT}(?:File: |Could not find file )(.+?)[ \r]*$", re.MULTILINE)
+_FUNCTION = re.compile(rf"{_INDENT}Function: (.*) at line (\d{{1,9}})[ \r]*$", re.MULTILINE)
+_HEADER = re.compile(
+    rf"({_INDENT}Line # +Hits +Time +Per Hit +% Time  )Line Contents[ \r]*\n[ \t]{{0,80}}=+[ \r]*\n", re.MULTILINE
+)
+_LINE = re.compile(r"[ \t]*(\d{1,9})\b")
+_MEASURED = re.compile(rf"[ \t]*(\d{{1,9}}) +({_NUMBER}) +({_NUMBER}) +(\S+)(?: +(\d+\.\d))?(?:  (.*))?$")
 
 # The modules in which line_profiler kept its class: up to 3, 4, and from 5 on
 _CLASSES = frozenset(
@@ -64,8 +67,13 @@ class Function:
         return sum((line.time_ns for line in self.lines), Fraction(0))
 
 
+def is_report(text: str) -> bool:
+    """Return whether a text has the line of the timer's unit or the header of a table, wherever they stand."""
+    return _UNIT.search(text) is not None or _HEADER.search(text) is not None
+
+
 def parse_text(text: str, place: str) -> list[Function]:
-    """Return the functions of a report, of any version, in colour or not, with other output before and between its tables.
+    """Return the functions of a report, of any version, in colour or not, indented or not, with other output around its tables.
 
     Raises EvidenceError when there is no table or a table comes before the timer's unit.
     """
@@ -75,7 +83,7 @@ def parse_text(text: str, place: str) -> list[Function]:
     end = 0
     for header in _HEADER.finditer(text):
         before = text[end : header.start()]
-        units = UNIT.findall(before)
+        units = _UNIT.findall(before)
         unit = units[-1] if units else unit
         if unit is None:
             raise EvidenceError(f"{place}: a table without the line 'Timer unit: ... s' before it; keep the report whole")

@@ -39,12 +39,18 @@ _IDENTITY_FIELDS = ("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "serial", "g
 _NAME_FIELDS = ("name", "gpu_name")
 _TIME_FIELDS = ("timestamp", "time", "date", "datetime")
 
-_MONITOR = re.compile(r"^#[ ]*(?:Date[ ,]+)?(?:Time[ ,]+)?gpu[ ,]+\w", re.MULTILINE)
-_DCGMI = re.compile(r"^#[ ]?Entity[ ]+[A-Z0-9_]+", re.MULTILINE)
-_ENTITY = re.compile(r" *GPU +(\d{1,9})((?: +\S+)+) *$")
+# Formats may stand indented in a document. A header of dmon or pmon begins with a column that they have: others' comments of
+# GPUs are no headers.
+_MONITOR = re.compile(
+    r"^[ \t]{0,80}#[ ]*(?:Date[ ,]+)?(?:Time[ ,]+)?gpu[ ,]+"
+    r"(?:pid|pwr|g?temp|mtemp|sm|mem|enc|dec|jpg|ofa|mclk|pclk|[pt]viol|fb|bar1|ccpm|[sd]becc|pci|[rt]xpci)\b",
+    re.MULTILINE,
+)
+_DCGMI = re.compile(r"^[ \t]{0,80}#[ ]?Entity[ ]+[A-Z0-9_]+", re.MULTILINE)
+_ENTITY = re.compile(r"[ \t]*GPU +(\d{1,9})((?: +\S+)+) *$")
 DCGM_HEADER = "gpuid,timestampus,field,values"
 
-_TABLE = re.compile(r"^\| NVIDIA-SMI +(\S+) ", re.MULTILINE)
+_TABLE = re.compile(r"^[ \t#>]{0,80}\| NVIDIA-SMI +(\S+) ", re.MULTILINE)
 _DRIVER = re.compile(r"Driver Version: (\S+)")
 _DATE_LINE = re.compile(r"\b([A-Z][a-z]{2}) +(\d{1,2}) (\d\d:\d\d:\d\d) (\d{4})\s*$")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -66,6 +72,7 @@ _STAMP = (
     r"(?:[.,](\d{1,9}))?(?: ?(Z|[+-]\d\d:?\d\d))?$"
 )
 _EPOCH = r"^(\d{9,19})(?:\.(\d{1,9}))?$"
+_MEASURED = re.compile(r"\d{1,9}(?:\.\d{1,3})? (?:%|MiB|MB|W|MHz)")
 _CELL = r"^(.*?) ?(%|[KMG]i?B(?:/s)?|m?W|[KMG]?Hz|[mu]?[Jsv]|C)?$"
 
 
@@ -99,6 +106,12 @@ def form_of(text: str) -> str | None:
     if _TABLE.search(text):
         return "table"
     return "query CSV" if _header_line(text) is not None else None
+
+
+def is_headless(text: str) -> bool:
+    """Return whether a text begins as query CSV does that was written without its header: a time and a unit, or two units."""
+    cells = [cell.strip() for cell in text.lstrip()[:_WIDEST].split("\n", 1)[0].split(",")]
+    return bool(re.match(_STAMP, cells[0])) + sum(bool(_MEASURED.fullmatch(cell)) for cell in cells) > 1
 
 
 def parse(text: str, place: str) -> Readings:
@@ -164,7 +177,9 @@ def _query_table(header: Sequence[str], rows: Sequence[tuple[int, list[str]]], r
     if "pid" in names:
         lines["process"] = _whole(table["pid"])
     _note_names(table, lines["device"], readings)
-    skipped = [stamp, "pid", "process_name", *_DEVICE_FIELDS, *_IDENTITY_FIELDS, *_NAME_FIELDS]
+    if "driver_version" in names and re.fullmatch(r"[\w.]{1,40}", table["driver_version"].iloc[0]):
+        readings.driver = table["driver_version"].iloc[0]
+    skipped = [stamp, "pid", "process_name", "driver_version", *_DEVICE_FIELDS, *_IDENTITY_FIELDS, *_NAME_FIELDS]
     return _cells(table, dict(zip(names, units, strict=True)), skipped, lines)
 
 
@@ -200,6 +215,7 @@ def _monitor(text: str) -> Readings:
     units: list[str] = []
     rows: list[tuple[int, list[str]]] = []
     for number, line in enumerate(_lines(text)):
+        line = line.strip()
         cells = line.replace(",", " ").lstrip("# ").split(None, max(len(names) - 1, -1) if names else -1)
         if line.startswith("#"):
             words = line.replace(",", " ").lstrip("# ").split()
@@ -254,7 +270,7 @@ def _dcgmi(text: str) -> Readings:
     parts: list[list[Any]] = []
     for number, line in enumerate(_lines(text)):
         if _DCGMI.match(line):
-            names = line.lstrip("# ").split()[1:]
+            names = line.lstrip("# \t").split()[1:]
             continue
         found = _ENTITY.match(line)
         cells = found[2].split() if found else []
@@ -297,12 +313,14 @@ def _tables(text: str) -> Readings:
         date = next((found for line in before[-2:] if (found := _DATE_LINE.search(line.rstrip("\r")))), None)
         rows += _table(number, _date(date) if date else None, _lines(text[start.start() : end]), readings)
     readings.rows = _frame(rows)
+    if _header_line(text) is not None:
+        readings.notes.append("the file holds query CSV too, which is not read; put it into a file of its own")
     return readings
 
 
 def _table(number: int, time_ns: int | None, lines: Sequence[str], readings: Readings) -> Iterator[list[Any]]:
     device = None
-    for line in (line for line in lines if len(line) <= _WIDEST):
+    for line in (line.strip(" \t#>") for line in lines if len(line) <= _WIDEST):
         gpu, state, process = _GPU_ROW.match(line), _STATE_ROW.match(line), _PROCESS_ROW.match(line)
         if gpu:
             device = int(gpu[1])

@@ -361,10 +361,52 @@ def test_lines_of_another_length_and_words_are_counted(tmp_path):
 def test_a_query_without_its_header_is_refused(tmp_path):
     path = tmp_path / "gpu.csv"
     path.write_text("2020/05/01 12:00:00.123, 45 %, 300 MiB\n")
-    assert not gpu_samples.matches(read_head(path))
+    assert gpu_samples.matches(read_head(path))  # to be refused with this advice
     with pytest.raises(EvidenceError, match=r"gpu\.csv: .*--format=csv \(not noheader\)") as raised:
         gpu_samples.read(path)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("text", ["a, 5 %\n", "2020/05/01 12:00:00.123, loss 0.5\n", "# gpu gpu gpu\n0 1 2\n", "# gpu usage\n"])
+def test_other_text_is_not_taken(tmp_path, text):
+    path = tmp_path / "other.log"
+    path.write_text(text)
+    assert not gpu_samples.matches(read_head(path))
+
+
+@pytest.mark.parametrize("indent", ["    ", "\t"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# gpu   pwr  temp    sm\n# Idx     W     C     %\n    0    88    63    50\n    0    60    63     0\n",
+        "# gpu        pid  type    sm\n# Idx          #   C/G     %\n    0      22010     C    98\n",
+        "#Entity   GPUTL   SMACT\nID\nGPU 0     61      0.367\n",
+    ],
+)
+def test_quoted_in_a_document(tmp_path, text, indent):
+    quoted = f"what it shows:\n{indent}" + text.replace("\n", f"\n{indent}")
+    assert [row[1:] for row in values(written(tmp_path, quoted))] == [row[1:] for row in values(written(tmp_path, text))]
+
+
+@pytest.mark.parametrize("prefix", ["      ", "# ", "> "])
+def test_a_quoted_table(tmp_path, prefix):
+    trace = written(tmp_path, "$ nvidia-smi\n" + "".join(f"{prefix}{line}\n" for line in OLD_TABLE.split("\n")))
+    assert values(trace) == values(written(tmp_path, OLD_TABLE))
+
+
+def test_the_driver_is_no_sample(tmp_path):
+    text = (
+        "timestamp, name, pci.bus_id, driver_version, memory.total [MB], memory.used [MB]\n"
+        "2013/01/10 19:23:24.321, Tesla K20, 0000:05:00.0, 310.23, 4799 MB, 12 MB\n"
+    )
+    trace = written(tmp_path, text)
+    assert trace.info["source"]["driver"] == "310.23"
+    assert [row[2:] for row in values(trace)] == [("gpu_memory_total_bytes", 4799.0 * MIB), ("gpu_memory_bytes", 12.0 * MIB)]
+
+
+def test_a_table_and_query_csv_in_one_file(tmp_path):
+    trace = written(tmp_path, "index, power.draw [W]\n0, 70 W\n\n" + OLD_TABLE)
+    assert any("query CSV too" in note for note in trace.info["notes"])
 
 
 def test_a_header_alone(tmp_path):
@@ -377,7 +419,7 @@ def test_a_header_alone(tmp_path):
     "text",
     [
         "GPUId,TimeStampUs,Field,Values\n" + "9" * 50 + ",1,a,1\n0,,,\n0,1,power_usage,1e999\n0,1718783836956328,b,nan\n",
-        "# gpu gpu gpu\n0 1 2\n", "# gpu pwr\n0 " + "9" * 400 + "\n", "#Entity A\nGPU 99999999999 1\n",
+        "# gpu sm sm\n0 1 2\n", "# gpu pwr\n0 " + "9" * 400 + "\n", "#Entity A\nGPU 99999999999 1\n",
         "| NVIDIA-SMI 1 |\n" + "|   0  " + "x " * 100_000 + "\n",
         "| NVIDIA-SMI 1 |\n|   0  A  Off | 0:0 |\n| " + "a/" * 150 + " |\n",
         "power.draw, power.draw\n1, 2\n", "power.draw [\u221e]\n1\n", "index, power.draw\n" + "0, 1\n" * 3 + "\x00\x01",

@@ -155,6 +155,42 @@ def test_other_output_line_ends_colours_and_encodings(tmp_path):
         assert line_profiler.read(path).lines.equals(plain)
 
 
+QUOTED = """In [3]: run contexts.py
+Timer unit: 1e-06 s
+
+File: contexts.py
+Function: block at line 82
+Total time: 1.6e-05 s
+
+Line #      Hits         Time  Per Hit   % Time  Line Contents
+==============================================================
+    82                                               @profiled
+    84         5            7      1.4     43.8          for i in range(count):
+    85         4            9      2.2     56.2
+
+Limitations?
+============
+"""
+
+
+@pytest.mark.parametrize("indent", ["", "   ", "\t"])
+def test_reports_quoted_in_documents_and_the_order_of_the_first_versions(tmp_path, indent):
+    path = saved(tmp_path, "".join(f"{indent}{line}\n" for line in QUOTED.split("\n")))
+    assert line_profiler.matches(read_head(path))
+    trace = line_profiler.read(path)
+    assert list(trace.lines[["file", "function", "line", "hits", "time_ns"]].itertuples(index=False, name=None)) == [
+        ("contexts.py", "block", 84, 5, 7000), ("contexts.py", "block", 85, 4, 9000),
+    ]  # fmt: skip
+    assert trace.diagnostics == {}
+
+
+def test_a_table_without_the_unit_is_known_and_refused(tmp_path):
+    path = saved(tmp_path, QUOTED.replace("Timer unit: 1e-06 s", ""))
+    assert line_profiler.matches(read_head(path))
+    with pytest.raises(EvidenceError, match="without the line 'Timer unit"):
+        line_profiler.read(path)
+
+
 def test_a_report_without_its_source(tmp_path):
     missing = (
         "\nCould not find file /home/me/train.py\nAre you sure you are running this program from the same directory\n"
