@@ -17,7 +17,7 @@ the finest cells; coarser tables add those integers up. A capture without steps 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -106,7 +106,9 @@ def partition(trace: Trace) -> Partition:
     start, end = window["start_ns"].to_numpy(np.int64), window["end_ns"].to_numpy(np.int64)
     shared, free = [], (start, end)
     for level in (_kernels, _graphs, _copies, _calls, _operators, _ranges, _system):
-        activity = level(trace, free).within(*free)
+        if level in (_calls, _operators, _ranges, _system):
+            trace = _host(trace, free)
+        activity = level(trace).within(*free)
         shared.append((activity, intervals.shares(activity.start, activity.end)))
         free = intervals.uncovered(activity.start, activity.end, *free)
     rest = _rest(free, bool(len(steps)))
@@ -182,23 +184,26 @@ def _added_up(activity: _Activity, owned: npt.NDArray[np.float64]) -> pd.DataFra
 def _grouped(keys: pd.DataFrame) -> tuple[npt.NDArray[np.int64], pd.DataFrame]:
     """Number the distinct rows of a table of keys: (number of each row, one example row of each number)."""
     number = np.zeros(len(keys), dtype=np.int64)
-    distinct = 1
+    room = 1
     for name in keys:
         codes, values = _codes(keys[name])
         if values <= 1:
             continue
-        number, found = pd.factorize(number * values + codes)
-        distinct = len(found)
-    first = np.full(distinct, -1, dtype=np.int64)
+        if room * values >= 1 << 62:
+            number, found = pd.factorize(number)
+            room = len(found)
+        number, room = number * values + codes, room * values
+    number, found = pd.factorize(number)
+    first = np.zeros(len(found), dtype=np.int64)
     first[number[::-1]] = np.arange(len(keys) - 1, -1, -1)
-    return number, keys.iloc[first[first >= 0]]
+    return number, keys.iloc[first]
 
 
 def _codes(values: pd.Series) -> tuple[npt.NDArray[np.int64], int]:
     """Return small integers that tell the values apart, null included, and how many there can be."""
     if isinstance(values.dtype, pd.CategoricalDtype):
-        codes = values.cat.codes.to_numpy()
-        return codes.astype(np.int64) + 1, len(values.cat.categories) + 1
+        count = len(values.cat.categories)
+        return (values.cat.codes.to_numpy().astype(np.int64) + 1 if count else np.zeros(0, dtype=np.int64)), count + 1
     if values.isna().all():
         return np.zeros(len(values), dtype=np.int64), 1
     codes, found = pd.factorize(values, use_na_sentinel=True)
@@ -225,7 +230,7 @@ def _timed(table: pd.DataFrame, level: int, keys: pd.DataFrame) -> _Activity:
     return _Activity(level, keys, np.arange(len(table), dtype=np.int64), start, end)
 
 
-def _kernels(trace: Trace, _: _Free) -> _Activity:
+def _kernels(trace: Trace) -> _Activity:
     table = trace.kernels
     if table["start_ns"].isna().any():
         table = table[table["start_ns"].notna()]
@@ -240,18 +245,25 @@ def _kernels(trace: Trace, _: _Free) -> _Activity:
 
 def _range_names(table: pd.DataFrame, trace: Trace) -> pd.Categorical:
     """Return the name of the range in which each row of device work was launched."""
-    names = trace.ranges["name"].cat
-    codes = np.append(names.codes.to_numpy(), names.codes.to_numpy().dtype.type(-1))  # row -1 leads to null
-    return pd.Categorical.from_codes(codes[table["range_id"].to_numpy(np.int64, na_value=-1)], categories=names.categories)
+    return _taken(trace.ranges["name"], table["range_id"].to_numpy(np.int64, na_value=-1))
 
 
-def _graphs(trace: Trace, _: _Free) -> _Activity:
+def _taken(values: pd.Series, rows: npt.NDArray[np.int64]) -> pd.Categorical:
+    """Return the values of a category column at rows, null for row -1."""
+    if not len(values):
+        return pd.Categorical.from_codes(np.full(len(rows), -1), categories=values.cat.categories)
+    codes = values.cat.codes.to_numpy()[np.maximum(rows, 0)]
+    codes[rows < 0] = -1
+    return pd.Categorical.from_codes(codes, categories=values.cat.categories)
+
+
+def _graphs(trace: Trace) -> _Activity:
     table = trace.graphs
     keys = pd.DataFrame({"cause": OPAQUE_GRAPH, "range": _range_names(table, trace)}, index=table.index)
     return _timed(table, GRAPH, keys)
 
 
-def _copies(trace: Trace, _: _Free) -> _Activity:
+def _copies(trace: Trace) -> _Activity:
     table = trace.copies[trace.copies["start_ns"].notna()]
     cause = table["operation"].cat.rename_categories(lambda operation: DEVICE + copy_name(operation))
     return _timed(table, COPY, pd.DataFrame({"cause": cause, "range": _range_names(table, trace)}, index=table.index))
@@ -274,55 +286,53 @@ def _flat(rows: pd.DataFrame, level: int, keys: pd.DataFrame) -> _Activity:
     return _Activity(level, keys, *intervals.leaves(thread, start, end))
 
 
-def _nested(trace: Trace) -> pd.DataFrame:
-    """Return the ranges that enclose work as stacks do; those of our own steps are no ranges inside of steps."""
-    ranges = trace.ranges
+def _host(trace: Trace, free: _Free) -> Trace:
+    """Return the trace with only those calls, operators and ranges that reach into the gaps that the levels above have left.
+
+    Ranges are those that enclose work as stacks do; those of our own steps are no ranges inside of steps.
+    """
+    ranges = _reaching(trace.ranges, free)
     other = ((ranges["category"] == "step") | ~ranges["nested"]).to_numpy()
-    return ranges[~other] if other.any() else ranges
+    ranges = ranges[~other] if other.any() else ranges
+    return replace(trace, ranges=ranges, calls=_reaching(trace.calls, free), operators=_reaching(trace.operators, free))
 
 
-def _around(rows: pd.DataFrame, trace: Trace, free: _Free) -> pd.Categorical:
-    """Return the innermost range open on the thread when each row begins or, later, when the first gap that it reaches does."""
-    names = trace.ranges["name"].cat
-    ranges = _reaching(_nested(trace), free) if len(rows) else trace.ranges
-    if not len(ranges) or not len(rows):
-        return pd.Categorical.from_codes(np.full(len(rows), -1), categories=names.categories)
-    names = ranges["name"].cat
+def _around(activity: _Activity, rows: pd.DataFrame, trace: Trace) -> pd.Categorical:
+    """Return for each row the innermost range open on its thread when the first of its pieces begins."""
+    ranges = trace.ranges
+    if not len(rows) or not len(ranges):
+        return _taken(ranges["name"], np.full(len(rows), -1))
+    first = np.full(len(rows), -1, dtype=np.int64)
+    first[activity.row[::-1]] = activity.start[::-1]
     stacks = Stacks(*(ranges[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns")))
-    begun = rows["start_ns"].to_numpy(np.int64)
-    gap = np.searchsorted(free[1], begun, side="right")
-    at = np.maximum(begun, free[0][np.minimum(gap, len(free[0]) - 1)])
-    inside = stacks.innermost(rows["thread"].to_numpy(np.int64, na_value=-1), at)
-    codes = np.append(names.codes.to_numpy(), names.codes.to_numpy().dtype.type(-1))[inside]
-    return pd.Categorical.from_codes(codes, categories=names.categories)
+    return _taken(ranges["name"], stacks.innermost(rows["thread"].to_numpy(np.int64, na_value=-1), first))
 
 
-def _calls(trace: Trace, free: _Free) -> _Activity:
-    rows = _reaching(trace.calls, free)
-    rows = rows[rows["api"] != "os"]
+def _calls(trace: Trace) -> _Activity:
+    rows = trace.calls[trace.calls["api"] != "os"]
     names = rows["name"].cat
     causes = pd.Categorical([api.cause(str(name)) for name in names.categories])
-    cause = pd.Categorical.from_codes(
-        np.append(causes.codes, causes.codes.dtype.type(-1))[names.codes.to_numpy()], causes.categories
-    )
-    around = _around(rows, trace, free)
+    cause = _taken(pd.Series(causes), names.codes.to_numpy().astype(np.int64))
+    activity = _flat(rows, CALL, pd.DataFrame({"cause": cause}, index=rows.index))
+    around = _around(activity, rows, trace)
     method = pd.Categorical(np.where(around.codes >= 0, "launch range", "none"))
-    return _flat(rows, CALL, pd.DataFrame({"cause": cause, "range": around, "method": method}, index=rows.index))
+    activity.keys = activity.keys.assign(range=around, method=method)
+    return activity
 
 
-def _operators(trace: Trace, free: _Free) -> _Activity:
-    rows = _reaching(trace.operators, free)
+def _operators(trace: Trace) -> _Activity:
+    rows = trace.operators
     named = rows["layer"].notna() | rows["phase"].isin(["optimizer", "data"])
     cause = pd.Categorical(np.where(named, IN_OPERATOR, DISPATCH))
     method = rows["attribution"].astype("string").where(named, "launch range").fillna("none")
-    keys = pd.DataFrame(
-        {"cause": cause, "method": method.astype("category"), "range": _around(rows, trace, free)}, index=rows.index
-    )
-    return _flat(rows, OPERATOR, keys.assign(layer=rows["layer"], phase=rows["phase"], operator=rows["name"]))
+    keys = pd.DataFrame({"cause": cause, "method": method.astype("category")}, index=rows.index)
+    activity = _flat(rows, OPERATOR, keys.assign(layer=rows["layer"], phase=rows["phase"], operator=rows["name"]))
+    activity.keys = activity.keys.assign(range=_around(activity, rows, trace))
+    return activity
 
 
-def _ranges(trace: Trace, free: _Free) -> _Activity:
-    rows = _reaching(_nested(trace), free)
+def _ranges(trace: Trace) -> _Activity:
+    rows = trace.ranges
     category = rows["category"].astype("string")
     names = {"data": DATA, "sync": WAITING, "layer": IN_LAYER, "user": IN_RANGE, "mark": IN_RANGE}
     cause = category.map(names).fillna(IN_PHASE)
@@ -333,10 +343,9 @@ def _ranges(trace: Trace, free: _Free) -> _Activity:
     return _flat(rows, RANGE, pd.DataFrame(columns).assign(method="launch range"))
 
 
-def _system(trace: Trace, free: _Free) -> _Activity:
+def _system(trace: Trace) -> _Activity:
     """Return calls of the operating system: threads that wait in one say little, so anything else comes before them."""
-    rows = _reaching(trace.calls, free)
-    rows = rows[rows["api"] == "os"]
+    rows = trace.calls[trace.calls["api"] == "os"]
     return _flat(rows, SYSTEM, pd.DataFrame({"cause": api.SYSTEM, "method": "none"}, index=rows.index))
 
 
