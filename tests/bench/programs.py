@@ -6,8 +6,8 @@
     python tests/bench/programs.py sqlite FILE          let SQLite walk the columns that we need, and hand out nothing
     python tests/bench/programs.py rows FILE            hand out their rows, through Python's sqlite3
     python tests/bench/programs.py read FILE            read a capture: ka.read(FILE)
-    python tests/bench/programs.py again FILE COUNT     read it COUNT + 1 times; print the last COUNT times as JSON, in s
-    python tests/bench/programs.py stages FILE          print wall and processor s of each stage of the table by range, as JSON
+    python tests/bench/programs.py again FILE COUNT     read it once; then time reading it and its bytes, COUNT times each
+    python tests/bench/programs.py stages FILE          print what each stage of the table by range takes, as JSON, in s
     python tests/bench/programs.py kernels FILE         print how many kernels it has, and the sum of their time, as JSON
     python tests/bench/programs.py nvtx-kernels FILE    print kernels by range and name as CSV, ranges inside others included
 
@@ -29,8 +29,6 @@ _COLUMNS = {
     "CUPTI_ACTIVITY_KIND_RUNTIME": ("start", "end", "globalTid", "correlationId", "nameId", "eventClass"),
     "NVTX_EVENTS": ("start", "end", "globalTid", "eventType", "text", "textId", "domainId", "rangeId"),
 }  # fmt: skip
-
-REST = "imports, printing and the rest"
 
 # Where what is timed is looked up when it is called; what no longer exists there counts as the rest
 _STAGES = (
@@ -101,13 +99,13 @@ def read(path: str):
 def again(path: str, count: str) -> None:
     import time
 
-    read(path)
-    times = []
-    for _ in range(int(count)):
+    def timed(function):
         start = time.perf_counter()
-        read(path)
-        times.append(time.perf_counter() - start)
-    print(times)
+        function(path)
+        return time.perf_counter() - start
+
+    read(path)
+    print([[timed(function) for _ in range(int(count))] for function in (read, read_bytes)])
 
 
 def stages(path: str) -> None:
@@ -115,25 +113,24 @@ def stages(path: str) -> None:
     import importlib
     import io
     import json
+    import threading
     import time
 
-    taken: dict[str, list[float]] = {}
-
-    def clocks():
-        return time.perf_counter(), time.process_time()  # the second counts all threads
+    taken: dict[str, float] = {}
+    beside: dict[str, float] = {}
 
     def timed(name, function):
         def call(*arguments, **options):
-            start = clocks()
+            start = time.perf_counter()
             try:
                 return function(*arguments, **options)
             finally:
-                before = taken.get(name, [0.0, 0.0])
-                taken[name] = [sum_ + now - then for sum_, now, then in zip(before, clocks(), start, strict=True)]
+                where = taken if threading.current_thread() is threading.main_thread() else beside
+                where[name] = where.get(name, 0.0) + time.perf_counter() - start
 
         return call
 
-    begin = clocks()
+    begin = time.perf_counter()
     from kernelscope.cli import main
 
     for name, module, attribute in _STAGES:
@@ -143,9 +140,8 @@ def stages(path: str) -> None:
     with contextlib.redirect_stdout(io.StringIO()):
         if main.main(["breakdown", path, "--by", "range", "--format", "csv"]) != 0:
             sys.exit(f"{path}: no breakdown")
-    known = [sum(times) for times in zip(*taken.values(), strict=True)]
-    taken[REST] = [now - then - part for now, then, part in zip(clocks(), begin, known, strict=True)]
-    print(json.dumps(taken))
+    taken["imports, printing and the rest"] = time.perf_counter() - begin - sum(taken.values())
+    print(json.dumps({"in turn": taken, "beside": beside}))
 
 
 def kernels(path: str) -> None:

@@ -160,7 +160,7 @@ def _nsys_warm(bench: Bench, file: Path, repeats: int, limit_s: float | None) ->
     stored = Side(STORED, ours("breakdown", folder, "--by", "range", "--format", "csv"))
     sides, missing = available({STORED: lambda: stored, SKILL: skill})
     measured = alternate(sides, max(repeats, MANY), missing)
-    bench.report.sides(measured, file.stat().st_size)
+    bench.report.sides(measured)
     if limit_s is not None and measured.has(STORED):
         wall = measured.median(STORED, "wall_s")
         bench.report.verdict(f"{STORED}: {wall:.2f} s", f"{limit_s:g} s", wall <= limit_s)
@@ -293,23 +293,24 @@ def others(bench: Bench) -> None:
     """The other readers on the largest recorded captures."""
     bench.report.section(
         "Other formats, the largest recorded capture of each",
-        "read: again in the same process, without the imports (the median); floor: a process that reads the bytes",
+        "process: from start to end; read: again within one process, without imports; floor: the same of the bytes alone",
     )
     rows = []
     for title, (folder, endings) in inputs.OTHERS.items():
         file = bench.inputs.largest(folder, endings)
         size = file.stat().st_size
-        measured = alternate([Side(BYTES, program("bytes", file)), Side(OURS, program("read", file))], bench.repeats)
+        measured = alternate([Side(OURS, program("read", file))], bench.repeats)
         try:
-            times = _printed(bench, Side("again", program("again", file, str(max(bench.repeats, MANY)))))
+            read, floor = map(
+                statistics.median, _printed(bench, Side("again", program("again", file, str(max(bench.repeats, MANY)))))
+            )
         except measure.Failed as error:
             bench.report.missing(title, str(error))
             continue
-        alone = statistics.median(times)
         rows.append({
-            "format": title, "MB": f"{size / 1e6:.2f}", "read, s": f"{alone:.3f}", "read, MB/s": f"{size / alone / 1e6:.1f}",
-            "process, s": f"{measured.median(OURS, 'wall_s'):.2f}", "floor, s": f"{measured.median(BYTES, 'wall_s'):.2f}",
-            "peak MB": f"{measured.median(OURS, 'peak_bytes') / 1e6:.0f}",
+            "format": title, "MB": f"{size / 1e6:.2f}", "process, s": f"{measured.median(OURS, 'wall_s'):.2f}",
+            "peak MB": f"{measured.median(OURS, 'peak_bytes') / 1e6:.0f}", "read, s": f"{read:.3f}",
+            "MB/s": f"{size / read / 1e6:.1f}", "floor, ms": f"{floor * 1e3:.2f}", "times the floor": f"{read / floor:.0f}",
         })  # fmt: skip
     bench.report.table(rows)
 
@@ -331,15 +332,14 @@ def _stages(bench: Bench, file: Path) -> None:
     except measure.Failed as error:
         bench.report.missing("stages", str(error))
         return
-    wall, processor = ({stage: statistics.median(run[stage][clock] for run in runs) for stage in runs[0]} for clock in (0, 1))
-    whole = sum(wall.values())
-    bench.report.table([
-        {
-            "stage of the table by range": stage, "s": f"{taken:.2f}", "processor s": f"{processor[stage]:.2f}",
-            "share": f"{taken / whole:.0%}",
-        }
-        for stage, taken in wall.items()
-    ])  # fmt: skip
+    rows = []
+    for part in ("in turn", "beside"):
+        middle = {stage: statistics.median(run[part][stage] for run in runs) for stage in runs[0][part]}
+        whole = sum(middle.values())
+        for stage, taken in middle.items():
+            share = "beside the others" if part == "beside" else f"{taken / whole:.0%}"
+            rows.append({"stage of the table by range": stage, "s": f"{taken:.2f}", "share": share})
+    bench.report.table(rows)
 
 
 def _printed(bench: Bench, side: Side):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from measure import Measured
 
-BEGIN, END = "<!-- figures: make bench writes between these lines -->", "<!-- end of figures -->"
+BEGIN, END = "<!-- figures: reading.py --markdown writes between these lines -->", "<!-- end of figures -->"
 
 
 class Report:
@@ -23,8 +23,8 @@ class Report:
         print(f"\n{title}" + (f"\n  {text}" if text else ""), flush=True)
         self._markdown += ["", f"### {title}", *(["", text] if text else [])]
 
-    def sides(self, measured: Measured, size: int) -> None:
-        """Show what each side took; size: bytes of the file that all read."""
+    def sides(self, measured: Measured, size: int | None = None) -> None:
+        """Show what each side took; size: bytes of the file, if all of them read it."""
         rows = []
         for name in measured.runs:
             low, high = measured.spread(name, "wall_s")
@@ -32,7 +32,8 @@ class Report:
             rows.append({
                 "process": name, "s": f"{wall:.2f}", "from, to": f"{low:.2f}, {high:.2f}",
                 "processor s": f"{measured.median(name, 'cpu_s'):.2f}",
-                "peak MB": f"{measured.median(name, 'peak_bytes') / 1e6:.0f}", "MB/s": f"{size / wall / 1e6:.0f}",
+                "peak MB": f"{measured.median(name, 'peak_bytes') / 1e6:.0f}",
+                **({} if size is None else {"MB/s": f"{size / wall / 1e6:.0f}"}),
             })  # fmt: skip
         self.table(rows)
         for name, reason in measured.missing.items():
@@ -86,6 +87,8 @@ class Report:
 
     def _say(self, text: str) -> None:
         print(f"  {text}", flush=True)
+        if not self._markdown[-1].startswith("- ") and self._markdown[-1]:
+            self._markdown.append("")
         self._markdown.append(f"- {text}")
 
     def write_into(self, page: Path) -> None:
