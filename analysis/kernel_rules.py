@@ -93,6 +93,35 @@ _ATTENTION = (
          "aten", "attention", "split of heads", "void at::native::transform_bias_rescale_qkv_kernel<float, float, true>(…"),
 )  # fmt: skip
 
+# Engines that run language models on quantised weights, and linear attention in Triton
+_LANGUAGE = (
+    Rule(r"^(?:dequantize_)?mul_mat(?:_|<|$)",
+         "ggml", "gemm", None, "void mul_mat_vec_q<(ggml_type)12, 1, false, false>(void const*, void const*, int const*, …"),
+    Rule(r"^flash_attn_(?:ext|vec|tile|mma|stream_k|combine|mask)_",
+         "ggml", "attention", "flash", "void flash_attn_ext_f16<128, 128, 8, 8>(char const*, char const*, …"),
+    Rule(r"^quantize_(?:mmq_)?q8_1|^dequantize_block_",
+         "ggml", "cast", "quantisation", "quantize_q8_1(float const*, void*, long, long)"),
+    Rule(r"^rope_(?:norm|neox|multi|vision)(?:<|_|$)",
+         "ggml", "elementwise", "rotary embedding", "void rope_neox<true, false, float, float>(float const*, float*, int, …"),
+    Rule(r"^k_(?:get|set)_rows", "ggml", "embedding", None, "void k_get_rows_float<float, float>(float const*, int const*, …"),
+    Rule(r"^k_bin_bcast<&?op_repeat", "ggml", "copy", "broadcast", "void k_bin_bcast<&op_repeat, float, float, float>(…"),
+    Rule(r"^k_bin_bcast", "ggml", "elementwise", "broadcast", "void k_bin_bcast<&op_add, float, float, float>(float const*, …"),
+    Rule(r"^cpy_(?:scalar|[fqi]\w*?_[fqi])", "ggml", "copy", None, "void cpy_scalar<&cpy_1_scalar<float, __half>>(…"),
+    Rule(r"^soft_max_(?:f32|back)", "ggml", "softmax", None, "void soft_max_f32<true, 0, 0, float>(float const*, …"),
+    Rule(r"^k_argsort_", "ggml", "reduction", "sort", "void k_argsort_f32_i32<(ggml_sort_order)1>(float const*, int*, int, int)"),
+    Rule(r"^unary_(?:gated_)?op_kernel<&?op_(?:\w*elu|\w*swiglu|\w*silu|sigmoid|tanh|hardswish|hardsigmoid|softplus)\w*",
+         "ggml", "activation", None, "void unary_gated_op_kernel<&op_silu, float>(float const*, float const*, float*, …"),
+    Rule(r"^unary_(?:gated_)?op_kernel", "ggml", "elementwise", None, "void unary_op_kernel<&op_sqr, float>(float const*, …"),
+    Rule(r"^(?:gated_delta_net|gated_linear_attn|rwkv_wkv)\w*",
+         "ggml", "attention", "linear", "void gated_delta_net_cuda<128>(float const*, float const*, …"),
+    Rule(r"\bexl[23]_(?:moe|m?gemm|gemv)",
+         "exllama", "gemm", "dequantised weights", "void exl3_moe_coop_v2_ns::exl3_moe_coop_a_kernel<3, 2, true>(MoeCoopParams)"),
+    Rule(r"^chunk_local_cumsum", "fla", "reduction", "scan", "chunk_local_cumsum_scalar_kernel"),
+    Rule(r"^(?:fused_)?(?:chunk|recurrent|sigmoid_gating)_\w*delta_rule|^chunk_(?:fwd|bwd)_kernel_(?:o|h|d[a-z]+)"
+         r"|^(?:recompute_w_u|prepare_wy_repr|chunk_scaled_dot_kkt)_|^merge_16x16_to_\d+x\d+_inverse|^solve_tril_",
+         "fla", "attention", "linear", "chunk_gated_delta_rule_fwd_kernel_h_blockdim64"),
+)  # fmt: skip
+
 _TRITON = (
     # torch.compile writes what it fused into the name; views cost nothing, and "addmm" or "convolution" is the product's
     # bias or epilogue, never the product itself (that is a template, tem, or a library's)
@@ -151,7 +180,8 @@ _XLA = (
 
 _CUDNN = (
     # what surrounds a convolution: other layouts, padding, offsets of its tiles
-    Rule(r"(?i)nchwToNhwc|nhwcToNchw|(?:^|::)(?:nchw2nhwc|nhwc2nchw)|nhwcToFoldedNhwc|foldedNhwcToNhwc|tensorTransformGeneric",
+    Rule(r"(?i)nchwToNhwc|nhwcToNchw|(?:^|::)(?:nchw2nhwc|nhwc2nchw)|nhwcToFoldedNhwc|foldedNhwcToNhwc|tensorTransformGeneric"
+         r"|cubeTranspose",
          "cudnn", "layout", "transposition of channels",
          "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true, (cudnnKernelDataType_t)2>(…"),
     Rule(r"cudnn\w*::.*AddPaddingKernel",
@@ -454,10 +484,10 @@ _LIBRARIES = (
     Rule(r"^(?!at::native).*(?i:quantize|quant_kernel|_quant_|dequant|scaled_fp8|cast_transpose)",
          None, "cast", "quantisation",
          "void vllm::scaled_fp8_quant_kernel_strided<c10::BFloat16, c10::Float8_e4m3fn>(c10::Float8_e4m3fn*, …"),
-    Rule(r"moe::dev::finalize|moe_sum|finalizeMoeRouting|moe_unpermute",
+    Rule(r"moe::(?:dev::)?finalize|moe_sum|finalizeMoeRouting|moe_unpermute",
          None, "reduction", "experts' outputs",
          "void moe::dev::finalize::finalizeKernelVecLoad<moe::dev::finalize::KernelParams<cutlass::bfloat16_t, …"),
-    Rule(r"moe::dev::routing|moe_align|topk_?[Gg]ating|topkGatingSoftmax|grouped_topk|moe_sorting|count_and_sort_expert",
+    Rule(r"moe::dev::routing|^routing(?:Indices|Main|Init)\w*Kernel|moe_align|topk_?[Gg]ating|topkGatingSoftmax|grouped_topk|moe_sorting|count_and_sort_expert",
          None, "reduction", "experts' routing",
          "void moe::dev::routing::routingIndicesHistogramKernel<moe::dev::routing::routingRenormalize::KernelParams<…"),
     Rule(r"moe_permute|expandInputRows|moe_gather|shuffle_rows",
@@ -466,6 +496,8 @@ _LIBRARIES = (
     Rule(r"(?i)flashinfer::sampling|TopPSampling|TopKSampling|sample_recovered_tokens",
          "flashinfer", "random", "sampling",
          "void flashinfer::sampling::TopKTopPSamplingFromProbKernel<1024u, (cub::BlockScanAlgorithm)2, …"),
+    Rule(r"^(?:\w+::)*cv::cud(?:a|ev)::grid_transform",
+         "opencv", "elementwise", None, "void cv::cudev::grid_transform_detail::transformSmart<4, unsigned char, …"),
     Rule(r"scaled_(?:upper_triang_)?(?:aligned_)?(?:causal_)?masked_softmax|scaled_softmax",
          None, "softmax", "scaled and masked",
          "void scaled_upper_triang_masked_softmax_warp_forward<__half, __half, float, 10>(__half*, …"),
@@ -864,7 +896,7 @@ _PROGRAMS = (
          None, _WEIGHT, None, "conv2d_grad_weight_kernel(float*, float const*, float const*, int)"),
     Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:de)?conv(?:ol(?:ve|ution)\w*|\dd\w*|_\w*|[lf]\w*)?(?![a-z]))",
          None, _FORWARD, None, "conv_forward_kernel(float*, float const*, float const*, int, int, int, int, int, int)"),
-    Rule(r"^[^<(,]*(?i:(?<!fb)gemm|mat_?mul|matrix_?mul|(?:^|_)mm_|gemv|spm[vm]|linear_kernel)",
+    Rule(r"^[^<(,]*(?i:(?<!fb)gemm|mat_?mul|matrix_?mul|mult(?:iply)?_?(?:square_)?matri(?:x|ces)|(?:^|_)mm_|gemv|spm[vm]|linear_kernel)",
          None, "gemm", None, "matrixMultiplyShared(float*, float*, float*, int, int, int, int, int, int)"),
     Rule(r"^[^<(,]*(?i:softmax|cross_?entropy)", None, "softmax", None, "softmax_kernel"),
     Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:batch|layer|group|instance|rms)?_?norm(?:ali[sz]\w*)?(?:[^a-z]|$)|batch_?norm"
@@ -894,7 +926,7 @@ _PROGRAMS = (
          None, "copy", None, "void copy_kernel<double>(double const *, double*)"),
     Rule(r"^[^<(,]*(?i:(?:^|[^a-z])(?:add|sub|mul|div|axpy|saxpy|daxpy|scal\w?|elementwise|element_wise"
          r"|pointwise|bias_?add|add_?bias|mask|upsample|resize|interp\w*|stencil\w*|exp|log|sqrt|pow)_?(?:kernel)?(?:[^a-z]"
-         r"|$)|vec(?:tor)?_?add)",
+         r"|$)|vec(?:tor)?_?add|add_?vec(?:tor)?s?)",
          None, "elementwise", None, "void add_kernel<double>(double const *, double const *, double*)"),
 )  # fmt: skip
 
@@ -904,10 +936,11 @@ NAMESPACES = (
     ("Eigen::", "eigen"), ("tensorflow::", "tensorflow"), ("mxnet::", "mxnet"), ("mshadow::", "mshadow"), ("CNTK::", "cntk"),
     ("ck::", "ck"), ("ck_tile::", "ck"), ("vllm::", "vllm"), ("tensorrt_llm::", "tensorrt-llm"), ("flashinfer::", "flashinfer"),
     ("aiter::", "aiter"), ("fbgemm_gpu::", "fbgemm"), ("transformer_engine::", "transformer engine"),
-    ("onnxruntime::", "onnxruntime"), ("caffe2::", "caffe2"), ("caffe::", "caffe"), ("paddle::", "paddle"), ("phi::", "paddle"),
+    ("onnxruntime::", "onnxruntime"), ("cv::", "opencv"),
+    ("caffe2::", "caffe2"), ("caffe::", "caffe"), ("paddle::", "paddle"), ("phi::", "paddle"),
 )  # fmt: skip
 
 RULES: tuple[Rule, ...] = (
-    *_COMMUNICATION, *_ATTENTION, *_TRITON, *_ROCM, *_CUDNN, *_BLAS, *_LIBRARIES, *_ATEN, *_TENSORFLOW, *_MXNET, *_CNTK, *_XLA,
-    *_PROGRAMS,
+    *_COMMUNICATION, *_ATTENTION, *_LANGUAGE, *_TRITON, *_ROCM, *_CUDNN, *_BLAS, *_LIBRARIES, *_ATEN, *_TENSORFLOW, *_MXNET,
+    *_CNTK, *_XLA, *_PROGRAMS,
 )  # fmt: skip

@@ -88,6 +88,16 @@ KNOWN = [
     ("loop_add_fusion", "elementwise", "xla", None, None, False),
     ("void triad_kernel<double>(double*, double const *, double const *)", "elementwise", None, "f64", None, None),
     ("_Z6vecAddPfS_S_i", "elementwise", None, "f32", None, None),
+    # engines on quantised weights, as nsys names their kernels: product, not element by element; softmax, not a maximum
+    ("void mul_mat_q<(ggml_type)12, (int)64, (bool)0>(const char *, const int *, float *)", "gemm", "ggml", "f32", None, None),
+    ("void dequantize_mul_mat_vec<(int)32, (int)2, &dequantize_q4_0>(const void *, const float *, float *, int, int)",
+        "gemm", "ggml", "f32", None, None),
+    ("void rope_norm<(bool)1>(const float *, float *, int)", "elementwise", "ggml", "f32", None, False),
+    ("void k_get_rows<(int)32, (int)2, &dequantize_q4_0, float>(const void *, const int *, T4 *)",
+        "embedding", "ggml", "f32", None, False),
+    ("fused_sigmoid_gating_delta_rule_update_kernel", "attention", "fla", None, None, None),
+    ("mult_square_matrix(int *, int *, int *, int)", "gemm", None, None, None, None),
+    ("addVectorsInto(float *, float *, float *, int)", "elementwise", None, "f32", None, None),
 ]  # fmt: skip
 
 
