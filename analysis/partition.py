@@ -108,9 +108,11 @@ def partition(trace: Trace) -> Partition:
     for level in (_kernels, _graphs, _copies, _calls, _operators, _ranges, _system):
         if level in (_calls, _operators, _ranges, _system):
             trace = _host(trace, free)
-        activity = level(trace).within(*free)
+        activity = level(trace)
+        if len(activity.start):
+            activity = activity.within(*free)
+            free = intervals.uncovered(activity.start, activity.end, *free)
         shared.append((activity, intervals.shares(activity.start, activity.end)))
-        free = intervals.uncovered(activity.start, activity.end, *free)
     rest = _rest(free, bool(len(steps)))
     shared.append((rest, (rest.end - rest.start).astype(float)))
     step_ns = mean_step_ns(window) or 0

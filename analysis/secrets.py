@@ -327,18 +327,34 @@ def _partial_cells(database: sqlite3.Connection, partly: list[str]) -> Iterator[
         if not described.text:
             continue
         selected = f"SELECT {described.key or 0}, {', '.join(map(quoted, described.text))} FROM {quoted(table)}"  # noqa: S608
-        part = _Part(_MOST_ROWS, _MOST_TABLE)
-        ordered = f"{selected} ORDER BY {described.key}" if described.key else selected
-        try:
-            yield from _cells(database.execute(ordered), table, described.text, part)
-            if part.full and described.key:
-                after, part = part.last, _Part(_MOST_ROWS, _MOST_TABLE)
-                backwards = f"{selected} WHERE {described.key} > {after} ORDER BY {described.key} DESC"
-                yield from _cells(database.execute(backwards), table, described.text, part)
-        except sqlite3.DataError:  # a cell is larger than all that is looked at
-            part.size = 0
-        if part.full:
+        ends, whole = _ends(database, table, described.key)
+        for end in ends:
+            part = _Part(_MOST_ROWS, _MOST_TABLE)
+            try:
+                cursor = database.execute(f"{selected} WHERE ({_holding_text(described.text)}) AND {end}")
+                yield from _cells(cursor, table, described.text, part)
+            except sqlite3.DataError:  # a cell is larger than all that is looked at
+                part.size = 0
+            whole = whole and not part.full
+        if not whole:
             partly.append(shown(table))
+
+
+def _ends(database: sqlite3.Connection, table: str, key: str | None) -> tuple[list[str], bool]:
+    """Return conditions for the rows to look at, of a large table the first and the last ones, and whether these are all."""
+    if key is None:
+        return ["1"], True
+    low, high = database.execute(f"SELECT min({key}), max({key}) FROM {quoted(table)}").fetchone()  # noqa: S608
+    if low is None:
+        return [], True
+    if high - low < 2 * _MOST_ROWS:
+        return [f"{key} BETWEEN {low} AND {high}"], True
+    return [f"{key} < {low + _MOST_ROWS}", f"{key} > {high - _MOST_ROWS}"], False
+
+
+def _holding_text(names: list[str]) -> str:
+    """Return a condition that SQLite checks by itself: most rows of profilers hold numbers only."""
+    return " OR ".join(f"typeof({quoted(name)}) IN ('text', 'blob')" for name in names)
 
 
 def all_cells(database: sqlite3.Connection) -> Iterator[list[Cell]]:
@@ -347,8 +363,7 @@ def all_cells(database: sqlite3.Connection) -> Iterator[list[Cell]]:
         described = columns(database, table)
         if not described.names:
             continue
-        # SQLite tells the rows apart: most hold numbers only
-        some = " OR ".join(f"typeof({quoted(name)}) IN ('text', 'blob')" for name in described.names)
+        some = _holding_text(described.names)
         names = ", ".join(map(quoted, described.names))
         cursor = database.execute(f"SELECT {described.key or 0}, {names} FROM {quoted(table)} WHERE {some}")  # noqa: S608
         yield from _cells(cursor, table, described.names, None)
@@ -356,11 +371,10 @@ def all_cells(database: sqlite3.Connection) -> Iterator[list[Cell]]:
 
 @dataclass
 class _Part:
-    """A part of a table: at most so many rows and bytes of text. last: number of the last row that was read."""
+    """A part of a table: at most so many rows and bytes of text."""
 
     rows: int
     size: int
-    last: int = 0
 
     @property
     def full(self) -> bool:
@@ -381,7 +395,7 @@ def _cells(cursor: sqlite3.Cursor, table: str, names: list[str], part: _Part | N
         ]
         yield cells
         if part:
-            part.rows, part.last = part.rows - len(rows), rows[-1][0]
+            part.rows -= len(rows)
             part.size -= sum(len(cell.value) for cell in cells)
             if part.full:
                 return

@@ -29,7 +29,7 @@ _MAX_DEPTH = 20
 _BATCH_BYTES = 1 << 20
 _WINDOW = 64  # bytes of each record's beginning, fetched at once: where records are laid out alike, columns are slices of it
 _PADDING = _WINDOW + 16  # so that no fetch ends beyond the last page
-_MAX_WORKERS = 4
+_MAX_WORKERS = 2
 _SCHEMA_STEPS = 5_000_000  # of SQLite's machine, for reading the schema: far more than any export needs
 _ENCODINGS = {1: "utf8", 2: "utf-16-le", 3: "utf-16-be"}
 
