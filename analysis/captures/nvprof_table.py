@@ -21,7 +21,8 @@ from kernelscope.analysis.readers.nvprof_table import Output, Table
 from kernelscope.analysis.trace import Trace
 
 _BANNERS = re.compile(
-    r"(?<!=)={2,}\d+={2,} (?:NVPROF is profiling process|Profiling application:|Profiling result:|API calls:)"
+    r"(?<!=)={2,}\d+={2,} (?:NVPROF is profiling process|Profiling application:|Profiling result:|API calls:"
+    r"|Unified Memory profiling result:)"
     r"|^={4,} (?:Profiling result:|CPU profiling result|NVTX result:|Unified Memory profiling result:)",
     re.MULTILINE,
 )
@@ -33,6 +34,9 @@ _LAUNCHED = r"^(?P<name>\w+) \((?s:.*) \[(?P<correlation>\d{1,10})\]\)$"  # a ca
 _MARKS = ("[Range start] ", "[Range end] ", "[Marker] ")
 _MARKER = r"^\[(?P<edge>Range start|Range end|Marker)\] (?P<name>(?s:.*?))(?: \(Domain: (?P<domain>[^()]*)\))?$"
 _CUT_DEVICE = 15  # nvprof's text has no room for more of a device's name, and cuts its number off
+_SIZE_UNITS = (text_tables.BINARY_SIZES, text_tables.DECIMAL_SIZES)
+_ROWS_THAT_VOTE = 1000
+_AGREES = 0.005  # a prefix makes a difference of 0.024, and five digits are printed
 _UNKNOWN_PROCESS = 0  # no process that uses a GPU has it
 
 
@@ -61,7 +65,8 @@ def read(path: Path) -> Trace:
     }
     frames: dict[str, list[pd.DataFrame]] = {}
     steps: dict[str, int] = {}
-    readings = [_Reading(table, result, steps) for table in output.tables]
+    sizes = _size_units(output.tables)
+    readings = [_Reading(table, result, steps, sizes) for table in output.tables]
     for reading in readings:
         for name, frame in reading.frames(output.tables).items():
             if len(frame):
@@ -81,6 +86,11 @@ def _nothing(output: Output) -> str:
         return "only samples of CPU functions (--cpu-profiling), nothing of GPU work; record with --print-gpu-trace"
     if not sections and output.idle:
         return "nvprof says that no kernels were profiled; record a run that uses the GPU"
+    if not sections and output.announced:
+        return (
+            "no table follows where nvprof announces its result; "
+            "cut off what stands before every line (ranks, times, quotes) and keep columns apart"
+        )
     what = f"no trace or summary in {', '.join(sections)}" if sections else "no table of nvprof, only its messages"
     return f"{what}; record with --print-gpu-trace or without print options"
 
@@ -88,10 +98,13 @@ def _nothing(output: Output) -> str:
 class _Reading(printed_tables.Remarks):
     """One table being turned into rows of a Trace; what is odd is counted in the Trace."""
 
-    def __init__(self, table: Table, result: Trace, steps: dict[str, int]) -> None:
-        """steps: the coarsest step in ns between times that can be written as those of a column, by column; filled here."""
+    def __init__(self, table: Table, result: Trace, steps: dict[str, int], sizes: dict[str, int]) -> None:
+        """steps: the coarsest step in ns between times that can be written as those of a column, by column; filled here.
+
+        sizes: bytes of each unit of size.
+        """
         super().__init__(result)
-        self.steps = steps
+        self.steps, self.sizes = steps, sizes
         self.table, self.rows = table, table.rows
         self.columns = set(table.rows.columns)
         self.known = False
@@ -141,7 +154,7 @@ class _Reading(printed_tables.Remarks):
         column = next((column for column in columns if column in self.rows), None)
         if column is None:
             return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
-        return text_tables.sizes(self.rows[column], text_tables.BINARY_SIZES, self.table.units.get(column, "").lower())
+        return text_tables.sizes(self.rows[column], self.sizes, self.table.units.get(column, "").lower())
 
     def usable(self, frame: pd.DataFrame, *needed: str) -> pd.DataFrame:
         """Return the rows that hold what a row of the Trace must, and count the others and names that were cut."""
@@ -161,6 +174,7 @@ class _Reading(printed_tables.Remarks):
         others = sorted(set(kinds.dropna()) - {"GPU activities", "API calls"})
         if others:
             self.note(f"{', '.join(others)}: rows that are not read")
+        self.count("rows of no known type", int(kinds.isna().sum()))
         gpu = self.usable(frame[kinds == "GPU activities"], "count", "duration_ns")
         copies = printed_tables.are_copies(gpu["name"])
         calls = self.usable(frame[kinds == "API calls"], "duration_ns").assign(table="calls")
@@ -329,6 +343,31 @@ class _Reading(printed_tables.Remarks):
         return f"cuda:{int(match['number'])}"
 
 
+def _size_units(tables: list[Table]) -> dict[str, int]:
+    """Return bytes by unit of size: powers of 1024, but of 1000 where sizes, durations and throughput agree only so.
+
+    The first versions wrote 409600 bytes as 409.60KB. A row tells where size and throughput have different prefixes.
+    """
+    votes = 0
+    for table in tables:
+        if set(table.rows) >= {"Size", "Throughput", "Duration"}:
+            rows = table.rows[["Size", "Throughput", "Duration"]].dropna().head(_ROWS_THAT_VOTE)
+            duration = text_tables.nanoseconds(rows["Duration"], table.units.get("Duration"))
+            binary, decimal = (_throughput_error(rows, duration, table.units, units) for units in _SIZE_UNITS)
+            votes += int(((decimal < _AGREES) & (binary > 2 * _AGREES)).sum())
+            votes -= int(((binary < _AGREES) & (decimal > 2 * _AGREES)).sum())
+    return _SIZE_UNITS[votes > 0]
+
+
+def _throughput_error(rows: pd.DataFrame, duration: pd.Series, named: dict[str, str], units: dict[str, int]) -> pd.Series:
+    """Return by how much of itself the throughput differs from size by duration, if the units of size are these."""
+    size = text_tables.sizes(rows["Size"], units, named.get("Size", "").lower())
+    per_second = rows["Throughput"].str.removesuffix("/s")
+    printed = text_tables.sizes(per_second, units, named.get("Throughput", "").lower().removesuffix("/s"))
+    size, printed, duration = (values.astype("Float64").mask(values <= 0) for values in (size, printed, duration))
+    return (size * 1e9 / duration / printed - 1).abs().fillna(1.0)
+
+
 def _paired(edges: pd.DataFrame, remarks: printed_tables.Remarks) -> pd.DataFrame:
     """Pair starts with ends of the same name: the nth level's start with the next end of that level."""
     edges = edges.sort_values("start_ns", kind="stable")
@@ -349,8 +388,13 @@ def _paired(edges: pd.DataFrame, remarks: printed_tables.Remarks) -> pd.DataFram
 
 
 def _explain(output: Output, steps: dict[str, int], result: Trace) -> None:
-    """Say how exact the times are, and what users would expect and the log does not hold."""
+    """Say what nvprof warns of, how exact the times are, and what users would expect and the log does not hold."""
     info = result.info
+    for text, count in output.warnings.items():
+        if count:
+            result.diagnostics[f"nvprof: {text}"] = count
+        else:
+            info["notes"].append(f"nvprof warns: {text}")
     if steps:
         told = "; ".join(f"{what} to {step} ns" for what, step in sorted(steps.items()))
         info["notes"].append(f"times are rounded as printed, at worst: {told}; --csv -u ns has them exactly")
@@ -358,7 +402,11 @@ def _explain(output: Output, steps: dict[str, int], result: Trace) -> None:
         info["notes"].append(f"{len(output.processes)} processes; in traces each has a clock of its own")
     have_calls = len(result.calls) or (result.totals["table"] == "calls").any()
     if not len(result.kernels):
-        info["unavailable"]["kernels"] = "the log has no GPU activities: API calls only, or no kernel ran"
+        info["unavailable"]["kernels"] = (
+            "the log has copies and no kernel"
+            if len(result.copies)
+            else "the log has no GPU activities: API calls only, or no kernel ran"
+        )
     if not have_calls:
         info["unavailable"]["calls"] = "the log has no API calls; print --print-api-trace or --print-api-summary too"
     if info["clock"] == "none":

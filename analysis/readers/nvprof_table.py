@@ -36,12 +36,15 @@ _PROFILED = r"(?<!=)={2,}(\d+)={2,} NVPROF is profiling process (\d+)"
 _HEADER = r'^\s*"?(?:(?:Type"?(?:,|\s+)"?)?Time\(%\)|Start"?(?:,|\s+)"?Duration|Count\s+Avg Size|Device"?,"?Count)'
 _DEVICE = r'^\s*(?:={2,}(?:\d+={2,})? )?\s*Device "(?P<device>[^"]*)"\s*$'
 _IDLE = "No kernels were profiled."
+_WARNING = r"(?<!=)={2,12}(?:\d{1,10}={2,12})? Warning: (?:(?P<count>\d{1,12}) )?(?P<text>[A-Z a-z][^./\n]{0,300})"
 _LANDMARK = rf"^{_IDLE}|{_HEADER}|^\s*={{2,}}\d*={{2,}}|={{2,}}\d+={{2,}} |{_DEVICE}"
 _UNITS = {"", "%", "ns", "us", "ms", "s", "B", "KB", "MB", "GB", "TB", "B/s", "KB/s", "MB/s", "GB/s", "TB/s"}
 _TITLE = r"\S+(?: \S+)*"
 _TYPE = r"[A-Z][A-Za-z]+(?: [A-Za-z()]+)*"
+_TYPE_ALONE = rf"^\s*{_TYPE}:\s*$"
 _TYPED = rf"^\s*(?:({_TYPE}):)?(\s+[\d.]+%?\s)(\s*(?:\S+\s+){{5}})(.*)$"
 _LONGEST_HEADER = 4000
+_MOST_WARNINGS = 20
 _MOST_TABLES = 300  # a log has some per process and device: more are no nvprof's
 # the first cell that every row of a table has, by the column's title
 _FIRST_CELLS = {"Start": r"^[\d.,e+-]+(?:[num]?s)?$", "Time(%)": r"^[\d.,e+-]+%?$", "Count": r"^[\d,]+$"}
@@ -66,11 +69,17 @@ class Table:
 
 @dataclass
 class Output:
-    """What was printed. processes: all that nvprof says it profiled; idle: whether it says that no kernels were."""
+    """What was printed. processes: all that nvprof says it profiled; idle: whether it says that no kernels were.
+
+    announced: whether the line that announces a result is there. warnings: what nvprof warns of, up to the first sentence's end,
+    with the number of records that it tells, 0 where it tells none.
+    """
 
     tables: list[Table] = field(default_factory=list)
     processes: set[int] = field(default_factory=set)
     idle: bool = False
+    announced: bool = False
+    warnings: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -113,8 +122,11 @@ def parse(lines: Sequence[str], name: str) -> Output:
             output.processes.add(_number(match[2]))
         elif match := re.search(_BANNER, line):
             place = _Place(match["section"], _number(match["process"]) if match["process"] else None)
+            output.announced |= match["section"] in ("Profiling result", "API calls")
         elif match := re.match(_DEVICE, line):
             place = _Place(place.section, place.process, match["device"])
+        elif match := re.search(_WARNING, line):
+            _warn(output, match)
         elif line.startswith(_IDLE):
             output.idle = True
         elif titles := header_of(line):
@@ -144,6 +156,13 @@ def header_of(line: str) -> list[str]:
         titles[-1] = "Name"
     usual = "Name" in titles and len(set(titles)) == len(titles)
     return titles if usual else []
+
+
+def _warn(output: Output, match: re.Match[str]) -> None:
+    """Add a warning, with the sum of the numbers where several processes were warned."""
+    text = match["text"].strip()
+    if text in output.warnings or len(output.warnings) < _MOST_WARNINGS:
+        output.warnings[text] = output.warnings.get(text, 0) + int(match["count"] or 0)
 
 
 def _number(digits: str) -> int:
@@ -197,13 +216,27 @@ def _text_rows(lines: list[str], titles: list[str]) -> tuple[pd.DataFrame, list[
         table.columns = pd.Index(titles)
         return _checked(table, odd, titles)
     # the type stands in the first row of each kind only: it is put before the name, which may hold anything anyway
-    moved = pc.replace_substring_regex(stream.strings_of(lines), pattern=_TYPED, replacement=r"\2\3\1: \4").to_pylist()
+    moved = pc.replace_substring_regex(
+        stream.strings_of(_with_types(lines)), pattern=_TYPED, replacement=r"\2\3\1: \4"
+    ).to_pylist()
     table, odd = text_tables.spaced(moved, len(titles) - 1)
     table.columns = pd.Index(titles[1:])
     typed = table["Name"].str.extract(rf"^(?P<Type>{_TYPE}|): (?P<Name>.*)$")
     table["Name"] = typed["Name"]
     table.insert(0, "Type", typed["Type"].where(typed["Type"] != "", None))
     return _checked(table, odd, titles)
+
+
+def _with_types(lines: list[str]) -> list[str]:
+    """Return the lines with each type that stands on a line of its own, as where people broke a row, in the next row."""
+    alone = pc.match_substring_regex(stream.strings_of(lines), pattern=_TYPE_ALONE)
+    places = [int(index) for index in pc.indices_nonzero(alone).to_pylist()]
+    if not places:
+        return lines
+    found = list(lines)
+    for place in reversed(places):
+        found[place : place + 2] = [f" {' '.join(found[place].split())} {line}" for line in found[place + 1 : place + 2]]
+    return found
 
 
 def _checked(table: pd.DataFrame, odd: list[str], titles: list[str]) -> tuple[pd.DataFrame, list[str]]:

@@ -23,7 +23,8 @@ DECIMAL_SIZES = {
     "b": 1, "byte": 1, "bytes": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
     "kbi": 2**10, "mbi": 2**20, "gbi": 2**30, "kib": 2**10, "mib": 2**20, "gib": 2**30,
 }  # fmt: skip
-# nvprof's are powers of 1024: 1096 bytes of shared memory are 1.0703KB, and its throughput is size by duration only so
+# nvprof's are powers of 1024 since about CUDA 7: 1096 bytes of shared memory are 1.0703KB, and throughput is size by duration
+# only so; before, they are powers of 1000
 BINARY_SIZES = {"b": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30, "tb": 2**40}
 
 _NUMBER = (

@@ -384,12 +384,79 @@ loss 0.5
     assert trace.diagnostics == {"lines of tables that cannot be read": 1, "rows without usable time": 1}
 
 
+def test_rows_that_were_broken_by_hand(tmp_path):
+    text = """\
+==3== Profiling result:
+            Type  Time(%)      Time     Calls       Avg       Min       Max  Name
+
+ GPU activities:
+       80.18%  1.51228s         4  378.07ms  44.494ms  711.90ms  [CUDA memcpy HtoD]
+                   16.49%  311.03ms         3  103.68ms  103.67ms  103.68ms  void probe_kernel<int=128, int=4>(int*, int)
+
+      API calls:
+        66.66%  1.51172s         4  377.93ms  43.603ms  712.02ms  cudaMemcpy
+                   16.48%  373.74ms        12  31.145ms  5.9380us  103.69ms  cudaEventSynchronize
+"""
+    trace = read_text(tmp_path, text)
+    assert listed(trace.kernels, "name", "count", "duration_ns") == [
+        ("void probe_kernel<int=128, int=4>(int*, int)", 3, 311_030_000)
+    ]
+    assert listed(trace.copies, "operation", "count", "duration_ns") == [("host to device", 4, 1_512_280_000)]
+    assert listed(trace.totals, "name", "count") == [("cudaMemcpy", 4), ("cudaEventSynchronize", 12)]
+    assert trace.diagnostics == {}
+
+
+def test_rows_without_a_type_are_counted(tmp_path):
+    header = "            Type  Time(%)      Time     Calls       Avg       Min       Max  Name\n"
+    row = "                   16.49%  311.03ms         3  103.68ms  103.67ms  103.68ms  cut_off\n"
+    trace = read_text(tmp_path, "==3== Profiling result:\n" + header + row)
+    assert trace.diagnostics == {"rows of no known type": 1}
+
+
+def test_warnings(tmp_path):
+    text = """\
+==3== Warning: 5 records have invalid timestamps due to insufficient device buffer space. You can configure the buffer space.
+==4== Warning: 2 records have invalid timestamps due to insufficient device buffer space. You can configure the buffer space.
+==3== Warning: Unified Memory Profiling is not supported on the current configuration. See /home/somebody/log
+==3== Profiling result:
+Time(%)      Time     Calls       Avg       Min       Max  Name
+ 59.40%  7.71177s      5719  1.3484ms  359.26us  3.9149ms  sgemm
+"""
+    trace = read_text(tmp_path, text)
+    assert trace.diagnostics == {"nvprof: records have invalid timestamps due to insufficient device buffer space": 7}
+    assert "nvprof warns: Unified Memory Profiling is not supported on the current configuration" in trace.info["notes"]
+    assert "somebody" not in str(trace.info)
+
+
+# size by duration is the throughput in powers of 1000 in the first, of 1024 in the second and of either in the third
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ("135.78us  409.60KB  3.0167GB/s", 409_600), ("72.703us  768.00KB  10.074GB/s", 786_432),
+        ("1.0000ms  4.0000KB  4000.0KB/s", 4096),
+    ],
+)  # fmt: skip
+def test_the_first_versions_wrote_sizes_in_powers_of_1000(tmp_path, row, expected):
+    duration, size, throughput = row.split()
+    text = f"""\
+==3== Profiling result:
+   Start  Duration            Grid Size      Block Size     Regs*    SSMem*    DSMem*      Size  Throughput           Device   Context    Stream  Name
+133.81ms  {duration}                    -               -         -         -         -  {size}  {throughput}  Tesla M2050 (0)         1         2  [CUDA memcpy HtoD]
+"""  # noqa: E501
+    assert read_text(tmp_path, text).copies["bytes"].tolist() == [expected]
+
+
+def test_unified_memory_alone_is_told_from_its_banner():
+    assert nvprof_table.matches(Head(Path("x"), b'==68675== Unified Memory profiling result:\nDevice "GTX 1060 (0)"\n'))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "no table of nvprof"),
         ("==1== NVPROF is profiling process 1, command: x\n", "no table of nvprof"),
         ("=" * 300_000, "no table of nvprof"),
+        ("# ==1== Profiling result:\n# Time(%)      Time     Calls       Avg       Min       Max  Name\n", "before every line"),
         ("======== Profiling result:\nNo kernels were profiled.\n", "no kernels were profiled"),
         (
             '==1== Event result:\n"Device","Kernel","Invocations","Event Name","Min","Max","Avg"\n"T (0)","k",1,"e",1,1,1\n',
