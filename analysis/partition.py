@@ -84,6 +84,8 @@ class _Activity:
 
     def within(self, start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> _Activity:
         """Return the pieces inside windows that follow each other; what has no length there owns nothing, but is counted."""
+        if len(start) == 1 and len(self.start) and self.start.min() >= start[0] and self.end.max() <= end[0]:
+            return self
         index, _, first, last = intervals.split_at(self.start, self.end, start, end)
         moment = np.flatnonzero(self.start == self.end)
         if len(moment) and len(start):
@@ -104,34 +106,37 @@ def partition(trace: Trace) -> Partition:
         raise EvidenceError("the capture holds no measured step; record some, or lower --warmup")
     window = steps if len(steps) else _whole(trace)
     start, end = window["start_ns"].to_numpy(np.int64), window["end_ns"].to_numpy(np.int64)
-    shared, free = [], (start, end)
+    tables, owned, free = [], [], (start, end)
+    totals: dict[str, int] = {}
     for level in (_kernels, _graphs, _copies, _calls, _operators, _ranges, _system):
         if level in (_calls, _operators, _ranges, _system):
             trace = _host(trace, free)
-        activity = level(trace)
-        if len(activity.start):
-            activity = activity.within(*free)
-            free = intervals.uncovered(activity.start, activity.end, *free)
-        shared.append((activity, intervals.shares(activity.start, activity.end)))
-    rest = _rest(free, bool(len(steps)))
-    shared.append((rest, (rest.end - rest.start).astype(float)))
+        activity = level(trace).within(*free)
+        left = intervals.uncovered(activity.start, activity.end, *free) if len(activity.start) else free
+        owned.append(_length(free) - _length(left))
+        tables.append(_added_up(activity, intervals.shares(activity.start, activity.end)))
+        if level is _kernels:
+            totals = {"kernel_sum_ns": int((activity.end - activity.start).sum()), **_known(activity)}
+        free = left
+    tables.append(_added_up(_rest(free, bool(len(steps))), (free[1] - free[0]).astype(float)))
+    totals["kernel_busy_ns"] = owned[KERNEL]
+    totals["device_busy_ns"] = sum(owned[:CALL])
+    totals["wall_ns"] = _length((start, end))
     step_ns = mean_step_ns(window) or 0
-    kernels, owned = shared[KERNEL][0], [float(parts.sum()) for _, parts in shared]
-    totals = {
-        "kernel_sum_ns": int((kernels.end - kernels.start).sum()),
-        "kernel_busy_ns": round(owned[KERNEL]),
-        "device_busy_ns": round(sum(owned[:CALL])),
-        "wall_ns": int((end - start).sum()),
-        **_known(kernels),
-    }
-    return Partition(_cells(shared, len(window), step_ns), step_ns, steps, totals)
+    return Partition(_cells(tables, len(window), step_ns), step_ns, steps, totals)
+
+
+def _length(windows: _Free) -> int:
+    """Return how long windows are together."""
+    return int((windows[1] - windows[0]).sum())
 
 
 def _known(kernels: _Activity) -> dict[str, int]:
     """Return how many ns of kernels, durations added, have a known kind, range, operator and layer."""
     lasted = np.bincount(kernels.row, weights=(kernels.end - kernels.start).astype(float), minlength=len(kernels.keys))
-    known = {key: kernels.keys[key].notna().to_numpy() for key in ("kind", "range", "operator", "layer")}
-    known["kind"] = known["kind"] & (kernels.keys["kind"] != "unknown").to_numpy()
+    keys = kernels.keys.reindex(columns=["kind", "range", "operator", "layer"])
+    known = {key: keys[key].notna().to_numpy() for key in keys}
+    known["kind"] = known["kind"] & (keys["kind"] != "unknown").to_numpy()
     return {f"known_{key}_ns": int(lasted[rows].sum()) for key, rows in known.items()}
 
 
@@ -155,10 +160,9 @@ def _held(trace: Trace) -> str:
 # --- adding up --------------------------------------------------------------------------------------------------------------
 
 
-def _cells(shared: list[tuple[_Activity, npt.NDArray[np.float64]]], steps: int, step_ns: int) -> pd.DataFrame:
-    """Add up the intervals of equal keys to cells and round these to integers that keep the sum."""
-    tables = [_added_up(activity, owned) for activity, owned in shared if len(activity.start)]
-    cells = pd.concat(tables, ignore_index=True) if tables else _added_up(*shared[0])
+def _cells(tables: list[pd.DataFrame], steps: int, step_ns: int) -> pd.DataFrame:
+    """Put the levels' cells together and round them to integers that keep the sum."""
+    cells = pd.concat([table for table in tables if len(table)], ignore_index=True)
     cells["duration_ns"] = cells["duration_ns"].round().astype("int64")
     cells["time_ns"] = intervals.apportion(cells.pop("part").to_numpy(dtype=float) / steps, step_ns)
     return cells
@@ -236,7 +240,7 @@ def _kernels(trace: Trace) -> _Activity:
     table = trace.kernels
     if table["start_ns"].isna().any():
         table = table[table["start_ns"].notna()]
-    same = [key for key in KEYS if key in table]
+    same = [key for key in KEYS if key in table and not table[key].isna().all()]
     method = table["attribution"]
     if table["range_id"].notna().any():  # a layer's method where there is one, else that of the range
         from_range = table["range_id"].notna() & method.isna()
