@@ -36,7 +36,7 @@ _SIGNS = re.compile(
 )
 _WANTED = r"Epoch\[|Minibatch\[|forward avg|as the process wide default device"
 _FLOAT = r"-?\d{1,30}(?:\.\d{0,30})?(?:[eE][-+]?\d{1,3})?"
-_PREFIX = r"^(?:.*?MPI Rank (?P<rank>\d{1,9}): *)?(?:\d\d/\d\d/\d{4} \d\d:\d\d:\d\d: *)?"
+_PREFIX = r"^[ \t]*(?:.*?MPI Rank (?P<rank>\d{1,9}): *)?(?:\d\d/\d\d/\d{4} \d\d:\d\d:\d\d: *)?"
 _MINIBATCH = _PREFIX + r"Epoch\[ *(?P<epoch>\d{1,9})(?: of -?\d+)?\]-Minibatch\[[^\]]*\]: *(?P<rest>.*)$"
 _EPOCH = _PREFIX + r"Finished Epoch\[ *(?P<epoch>\d{1,9})(?: of -?\d+)?\]: *(?P<rest>.*)$"
 _SPEED = rf"(?i)samplesPerSecond *= *(?P<value>{_FLOAT})"
@@ -209,6 +209,9 @@ def _info(lines: pa.Array[Any], progress: pd.DataFrame, device: dict[str, Any], 
     notes = []
     if evaluated:
         notes.append(f"{evaluated} lines on minibatches state no duration, only criteria: no throughput is read from them")
+    losses = int((progress["loss"].notna() & (progress["time_ns"] < 0)).sum())
+    if losses:
+        notes.append(f"{losses} losses stand in lines that state no time, and are no samples")
     if nodes:
         notes.append("node times are means printed to 1 us, times their count")
     if len(progress):

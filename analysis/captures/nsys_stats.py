@@ -74,7 +74,7 @@ _VERSION_SUFFIX = r"(?:_v\d+)+$"
 _HEADINGS = (
     re.compile(r"^[^\S\n]*\*\* [^\n]* \(\w+(?:[^\w()\n][^()\n]*)?\):?[^\S\n]*$", re.MULTILINE),
     re.compile(r"^Processing \[[^\]\n]*\] with \[[^\]\n]*\.py\]", re.MULTILINE),
-    re.compile(r"^CUDA (?:API|Kernel|Memory Operation) Statistics(?: \([^)\n]*\))?:?[^\S\n]*$", re.MULTILINE),
+    re.compile(r"^[^\S\n]*CUDA (?:API|Kernel|Memory Operation) Statistics(?: \([^)\n]*\))?:?[^\S\n]*$", re.MULTILINE),
     re.compile(r"^[^\S\n]*\[\d+/\d+\] Executing '\w+' stats report", re.MULTILINE),
 )
 
@@ -248,6 +248,7 @@ class _Reading(printed_tables.Remarks):
         """Return the rows that hold what a row of the Trace must, and count the others."""
         good = frame[list(needed)].notna().all(axis=1)
         self.count("rows without usable time", int((~good).sum()))
+        self.count("rows without a name", int((good & frame["name"].isna()).sum()))
         cut = frame["name"].cat.categories[frame["name"].cat.categories.str.endswith(_CUT)]
         what = "kernel names cut short by the tool" if "grid" in frame else "names cut short by the tool"
         self.count(what, int(frame["name"].isin(cut).sum()))

@@ -2,7 +2,8 @@
 
 With *_VERBOSE_TIMESTAMP set, a oneDNN line says when its primitive began, and it becomes a kernel in time. MKL's lines and
 oneDNN's others tell durations only: lines of the same description become one row with their count and sum. What oneDNN says of
-creating primitives is no execution and stands among the totals.
+creating primitives is no execution and stands among the totals, and so do partitions of oneDNN Graph, whose primitives have lines
+of their own.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.compute as pc
 
 from kernelscope.analysis.captures.head import Head
 from kernelscope.analysis.errors import EvidenceError
@@ -27,6 +29,10 @@ _TOKEN = re.compile(
 _CREATED = (
     r"^(?:onednn|dnnl|mkldnn)_verbose,(?:v\d+,)?(?:\d+(?:\.\d+)?,)?(?:primitive,)?(?P<event>create[\w:]*),"
     r"(?:(?:cpu|gpu)[:\d]*,)?(?P<primitive>\w+),.*,(?P<duration_ms>\d{1,9}(?:\.\d*)?(?:e[-+]?\d{1,2})?)$"
+)
+_PARTITION = (
+    r"^(?:onednn|dnnl|mkldnn)_verbose,(?:v\d+,)?(?:\d+(?:\.\d+)?,)?graph,exec,(?P<engine>[^,]*),\d+,(?P<partition>[^,]*),"
+    r"(?P<operators>[^,]*),.*,(?P<duration_ms>\d{1,9}(?:\.\d*)?(?:e[-+]?\d{1,2})?)$"
 )
 _ONEDNN_COLUMNS = ("name", "kind", "dtype", "layout", "algorithm", "problem", "m", "n", "k", "transpose")
 _ONEDNN_KEYS = (
@@ -51,15 +57,17 @@ def read(path: Path) -> Trace:
     timed = onednn[onednn["wall_ns"].notna()]
     untimed = onednn[onednn["wall_ns"].isna()]
     kernels = pd.concat([_timed(timed), _summed_onednn(untimed), _summed_mkl(mkl)], ignore_index=True)
-    created = _created(found.onednn["text"])
+    strings = stream.strings_of(found.onednn["text"])
+    totals = pd.concat([conform("totals", _created(strings)), conform("totals", _partitions(strings))], ignore_index=True)
     diagnostics = {
+        "oneDNN lines that end before the duration": int(onednn.attrs["without_time"]),
         "unreadable oneDNN lines": onednn_verbose.parse_failures(onednn),
         "unreadable MKL lines": mkl_verbose.parse_failures(mkl),
     }
     return Trace(
         kernels=conform("kernels", kernels),
-        totals=conform("totals", created),
-        info=_info(found, timed, len(untimed) + len(mkl)),
+        totals=totals,
+        info=_info(found, timed, len(untimed) + len(mkl), kernels["device"]),
         diagnostics={name: count for name, count in diagnostics.items() if count},
     )
 
@@ -104,27 +112,47 @@ def _summed(columns: pd.DataFrame, lines: pd.DataFrame, group: Any) -> pd.DataFr
     )
 
 
-def _created(lines: pd.Series) -> pd.DataFrame:
+def _created(strings: Any) -> pd.DataFrame:
     """Return the totals of creating primitives, by what was done (create:cache_miss) and primitive."""
-    found = stream.extract(stream.strings_of(lines), _CREATED).dropna()
-    milliseconds = found["duration_ms"].astype("float64").to_numpy()
-    found = found[milliseconds < 1e11]
-    duration = np.rint(np.round(milliseconds[milliseconds < 1e11] * 1e6, 4)).astype(np.int64)
-    grouped = found.assign(duration_ns=duration).groupby(["event", "primitive"], sort=False)["duration_ns"]
-    sums = grouped.agg(["size", "sum", "min", "max"]).reset_index()
+    found = stream.extract(strings, _CREATED).dropna()
+    return _totals("calls", found["event"] + " " + found["primitive"], found["duration_ms"])
+
+
+def _partitions(strings: Any) -> pd.DataFrame:
+    """Return the totals of executing graph partitions, by their kind and what they compute."""
+    found = stream.extract(strings.filter(pc.match_substring(strings, "graph,exec,")), _PARTITION).dropna()
+    return _totals("operators", found["partition"] + " " + found["operators"], found["duration_ms"])
+
+
+def _totals(table: str, names: pd.Series, durations: pd.Series) -> pd.DataFrame:
+    """Return the totals of lines with these names and durations in ms."""
+    milliseconds = durations.astype("float64").to_numpy()
+    names = names[milliseconds < 1e11]
+    duration = pd.Series(np.rint(np.round(milliseconds[milliseconds < 1e11] * 1e6, 4)).astype(np.int64), index=names.index)
+    sums = duration.groupby(names, sort=False).agg(["size", "sum", "min", "max"])
     return pd.DataFrame(
         {
-            "table": "calls",
-            "name": sums["event"] + " " + sums["primitive"],
-            "count": sums["size"],
-            "duration_ns": sums["sum"].astype("int64"),
-            "min_ns": sums["min"],
-            "max_ns": sums["max"],
+            "table": table,
+            "name": sums.index.astype("string"),
+            "count": sums["size"].to_numpy(np.int64),
+            "duration_ns": sums["sum"].to_numpy(np.int64),
+            "min_ns": sums["min"].to_numpy(np.int64),
+            "max_ns": sums["max"].to_numpy(np.int64),
         }
     )
 
 
-def _info(found: stream.Stream, timed: pd.DataFrame, untimed: int) -> dict[str, Any]:
+def _devices(lines: pd.Series, used: pd.Series, isa: str | None) -> list[dict[str, Any]]:
+    """Return the devices that ran something, the CPU where nothing tells one, with the names that the library states."""
+    gpus = onednn_verbose.gpus_of(lines)
+    devices = []
+    for device in sorted(used.dropna().unique()) or ["cpu"]:
+        number = int(re.sub(r"\D", "", device)[:4] or 0)
+        devices.append({"device": device, "name": gpus.get(number) if device.startswith("gpu") else isa})
+    return devices
+
+
+def _info(found: stream.Stream, timed: pd.DataFrame, untimed: int, used: pd.Series) -> dict[str, Any]:
     library = onednn_verbose.header_of(found.onednn["text"])
     mkl = mkl_verbose.header_of(found.mkl["text"])
     versions = {name: value for name, value in (("onednn", library.get("version")), ("mkl", mkl)) if value}
@@ -135,7 +163,7 @@ def _info(found: stream.Stream, timed: pd.DataFrame, untimed: int) -> dict[str, 
         },
         "clock": "wall" if len(timed) else "none",
         "versions": versions,
-        "devices": [{"device": "cpu", "name": library.get("isa")}],
+        "devices": _devices(found.onednn["text"], used, library.get("isa")),
         "unavailable": {
             "layers": "verbose lines name primitives, not operators or layers",
             "threads": "verbose lines do not say which thread ran the primitive",

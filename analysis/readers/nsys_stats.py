@@ -61,7 +61,7 @@ _LANDMARK = (
 _PROCESSING = re.compile(r"Processing \[(?P<input>[^\]]*)\] with \[(?P<script>[^\]]*)\](?:\((?P<options>[^)]*)\))?\s*\.\.\.")
 _HEADING = re.compile(r"\s*\*\* .* \((?P<report>\w+)(?:[^\w()][^()]*)?\):?\s*$")
 _EXECUTING = re.compile(r"\s*\[\d+/\d+\] Executing '(?P<report>\w+)[^']*' stats report")
-_STATISTICS = re.compile(r"(?P<title>[A-Z][A-Za-z -]* Statistics)(?: \((?P<unit>[^)]*)\))?:?\s*$")
+_STATISTICS = re.compile(r"\s*(?P<title>[A-Z][A-Za-z -]* Statistics)(?: \((?P<unit>[^)]*)\))?:?\s*$")
 _VERSION = re.compile(r"/(\d{4}\.\d+\.\d+)(?:\.\d+)?/")
 _TITLE = re.compile(r"(?P<title>[^()]*[^()\s])\s*\((?P<unit>[^()]*)\)$")
 # a header of CSV is one that has a column of these: nothing else that starts lines of words with commas does

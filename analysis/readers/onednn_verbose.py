@@ -28,7 +28,8 @@ ended, so the order of lines is the order of ends.
     flops            Int64   operations the problem needs, a multiply-accumulate is two; null where the problem does not tell
 
 Its `attrs` count what else was there: "parse_failures" (lines that start as verbose lines and cannot be read; up to 20 of their
-line numbers are in "failed_lines") and "other_lines" (information, creation, graph partitions).
+line numbers are in "failed_lines"), "without_time" (executed primitives whose lines end before the duration, as cut or edited
+ones do) and "other_lines" (information, creation, graph partitions).
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from kernelscope.analysis.readers import stream
 
 _START = rf"{stream.ONEDNN_START}(?:v\d+,)?(?:(?P<stamp_ms>[0-8]?\d{{1,12}})(?:\.(?P<stamp_fraction>\d+))?,)?"
 _EXEC = rf"^{_START}(?:primitive,)?exec,(?P<body>.*),(?P<duration_ms>\d+(?:\.\d*)?(?:e[-+]?\d+)?)\s*$"
+_EXEC_WITHOUT_TIME = rf"^{_START}(?:primitive,)?exec,(?P<body>.*?),?\s*$"
 _EXECUTED = rf"{_START}(?:primitive,)?exec\b"
 _SEVERAL_PRIMITIVES = rf"{_START}(?:graph|ukernel),exec\b"  # what is inside of them is printed too
 _OTHER = (
@@ -57,14 +59,16 @@ _OTHER = (
 _LISTED_FAILURES = 20
 _LONGEST_MS = 1e11  # three years: longer durations are damage, and would not fit beside a timestamp
 
+_LIBRARY = r"_verbose,(?:v\d+,)?info,(?:oneDNN|DNNL|Intel(?:\(R\))? MKL-DNN) v"
 _HEADER_PATTERNS = {
-    "version": r"_verbose,(?:v\d+,)?info,(?:oneDNN|DNNL|Intel MKL-DNN) v([\w.+-]+)",
-    "commit": r"_verbose,(?:v\d+,)?info,(?:oneDNN|DNNL|Intel MKL-DNN) v\S+ \(commit ([^)]+)\)",
-    "isa": r"_verbose,(?:v\d+,)?info,(?:cpu,isa:|Detected ISA is )(.+?)\s*$",
+    "version": _LIBRARY + r"([\w.+-]+)",
+    "commit": _LIBRARY + r"\S+ \((?:commit|Git Hash) ([^)]+)\)",
+    "isa": rf"(?:_verbose,(?:v\d+,)?info,(?:cpu,isa:|Detected ISA is )|{_LIBRARY}\S+ \(Git Hash [^)]+\),)(.+?)\s*$",
     "runtime": r"_verbose,(?:v\d+,)?info,cpu,runtime:(\w+)",
     "gpu_runtime": r"_verbose,(?:v\d+,)?info,gpu,runtime:(\w+)",
     "threads": r"_verbose,(?:v\d+,)?info,cpu,runtime:\w+,nthr:(\d{1,9})",
 }
+_GPU = re.compile(r"_verbose,(?:v\d+,)?info,gpu,engine,(\d{1,4}),(?:[^\n]*,)?name:([^,\n]+)")
 
 
 def read(path: Path | str) -> pd.DataFrame:
@@ -121,6 +125,12 @@ def header_of(lines: pd.Series) -> dict[str, Any]:
     return found
 
 
+def gpus_of(lines: pd.Series) -> dict[int, str]:
+    """Return the names of the GPUs that the library lists, by their number."""
+    text = "\n".join(lines[lines.str.contains(",info,", regex=False)])
+    return {int(number): name.strip() for number, name in _GPU.findall(text)}
+
+
 def _describe(bodies: pd.Series) -> tuple[pd.DataFrame, npt.NDArray[np.int64]]:
     """Return a row per distinct description and, for each body, its row: a program repeats few primitives many times."""
     codes, distinct = pd.factorize(bodies)
@@ -146,7 +156,19 @@ def _count_others(
     left = strings.filter(pa.array(rest))
     several = stream.starts_with(left, _SEVERAL_PRIMITIVES)
     other = several | (stream.starts_with(left, _OTHER) & ~stream.starts_with(left, _EXECUTED))
-    failed = numbers[rest][~other]
+    shortened = ~other & _lack_only_their_time(left, ~other)
+    failed = numbers[rest][~other & ~shortened]
     table.attrs["other_lines"] = int(other.sum())
+    table.attrs["without_time"] = int(shortened.sum())
     table.attrs["parse_failures"] = len(failed)
     table.attrs["failed_lines"] = [int(number) for number in failed[:_LISTED_FAILURES]]
+
+
+def _lack_only_their_time(strings: pa.Array[Any], asked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return which of the lines asked for describe an executed primitive and end before its duration."""
+    found = np.zeros(len(strings), dtype=bool)
+    if asked.any():
+        bodies = stream.extract(strings.filter(pa.array(asked)), _EXEC_WITHOUT_TIME)["body"].fillna("")
+        described, codes = _describe(bodies)
+        found[asked] = described["primitive"].notna().to_numpy(dtype=bool)[codes]
+    return found

@@ -169,3 +169,26 @@ def test_a_foreign_text_is_refused_by_name(tmp_path):
     with pytest.raises(EvidenceError, match="no line of a CNTK log") as raised:
         cntk_log.read(path)
     assert str(path) in str(raised.value)
+
+
+def test_losses_without_a_time_are_told(tmp_path):
+    trace = read(
+        tmp_path,
+        "Epoch[ 1 of 10]-Minibatch[   1- 100, 12.80%]: ce = 2.1 * 5760; errs = 78.472% * 5760",
+        "Finished Epoch[ 1 of 10]: [Training] ce = 2.0 * 60000",
+    )
+    assert trace.samples.empty
+    assert "2 losses stand in lines that state no time, and are no samples" in trace.info["notes"]
+
+
+def test_logs_that_stand_indented_in_a_document_are_read(tmp_path):
+    trace = read(
+        tmp_path,
+        "    Epoch[ 1 of 10]-Minibatch[   1- 100, 12.80%]: ce = 2.5 * 5760; time = 0.5s; samplesPerSecond = 11520.0",
+        "\tFinished Epoch[ 1 of 10]: [Training] ce = 2.0 * 60000; epochTime=4s",
+        " Minibatch[   1- 100]: loss = 2.263843 * 6400, metric = 86.41% * 6400;",
+    )
+    assert values(trace) == [
+        ["samples_per_second", 500_000_000, 11520.0], ["loss", 500_000_000, 2.5], ["loss", 4_000_000_000, 2.0],
+    ]  # fmt: skip
+    assert any(note.startswith("1 lines on minibatches state no duration") for note in trace.info["notes"])

@@ -408,3 +408,18 @@ FOREIGN = (
 @pytest.mark.parametrize("content", FOREIGN)
 def test_foreign_content_is_left_alone(content):
     assert not nsys_stats.matches(Head(Path("x"), content))
+
+
+def test_tables_that_stand_indented_in_a_document_are_read(tmp_path):
+    text = """.. code-block:: console
+
+  $ nsys nvprof ./bin/special
+  CUDA Kernel Statistics:
+
+  Time(%)  Total Time (ns)  Instances  Average (ns)  Minimum (ns)  Maximum (ns)  StdDev (ns)            Name
+  -------  ---------------  ---------  ------------  ------------  ------------  -----------  --------------------------
+     32.3      346,133,763      8,000      43,266.7        42,175        50,080      1,435.3  nvkernel_solve_F1L653_4
+  ...
+"""
+    trace = read_text(tmp_path, text)
+    assert trace.kernels[["name", "count", "duration_ns"]].values.tolist() == [["nvkernel_solve_F1L653_4", 8000, 346_133_763]]

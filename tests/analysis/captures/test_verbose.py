@@ -181,3 +181,31 @@ def test_whatever_lines_hold_nothing_but_evidence_errors_escape(tmp_path_factory
     path.write_text(text, "utf8")
     assert verbose.matches(Head(path, text.encode()))
     verbose.read(path).check()
+
+
+def test_lines_that_end_before_the_duration_are_told(tmp_path):
+    trace = read(tmp_path, VERSIONS["2.x"].removesuffix(",1.5") + "\n" + VERSIONS["2.x"] + "\n")
+    assert trace.kernels["duration_ns"].tolist() == [1_500_000]
+    assert trace.diagnostics == {"oneDNN lines that end before the duration": 1}
+
+
+def test_partitions_of_graphs_are_totals_beside_their_primitives(tmp_path):
+    partition = "exec,gpu,100002,sdp,matmul_qk;softmax,,in0_f16:1:strided:undef:1x16:16s1,fpm:strict,sdp_kernel_t,dnnl_backend"
+    trace = read(tmp_path, f"onednn_verbose,v1,graph,{partition},0.5\nonednn_verbose,graph,{partition},0.25\n{VERSIONS['3.x']}\n")
+    assert trace.totals[["table", "name", "count", "duration_ns", "min_ns", "max_ns"]].values.tolist() == [
+        ["operators", "sdp matmul_qk;softmax", 2, 750_000, 250_000, 500_000],
+    ]
+    assert trace.kernels["duration_ns"].tolist() == [1_500_000]
+
+
+def test_devices_are_those_that_ran_something(tmp_path):
+    lines = [
+        "onednn_verbose,info,gpu,engine,0,backend:Level Zero,name:Intel(R) Iris(R) Xe,driver_version:1.3.0",
+        "onednn_verbose,info,cpu,isa:Intel AVX2",
+        VERSIONS["2.x"].replace(",cpu,", ",gpu:0,"),
+    ]
+    assert read(tmp_path, "\n".join(lines)).info["devices"] == [{"device": "gpu:0", "name": "Intel(R) Iris(R) Xe"}]
+    lines.append(VERSIONS["0.x"])
+    assert read(tmp_path, "\n".join(lines)).info["devices"] == [
+        {"device": "cpu", "name": "Intel AVX2"}, {"device": "gpu:0", "name": "Intel(R) Iris(R) Xe"},
+    ]  # fmt: skip

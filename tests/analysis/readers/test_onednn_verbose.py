@@ -3,6 +3,7 @@
 from decimal import Decimal
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from kernelscope.analysis.errors import EvidenceError
@@ -253,6 +254,30 @@ def test_headers():
     assert (found["version"], found["threads"], found["runtime"], found["gpu_runtime"]) == ("3.12.0", 2, "OpenMP", "none")
     assert onednn_verbose.header(DATA / "mxnet_lenet.txt")["version"] == "2.4.4"
     assert "threads" not in onednn_verbose.header(DATA / "mxnet_lenet.txt")
+
+
+def test_the_header_of_the_first_versions_names_their_build_and_the_isa():
+    line = "mkldnn_verbose,info,Intel(R) MKL-DNN v0.18.0 (Git Hash 863ff6e),Intel(R) Advanced Vector Extensions 2 (Intel(R) AVX2)"
+    assert onednn_verbose.header_of(pd.Series([line], dtype="string")) == {
+        "version": "0.18.0", "commit": "863ff6e", "isa": "Intel(R) Advanced Vector Extensions 2 (Intel(R) AVX2)",
+    }  # fmt: skip
+
+
+def test_a_problem_of_one_dimension_is_no_duration():
+    copies = "reorder,ocl:simple:any,undef,src_f32::blocked:a:f0 dst_f32::blocked:a:f0"
+    table = onednn_verbose.parse(
+        [
+            f"dnnl_verbose,exec,gpu,{copies},,,64",
+            f"dnnl_verbose,exec,gpu,{copies},,,64,",
+            "dnnl_verbose,exec,gpu,eltwise,ocl:ref:any,forward_inference,data_f32::blocked:a:f0,,alg:eltwise_relu beta:0,64",
+            "dnnl_verbose,exec,gpu,softmax,ocl:ref:any,forward_inference,data_f32::blocked:a:f0,,axis:0,64",
+            f"dnnl_verbose,exec,gpu,{copies},,,2x16x7x7",
+            f"dnnl_verbose,exec,gpu,{copies},,,64,0.5",
+            "dnnl_verbose,exec,gpu,reorder,",
+        ]
+    )
+    assert table[["line_number", "problem", "duration_ns"]].values.tolist() == [[6, "64", 500_000]]
+    assert (table.attrs["without_time"], table.attrs["parse_failures"]) == (5, 1)
 
 
 def test_a_stream_without_verbose_lines_gives_an_empty_table(tmp_path):
