@@ -45,6 +45,7 @@ _STRING_OR_WORD = re.compile(
 )
 _ESCAPE = re.compile(rb'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')
 _CONTROL = re.compile(rb"[\x00-\x1f]")
+_LOST_QUOTE = re.compile(rb', tid": (?=\d+, "pid": )')  # of autograd's flows to CUDA, PyTorch 1.4 and 1.5
 
 
 class _Beside(msgspec.Struct):
@@ -244,13 +245,13 @@ def mend(text: bytes) -> bytes:
     """Return the text as JSON where it fails to be in ways that profilers are known for.
 
     Bare nan, inf and N/A become null; a backslash that begins no escape is doubled; control characters inside strings and bytes
-    that are no UTF-8 are replaced. Other text is returned unchanged.
+    that are no UTF-8 are replaced; a quote that PyTorch forgot before tid is put there. Other text is returned unchanged.
     """
     try:
         text.decode("utf8")
     except UnicodeDecodeError:
         text = text.decode("utf8", errors="replace").encode()
-    return _STRING_OR_WORD.sub(_mended, text)
+    return _STRING_OR_WORD.sub(_mended, _LOST_QUOTE.sub(b', "tid": ', text))
 
 
 def _mended(match: re.Match[bytes]) -> bytes:

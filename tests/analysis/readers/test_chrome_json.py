@@ -127,6 +127,12 @@ def test_mending_leaves_json_alone():
     assert mend(text) == text
 
 
+def test_the_quote_that_autograd_forgot_is_put_back():
+    flow = b'[{"ts": 1.5, "tid": 1}, {"name": "add", "ph": "f", "ts": 2.5, tid": 0, "pid": "CUDA functions"}]'
+    assert json.loads(mend(flow))[1] == {"name": "add", "ph": "f", "ts": 2.5, "tid": 0, "pid": "CUDA functions"}
+    assert mend(mend(flow)) == mend(flow)
+
+
 @pytest.mark.parametrize("cut", range(0, 400, 7))
 def test_a_file_cut_anywhere_is_refused(cut):
     events = [
