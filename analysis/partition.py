@@ -286,10 +286,13 @@ def _reaching(table: pd.DataFrame, free: _Free) -> pd.DataFrame:
     return table if reaches.all() else table[reaches]
 
 
-def _flat(rows: pd.DataFrame, level: int, keys: pd.DataFrame) -> _Activity:
-    """Return the rows' activities as pieces that do not overlap: each instant of a thread goes to its innermost row."""
-    thread, start, end = (rows[name].to_numpy(np.int64, na_value=-1) for name in ("thread", "start_ns", "end_ns"))
-    return _Activity(level, keys, *intervals.leaves(thread, start, end))
+def _flat(rows: pd.DataFrame, level: int, keys: pd.DataFrame, chosen: npt.NDArray[np.bool_] | None = None) -> _Activity:
+    """Return the chosen rows' activities as pieces that do not overlap: each instant of a thread goes to its innermost row."""
+    columns = [rows[name].to_numpy(np.int64, na_value=-1) for name in ("thread", "start_ns", "end_ns")]
+    if chosen is None or chosen.all():
+        return _Activity(level, keys, *intervals.leaves(*columns))
+    row, start, end = intervals.leaves(*(column[chosen] for column in columns))
+    return _Activity(level, keys, np.flatnonzero(chosen)[row], start, end)
 
 
 def _host(trace: Trace, free: _Free) -> Trace:
@@ -300,7 +303,8 @@ def _host(trace: Trace, free: _Free) -> Trace:
     ranges = _reaching(trace.ranges, free)
     other = ((ranges["category"] == "step") | ~ranges["nested"]).to_numpy()
     ranges = ranges[~other] if other.any() else ranges
-    return replace(trace, ranges=ranges, calls=_reaching(trace.calls, free), operators=_reaching(trace.operators, free))
+    calls = trace.calls[["thread", "start_ns", "end_ns", "name", "api"]]
+    return replace(trace, ranges=ranges, calls=_reaching(calls, free), operators=_reaching(trace.operators, free))
 
 
 def _around(activity: _Activity, rows: pd.DataFrame, trace: Trace) -> pd.Categorical:
@@ -315,11 +319,11 @@ def _around(activity: _Activity, rows: pd.DataFrame, trace: Trace) -> pd.Categor
 
 
 def _calls(trace: Trace) -> _Activity:
-    rows = trace.calls[trace.calls["api"] != "os"]
+    rows = trace.calls
     names = rows["name"].cat
     causes = pd.Categorical([api.cause(str(name)) for name in names.categories])
     cause = _taken(pd.Series(causes), names.codes.to_numpy().astype(np.int64))
-    activity = _flat(rows, CALL, pd.DataFrame({"cause": cause}, index=rows.index))
+    activity = _flat(rows, CALL, pd.DataFrame({"cause": cause}, index=rows.index), (rows["api"] != "os").to_numpy())
     around = _around(activity, rows, trace)
     method = pd.Categorical(np.where(around.codes >= 0, "launch range", "none"))
     activity.keys = activity.keys.assign(range=around, method=method)
@@ -351,8 +355,9 @@ def _ranges(trace: Trace) -> _Activity:
 
 def _system(trace: Trace) -> _Activity:
     """Return calls of the operating system: threads that wait in one say little, so anything else comes before them."""
-    rows = trace.calls[trace.calls["api"] == "os"]
-    return _flat(rows, SYSTEM, pd.DataFrame({"cause": api.SYSTEM, "method": "none"}, index=rows.index))
+    rows = trace.calls
+    keys = pd.DataFrame({"cause": pd.Categorical.from_codes(np.zeros(len(rows), dtype=np.int8), [api.SYSTEM])}, index=rows.index)
+    return _flat(rows, SYSTEM, keys, (rows["api"] == "os").to_numpy())
 
 
 def _rest(free: _Free, in_steps: bool) -> _Activity:

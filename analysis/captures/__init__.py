@@ -133,7 +133,8 @@ def finish(trace: Trace) -> None:
     set_aside_impossible(trace)
     launches.relate(trace)
     _describe_kernels(trace)
-    trace.kernels["step"] = _steps_of(trace)
+    if len(trace.steps):
+        trace.kernels["step"] = _steps_of(trace)
     trace.check()
 
 
@@ -152,8 +153,6 @@ def _steps_of(trace: Trace) -> pd.Series:
     """Return the step in which each kernel begins; null outside of steps and without a time."""
     steps = trace.steps.sort_values("start_ns")
     found = pd.Series(pd.NA, index=trace.kernels.index, dtype="Int64")
-    if steps.empty:
-        return found
     at = trace.kernels["start_ns"].to_numpy(np.int64, na_value=-1)
     position = np.searchsorted(steps["start_ns"].to_numpy(), at, side="right") - 1
     inside = (position >= 0) & (at < steps["end_ns"].to_numpy()[np.maximum(position, 0)])
