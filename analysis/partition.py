@@ -356,8 +356,8 @@ def _ranges(trace: Trace) -> _Activity:
 def _system(trace: Trace) -> _Activity:
     """Return calls of the operating system: threads that wait in one say little, so anything else comes before them."""
     rows = trace.calls
-    keys = pd.DataFrame({"cause": pd.Categorical.from_codes(np.zeros(len(rows), dtype=np.int8), [api.SYSTEM])}, index=rows.index)
-    return _flat(rows, SYSTEM, keys, (rows["api"] == "os").to_numpy())
+    cause = pd.Categorical.from_codes(np.zeros(len(rows), dtype=np.int8), pd.Index([api.SYSTEM]))
+    return _flat(rows, SYSTEM, pd.DataFrame({"cause": cause}, index=rows.index), (rows["api"] == "os").to_numpy())
 
 
 def _rest(free: _Free, in_steps: bool) -> _Activity:

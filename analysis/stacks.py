@@ -247,4 +247,4 @@ def _last_open(start: Int, end: Int) -> Int:
 def sorted_distinct(values: Int) -> Int:
     """Return the distinct values in order: by sorting, which for integers beats the hash table of numpy.unique."""
     ordered = np.sort(values)
-    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)]]
+    return np.asarray(ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)]])

@@ -163,6 +163,7 @@ def _steps_of(trace: Trace) -> pd.Series:
 _FOREIGN_SIGNS = (
     (b'"rocprofiler-sdk-tool"', "rocprofiler's JSON; write a chrome trace or rocpd's tables of kernels as CSV instead"),
     (b'"schema": "1.', "PyTorch's execution trace, which has no times; name the Kineto trace of the same run"),
+    (b'"/host:CPU"', "the trace viewer's file of TensorFlow or JAX; name the .xplane.pb beside it"),
     (b"ustar", "a tar archive; unpack it and name the files inside"),
     (b"PK\x03\x04", "a zip archive; unpack it and name the files inside"),
     (b"\x28\xb5\x2f\xfd", "compressed with zstd; unpack it first"),

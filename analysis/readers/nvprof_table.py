@@ -113,7 +113,7 @@ def parse(lines: Sequence[str], name: str) -> Output:
     Tables of one section, process and device with the same header and units are one: there is one for every NVTX range.
     """
     found = pc.match_substring_regex(stream.strings_of(lines), pattern=_LANDMARK)
-    marks = [int(index) for index in pc.indices_nonzero(found).to_pylist()]
+    marks = np.asarray(pc.indices_nonzero(found)).tolist()
     output, place = Output(), _Place()
     blocks: dict[_Place, list[_Block]] = {}
     for position, index in enumerate(marks):
@@ -219,7 +219,7 @@ def _text_rows(lines: list[str], titles: list[str]) -> tuple[pd.DataFrame, list[
     moved = pc.replace_substring_regex(
         stream.strings_of(_with_types(lines)), pattern=_TYPED, replacement=r"\2\3\1: \4"
     ).to_pylist()
-    table, odd = text_tables.spaced(moved, len(titles) - 1)
+    table, odd = text_tables.spaced([str(line) for line in moved], len(titles) - 1)
     table.columns = pd.Index(titles[1:])
     typed = table["Name"].str.extract(rf"^(?P<Type>{_TYPE}|): (?P<Name>.*)$")
     table["Name"] = typed["Name"]
@@ -230,7 +230,7 @@ def _text_rows(lines: list[str], titles: list[str]) -> tuple[pd.DataFrame, list[
 def _with_types(lines: list[str]) -> list[str]:
     """Return the lines with each type that stands on a line of its own, as where people broke a row, in the next row."""
     alone = pc.match_substring_regex(stream.strings_of(lines), pattern=_TYPE_ALONE)
-    places = [int(index) for index in pc.indices_nonzero(alone).to_pylist()]
+    places = np.asarray(pc.indices_nonzero(alone)).tolist()
     if not places:
         return lines
     found = list(lines)

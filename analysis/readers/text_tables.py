@@ -5,16 +5,20 @@ from __future__ import annotations
 import csv
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 import pyarrow.csv
 
 from kernelscope.analysis.readers import stream
+
+# pyarrow's type stubs know neither large strings nor arrays of bool as places nor buffers as files in these functions
+pc: Any = pyarrow.compute
+read_delimited: Any = pyarrow.csv.read_csv
 
 # powers of ten that turn a unit into ns; nsys and nvprof write these, old nsys the words
 TIME_POWERS = {"ns": 0, "nanoseconds": 0, "us": 3, "\u00b5s": 3, "ms": 6, "s": 9, "sec": 9, "seconds": 9}
@@ -67,11 +71,13 @@ def _parsed(strings: pa.LargeStringArray, positions: npt.NDArray[np.int64], widt
     if not len(positions):
         return _frame([pa.array([], pa.large_string())] * width)
     numbers = pc.cast(pa.array(positions), pa.large_string())
-    numbered = pc.binary_join_element_wise(numbers, strings.take(pa.array(positions)), pa.scalar(delimiter, pa.large_string()))
+    numbered = pc.binary_join_element_wise(
+        numbers, pc.take(strings, pa.array(positions)), pa.scalar(delimiter, pa.large_string())
+    )
     content = "\n".join(numbered.to_pylist()).encode("utf8", errors="replace")
     longest = pc.max(pc.binary_length(numbered)).as_py()
     names = [str(number) for number in range(-1, width)]
-    table = pyarrow.csv.read_csv(
+    table = read_delimited(
         pa.BufferReader(content),
         read_options=pyarrow.csv.ReadOptions(column_names=names, block_size=min(max(_BLOCK, 2 * longest), _LARGEST_BLOCK)),
         parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, invalid_row_handler=_skip),
@@ -87,7 +93,7 @@ def _parsed(strings: pa.LargeStringArray, positions: npt.NDArray[np.int64], widt
     return found
 
 
-def _skip(_row: pyarrow.csv.InvalidRow) -> str:
+def _skip(_row: pyarrow.csv.InvalidRow) -> Literal["skip", "error"]:
     """Tell the parser to pass over a row with another number of cells: it stays among the lines that are left."""
     return "skip"
 
@@ -101,10 +107,10 @@ def _loose_rows(
     groups[-1] = rf'(?P<c{width - 1}>"(?s:.*)"|[^\n{delimiter}]*)'  # nsys repeats the name in the last one
     groups[free] = rf'(?P<c{free}>"(?s:.*)"|[^"\n].*|)'
     pattern = f"^{delimiter.join(groups)}$"
-    found = pc.extract_regex(strings.take(pa.array(positions)), pattern=pattern)
+    found = pc.extract_regex(pc.take(strings, pa.array(positions)), pattern=pattern)
     alone = np.asarray(found.is_valid())
     parts, rest = [(positions[alone], found.filter(pa.array(alone)))], positions[~alone]
-    texts = strings.take(pa.array(rest)).to_pylist()
+    texts = pc.take(strings, pa.array(rest)).to_pylist()
     odd = texts
     if len(rest) and '"' in "".join(texts):
         # a line that starts no row goes on with the name before it
@@ -179,12 +185,12 @@ def _aligned_rows(
     if aligned.all():
         return table, []
     positions = np.flatnonzero(~aligned)
-    loose, shaped = _spaced(strings.take(pa.array(positions)), len(spans))
+    loose, shaped = _spaced(pc.take(strings, pa.array(positions)), len(spans))
     loose.index = pd.Index(positions[shaped])
-    return pd.concat([table, loose]), strings.take(pa.array(positions[~shaped])).to_pylist()
+    return pd.concat([table, loose]), pc.take(strings, pa.array(positions[~shaped])).to_pylist()
 
 
-def _bytes_between(strings: pa.LargeStringArray, start: int, end: int) -> pa.LargeStringArray:
+def _bytes_between(strings: pa.LargeStringArray, start: int, end: int) -> Any:
     """Return the bytes of each text from start to end, as text: they must be whole characters, or only be looked at."""
     return pc.binary_slice(strings.view(pa.large_binary()), start, end).view(pa.large_string())
 

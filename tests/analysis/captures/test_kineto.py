@@ -222,9 +222,7 @@ def test_layers_are_the_paths_of_modules_open_around_operators():
     trace, base = read(path), plain(path)["baseTimeNanoseconds"]
     modules = trace.ranges[trace.ranges["category"] == "layer"]
     expected = Counter(
-        (ns(event["ts"]) + base, layer(event))
-        for event in functions.values()
-        if event["name"].startswith("nn.Module: ")
+        (ns(event["ts"]) + base, layer(event)) for event in functions.values() if event["name"].startswith("nn.Module: ")
     )
     assert Counter(zip(modules["start_ns"], modules["layer"], strict=True)) == expected
     assert len(modules) == 316
