@@ -109,7 +109,7 @@ def partition(trace: Trace) -> Partition:
     tables, owned, free = [], [], (start, end)
     totals: dict[str, int] = {}
     for level in (_kernels, _graphs, _copies, _calls, _operators, _ranges, _system):
-        if level in (_calls, _operators, _ranges, _system):
+        if level in (_calls, _ranges):
             trace = _host(trace, free)
         activity = level(trace).within(*free)
         left = intervals.uncovered(activity.start, activity.end, *free) if len(activity.start) else free
@@ -163,6 +163,8 @@ def _held(trace: Trace) -> str:
 def _cells(tables: list[pd.DataFrame], steps: int, step_ns: int) -> pd.DataFrame:
     """Put the levels' cells together and round them to integers that keep the sum."""
     cells = pd.concat([table for table in tables if len(table)], ignore_index=True)
+    types = {key: "Int64" if key in _INTEGER_KEYS else "string" for key in KEYS}
+    cells = cells.reindex(columns=[*KEYS, "count", "duration_ns", "part"]).astype(types)
     cells["duration_ns"] = cells["duration_ns"].round().astype("int64")
     cells["time_ns"] = intervals.apportion(cells.pop("part").to_numpy(dtype=float) / steps, step_ns)
     return cells
@@ -182,7 +184,7 @@ def _added_up(activity: _Activity, owned: npt.NDArray[np.float64]) -> pd.DataFra
         np.bincount(group, weights=np.bincount(activity.row, weights=values, minlength=rows)[seen], minlength=len(examples))
         for values in (lasted, owned)
     ]
-    columns: dict[str, object] = {key: _text(examples, key) for key in KEYS}
+    columns: dict[str, object] = {key: _text(examples, key) for key in KEYS if key in examples or key == "method"}
     count = np.bincount(group, minlength=len(examples))
     return pd.DataFrame({**columns, "count": count, "duration_ns": sums[0], "part": sums[1]})
 

@@ -58,7 +58,7 @@ class Tables(Protocol):
         """Return how many rows a table has at most."""
 
     def scan(self, table: str, columns: Sequence[str], convert: Callable[[Any], T]) -> Iterator[T]:
-        """Yield what `convert` makes of each batch of Rows, in the table's order; it is called in several threads."""
+        """Yield what `convert` makes of each batch of Rows, in the table's order."""
 
 
 class Chosen:

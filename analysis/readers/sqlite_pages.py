@@ -29,7 +29,7 @@ _MAX_DEPTH = 20
 _BATCH_BYTES = 1 << 20
 _WINDOW = 64  # bytes of each record's beginning, fetched at once: where records are laid out alike, columns are slices of it
 _PADDING = _WINDOW + 16  # so that no fetch ends beyond the last page
-_MAX_WORKERS = 2
+_MANY = 200  # batches of a table that two threads decode at a time
 _SCHEMA_STEPS = 5_000_000  # of SQLite's machine, for reading the schema: far more than any export needs
 _ENCODINGS = {1: "utf8", 2: "utf-16-le", 3: "utf-16-be"}
 
@@ -133,7 +133,7 @@ class Database:
         return min(int(last[-1]) - int(first[0]) + 1, fit) if first.size and last.size else fit
 
     def scan(self, table: str, columns: Sequence[str], convert: Callable[[Batch], T]) -> Iterator[T]:
-        """Yield what `convert` makes of each batch of rows, in the table's order; several batches are decoded at a time.
+        """Yield what `convert` makes of each batch of rows, in the table's order.
 
         Columns that the table lacks are null; a table that does not exist has no rows.
         """
@@ -148,14 +148,13 @@ class Database:
         def work(part: Integers) -> T:
             return convert(_Decoder(self, table, wanted).decode(part))
 
-        if len(parts) == 1:
-            yield work(parts[0])
+        if len(parts) < _MANY:  # threads would lose by contention for the interpreter what they win
+            yield from map(work, parts)
             return
-        workers = min(_MAX_WORKERS, os.cpu_count() or 1)
-        with ThreadPoolExecutor(workers) as pool:
-            waiting = deque(pool.submit(work, part) for part in parts[: 2 * workers])
+        with ThreadPoolExecutor(2) as pool:
+            waiting = deque(pool.submit(work, part) for part in parts[:4])
             try:
-                for part in parts[2 * workers :]:
+                for part in parts[4:]:
                     done = waiting.popleft().result()
                     waiting.append(pool.submit(work, part))
                     yield done
