@@ -56,7 +56,7 @@ class Head:
                 ).fetchall()
             finally:
                 database.close()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite quotes what it does not understand
             raise EvidenceError(f"{self.path}: damaged SQLite file ({str(error)[:200]}); copy or export it again") from error
         return frozenset(str(row[0]) for row in rows)
 

@@ -31,7 +31,7 @@ _CANDIDATES = 4  # ends of a piece that are tried before a longer piece is
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_BOMB_RATIO, _BOMB_SIZE = 300, 256 << 20  # gzip of a trace saves a factor of 8 to 30
+_BOMB_RATIO, _BOMB_SIZE = 300, 64 << 20  # gzip of a trace saves a factor of 8 to 30
 
 _LIST_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _LIKELY_BETWEEN = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|args|bp|s)"')
@@ -273,8 +273,6 @@ class _Blocks:
     def __enter__(self) -> _Blocks:
         try:
             self._file: BinaryIO = Path(self._path).open("rb") if self._content is None else io.BytesIO(self._content)
-            self._size = self._file.seek(0, 2)
-            self._file.seek(0)
             compressed = self._file.read(2) == _GZIP_MAGIC
             self._file.seek(0)
         except OSError as error:
@@ -321,7 +319,8 @@ class _Blocks:
                     raise EvidenceError(f"{self._path}: {at}; record or copy it again")
             block = self._inflate.decompress(left, _BLOCK)
             self._unpacked += len(block)
-            if self._unpacked > max(_BOMB_SIZE, _BOMB_RATIO * self._size):
+            packed = self._file.tell() - len(self._inflate.unconsumed_tail) - len(self._inflate.unused_data)
+            if self._unpacked > max(_BOMB_SIZE, _BOMB_RATIO * packed):
                 raise EvidenceError(f"{self._path}: unpacks to more than {_BOMB_RATIO} times its size; no profiler writes that")
             if block:
                 return block

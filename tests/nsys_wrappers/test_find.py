@@ -10,7 +10,7 @@ NVPROF = "nvprof: NVIDIA (R) Cuda command line profiler\nCopyright (c) 2012 - 20
 
 def tool(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\ncat <<'END'\n{text}\nEND\n")
+    path.write_text(f"#!/bin/sh\n/bin/cat <<'END'\n{text}\nEND\n")
     path.chmod(0o755)
     return path
 
@@ -19,7 +19,7 @@ def tool(path, text):
 def _nothing_else(monkeypatch, tmp_path):
     for name in ("KERNELSCOPE_NSYS", "KERNELSCOPE_NVPROF", "CUDA_HOME", "CUDA_PATH"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin:/usr/bin")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))  # a profiler of the machine is not to be found
     patterns = {"nsys": (f"{tmp_path}/opt/*/bin/nsys",), "nvprof": (f"{tmp_path}/cuda*/bin/nvprof",)}
     monkeypatch.setattr(find, "_PATTERNS", patterns)
 
