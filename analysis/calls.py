@@ -32,10 +32,8 @@ _GRAPH = re.compile(r"GraphLaunch")
 
 
 @lru_cache(maxsize=65536)
-def cause(name: str, api: str | None = None) -> str:
-    """Return what the host does in a function: one of the causes above."""
-    if api == "os":
-        return SYSTEM
+def cause(name: str) -> str:
+    """Return what the host does in a function of a device's API: one of the causes above, but SYSTEM."""
     return next((cause for pattern, cause in _RULES if pattern.search(name)), OTHER)
 
 

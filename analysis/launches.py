@@ -15,8 +15,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis import calls as api
+from kernelscope.analysis.categories import filled, taken, translated
 from kernelscope.analysis.stacks import Stacks
-from kernelscope.analysis.trace import Trace, with_text_categories
+from kernelscope.analysis.trace import Trace
 
 Int = npt.NDArray[np.int64]
 
@@ -41,7 +42,7 @@ def relate(trace: Trace) -> None:
     """Tie device work to calls, ranges and operators, in place; count what does not fit in the trace's diagnostics."""
     calls = _sorted_calls(trace)
     matched = np.zeros(len(calls), dtype=bool)
-    launching = _launching(calls)
+    launching = _by_category(calls["name"], api.launches_kernels)
     stacks = _stacks(trace)
     for name in _DEVICE_TABLES:
         table = getattr(trace, name)
@@ -65,11 +66,6 @@ def _sorted_calls(trace: Trace) -> pd.DataFrame:
         order = np.lexsort((np.arange(len(start)), -end, start))
         trace.calls = trace.calls.iloc[order].reset_index(drop=True)
     return trace.calls
-
-
-def _launching(calls: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """Return which calls launch kernels."""
-    return _by_category(calls["name"], api.launches_kernels)
 
 
 def _by_category(names: pd.Series, function: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
@@ -97,9 +93,8 @@ def _call_of(table: pd.DataFrame, calls: pd.DataFrame, diagnostics: dict[str, in
     key = _pair_keys(process, number)
     wanted, offered = key[: len(known)], key[len(known) :]
     first = _first_rows(offered)
-    diagnostics["API calls that repeat a correlation id"] = len(offered) - len(first[0])
-    if not diagnostics["API calls that repeat a correlation id"]:
-        del diagnostics["API calls that repeat a correlation id"]
+    if len(first[0]) < len(offered):  # of all tables' calls: the same for each, so not added up
+        diagnostics["API calls that repeat a correlation id"] = len(offered) - len(first[0])
     at = np.minimum(np.searchsorted(first[0], wanted), len(first[0]) - 1)
     nothing[known] = np.where(first[0][at] == wanted, callers[first[1][at]], -1)
     return nothing
@@ -175,8 +170,8 @@ def _fill(table: pd.DataFrame, found: Int, calls: pd.DataFrame, stacks: tuple[St
         column: calls[source].to_numpy()[found]
         for column, source in (("launch_ns", "start_ns"), ("launch_end_ns", "end_ns"), ("launch_thread", "thread"))
     }
-    for column, filled in values.items():
-        table[column] = pd.arrays.IntegerArray(np.where(tied, filled, 0), ~tied)
+    for column, value in values.items():
+        table[column] = pd.arrays.IntegerArray(np.where(tied, value, 0), ~tied)
     if stacks is not None:
         inside = stacks[0].innermost(values["launch_thread"], values["launch_ns"])
         if stacks[1] is not None:
@@ -203,34 +198,31 @@ def _name_operators(trace: Trace) -> None:
         )
         at = np.where(tied, at, -1)
         for column, source in (("operator", "name"), ("layer", "layer"), ("phase", "phase")):
-            kernels[column] = filled(kernels[column], _taken(operators[source], at))
+            kernels[column] = filled(kernels[column], _at(operators[source], at))
         has = kernels["layer"].notna() & kernels["attribution"].isna()
         if has.any():
-            kernels["attribution"] = filled(kernels["attribution"], _taken(operators["attribution"], np.where(has, at, -1)))
+            kernels["attribution"] = filled(kernels["attribution"], _at(operators["attribution"], np.where(has, at, -1)))
     named = operator_of_range(trace.ranges["name"])
     if named is not None:
-        kernels["operator"] = filled(kernels["operator"], _taken(named, kernels["range_id"].to_numpy(np.int64, na_value=-1)))
+        kernels["operator"] = filled(kernels["operator"], _at(named, kernels["range_id"].to_numpy(np.int64, na_value=-1)))
 
 
 def operator_of_range(names: pd.Series) -> pd.Series | None:
     """Return the operator that each range's text names, null where it names none; None when none does."""
-    texts = [str(name)[:4096] for name in names.cat.categories]
-    found = [_OPERATOR_RANGE.match(text) or _PYPROF_RANGE.match(text) for text in texts]
-    if not any(found):
-        return None
-    operators = pd.Categorical([match.group(1) if match else None for match in found])
-    codes = np.append(operators.codes, -1)[names.cat.codes.to_numpy()]
-    return pd.Series(pd.Categorical.from_codes(codes, categories=operators.categories), index=names.index)
+    named = translated(names, _operator_named)
+    return named if len(named.cat.categories) else None
+
+
+def _operator_named(text: str) -> str | None:
+    match = _OPERATOR_RANGE.match(text[:4096]) or _PYPROF_RANGE.match(text[:4096])
+    return match.group(1) if match else None
 
 
 def _name_phases(trace: Trace) -> None:
     """Give ranges with a phase's usual name that phase, and kernels launched inside of them too, where nothing else did."""
-    texts = trace.ranges["name"].cat.categories
-    phases = pd.Categorical([_PHASE_NAMES.get(str(text).strip().lower()[:32]) for text in texts])
-    if not len(phases.categories):
+    named = translated(trace.ranges["name"], lambda text: _PHASE_NAMES.get(text.strip().lower()[:32]))
+    if not len(named.cat.categories):
         return
-    codes = np.append(phases.codes, -1)[trace.ranges["name"].cat.codes.to_numpy()]
-    named = pd.Series(pd.Categorical.from_codes(codes, categories=phases.categories))
     trace.ranges["phase"] = filled(trace.ranges["phase"], named)
     saying = np.flatnonzero(named.notna().to_numpy() & trace.ranges["nested"].to_numpy())
     kernels = trace.kernels
@@ -239,20 +231,9 @@ def _name_phases(trace: Trace) -> None:
     mine = trace.ranges.iloc[saying]
     stacks = Stacks(mine["thread"].to_numpy(), mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy())
     thread, at = (kernels[name].to_numpy(np.int64, na_value=-1) for name in ("launch_thread", "launch_ns"))
-    kernels["phase"] = filled(kernels["phase"], _taken(mine["phase"].reset_index(drop=True), stacks.innermost(thread, at)))
+    kernels["phase"] = filled(kernels["phase"], _at(mine["phase"].reset_index(drop=True), stacks.innermost(thread, at)))
 
 
-def _taken(values: pd.Series, rows: Int) -> pd.Series:
+def _at(values: pd.Series, rows: Int) -> pd.Series:
     """Return the values of a category column at rows, null for row -1."""
-    codes = np.append(values.cat.codes.to_numpy(), -1)[rows]
-    return pd.Series(pd.Categorical.from_codes(codes, categories=values.cat.categories))
-
-
-def filled(values: pd.Series, others: pd.Series) -> pd.Series:
-    """Return a category column whose nulls are filled from another one."""
-    if values.isna().all():
-        return others.set_axis(values.index)
-    both = pd.api.types.union_categoricals([with_text_categories(values).array, with_text_categories(others).array])
-    mine, other = both.codes[: len(values)], both.codes[len(values) :]
-    filled = pd.Categorical.from_codes(np.where(mine >= 0, mine, other), categories=both.categories)
-    return pd.Series(filled, index=values.index)
+    return pd.Series(taken(values, rows))

@@ -25,6 +25,7 @@ import pandas as pd
 
 from kernelscope.analysis import calls as api
 from kernelscope.analysis import intervals
+from kernelscope.analysis.categories import taken, translated
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.stacks import Stacks
 from kernelscope.analysis.statistics import mean_step_ns
@@ -253,16 +254,7 @@ def _kernels(trace: Trace) -> _Activity:
 
 def _range_names(table: pd.DataFrame, trace: Trace) -> pd.Categorical:
     """Return the name of the range in which each row of device work was launched."""
-    return _taken(trace.ranges["name"], table["range_id"].to_numpy(np.int64, na_value=-1))
-
-
-def _taken(values: pd.Series, rows: npt.NDArray[np.int64]) -> pd.Categorical:
-    """Return the values of a category column at rows, null for row -1."""
-    if not len(values):
-        return pd.Categorical.from_codes(np.full(len(rows), -1), categories=values.cat.categories)
-    codes = values.cat.codes.to_numpy()[np.maximum(rows, 0)]
-    codes[rows < 0] = -1
-    return pd.Categorical.from_codes(codes, categories=values.cat.categories)
+    return taken(trace.ranges["name"], table["range_id"].to_numpy(np.int64, na_value=-1))
 
 
 def _graphs(trace: Trace) -> _Activity:
@@ -313,18 +305,16 @@ def _around(activity: _Activity, rows: pd.DataFrame, trace: Trace) -> pd.Categor
     """Return for each row the innermost range open on its thread when the first of its pieces begins."""
     ranges = trace.ranges
     if not len(rows) or not len(ranges):
-        return _taken(ranges["name"], np.full(len(rows), -1))
+        return taken(ranges["name"], np.full(len(rows), -1))
     first = np.full(len(rows), -1, dtype=np.int64)
     first[activity.row[::-1]] = activity.start[::-1]
     stacks = Stacks(*(ranges[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns")))
-    return _taken(ranges["name"], stacks.innermost(rows["thread"].to_numpy(np.int64, na_value=-1), first))
+    return taken(ranges["name"], stacks.innermost(rows["thread"].to_numpy(np.int64, na_value=-1), first))
 
 
 def _calls(trace: Trace) -> _Activity:
     rows = trace.calls
-    names = rows["name"].cat
-    causes = pd.Categorical([api.cause(str(name)) for name in names.categories])
-    cause = _taken(pd.Series(causes), names.codes.to_numpy().astype(np.int64))
+    cause = translated(rows["name"], api.cause)
     activity = _flat(rows, CALL, pd.DataFrame({"cause": cause}, index=rows.index), (rows["api"] != "os").to_numpy())
     around = _around(activity, rows, trace)
     method = pd.Categorical(np.where(around.codes >= 0, "launch range", "none"))

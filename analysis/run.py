@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
@@ -19,6 +18,7 @@ from kernelscope.analysis.evidence import Clock, Context
 from kernelscope.analysis.lines import statements
 from kernelscope.analysis.readers.records import read_object, read_table
 from kernelscope.analysis.statistics import mean_step_ns
+from kernelscope.analysis.steps import step_of
 from kernelscope.analysis.trace import Trace, conform
 
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
@@ -131,7 +131,7 @@ class Run:
         module = importlib.import_module(f"kernelscope.analysis.evidence.{self.framework}")
         evidence = module.read(data.folder, context)
         kernels = conform("kernels", evidence.kernels)
-        kernels["step"] = _step_of(kernels, data.steps)
+        kernels["step"] = step_of(kernels, data.steps)
         info = {
             "framework": self.framework,
             "network_name": options["network"],
@@ -167,16 +167,6 @@ def _check_schema(file: Path, schema: str) -> None:
         raise EvidenceError(
             f"{file}: written in schema {version}, this version reads up to {SCHEMA_VERSION}; upgrade kernelscope"
         )
-
-
-def _step_of(kernels: pd.DataFrame, steps: pd.DataFrame) -> pd.Series[int]:
-    """Return the step in which each kernel starts, null outside of steps and for kernels without a time."""
-    ordered = steps.sort_values("start_ns")
-    starts, ends = ordered["start_ns"].to_numpy(), ordered["end_ns"].to_numpy()
-    at = kernels["start_ns"].fillna(-1).to_numpy(np.int64)
-    position = np.searchsorted(starts, at, side="right") - 1
-    inside = (position >= 0) & (at < ends[np.maximum(position, 0)])
-    return pd.Series(ordered["step"].to_numpy()[np.maximum(position, 0)], index=kernels.index).astype("Int64").where(inside)
 
 
 def _unlike_steps(kernels: pd.DataFrame, steps: pd.DataFrame) -> int:

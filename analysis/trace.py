@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from kernelscope.analysis.categories import with_text_categories
 from kernelscope.analysis.errors import EvidenceError
 
 
@@ -254,14 +255,6 @@ def _typed(values: pd.Series, column: Column) -> pd.Series:
     if column.dtype == "Int64" and values.dtype == "float64" and not np.isfinite(values.to_numpy()).all():
         values = values.where(np.isfinite(values))  # pandas writes missing integers as NaN
     return values.astype(column.dtype)  # type: ignore[call-overload,no-any-return]
-
-
-def with_text_categories(values: pd.Series) -> pd.Series:
-    """Return a category column with categories of pandas' text type, whatever they came as: columns can be joined then."""
-    if values.cat.categories.dtype == "str":
-        return values
-    categories = pd.Index(values.cat.categories, dtype="str")
-    return pd.Series(pd.Categorical.from_codes(values.cat.codes.to_numpy(), categories=categories), index=values.index)
 
 
 def _absent(column: Column, count: int) -> Any:

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from kernelscope.analysis import kernel_names, launches, secrets
 from kernelscope.analysis.captures.head import Head, read_head
+from kernelscope.analysis.categories import filled
 from kernelscope.analysis.clocks import set_aside_impossible
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.steps import step_of
 from kernelscope.analysis.trace import Trace
 
 
@@ -134,7 +134,7 @@ def finish(trace: Trace) -> None:
     launches.relate(trace)
     _describe_kernels(trace)
     if len(trace.steps):
-        trace.kernels["step"] = _steps_of(trace)
+        trace.kernels["step"] = step_of(trace.kernels, trace.steps)
     trace.check()
 
 
@@ -145,18 +145,8 @@ def _describe_kernels(trace: Trace) -> None:
         return
     described = kernel_names.describe_all(kernels["name"], kernels["operator"], kernels["phase"])
     for name in ("kind", "library", "algorithm", "dtype", "transpose"):
-        kernels[name] = launches.filled(kernels[name], described[name])
+        kernels[name] = filled(kernels[name], described[name])
     kernels["tensor_core"] = kernels["tensor_core"].fillna(described["tensor_core"])
-
-
-def _steps_of(trace: Trace) -> pd.Series:
-    """Return the step in which each kernel begins; null outside of steps and without a time."""
-    steps = trace.steps.sort_values("start_ns")
-    found = pd.Series(pd.NA, index=trace.kernels.index, dtype="Int64")
-    at = trace.kernels["start_ns"].to_numpy(np.int64, na_value=-1)
-    position = np.searchsorted(steps["start_ns"].to_numpy(), at, side="right") - 1
-    inside = (position >= 0) & (at < steps["end_ns"].to_numpy()[np.maximum(position, 0)])
-    return found.mask(inside, pd.Series(steps["step"].to_numpy()[np.maximum(position, 0)], index=found.index))
 
 
 # What people are likely to name and what no module reads: a sign in the first bytes, and what the file is

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.breakdowns import has_timeline
+from kernelscope.analysis.categories import joined
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.trace import TABLES, Trace, conform, with_text_categories
+from kernelscope.analysis.trace import TABLES, Trace, conform
 
 _LISTS = ("devices", "notes", "warnings")
 
@@ -57,7 +58,7 @@ def _joined(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     for name in filled[0]:
         parts = [table[name] for table in filled]
         if isinstance(parts[0].dtype, pd.CategoricalDtype):
-            columns[name] = pd.Series(pd.api.types.union_categoricals([with_text_categories(part).array for part in parts]))
+            columns[name] = pd.Series(joined(parts))
         else:
             columns[name] = pd.concat(parts, ignore_index=True)
     return pd.DataFrame(columns)

@@ -22,6 +22,7 @@ import pandas as pd
 from kernelscope.analysis.captures import scopes
 from kernelscope.analysis.captures.head import Head
 from kernelscope.analysis.captures.holders import holders
+from kernelscope.analysis.categories import joined
 from kernelscope.analysis.readers import xplane
 from kernelscope.analysis.trace import Trace, conform
 
@@ -153,18 +154,13 @@ def _joined(parts: list[pd.DataFrame]) -> pd.DataFrame:
     parts = [part for part in parts if len(part)]
     if not parts:
         return pd.DataFrame()
-    joined = {
-        column: pd.api.types.union_categoricals([_with_plain_texts(part[column]) for part in parts])
+    categorical = {
+        column: joined([part[column] for part in parts])
         for column in parts[0].columns
         if all(column in part and isinstance(part[column].dtype, pd.CategoricalDtype) for part in parts)
     }
-    rest = pd.concat([part.drop(columns=list(joined)) for part in parts], ignore_index=True)
-    return rest.assign(**joined)
-
-
-def _with_plain_texts(column: pd.Series) -> pd.Categorical:
-    """Return a categorical column with categories of the one type that all must have to be joined."""
-    return pd.Categorical.from_codes(column.cat.codes.to_numpy(), categories=pd.Index(column.cat.categories, dtype="str"))
+    rest = pd.concat([part.drop(columns=list(categorical)) for part in parts], ignore_index=True)
+    return rest.assign(**categorical)
 
 
 def _matching(column: pd.Series, pattern: str) -> Flags:

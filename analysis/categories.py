@@ -1,0 +1,48 @@
+"""Columns of few distinct texts in many rows: looked up, filled and joined by their codes, never row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+
+def with_text_categories(values: pd.Series) -> pd.Series:
+    """Return a category column with categories of pandas' text type, whatever they came as: columns can be joined then."""
+    if values.cat.categories.dtype == "str":
+        return values
+    categories = pd.Index(values.cat.categories, dtype="str")
+    return pd.Series(pd.Categorical.from_codes(values.cat.codes.to_numpy(), categories=categories), index=values.index)
+
+
+def taken(values: pd.Series, rows: npt.NDArray[np.int64]) -> pd.Categorical:
+    """Return the values of a category column at rows, null for row -1."""
+    if not len(values):
+        return pd.Categorical.from_codes(np.full(len(rows), -1), categories=values.cat.categories)
+    codes = values.cat.codes.to_numpy()[np.maximum(rows, 0)]
+    codes[rows < 0] = -1
+    return pd.Categorical.from_codes(codes, categories=values.cat.categories)
+
+
+def translated(values: pd.Series, function: Callable[[str], Any]) -> pd.Series:
+    """Return what a function makes of a category column's texts, asked once per distinct text; null stays null."""
+    answers = pd.Series(pd.Categorical([function(str(text)) for text in values.cat.categories]))
+    return pd.Series(taken(answers, values.cat.codes.to_numpy().astype(np.int64)), index=values.index)
+
+
+def joined(columns: list[pd.Series]) -> pd.Categorical:
+    """Return category columns one below the other, with the categories of all."""
+    return pd.api.types.union_categoricals([with_text_categories(column).array for column in columns])
+
+
+def filled(values: pd.Series, others: pd.Series) -> pd.Series:
+    """Return a category column whose nulls are filled from another one, row by row."""
+    if values.isna().all():
+        return others.set_axis(values.index)
+    both = joined([values, others])
+    mine, other = both.codes[: len(values)], both.codes[len(values) :]
+    codes = np.where(mine >= 0, mine, other)
+    return pd.Series(pd.Categorical.from_codes(codes, categories=both.categories), index=values.index)
