@@ -24,13 +24,15 @@ from typing import IO, TypeVar
 
 from kernelscope.analysis import secret_patterns, secrets
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.readers.records import GZIP_MAGIC
+from kernelscope.analysis.readers.sqlite_pages import MAGIC as SQLITE_MAGIC
 
 _MOST_FINDINGS = 1_000_000
 _MOST_UNPACKED = 1 << 30  # bytes, or this many times the packed size if that is more
 _MOST_RATIO = 200
 _PASSES = 4  # what was overwritten can make something else be seen
 _AGAIN = "the same value again"
-_BINARY = (secrets.REPORT_MAGIC, secrets.GZIP_MAGIC, b"PAR1", b"ARROW1", b"PK\x03\x04", b"\x80")
+_BINARY = (secrets.REPORT_MAGIC, GZIP_MAGIC, b"PAR1", b"ARROW1", b"PK\x03\x04", b"\x80")
 _Found = TypeVar("_Found")
 
 
@@ -60,9 +62,7 @@ def redact(source: Path, target: Path) -> list[Change]:
         os.close(descriptor)
         copy = Path(name)
         try:
-            changes = (
-                _redact_database(source, copy) if head.startswith(secrets.SQLITE_MAGIC) else _redact_file(source, head, copy)
-            )
+            changes = _redact_database(source, copy) if head.startswith(SQLITE_MAGIC) else _redact_file(source, head, copy)
             shutil.copymode(source, copy)
             copy.replace(target)
         finally:
@@ -76,7 +76,7 @@ def redact(source: Path, target: Path) -> list[Change]:
 
 
 def _redact_file(source: Path, head: bytes, copy: Path) -> list[Change]:
-    packed, wide = head.startswith(secrets.GZIP_MAGIC), head.startswith(secrets.UTF16)
+    packed, wide = head.startswith(GZIP_MAGIC), head.startswith(secrets.UTF16)
     with secrets.opened(source, head) as file, copy.open("wb") as out:
         _unpack(file, out, source, packed)
     with copy.open("rb") as file:

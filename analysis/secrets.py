@@ -19,9 +19,9 @@ from typing import IO, Any, NamedTuple
 
 from kernelscope.analysis import secret_patterns
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.readers.records import GZIP_MAGIC
+from kernelscope.analysis.readers.sqlite_pages import MAGIC as SQLITE_MAGIC
 
-SQLITE_MAGIC = b"SQLite format 3\x00"
-GZIP_MAGIC = b"\x1f\x8b"
 REPORT_MAGIC = b"NVIDIA Tegra Profiler Report"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 LISTED = 20

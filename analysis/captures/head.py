@@ -9,11 +9,11 @@ from functools import cached_property
 from pathlib import Path
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.readers.records import GZIP_MAGIC
+from kernelscope.analysis.readers.sqlite_pages import MAGIC as SQLITE_MAGIC
 
 SIZE = 1 << 16
 _MOST_STEPS = 10_000_000  # of SQLite's virtual machine: a second or so
-_GZIP_MAGIC = b"\x1f\x8b"
-_SQLITE_MAGIC = b"SQLite format 3\x00"
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Head:
     @cached_property
     def tables(self) -> frozenset[str]:
         """The names of a SQLite database's own tables (no views, no virtual ones); empty for anything else."""
-        if self.compressed or not self.content.startswith(_SQLITE_MAGIC):
+        if self.compressed or not self.content.startswith(SQLITE_MAGIC):
             return frozenset()
         try:
             database = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
@@ -82,7 +82,7 @@ def read_head(path: Path) -> Head:
         raise EvidenceError(f"{path}: {error.strerror or error}") from error
     if not raw:
         raise EvidenceError(f"{path}: empty; record or copy it again")
-    if not raw.startswith(_GZIP_MAGIC):
+    if not raw.startswith(GZIP_MAGIC):
         return Head(path, raw, tail=tail)
     try:
         return Head(path, zlib.decompressobj(wbits=31).decompress(raw, SIZE), compressed=True)

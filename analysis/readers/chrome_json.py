@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, Generic, TypeVar
 import msgspec
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.readers.records import GZIP_MAGIC, PACKING
 
 Piece = TypeVar("Piece")
 
@@ -29,9 +30,8 @@ _BLOCK = 2 << 20
 _SLACK = 16  # an error in the last bytes of a piece is that of the cut
 _CANDIDATES = 4  # ends of a piece that are tried before a longer piece is
 
-_GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_BOMB_RATIO, _BOMB_SIZE = 300, 64 << 20  # gzip of a trace saves a factor of 8 to 30
+_BOMB_SIZE = 64 << 20  # a trace may always unpack to this much
 
 _LIST_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _LIKELY_BETWEEN = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|args|bp|s)"')
@@ -273,7 +273,7 @@ class _Blocks:
     def __enter__(self) -> _Blocks:
         try:
             self._file: BinaryIO = Path(self._path).open("rb") if self._content is None else io.BytesIO(self._content)
-            compressed = self._file.read(2) == _GZIP_MAGIC
+            compressed = self._file.read(2) == GZIP_MAGIC
             self._file.seek(0)
         except OSError as error:
             raise EvidenceError(f"{self._path}: {error.strerror or error}") from error
@@ -320,7 +320,7 @@ class _Blocks:
             block = self._inflate.decompress(left, _BLOCK)
             self._unpacked += len(block)
             packed = self._file.tell() - len(self._inflate.unconsumed_tail) - len(self._inflate.unused_data)
-            if self._unpacked > max(_BOMB_SIZE, _BOMB_RATIO * packed):
-                raise EvidenceError(f"{self._path}: unpacks to more than {_BOMB_RATIO} times its size; no profiler writes that")
+            if self._unpacked > max(_BOMB_SIZE, PACKING * packed):
+                raise EvidenceError(f"{self._path}: unpacks to more than {PACKING} times its size; no profiler writes that")
             if block:
                 return block

@@ -21,7 +21,6 @@ from kernelscope.analysis.readers import sqlite_pages
 
 PREFIX = "CUPTI_ACTIVITY_KIND_"
 STRINGS = "StringTable"
-MAGIC = b"SQLite format 3\x00"
 
 _CHUNK = 1 << 16
 _TICK = 1 << 20  # instructions of SQLite's machine between two looks at how many there were
@@ -41,7 +40,7 @@ class Database:
         try:
             self._size = self.path.stat().st_size
             with self.path.open("rb") as file:
-                if file.read(len(MAGIC)) != MAGIC:
+                if file.read(len(sqlite_pages.MAGIC)) != sqlite_pages.MAGIC:
                     raise EvidenceError(f"{path}: no SQLite file; name the file that nvprof -o wrote")
             self._connection = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
         except OSError as error:

@@ -14,7 +14,7 @@ import pyarrow.json
 from kernelscope.analysis import trace
 from kernelscope.analysis.errors import EvidenceError
 
-_GZIP_MAGIC = b"\x1f\x8b"
+GZIP_MAGIC = b"\x1f\x8b"
 _PIECE = 16 << 20
 PLAIN_SIZE = 256 << 20  # packed data may always unpack to this much,
 PACKING = 300  # and to this many times its own size: traces pack to a tenth or a thirtieth
@@ -26,7 +26,7 @@ def read_content(path: Path | str) -> bytes:
         content = Path(path).read_bytes()
     except OSError as error:
         raise EvidenceError(f"{path}: {error.strerror or error}") from error
-    return _unpacked(content, path) if content.startswith(_GZIP_MAGIC) else content
+    return _unpacked(content, path) if content.startswith(GZIP_MAGIC) else content
 
 
 def _unpacked(content: bytes, path: Path | str) -> bytes:
