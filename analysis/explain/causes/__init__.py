@@ -1,0 +1,20 @@
+"""Rules that look for causes: one small module a family, each with RULES, a tuple of functions from a Case to suspicions."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+
+from kernelscope.analysis.explain.model import Rule
+
+# Among suspicions of the same precedence and size the earlier module's is served first.
+FAMILIES = (
+    "configuration", "measurement", "execution", "threads", "precision", "recurrent", "work", "optimizer", "layouts",
+    "libraries", "algorithms", "elementwise", "input_pipeline", "transfers", "memory", "synchronisation", "launches", "python",
+)  # fmt: skip
+
+
+def rules() -> Iterator[Rule]:
+    """Yield all rules, family by family."""
+    for family in FAMILIES:
+        yield from importlib.import_module(f"{__name__}.{family}").RULES

@@ -1,0 +1,7 @@
+"""measurement: to be written."""
+
+from __future__ import annotations
+
+from kernelscope.analysis.explain.model import Rule
+
+RULES: tuple[Rule, ...] = ()

@@ -1,0 +1,192 @@
+"""What an explanation is made of: two sides, the account of their difference, and what rules suspect of having caused it.
+
+Signs: a difference is B minus A, so that positive ns are what makes B slower. All times are per step; a capture without steps
+counts as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.trace import Trace
+
+# Columns of an account's tables
+ROW_COLUMNS = (
+    "row", "layer", "layer_a", "layer_b", "phase", "cell", "a_ns", "b_ns", "delta_ns", "ci_low_ns", "ci_high_ns",
+    "significant", "a_count", "b_count",
+)  # fmt: skip
+SIDES = ("a", "b")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer of one side, as far as the capture tells. None is unknown.
+
+    type: convolution, dense, lstm, tanh, ... as workloads.networks has them, or the kind of its kernels. output_shape: without
+    the batch. flops: of the forward pass for one sample. order: rank of its first forward work within a step.
+    """
+
+    name: str
+    order: int
+    type: str | None = None
+    output_shape: tuple[int, ...] | None = None
+    flops: int | None = None
+    parameters: int | None = None
+
+
+@dataclass(frozen=True)
+class Match:
+    """Which layers of A and of B stand for the same: usually one of each.
+
+    a, b: names; empty on the side that lacks it; several where one side fused or split what the other has. confidence: 0 to 1.
+    how: name, map, alignment, fused, missing. note: what is special (shared, recomputed, fused, missing), in words; or None.
+    """
+
+    a: tuple[str, ...]
+    b: tuple[str, ...]
+    confidence: float
+    how: str
+    note: str | None = None
+
+    @property
+    def label(self) -> str:
+        """How tables name the pair: the name, or both names where they differ."""
+        a, b = " + ".join(self.a), " + ".join(self.b)
+        return a if a == b or not b else b if not a else f"{a} = {b}"
+
+
+@dataclass
+class Side:
+    """One side of an explanation.
+
+    name: what people call it. windows: one row per recorded window of the traced pass: restart, window, wall_ns (per step),
+    and steps; a capture without windows has one row per step, one without steps a single row. cells: one row per window and
+    distinct keys of analysis.partition.KEYS, with `window_row` (row of windows), count, duration_ns and time_ns per step
+    (float; adding up to the window's wall_ns). clean: the measured steps of each restart of the clean pass (columns of
+    trace.STEPS); empty where only a trace exists. clean_ns: the clean step, the median of its windows; None without a clean
+    pass. trace: the most representative recording, for rules that look at single events; its window rows are a part of windows.
+    facts: plain data: framework, version, versions, settings, variables, options, machine, conditions, devices, network, ...
+    events: recorded events (operators, kernels, ranges) per step by layer and phase, index (layer, phase), null as "".
+    missing: what the capture does not hold -> why.
+    """
+
+    name: str
+    path: str
+    trace: Trace
+    windows: pd.DataFrame
+    cells: pd.DataFrame
+    clean: list[pd.DataFrame]
+    clean_ns: int | None
+    layers: list[Layer]
+    events: pd.Series[float]
+    facts: dict[str, Any] = field(default_factory=dict)
+    check: dict[str, Any] | None = None
+    missing: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def framework(self) -> str | None:
+        """The framework, where it is known."""
+        return self.facts.get("framework")
+
+
+@dataclass(frozen=True)
+class Wall:
+    """Wall time of a step on both sides, in ns, and the interval (95%) of the difference; None where there is none."""
+
+    a_ns: int
+    b_ns: int
+    interval_ns: tuple[int, int] | None
+
+    @property
+    def delta_ns(self) -> int:
+        """How much longer B takes."""
+        return self.b_ns - self.a_ns
+
+    @property
+    def significant(self) -> bool | None:
+        """Whether the interval excludes zero; None without an interval."""
+        return None if self.interval_ns is None else not self.interval_ns[0] <= 0 <= self.interval_ns[1]
+
+
+@dataclass
+class Account:
+    """The exact account: rows["delta_ns"].sum() + instrumentation_ns == wall.delta_ns.
+
+    rows: ROW_COLUMNS, indexed by `row` (r1, r2, ...). layer is the label of the match; layer_a and layer_b are null where
+    that side has none. cell: a kind of trace.KINDS, "(device: ...)" or "(host: <cause>)" as breakdowns.kind_labels gives them.
+    ci_*: interval (95%) of delta_ns, null where none; significant: null where none. a_count, b_count: executions per step.
+    cells: what the rows are made of: row, side ("a" or "b"), all of partition.KEYS, count and duration_ns per step (float),
+    and time_ns (int; adds up to the row's a_ns or b_ns).
+    samples: bootstrap samples of delta_ns, [resamples, rows]; None where there is no interval. shift: per row the factor by
+    which intervals are widened around the estimate (see estimates). floor_ns: smaller differences cannot be seen here.
+    removed_ns: per side what recording cost and was taken out of host rows (see instrumentation).
+    """
+
+    wall: Wall
+    rows: pd.DataFrame
+    cells: pd.DataFrame
+    instrumentation_ns: int
+    removed_ns: dict[str, int]
+    samples: npt.NDArray[np.float64] | None
+    floor_ns: int | None
+    restarts: int
+
+    def of_side(self, side: str) -> pd.DataFrame:
+        """Return the cells of side "a" or "b"."""
+        return self.cells[self.cells["side"] == side]
+
+
+@dataclass
+class Case:
+    """Everything that a rule may look at. differences: settings and versions that differ: name -> (value of A, value of B)."""
+
+    a: Side
+    b: Side
+    matches: list[Match]
+    account: Account
+    differences: dict[str, tuple[Any, Any]]
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """The account's rows."""
+        return self.account.rows
+
+    @property
+    def same_framework(self) -> bool:
+        """Whether both sides are the same framework in the same version."""
+        versions = [(side.framework, side.facts.get("version")) for side in (self.a, self.b)]
+        return versions[0] == versions[1] and versions[0][0] is not None
+
+    def setting(self, name: str) -> tuple[Any, Any]:
+        """Return a setting's value on both sides; None where a side does not state it."""
+        a, b = (side.facts.get("settings", {}).get(name) for side in (self.a, self.b))
+        return a, b
+
+
+@dataclass
+class Suspicion:
+    """What one rule thinks it has found.
+
+    cause: the rule's fixed name, such as "layout conversions". claims: row id -> ns of that row's difference that the cause
+    accounts for (with its sign); rules claim freely, `claims.settle` grants each ns once. precedence: lower is served first:
+    0 a recorded difference that by itself decides the rows it claims, 1 evidence in kernels and events, 2 what is left over
+    and only plausible. confidence: high, medium or low. evidence: sentences with numbers; remedy: what to do, with the
+    framework's own setting.
+    """
+
+    cause: str
+    title: str
+    claims: dict[str, float]
+    confidence: str
+    evidence: list[str]
+    remedy: str
+    precedence: int = 1
+
+
+Rule = Callable[[Case], list[Suspicion]]
