@@ -14,6 +14,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Generic, TypeVar
@@ -24,6 +25,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.readers.records import GZIP_MAGIC, PACKING
 
 Piece = TypeVar("Piece")
+Buffer = bytes | memoryview
 
 SIZE = 2 << 20  # bytes of JSON decoded at once: some 8 thousand events, whose objects stay in the processor's cache
 _BLOCK = 2 << 20
@@ -34,10 +36,11 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BOMB_SIZE = 64 << 20  # a trace may always unpack to this much
 
 _LIST_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
-_LIKELY_BETWEEN = re.compile(rb'\}\s*,\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|args|bp|s)"')
-_BETWEEN = re.compile(rb"\}\s*,\s*\{")
+_LIKELY_BETWEEN = re.compile(rb'\}\s*(,)\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|args|bp|s)"')
+_BETWEEN = re.compile(rb"\}\s*(,)\s*\{")
+_OPEN, _COMMA, _CLOSE = b"[,]"
 _AT_BYTE = re.compile(r"\(byte (\d+)\)")
-_OPENING = b'{"traceEvents":['
+_OPENING = b'{"traceEvents":'
 
 # Text that is no JSON and that profilers are known to write: bare words for what is no number, single backslashes in paths.
 _STRING_OR_WORD = re.compile(
@@ -59,22 +62,24 @@ _KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 class EventList(Generic[Piece]):
     """The events of a trace, to be iterated once, in pieces of some thousands.
 
-    path: the file. decode: returns what is made of the events of a whole JSON list (bytes); it lets msgspec.DecodeError through
-    for what is no JSON and is called again with another cut. size: bytes of text in a piece. content: the file's, if it is read.
+    path: the file. decode: returns what is made of the events of a whole JSON list, of which it must keep no view; it lets
+    msgspec.DecodeError through for what is no JSON and is called again with another cut. size: bytes of text in a piece.
+    content: the file's, if it is read.
     Iterating raises EvidenceError, naming file, place and remedy, for what cannot be read.
     header: after the iteration, the JSON text of every other key of the top-level object. repaired: pieces of text that were
     no JSON (bare nan, single backslashes, stray bytes) and were mended. bare: whether the file is the bare list.
     """
 
     def __init__(
-        self, path: Path | str, decode: Callable[[bytes], Piece], size: int = SIZE, content: bytes | None = None
+        self, path: Path | str, decode: Callable[[Buffer], Piece], size: int = SIZE, content: bytes | None = None
     ) -> None:
         self.path, self._content = path, content
         self.header: dict[str, bytes] = {}
         self.repaired = 0
         self.bare = False
         self._decode, self._size = decode, size
-        self._buffer, self._offset = b"", 0  # text not yet decoded, and where it stands in the unpacked file
+        # text not yet decoded, from the bracket or comma before the next event on, and where it stands in the unpacked file
+        self._buffer, self._offset = bytearray(), 0
 
     def __iter__(self) -> Iterator[Piece]:
         with _Blocks(self.path, self._content) as self._blocks:
@@ -94,25 +99,22 @@ class EventList(Generic[Piece]):
 
     def _fill(self, wanted: int) -> bool:
         """Have at least `wanted` bytes in the buffer; return whether the file has more."""
-        blocks, size = [self._buffer], len(self._buffer)
-        while size <= wanted and (block := self._blocks.read()):
-            blocks.append(block)
-            size += len(block)
-        self._buffer = b"".join(blocks)
-        return size > wanted
+        while len(self._buffer) <= wanted and (block := self._blocks.read()):
+            self._buffer += block
+        return len(self._buffer) > wanted
 
     def _skip(self, count: int) -> None:
-        self._buffer, self._offset = self._buffer[count:], self._offset + count
+        del self._buffer[:count]
+        self._offset += count
 
     def _begin(self) -> None:
-        """Go to the first event."""
+        """Go to the bracket before the first event."""
         more = self._fill(self._size)
         if self._buffer.startswith(_BYTE_ORDER_MARK):
             self._skip(len(_BYTE_ORDER_MARK))
         self._skip(len(self._buffer) - len(self._buffer.lstrip(b" \t\r\n")))
         if self._buffer.startswith(b"["):
             self.bare = True
-            self._skip(1)
             return
         while not self._enter_list():
             if not more:
@@ -120,18 +122,16 @@ class EventList(Generic[Piece]):
             more = self._fill(2 * len(self._buffer))
 
     def _enter_list(self) -> bool:
-        """Go behind the bracket that opens the list of the top-level object; return whether it is in the buffer."""
-        for number, match in enumerate(_LIST_KEY.finditer(self._buffer)):
-            if number == _CANDIDATES:
-                break
-            before = self._buffer[: match.start()] + b'"traceEvents":[]}'  # valid only if the key is the object's own
+        """Go to the bracket that opens the list of the top-level object; return whether it is in the buffer."""
+        for start, end in [match.span() for match in islice(_LIST_KEY.finditer(self._buffer), _CANDIDATES)]:
+            before = bytes(self._buffer[:start]) + b'"traceEvents":[]}'  # valid only if the key is the object's own
             for text in (before, mend(before)):
                 try:
                     found = _KEYS.decode(text)
                 except (msgspec.DecodeError, UnicodeDecodeError):
                     continue
                 self._keep(found)
-                self._skip(match.end())
+                self._skip(end - 1)
                 return True
         return False
 
@@ -148,15 +148,18 @@ class EventList(Generic[Piece]):
 
     def _next(self) -> Piece | None:
         """Return the events of the next piece, or None when a longer buffer is needed to find its end."""
-        for end in _ends(self._buffer):
-            events = self._decoded(b"[" + self._buffer[:end] + b"]")
+        for comma in _commas(self._buffer):
+            self._buffer[comma] = _CLOSE  # so that the list stands in the buffer, and need not be copied
+            events = self._decoded(memoryview(self._buffer)[: comma + 1])
             if events is not None:
-                self._skip(self._buffer.index(b",", end) + 1)
+                self._skip(comma)
+                self._buffer[0] = _OPEN
                 return events
-        self._decoded(b"[" + self._buffer)  # cannot succeed: refuses what no longer piece will make valid
+            self._buffer[comma] = _COMMA
+        self._decoded(memoryview(self._buffer))  # cannot succeed: refuses what no longer piece will make valid
         return None
 
-    def _decoded(self, text: bytes) -> Piece | None:
+    def _decoded(self, text: memoryview) -> Piece | None:
         """Return the events of a whole list, mended if it is no JSON as it stands; None if it was cut at the wrong place."""
         try:
             return self._decode(text)
@@ -165,19 +168,19 @@ class EventList(Generic[Piece]):
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             if not _is_inside(error, len(text)):
                 return None
-            mended = mend(text)
+            mended = mend(bytes(text))
             try:
                 events = self._decode(mended)
             except (msgspec.DecodeError, UnicodeDecodeError) as still:
                 if _is_inside(still, len(mended)):
-                    raise self._malformed(error, len(text), 1) from error
+                    raise self._malformed(error, len(text), 0) from error
                 return None
         self.repaired += 1
         return events
 
     def _rest(self) -> Piece:
         """Return the last events, and keep what follows the list."""
-        opening = b"[" if self.bare else _OPENING
+        opening = b"" if self.bare else _OPENING
         text, read = opening + self._buffer, self._decode if self.bare else self._split_off
         try:
             return read(text)
@@ -195,7 +198,7 @@ class EventList(Generic[Piece]):
 
     def _split_off(self, text: bytes) -> Piece:
         """Return the events of an object that begins with their list, and keep its other keys."""
-        at = len(_OPENING) - 1
+        at = len(_OPENING)
         events = bytes(_BESIDE.decode(text).events)
         behind: dict[str, Any] = {"traceEvents": None}  # where another list came last
         if text.startswith(events, at):
@@ -230,13 +233,13 @@ def _is_inside(error: Exception, length: int) -> bool:
     )
 
 
-def _ends(buffer: bytes) -> Iterator[int]:
-    """Yield likely ends of the last whole event in the buffer, at most _CANDIDATES, the likeliest first."""
+def _commas(buffer: bytearray) -> Iterator[int]:
+    """Yield where the comma behind the last whole event in the buffer is likely to be, the likeliest place first."""
     for pattern in (_LIKELY_BETWEEN, _BETWEEN):
         window = 1 << 16
         found: list[int] = []
         while not found and window < 16 * len(buffer):
-            found = [match.start() + 1 for match in pattern.finditer(buffer, max(len(buffer) - window, 0))]
+            found = [match.start(1) for match in pattern.finditer(buffer, max(len(buffer) - window, 0))]
             window *= 16
         yield from reversed(found[-_CANDIDATES:])
 

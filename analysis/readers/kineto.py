@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import compress
 from operator import attrgetter, or_
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -28,11 +28,10 @@ import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.readers import json_numbers
-from kernelscope.analysis.readers.chrome_json import SIZE, EventList
+from kernelscope.analysis.readers.chrome_json import SIZE, Buffer, EventList
 
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
-Objects = npt.NDArray[np.object_]
 
 INTEGER, TEXT, JSON = "integer", "text", "json"
 
@@ -74,6 +73,7 @@ ARGUMENTS: Mapping[str, Argument] = {
 
 # one field of the decoded arguments for each key
 _FIELDS = {name: [f"{name}_{number}" for number in range(len(argument.keys))] for name, argument in ARGUMENTS.items()}
+_ARGUMENT_FIELDS = frozenset(field for fields in _FIELDS.values() for field in fields)
 _MISSING = -(1 << 63)  # stands for an absent integer while decoding
 _NOTHING = msgspec.Raw()
 
@@ -216,18 +216,32 @@ _TYPED = msgspec.json.Decoder(list[_TypedEvent])
 _UNTYPED = msgspec.json.Decoder(list[_UntypedEvent])
 
 
+class _Numbers(dict[Any, int]):
+    """Numbers of the values met so far; that of a new one is asked for."""
+
+    def __init__(self, number: Callable[[Any], int]) -> None:
+        super().__init__()
+        self._number = number
+
+    def __missing__(self, value: Any) -> int:
+        number = self[value] = self._number(value)
+        return number
+
+
 class _Texts:
-    """Distinct texts by number."""
+    """Distinct texts by number, from 0 on; -1 stands for none."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
+        self._met: dict[Callable[[Any], str | None], _Numbers] = {}
 
-    def codes(self, values: Objects, text: Callable[[Any], str | None]) -> npt.NDArray[np.int32]:
-        """Return the number of each value's text, -1 for none; `text` is asked once for each distinct value."""
-        codes, distinct = pd.factorize(values, use_na_sentinel=True)
-        found = [text(value) for value in distinct]
-        numbers = [-1 if name is None else self._numbers.setdefault(name, len(self._numbers)) for name in found]
-        return np.array([*numbers, -1], dtype=np.int32)[codes]
+    def codes(self, values: Iterable[Any], text: Callable[[Any], str | None]) -> npt.NDArray[np.int32]:
+        """Return the number of each value's text; `text` is asked once for each distinct value."""
+        met = self._met.get(text) or self._met.setdefault(text, _Numbers(lambda value: self._number(text(value))))
+        return np.fromiter(map(met.__getitem__, values), dtype=np.int32)
+
+    def _number(self, text: str | None) -> int:
+        return -1 if text is None else self._numbers.setdefault(text, len(self._numbers))
 
     @property
     def all(self) -> list[str]:
@@ -244,7 +258,7 @@ class _Texts:
 
 
 def _plain(value: Any) -> str | None:
-    return str(value) or None
+    return None if value is None else str(value) or None
 
 
 def _of_raw(value: bytes) -> str | None:
@@ -257,61 +271,66 @@ def _as_json(value: bytes) -> str | None:
     return value.decode("utf8", "replace") or None
 
 
+class _Inexact(Exception):
+    """Doubles do not hold the times as they are written."""
+
+
 class _TypedPiece:
-    """Events decoded with types: their columns, for all or the rows of a mask."""
+    """Events decoded with types: their columns."""
 
     def __init__(self, events: list[Any]) -> None:
         self.events = events
-        self.start, self.start_valid, exact = _to_ns(self._floats("ts"))
-        self.duration, self.duration_valid, exact_too = _to_ns(self._floats("dur"))
-        self.exact = exact and exact_too
 
-    def _floats(self, name: str) -> npt.NDArray[np.float64]:
-        return np.fromiter(map(attrgetter(name), self.events), dtype=np.float64, count=len(self.events))
+    def of(self, rows: Bool) -> Self:
+        """Return the piece of the rows of a mask."""
+        return self if rows.all() else type(self)(list(compress(self.events, rows.tolist())))
 
-    def texts(self, name: str, rows: Bool | None, known: _Texts) -> npt.NDArray[np.int32]:
-        return known.codes(_objects(map(attrgetter(name), _chosen(self.events, rows))), _plain)
+    def times(self, name: str) -> tuple[Int, Bool]:
+        """Return times in ns, and which are valid."""
+        values, valid, exact = _to_ns(np.fromiter(self._values(name), dtype=np.float64, count=len(self.events)))
+        if not exact:
+            raise _Inexact
+        return values, valid
 
-    def json(self, name: str, rows: Bool, known: _Texts) -> npt.NDArray[np.int32]:
-        return known.codes(_objects(map(bytes, map(attrgetter("args." + name), _chosen(self.events, rows)))), _as_json)
+    def texts(self, name: str, known: _Texts) -> npt.NDArray[np.int32]:
+        return known.codes(self._values(name), _plain)
 
-    def integers(self, name: str, rows: Bool) -> tuple[Int, Bool]:
-        values = np.fromiter(map(attrgetter("args." + name), _chosen(self.events, rows)), dtype=np.int64)
+    def json(self, name: str, known: _Texts) -> npt.NDArray[np.int32]:
+        return known.codes(map(bytes, self._values(name)), _as_json)
+
+    def integers(self, name: str) -> tuple[Int, Bool]:
+        values = np.fromiter(self._values(name), dtype=np.int64, count=len(self.events))
         valid = values != _MISSING
         return np.where(valid, values, 0), valid
 
+    def _values(self, name: str) -> Iterable[Any]:
+        """Return an attribute of the events, or one of ARGUMENTS' fields."""
+        return map(attrgetter(name), self._args if name in _ARGUMENT_FIELDS else self.events)
 
-class _UntypedPiece:
+    @cached_property
+    def _args(self) -> list[Any]:
+        return list(map(attrgetter("args"), self.events))
+
+
+class _UntypedPiece(_TypedPiece):
     """Events decoded as text: the same columns."""
 
-    def __init__(self, events: list[Any]) -> None:
-        kinds = np.fromiter(map(type, map(attrgetter("args"), events)), dtype=object, count=len(events))
-        for row in np.flatnonzero(kinds != _Untyped).tolist():  # arguments that are no object: none
-            events[row].args = _NO_UNTYPED
-        self.events = events
-        self.start, self.start_valid = json_numbers.thousandfold(self._bytes("ts", None))
-        self.duration, self.duration_valid = json_numbers.thousandfold(self._bytes("dur", None))
-        self.exact = True
+    def times(self, name: str) -> tuple[Int, Bool]:
+        return json_numbers.thousandfold(self._bytes(name))
 
-    def _bytes(self, name: str, rows: Bool | None) -> list[bytes]:
-        return list(map(bytes, map(attrgetter(name), _chosen(self.events, rows))))
+    def texts(self, name: str, known: _Texts) -> npt.NDArray[np.int32]:
+        return known.codes(self._bytes(name), _of_raw)
 
-    def texts(self, name: str, rows: Bool | None, known: _Texts) -> npt.NDArray[np.int32]:
-        return known.codes(_objects(self._bytes(name, rows)), _of_raw)
+    def integers(self, name: str) -> tuple[Int, Bool]:
+        return json_numbers.integers(self._bytes(name))
 
-    def json(self, name: str, rows: Bool, known: _Texts) -> npt.NDArray[np.int32]:
-        return known.codes(_objects(self._bytes("args." + name, rows)), _as_json)
+    def _bytes(self, name: str) -> list[bytes]:
+        return list(map(bytes, self._values(name)))
 
-    def integers(self, name: str, rows: Bool) -> tuple[Int, Bool]:
-        return json_numbers.integers(self._bytes("args." + name, rows))
-
-
-def _chosen(events: list[Any], rows: Bool | None) -> Iterable[Any]:
-    return events if rows is None else compress(events, rows.tolist())
-
-
-def _objects(values: Iterable[Any]) -> Objects:
-    return np.fromiter(values, dtype=object)
+    @cached_property
+    def _args(self) -> list[Any]:
+        found = map(attrgetter("args"), self.events)
+        return [args if type(args) is _Untyped else _NO_UNTYPED for args in found]  # what is no object has none
 
 
 def _to_ns(values: npt.NDArray[np.float64]) -> tuple[Int, Bool, bool]:
@@ -353,65 +372,70 @@ class _Reading:
         self.by_category, self.patience = _decoder_of(groups), 4  # pieces that it may fail for
         self.pieces: list[_Columns] = []
 
-    def decode(self, text: bytes) -> _Columns:
+    def decode(self, text: Buffer) -> _Columns:
         """Return the columns of a piece of the list of events."""
         for decoder in () if self.as_text else (self.by_category, _TYPED) if self.patience else (_TYPED,):
             try:
-                piece = _TypedPiece(decoder.decode(text))
-                self.as_text = not piece.exact  # the clock of a file is the same everywhere
-                if piece.exact:
-                    return self._columns(piece)
+                return self._columns(_TypedPiece(decoder.decode(text)))
             except msgspec.ValidationError:
                 self.patience -= decoder is self.by_category
             except (msgspec.DecodeError, UnicodeDecodeError):
                 raise
+            except _Inexact:
+                self.as_text = True  # the clock of a file is the same everywhere
+                break
             except (ValueError, OverflowError):  # text where numbers are expected, numbers beyond 64 bits
                 break
         return self._columns(_UntypedPiece(_UNTYPED.decode(text)))
 
-    def _columns(self, piece: _TypedPiece | _UntypedPiece) -> _Columns:
-        phase, category = (piece.texts(name, None, self.texts[name]) for name in ("ph", "cat"))
+    def _columns(self, piece: _TypedPiece) -> _Columns:
+        phase, category = (piece.texts(name, self.texts[name]) for name in ("ph", "cat"))
         width = len(self.texts["cat"].all) + 1
         counts = np.bincount((phase + 1) * width + category + 1)
         found = _Columns(
             {}, {(pair // width - 1, pair % width - 1): int(counts[pair]) for pair in np.flatnonzero(counts).tolist()}, {}
         )
-        complete = _member(self.texts["ph"], frozenset("X"))[phase]
-        timed = piece.start_valid & (~complete | (piece.duration_valid & (piece.duration >= 0)))
         for name, group in self.groups.items():
             rows = _member(self.texts["ph"], group.phases)[phase] & _member(self.texts["cat"], group.categories)[category]
-            if group.required:
-                rows[rows] = self._argument(piece, group.required, rows)[1]
-            found.untimed[name] = int((rows & ~timed).sum())
-            rows &= timed
             if rows.any():
-                found.tables[name] = self._table(piece, group, rows) | {"category": category[rows], "phase": phase[rows]}
+                columns = {"phase": phase[rows], "category": category[rows]}
+                found.tables[name], found.untimed[name] = self._table(piece.of(rows), group, columns)
         return found
 
-    def _table(self, piece: _TypedPiece | _UntypedPiece, group: Group, rows: Bool) -> dict[str, Any]:
-        """Return the columns of a group's events in a piece: integers as (values, valid), texts as their numbers."""
-        columns: dict[str, Any] = {
-            "start_ns": piece.start[rows],
-            "duration_ns": np.where(piece.duration_valid[rows], piece.duration[rows], 0),
-        }
-        for key, name in (("name", "name"), ("pid", "process"), ("tid", "thread")):
-            columns[name] = piece.texts(key, rows, self.texts[key])
-        if group.phases & _FLOW:
-            columns["flow"] = piece.texts("id", rows, self.texts["id"])
-        return columns | {name: self._argument(piece, name, rows) for name in group.arguments}
+    def _table(self, piece: _TypedPiece, group: Group, columns: dict[str, Any]) -> tuple[dict[str, Any], int]:
+        """Return the columns of a group's events and of how many the time is not usable, which are left out.
 
-    def _argument(self, piece: _TypedPiece | _UntypedPiece, name: str, rows: Bool) -> Any:
+        columns: phase and category. Integers are (values, valid), texts their numbers.
+        """
+        if group.required:
+            required = self._argument(piece, group.required)[1]
+            piece, columns = piece.of(required), {name: values[required] for name, values in columns.items()}
+        start, timed = piece.times("ts")
+        duration, lasting = piece.times("dur")
+        timed &= (lasting & (duration >= 0)) | ~_member(self.texts["ph"], frozenset("X"))[columns["phase"]]
+        piece, columns = piece.of(timed), {name: values[timed] for name, values in columns.items()}
+        columns |= {"start_ns": start[timed], "duration_ns": np.where(lasting, duration, 0)[timed]}
+        for key, name in (("name", "name"), ("pid", "process"), ("tid", "thread")):
+            columns[name] = piece.texts(key, self.texts[key])
+        if group.phases & _FLOW:
+            columns["flow"] = piece.texts("id", self.texts["id"])
+        return columns | {name: self._argument(piece, name) for name in group.arguments}, int((~timed).sum())
+
+    def _argument(self, piece: _TypedPiece, name: str) -> Any:
         """Return a column of arguments, from the first of its keys that an event has."""
         kind = ARGUMENTS[name].kind
         found: Any = None
         for part in _FIELDS[name]:
             if kind == INTEGER:
-                values, valid = piece.integers(part, rows)
+                values, valid = piece.integers(part)
                 found = (values, valid) if found is None else (np.where(found[1], found[0], values), found[1] | valid)
+                complete = found[1].all()
             else:
-                read = piece.json if kind == JSON else piece.texts
-                codes = read(part if kind == JSON else "args." + part, rows, self.texts[name])
+                codes = (piece.json if kind == JSON else piece.texts)(part, self.texts[name])
                 found = codes if found is None else np.where(found < 0, codes, found)
+                complete = (found >= 0).all()
+            if complete:
+                break
         return found
 
     def finish(self, events: EventList[_Columns]) -> Scan:
@@ -422,7 +446,7 @@ class _Reading:
             for (phase, category), count in piece.counts.items():
                 key = phases[phase], categories[category]
                 counts[key] = counts.get(key, 0) + count
-        untimed = {name: sum(piece.untimed[name] for piece in self.pieces) for name in self.groups}
+        untimed = {name: sum(piece.untimed.get(name, 0) for piece in self.pieces) for name in self.groups}
         scan = Scan({}, pd.DataFrame(), events.header, None, counts, untimed, repaired=events.repaired)
         base = scan.fact("baseTimeNanoseconds")
         scan.base_ns = base if isinstance(base, int) and not isinstance(base, bool) and abs(base) < _LATEST else None

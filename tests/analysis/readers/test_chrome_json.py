@@ -33,8 +33,9 @@ LAYOUTS = st.sampled_from([{}, {"indent": 1}, {"separators": (",", ":")}, {"ensu
 
 
 def collected(path, content, size):
-    events = EventList(path, lambda text: msgspec.json.decode(text, type=list[msgspec.Raw]), size, content)
-    found = [json.loads(bytes(event)) for piece in events for event in piece]
+    decoder = msgspec.json.Decoder(list[msgspec.Raw])
+    events = EventList(path, lambda text: list(map(bytes, decoder.decode(text))), size, content)
+    found = [json.loads(event) for piece in events for event in piece]
     return found, {key: json.loads(value) for key, value in events.header.items()}
 
 
