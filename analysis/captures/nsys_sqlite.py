@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernelscope.analysis.captures.head import Head
-from kernelscope.analysis.captures.nsys import SIGNS, read_tables
+from kernelscope.analysis.captures.nsys import read_tables
+from kernelscope.analysis.readers.nsys_columns import SIGNS
 from kernelscope.analysis.readers.sqlite_pages import Database
 from kernelscope.analysis.trace import Trace
 

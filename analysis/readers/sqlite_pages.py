@@ -17,7 +17,6 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from kernelscope.analysis.errors import EvidenceError
@@ -509,6 +508,8 @@ class _Values:
 
     def _encoded(self, start: Integers, end: Integers, rows: Integers) -> Texts:
         """Return the texts between these positions as a dictionary array, without copying each: gaps are values of their own."""
+        import pyarrow as pa  # late: most tables that a helper process decodes hold numbers only
+
         order = np.argsort(start, kind="stable")
         bounds = np.column_stack([start[order], end[order]]).ravel()
         if (np.diff(bounds) < 0).any():
@@ -529,6 +530,8 @@ class _Values:
 
 def decoded(array: Any, encoding: str) -> Texts:
     """Return a dictionary of bytes as one of texts; what is no text in the file's encoding is replaced."""
+    import pyarrow as pa
+
     values = array.dictionary
     try:
         if encoding != "utf8":
