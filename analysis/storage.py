@@ -15,7 +15,7 @@ from kernelscope.analysis.trace import TABLES, Trace, conform
 
 def save(trace: Trace, folder: Path, **facts: Any) -> None:
     """Write a Trace into a folder, which is made; `facts` go into info.json beside its info and diagnostics."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     for name in TABLES:
         table = pa.Table.from_pandas(getattr(trace, name), preserve_index=False)
         pq.write_table(table, folder / f"{name}.parquet", compression="lz4")

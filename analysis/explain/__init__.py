@@ -1,1 +1,6 @@
-"""Why one side is slower than the other: an exact account of the difference, and its causes ranked."""
+"""Why one side is slower than the other: an exact account of the difference, and its causes ranked.
+
+from kernelscope.analysis.explain.explanation import explain
+from kernelscope.analysis.explain.sides import load
+explain(load(Path("out/demo/tensorflow")), load(Path("out/demo/pytorch")))
+"""

@@ -22,6 +22,7 @@ ROW_COLUMNS = (
     "significant", "a_count", "b_count",
 )  # fmt: skip
 SIDES = ("a", "b")
+INSTRUMENTATION = "(instrumentation)"  # stands for a row: the part of the wall difference that no recorded cell holds
 
 
 @dataclass(frozen=True)
@@ -66,11 +67,11 @@ class Side:
     """One side of an explanation.
 
     name: what people call it. windows: one row per recorded window of the traced pass: restart, window, wall_ns (per step),
-    and steps; a capture without windows has one row per step, one without steps a single row. cells: one row per window and
-    distinct keys of analysis.partition.KEYS, with `window_row` (row of windows), count, duration_ns and time_ns per step
-    (float; adding up to the window's wall_ns). clean: the measured steps of each restart of the clean pass (columns of
+    and steps; a capture without windows has some consecutive steps per row, one without steps a single row. cells: one row per
+    window and distinct keys of analysis.partition.KEYS, with `window_row` (row of windows), count, duration_ns and time_ns per
+    step (float; adding up to the window's wall_ns). clean: the measured steps of each restart of the clean pass (columns of
     trace.STEPS); empty where only a trace exists. clean_ns: the clean step, the median of its windows; None without a clean
-    pass. trace: the most representative recording, for rules that look at single events; its window rows are a part of windows.
+    pass. trace: the most representative recording, for rules that look at single events; its windows are a part of `windows`.
     facts: plain data: framework, version, versions, settings, variables, options, machine, conditions, devices, network, ...
     events: recorded events (operators, kernels, ranges) per step by layer and phase, index (layer, phase), null as "".
     missing: what the capture does not hold -> why.
@@ -123,9 +124,10 @@ class Account:
     ci_*: interval (95%) of delta_ns, null where none; significant: null where none. a_count, b_count: executions per step.
     cells: what the rows are made of: row, side ("a" or "b"), all of partition.KEYS, count and duration_ns per step (float),
     and time_ns (int; adds up to the row's a_ns or b_ns).
-    samples: bootstrap samples of delta_ns, [resamples, rows]; None where there is no interval. shift: per row the factor by
-    which intervals are widened around the estimate (see estimates). floor_ns: smaller differences cannot be seen here.
-    removed_ns: per side what recording cost and was taken out of host rows (see instrumentation).
+    samples: bootstrap samples of delta_ns, [resamples, rows], and by_restart: its estimate of each restart, [restarts, rows];
+    None where there is no interval (see estimates). floor_ns: smaller differences cannot be seen here; None where unknown.
+    removed_ns: per side what recording cost and was taken out of host rows (see instrumentation). recorded_ns: per side the
+    step as recorded by the traced pass. restarts: how many restarts both sides have.
     """
 
     wall: Wall
@@ -133,7 +135,9 @@ class Account:
     cells: pd.DataFrame
     instrumentation_ns: int
     removed_ns: dict[str, int]
+    recorded_ns: dict[str, int]
     samples: npt.NDArray[np.float64] | None
+    by_restart: npt.NDArray[np.float64] | None
     floor_ns: int | None
     restarts: int
 
@@ -174,7 +178,8 @@ class Suspicion:
     """What one rule thinks it has found.
 
     cause: the rule's fixed name, such as "layout conversions". claims: row id -> ns of that row's difference that the cause
-    accounts for (with its sign); rules claim freely, `claims.settle` grants each ns once. precedence: lower is served first:
+    accounts for (with its sign), INSTRUMENTATION included; rules claim freely, `claims.settle` grants each ns once.
+    precedence: lower is served first:
     0 a recorded difference that by itself decides the rows it claims, 1 evidence in kernels and events, 2 what is left over
     and only plausible. confidence: high, medium or low. evidence: sentences with numbers; remedy: what to do, with the
     framework's own setting.

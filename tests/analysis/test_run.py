@@ -55,7 +55,7 @@ def test_a_repeat_that_did_not_come_to_its_end_is_passed_over(folder):
 
 def test_the_cache_gives_the_same_trace_and_is_not_needed(folder):
     first = ka.read(folder)
-    assert (folder / "trace" / "kernels.parquet").is_file()
+    assert (folder / "trace" / "2" / "kernels.parquet").is_file()
     again = ka.read(folder)
     for name in ("steps", "ranges", "operators", "kernels"):
         assert text_columns(getattr(first, name)).equals(text_columns(getattr(again, name))), name
@@ -67,7 +67,7 @@ def test_the_cache_gives_the_same_trace_and_is_not_needed(folder):
 @pytest.mark.parametrize("damage", [b"", b"PAR1 not really", None])
 def test_a_damaged_cache_is_made_again(folder, damage):
     first = ka.read(folder)
-    path = folder / "trace" / "kernels.parquet"
+    path = folder / "trace" / "2" / "kernels.parquet"
     path.unlink() if damage is None else path.write_bytes(damage)
     assert text_columns(ka.read(folder).kernels).equals(text_columns(first.kernels))
 

@@ -1,0 +1,62 @@
+"""When an explanation must not name causes, and what would make it possible."""
+
+from __future__ import annotations
+
+from kernelscope.analysis import fairness
+from kernelscope.analysis.breakdowns import UNATTRIBUTED
+from kernelscope.analysis.explain.model import Account, Side
+from kernelscope.analysis.partition import OPAQUE_GRAPH, OUTSIDE, UNSEEN
+
+LEAST_COVERAGE = 0.8
+# Two runs of one program differ by as much, in where its memory lies: no interval over a few restarts shows it reliably
+SMALLEST_DIFFERENCE = 0.015  # of the faster side's step
+
+
+def coverage(side: Side) -> float:
+    """Return the share of a side's recorded time of which it is known what it was: by layer if it knows any, else by kind."""
+    cells = side.cells
+    known = ~cells["cause"].isin([OUTSIDE, UNSEEN, OPAQUE_GRAPH]) & (cells["kind"].fillna("") != "unknown")
+    if cells["layer"].notna().any() and side.facts.get("network"):
+        from kernelscope.analysis.breakdowns import layer_labels
+
+        known = layer_labels(cells) != UNATTRIBUTED
+    return float(cells["time_ns"].where(known, 0).sum() / max(cells["time_ns"].sum(), 1))
+
+
+def unfair(a: Side, b: Side) -> list[str]:
+    """Return the fairness checks that failed, in words; empty where none did or none could be made."""
+    network = a.facts.get("network")
+    if not network or a.check is None or b.check is None:
+        return []
+    names = (a.name, b.name) if a.name != b.name else ("A", "B")
+    report = fairness.check(dict(zip(names, (a.check, b.check), strict=True)), network)
+    failed = report.rows[report.rows["status"] == fairness.FAIL]
+    return [f"{row['check']} ({row['framework']}: {row['detail'] or row['value']})" for row in failed.to_dict("records")]
+
+
+def reason(a: Side, b: Side, account: Account, force: bool) -> tuple[str, str] | None:
+    """Return why no cause can be named and what to do about it, or None."""
+    for side in (a, b):
+        known = coverage(side)
+        if known < LEAST_COVERAGE:
+            return (
+                f"only {known:.0%} of the time of {side.name} could be attributed (at least {LEAST_COVERAGE:.0%} is needed)",
+                "record it with ranges around its layers and with its kernels; see docs/captures.md",
+            )
+    failed = [] if force else unfair(a, b)
+    if failed:
+        return f"the two sides did not do the same work: {'; '.join(failed)}", "make them equal, or explain with --force"
+    wall = account.wall
+    faster = min(wall.a_ns, wall.b_ns)
+    if wall.significant is False:
+        limit = (account.floor_ns or 0) / 1e6
+        return (
+            f"the difference is within the noise: differences under {limit:.3g} ms cannot be seen in these recordings",
+            "record again with --steady, on a quiet machine, or with more --repeats",
+        )
+    if abs(wall.delta_ns) < SMALLEST_DIFFERENCE * faster:
+        return (
+            f"the difference is under {SMALLEST_DIFFERENCE:.1%} of a step, as much as two runs of one program can differ by",
+            "record again with --steady and more --repeats if so little matters",
+        )
+    return None

@@ -1,0 +1,227 @@
+"""The exact account of a difference: cells of both sides, layer by layer, whose differences add up to that of the wall times.
+
+    sum(rows.delta_ns) + instrumentation_ns == wall.delta_ns
+
+On each side the cells of the traced pass, less what recording cost (see instrumentation), are rounded once, so that they add
+up to an integer; what is then left between them and the clean step is the row "instrumentation".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis import intervals
+from kernelscope.analysis.breakdowns import kind_labels, layer_labels
+from kernelscope.analysis.explain import estimates
+from kernelscope.analysis.explain.instrumentation import host_factors
+from kernelscope.analysis.explain.model import ROW_COLUMNS, Account, Match, Side, Wall
+from kernelscope.analysis.partition import KEYS
+from kernelscope.analysis.statistics import window_means
+
+Float = npt.NDArray[np.float64]
+_ROW_KEYS = ["layer", "phase", "cell"]
+
+
+def account(a: Side, b: Side, matches: Sequence[Match]) -> Account:
+    """Return the account of why B takes another time than A."""
+    ends = (a.clean_ns, b.clean_ns)
+    tables = {"a": _Cells(a, None not in ends), "b": _Cells(b, None not in ends)}
+    labels = {"a": {n: m.label for m in matches for n in m.a}, "b": {n: m.label for m in matches for n in m.b}}
+    cells = pd.concat([table.rounded(side, labels[side]) for side, table in tables.items()], ignore_index=True)
+    rows = _rows(cells, labels)
+    cells["row"] = rows.set_index(_ROW_KEYS)["row"].reindex(pd.MultiIndex.from_frame(cells[_ROW_KEYS])).to_numpy()
+    turns = estimates.paired(a.windows, b.windows)
+    samples = by_restart = None
+    if len(turns.a) > 1:
+        draws = turns.draws(estimates.RESAMPLES)
+        alone = np.stack([turns.of_restart(number) for number in range(turns.restarts)])
+        samples, by_restart = (_differences(tables, cells, rows, turns, counts) for counts in (draws, alone))
+        _add_intervals(rows, samples, by_restart)
+    wall = _recorded_wall(tables, turns) if ends[0] is None or ends[1] is None else clean_wall(a, b, ends[0], ends[1])
+    explained = int(rows["delta_ns"].sum())
+    return Account(
+        wall=wall,
+        rows=rows.set_index("row", drop=False)[list(ROW_COLUMNS)],
+        cells=cells.drop(columns=["layer", "phase"]).rename(columns={f"own_{key}": key for key in ("layer", "phase")}),
+        instrumentation_ns=wall.delta_ns - explained,
+        removed_ns={side: table.removed_ns for side, table in tables.items()},
+        recorded_ns={side: round(table.recorded_ns) for side, table in tables.items()},
+        samples=samples,
+        by_restart=by_restart,
+        floor_ns=None if wall.interval_ns is None else round((wall.interval_ns[1] - wall.interval_ns[0]) / 2),
+        restarts=turns.restarts,
+    )
+
+
+class _Cells:
+    """One side's cells as matrices over windows, and their estimate.
+
+    keys: one row per distinct KEYS; time, count, duration: [windows, keys], per step. weights: of each window in the estimate.
+    factor: by which to multiply each cell's time so that what recording cost is taken out.
+    """
+
+    def __init__(self, side: Side, clean: bool) -> None:
+        grouped = side.cells.groupby(list(KEYS), dropna=False, sort=False)
+        number, row = grouped.ngroup().to_numpy(), side.cells["window_row"].to_numpy()
+        self.keys = side.cells[~pd.Series(number).duplicated().to_numpy()][list(KEYS)].reset_index(drop=True)
+        shape = (len(side.windows), len(self.keys))
+        place = row * shape[1] + number
+        self.time, self.count, self.duration = (
+            np.bincount(place, weights=side.cells[name].to_numpy(dtype=float), minlength=shape[0] * shape[1]).reshape(shape)
+            for name in ("time_ns", "count", "duration_ns")
+        )
+        self.wall_ns = side.windows["wall_ns"].to_numpy(dtype=float)
+        self.steps = side.windows["steps"].to_numpy(dtype=np.int64)
+        self.target_ns = float(side.clean_ns) if clean and side.clean_ns is not None else None
+        self.weights = self.weighted(np.ones(shape[0], dtype=np.int64), self.wall_ns, self.steps)
+        self.recorded_ns = float(self.weights @ self.wall_ns)
+        estimate = self.weights @ self.time
+        cost = max(0.0, self.recorded_ns - self.target_ns) if self.target_ns is not None else 0.0
+        self.factor = host_factors(self.keys, estimate, side.events, cost)
+        self.removed_ns = round(float((estimate * (1 - self.factor)).sum()))
+
+    def weighted(self, counts: npt.NDArray[np.int64], wall_ns: Float, steps: npt.NDArray[np.int64]) -> Float:
+        """Return weights of windows that are there so often: half of them where there is a clean step, else all their steps."""
+        if self.target_ns is not None:
+            return estimates.closest_half(wall_ns, self.target_ns, counts)
+        weights = counts * steps
+        return np.asarray(weights / np.maximum(weights.sum(axis=-1, keepdims=True), 1), dtype=float)
+
+    def rounded(self, side: str, labels: dict[str, str]) -> pd.DataFrame:
+        """Return the cells with integer time_ns, and the layer (label of its match), phase and cell of their row."""
+        estimate = (self.weights @ self.time) * self.factor
+        table = self.keys.assign(side=side, count=self.weights @ self.count, duration_ns=self.weights @ self.duration)
+        table["time_ns"] = intervals.apportion(estimate, round(self.recorded_ns) - self.removed_ns)
+        table["cell"] = kind_labels(self.keys)
+        own = self.keys["layer"]
+        table = table.rename(columns={"layer": "own_layer", "phase": "own_phase"})
+        table["layer"] = own.map(labels).astype("string").fillna(layer_labels(self.keys))
+        table["phase"] = table["own_phase"].fillna("other")
+        return table
+
+
+def _rows(cells: pd.DataFrame, labels: dict[str, dict[str, str]]) -> pd.DataFrame:
+    """Return the rows with both sides' sums, the largest difference first."""
+    sums = cells.groupby([*_ROW_KEYS, "side"], sort=False)[["time_ns", "count"]].sum().unstack("side")
+    rows = pd.DataFrame(index=sums.index)
+    for side in ("a", "b"):
+        for name, column in (("time_ns", f"{side}_ns"), ("count", f"{side}_count")):
+            rows[column] = sums.get((name, side), np.nan)
+    present = {side: rows[f"{side}_ns"].notna() for side in ("a", "b")}
+    rows[["a_ns", "b_ns"]] = rows[["a_ns", "b_ns"]].fillna(0).astype("int64")
+    rows["delta_ns"] = rows["b_ns"] - rows["a_ns"]
+    rows = rows.reset_index()
+    for side in ("a", "b"):
+        names = {
+            label: " + ".join(sorted(n for n, own in labels[side].items() if own == label))
+            for label in set(labels[side].values())
+        }
+        named = rows["layer"].map(names).where(present[side].to_numpy())
+        rows[f"layer_{side}"] = named.astype("string")
+    rows = rows.sort_values("delta_ns", key=lambda delta: -delta.abs(), kind="stable").reset_index(drop=True)
+    rows["row"] = [f"r{number}" for number in range(1, len(rows) + 1)]
+    for name in ("ci_low_ns", "ci_high_ns"):
+        rows[name] = pd.array([pd.NA] * len(rows), dtype="Int64")
+    rows["significant"] = pd.array([pd.NA] * len(rows), dtype="boolean")
+    return rows
+
+
+def _differences(
+    tables: dict[str, _Cells], cells: pd.DataFrame, rows: pd.DataFrame, turns: estimates.Turns, counts: npt.NDArray[np.int64]
+) -> Float:
+    """Return the difference of every row under each draw of windows: [draws, rows]."""
+    position = pd.Series(np.arange(len(rows)), index=rows["row"])
+    total = np.zeros((len(counts), len(rows)))
+    for side, sign in (("a", -1.0), ("b", 1.0)):
+        table = tables[side]
+        chosen = turns.a if side == "a" else turns.b
+        row = position.reindex(cells.loc[cells["side"] == side, "row"]).to_numpy()
+        by_row = np.zeros((len(chosen), len(rows)))
+        np.add.at(by_row.T, row, (table.time[chosen] * table.factor).T)
+        total += sign * (table.weighted(counts, table.wall_ns[chosen], table.steps[chosen]) @ by_row)
+    return total
+
+
+def _add_intervals(rows: pd.DataFrame, samples: Float, by_restart: Float) -> None:
+    found = [
+        estimates.interval(float(delta), samples[:, number], by_restart[:, number])
+        for number, delta in enumerate(rows["delta_ns"])
+    ]
+    rows["ci_low_ns"], rows["ci_high_ns"] = (pd.array([pair[end] for pair in found], dtype="Int64") for end in (0, 1))
+    rows["significant"] = ~((rows["ci_low_ns"] <= 0) & (rows["ci_high_ns"] >= 0))
+
+
+# --- wall times -----------------------------------------------------------------------------------------------------------
+
+
+def clean_wall(a: Side, b: Side, a_ns: int, b_ns: int) -> Wall:
+    """Return the clean steps of both sides, medians over windows, and the interval of their difference from paired windows."""
+    pairs = [_joined(mine, other) for mine, other in zip(a.clean, b.clean, strict=False)]
+    table = pd.concat([pair.assign(restart=number) for number, pair in enumerate(pairs)], ignore_index=True)
+    turns = estimates.Turns(table.index.to_numpy(), table.index.to_numpy(), table["restart"].to_numpy(np.int64))
+    left, right = table["a"].to_numpy(dtype=float), table["b"].to_numpy(dtype=float)
+    interval = None
+    if len(table) > 1:
+        draws = turns.draws(estimates.RESAMPLES)
+        alone = np.stack([turns.of_restart(number) for number in range(turns.restarts)])
+        samples, by_restart = (
+            np.array([np.median(np.repeat(right, count)) - np.median(np.repeat(left, count)) for count in counts])
+            for counts in (draws, alone)
+        )
+        interval = estimates.interval(b_ns - a_ns, samples, by_restart)
+    return Wall(a_ns, b_ns, interval)
+
+
+def _joined(mine: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+    """Return the means of the windows that both have, as columns a and b."""
+    return pd.DataFrame({"a": window_means(mine), "b": window_means(other)}).dropna()
+
+
+def _recorded_wall(tables: dict[str, _Cells], turns: estimates.Turns) -> Wall:
+    """Return the steps as recorded, where no clean pass is there on both sides."""
+    a, b = tables["a"], tables["b"]
+    ends = round(a.recorded_ns), round(b.recorded_ns)
+    if len(turns.a) < 2:
+        return Wall(*ends, None)
+    draws = turns.draws(estimates.RESAMPLES)
+    alone = np.stack([turns.of_restart(number) for number in range(turns.restarts)])
+    samples, by_restart = (
+        b.weighted(counts, b.wall_ns[turns.b], b.steps[turns.b]) @ b.wall_ns[turns.b]
+        - a.weighted(counts, a.wall_ns[turns.a], a.steps[turns.a]) @ a.wall_ns[turns.a]
+        for counts in (draws, alone)
+    )
+    return Wall(*ends, estimates.interval(ends[1] - ends[0], samples, by_restart))
+
+
+@dataclass(frozen=True)
+class Part:
+    """A bar of the waterfall."""
+
+    part: str
+    delta_ns: int
+
+
+PARTS = 8
+
+
+def parts(account: Account) -> tuple[str, list[Part]]:
+    """Return what to add the rows up by (layer or kind), and the largest parts; the rest is one part. They add up to the rows.
+
+    Of the two groupings the one whose largest parts hold more of the difference says more.
+    """
+    rows = account.rows
+    layer = rows["layer"] + " " + rows["phase"]
+    groups = {"layer": layer.where(rows["phase"] != "other", rows["layer"]), "kind": rows["cell"]}
+    sums = {by: rows.groupby(group, sort=False)["delta_ns"].sum() for by, group in groups.items()}
+    ordered = {by: found.reindex(found.abs().sort_values(ascending=False, kind="stable").index) for by, found in sums.items()}
+    by = max(ordered, key=lambda name: ordered[name].abs().iloc[:PARTS].sum() / max(ordered[name].abs().sum(), 1))
+    largest, rest = ordered[by].iloc[:PARTS], ordered[by].iloc[PARTS:]
+    found = [Part(str(part), int(delta)) for part, delta in largest.items()]
+    if len(rest):
+        found.append(Part(f"({len(rest)} more)", int(rest.sum())))
+    return by, found

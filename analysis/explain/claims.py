@@ -1,0 +1,99 @@
+"""From suspicions to findings: each ns of the difference is granted once, and what noise could have made is granted to nobody."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernelscope.analysis.explain import estimates
+from kernelscope.analysis.explain.model import INSTRUMENTATION, Account, Case, Suspicion
+
+SMALLEST_SHARE = 0.02  # of the wall difference: less is no cause that anybody would act on
+LISTED_ROWS = 40  # of a finding, the largest first: the others are in the account
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A cause with the ns that it was granted (positive: it makes B slower), by row, and their interval where there is one."""
+
+    suspicion: Suspicion
+    granted: dict[str, int]
+    interval_ns: tuple[int, int] | None
+
+    @property
+    def explains_ns(self) -> int:
+        """How much of the wall difference it explains."""
+        return sum(self.granted.values())
+
+
+def settle(case: Case, suspicions: list[Suspicion]) -> list[Finding]:
+    """Return the findings, those that explain most of the difference first.
+
+    Served first are recorded differences that decide rows by themselves (precedence), then larger claims. A row gives at most
+    its own difference, in its own sign, over all findings. What is smaller than SMALLEST_SHARE of the wall difference, or has
+    an interval with zero in it, is no finding and takes nothing.
+    """
+    account = case.account
+    left = {str(row): int(delta) for row, delta in account.rows["delta_ns"].items()}
+    left[INSTRUMENTATION] = account.instrumentation_ns
+    findings = []
+    for suspicion in sorted(suspicions, key=lambda one: (one.precedence, -abs(sum(_granted(one, left).values())))):
+        granted = _granted(suspicion, left)
+        found = Finding(suspicion, granted, _interval(account, granted))
+        if _worth(found, account):
+            findings.append(found)
+            for row, amount in granted.items():
+                left[row] -= amount
+    sign = 1 if account.wall.delta_ns >= 0 else -1
+    return sorted(findings, key=lambda finding: -sign * finding.explains_ns)
+
+
+def _granted(suspicion: Suspicion, left: dict[str, int]) -> dict[str, int]:
+    """Return what rows still have of what a suspicion claims of them."""
+    granted = {}
+    for row, claim in suspicion.claims.items():
+        rest = left.get(row, 0)
+        amount = min(abs(round(claim)), abs(rest)) * (1 if rest > 0 else -1)
+        if amount and claim * rest > 0:
+            granted[row] = amount
+    return granted
+
+
+def _interval(account: Account, granted: dict[str, int]) -> tuple[int, int] | None:
+    """Return the interval of a finding's ns: the rows' samples, each with the share of it that was granted."""
+    if account.samples is None or account.by_restart is None or not granted:
+        return None
+    delta = account.rows["delta_ns"]
+    share = np.array([granted.get(str(row), 0) / whole if whole else 0.0 for row, whole in delta.items()])
+    fixed = granted.get(INSTRUMENTATION, 0)  # is a difference of wall times, whose noise the wall's own interval shows
+    return estimates.interval(sum(granted.values()), account.samples @ share + fixed, account.by_restart @ share + fixed)
+
+
+def _worth(finding: Finding, account: Account) -> bool:
+    """Return whether a finding is large enough to name and no noise."""
+    if abs(finding.explains_ns) < max(1.0, SMALLEST_SHARE * abs(account.wall.delta_ns)):
+        return False
+    interval = finding.interval_ns
+    return interval is None or not interval[0] <= 0 <= interval[1]
+
+
+def as_dict(finding: Finding, account: Account) -> dict[str, Any]:
+    """Return a finding as plain data. layers: those of its significant rows, the largest difference first."""
+    suspicion, wall = finding.suspicion, account.wall.delta_ns
+    ordered = sorted(finding.granted, key=lambda row: -abs(finding.granted[row]))
+    named = account.rows.reindex([row for row in ordered if row != INSTRUMENTATION])
+    layers = named.loc[named["significant"].fillna(True).astype(bool), "layer"]
+    return {
+        "cause": suspicion.cause,
+        "title": suspicion.title,
+        "explains_ns": finding.explains_ns,
+        "interval_ns": list(finding.interval_ns) if finding.interval_ns else None,
+        "share": round(finding.explains_ns / wall, 4) if wall else None,
+        "confidence": suspicion.confidence,
+        "layers": list(dict.fromkeys(layers)),
+        "evidence": suspicion.evidence,
+        "remedy": suspicion.remedy,
+        "rows": ordered[:LISTED_ROWS],
+    }

@@ -1,0 +1,154 @@
+"""Explain the difference of two sides: the account, the causes that rules find in it, and when no cause may be named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from kernelscope.analysis import fairness
+from kernelscope.analysis.explain import abstention, causes, claims, sides
+from kernelscope.analysis.explain.account import account as make_account
+from kernelscope.analysis.explain.account import parts
+from kernelscope.analysis.explain.alignment import align
+from kernelscope.analysis.explain.model import Account, Case, Match, Side
+
+__all__ = ["Side", "explain"]
+
+SCHEMA = "kernelscope/explain/1"
+
+
+def explain(a: Side, b: Side, *, mapping: Mapping[str, str] | None = None, force: bool = False) -> dict[str, Any]:
+    """Explain why B takes another time than A; return the plain data that reports draw (docs/explain.md describes it).
+
+    mapping: names of A's layers to B's that stand for the same. Raises EvidenceError when the sides did different work, unless
+    `force`, which then is said in `differs`. Times are integer ns per step, and
+    sum(row["delta_ns"] for row in rows) + instrumentation_ns == wall_delta_ns.
+    """
+    differs = sides.same_work(a, b)
+    if differs and not force:
+        sides.refuse_different_work(a, b)
+    matches = align(a.layers, b.layers, dict(mapping) if mapping else None)
+    account = make_account(a, b, matches)
+    case = Case(a, b, matches, account, differences(a, b))
+    abstained = abstention.reason(a, b, account, force)
+    findings = []
+    if abstained is None:
+        suspicions = [suspicion for rule in causes.rules() for suspicion in rule(case)]
+        findings = [claims.as_dict(finding, account) for finding in claims.settle(case, suspicions)]
+    return {**_numbers(case), **_context(case, differs), **_abstained(abstained), "findings": findings,
+            "unexplained_ns": account.wall.delta_ns - sum(finding["explains_ns"] for finding in findings)}  # fmt: skip
+
+
+def differences(a: Side, b: Side) -> dict[str, tuple[Any, Any]]:
+    """Return the settings, versions, options and variables on which two sides do not agree: name -> (value of A, value of B).
+
+    What only one side states is there with None for the other, unless the sides are of different frameworks: then settings
+    that one framework does not have say nothing.
+    """
+    stated = {}
+    for name, side in (("a", a), ("b", b)):
+        stated[name] = {part: side.facts.get(part) or {} for part in ("settings", "versions")}
+    table = fairness.differences(stated)
+    same = a.framework == b.framework
+    found = {str(row.setting): (_known(row.a), _known(row.b)) for row in table.itertuples()}
+    found = {name: pair for name, pair in found.items() if same or None not in pair}
+    for part in ("options", "variables"):
+        left, right = (side.facts.get(part) or {} for side in (a, b))
+        for name in dict.fromkeys([*left, *right]):
+            if left.get(name) != right.get(name):
+                found[name] = (left.get(name), right.get(name))
+    return found
+
+
+def _known(value: Any) -> Any:
+    return None if isinstance(value, float) and value != value else value
+
+
+def _numbers(case: Case) -> dict[str, Any]:
+    """Return the account as plain data."""
+    account, wall = case.account, case.account.wall
+    by, largest = parts(account)
+    return {
+        "schema": SCHEMA,
+        "a": _side(case.a, account, "a", wall.a_ns),
+        "b": _side(case.b, account, "b", wall.b_ns),
+        "wall_delta_ns": wall.delta_ns,
+        "wall_interval_ns": list(wall.interval_ns) if wall.interval_ns else None,
+        "significant": wall.significant,
+        "floor_ns": account.floor_ns,
+        "instrumentation_ns": account.instrumentation_ns,
+        "parts_by": by,
+        "parts": [{"part": part.part, "delta_ns": part.delta_ns} for part in largest],
+        "rows": _rows(account),
+        "matches": [_match(match) for match in case.matches],
+    }
+
+
+def _side(side: Side, account: Account, key: str, step_ns: int) -> dict[str, Any]:
+    return {
+        "name": side.name,
+        "path": side.path,
+        "framework": side.framework,
+        "version": side.facts.get("version"),
+        "step_ns": step_ns,
+        "recorded_step_ns": account.recorded_ns[key],
+        "removed_ns": account.removed_ns[key],
+        "restarts": int(side.windows["restart"].nunique()),
+        "windows": len(side.windows),
+        "coverage": round(abstention.coverage(side), 4),
+        "layers": len(side.layers),
+    }
+
+
+def _rows(account: Account) -> list[dict[str, Any]]:
+    rows = account.rows.drop(columns=["a_count", "b_count"])
+    there = {side: rows.index.isin(account.of_side(side)["row"]) for side in ("a", "b")}
+    rows = rows.assign(only=pd.Series("a", index=rows.index).mask(there["b"], "b").mask(there["a"] & there["b"]))
+    plain = rows.astype(object).where(rows.notna(), None)
+    return [{str(name): _plain(value) for name, value in row.items()} for row in plain.to_dict("records")]
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value
+
+
+def _match(match: Match) -> dict[str, Any]:
+    return {"a": list(match.a), "b": list(match.b), "label": match.label, "confidence": round(match.confidence, 3),
+            "how": match.how, "note": match.note}  # fmt: skip
+
+
+def _context(case: Case, differs: list[str]) -> dict[str, Any]:
+    a, b = case.a, case.b
+    shared = {name: a.facts.get(fact) for name, fact in (("network", "network_name"), ("mode", "mode"), ("batch", "batch"))}
+    settings = [{"setting": name, "a": pair[0], "b": pair[1]} for name, pair in case.differences.items()]
+    return {
+        **shared,
+        "differs": differs,
+        "differences": settings,
+        "missing": {"a": a.missing, "b": b.missing},
+        "notes": _notes(case),
+    }
+
+
+def _notes(case: Case) -> list[str]:
+    """Return what a reader must know of how the numbers came about."""
+    notes, a, b = [], case.a, case.b
+    account = case.account
+    if a.clean_ns is None or b.clean_ns is None:
+        notes.append("no clean pass on both sides: steps are compared as recorded, with whatever recording cost")
+    if account.restarts == 1 and account.samples is not None:
+        notes.append("one recording of each side: intervals know nothing of how processes differ from one another")
+    if account.samples is None:
+        notes.append("a single window: no interval can be given, and no difference can be told from noise")
+    if a.facts.get("created") != b.facts.get("created") and a.clean_ns is not None and b.clean_ns is not None:
+        notes.append("recorded at different times: the machine's drift is in the difference; `compare` takes turns")
+    for side in (a, b):
+        if not side.layers:
+            notes.append(f"{side.name}: the capture names no layers; kinds and kernels are explained")
+    return notes
+
+
+def _abstained(reason: tuple[str, str] | None) -> dict[str, Any]:
+    return {"abstained": reason[0] if reason else None, "to_find_out": reason[1] if reason else None}

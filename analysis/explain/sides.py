@@ -1,0 +1,127 @@
+"""One side of an explanation, from a run folder, an imported folder or a capture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from kernelscope.analysis import captures, imported
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.explain.model import Side
+from kernelscope.analysis.explain.trace_layers import layers_of
+from kernelscope.analysis.partition import KEYS, Partition, partition
+from kernelscope.analysis.run import Run
+from kernelscope.analysis.statistics import window_means
+from kernelscope.analysis.trace import Trace
+
+MOST_WINDOWS = 24  # of a capture without turns: more do not make its interval any better
+_RECORDED = ("framework", "version", "versions", "settings", "variables", "options", "machine", "conditions", "network")
+
+
+def load(path: Path) -> Side:
+    """Return the side that a run folder, an imported folder or a capture is; raise EvidenceError for anything else."""
+    if (path / "run.json").is_file():
+        return of_run(Run(path))
+    if (path / "compare.json").is_file():
+        Run(path)  # raises, naming the run folders in it
+    trace = imported.Imported(path).trace() if imported.is_imported(path) else captures.read(path)
+    return of_trace(trace, path.name or str(path), str(path))
+
+
+def of_run(run: Run) -> Side:
+    """Return a run's side: all repeats of its kernels pass, and the steps of its clean pass."""
+    facts = {name: run.record.get(name) for name in _RECORDED}
+    options = run.record["options"]
+    facts.update(network_name=options["network"], mode=options["mode"], batch=options["batch"], created=run.record["created"])
+    clean = [data.measured for data in run.passes("clean")]
+    clean_ns = round(float(pd.concat([window_means(steps) for steps in clean]).median())) if clean else None
+    side = _assembled(run.name, str(run.path), run.traces(), run.trace(), facts)
+    side.clean, side.clean_ns, side.check = clean, clean_ns, run.check()
+    side.missing = dict(run.record.get("unavailable", {}))
+    return side
+
+
+def of_trace(trace: Trace, name: str, path: str) -> Side:
+    """Return the side of a single recording; raise EvidenceError where it has no timeline."""
+    facts = {"framework": trace.info.get("framework"), "devices": trace.info.get("devices"), **_stated(trace.info)}
+    side = _assembled(name, path, [trace], trace, facts)
+    side.missing = dict(trace.info.get("unavailable", {}))
+    return side
+
+
+def _stated(info: dict[str, Any]) -> dict[str, Any]:
+    """Return what a capture says of the work, as far as it does."""
+    return {name: info[name] for name in ("network_name", "mode", "batch", "version", "source", "settings") if name in info}
+
+
+def _assembled(name: str, path: str, traces: list[Trace], main: Trace, facts: dict[str, Any]) -> Side:
+    """Put the windows of several recordings of one side together."""
+    tables, windows = [], []
+    for restart, trace in enumerate(traces, start=1):
+        for window, found in _windows(trace):
+            windows.append((restart, window, max(len(found.steps), 1), found.step_ns))
+            tables.append(_per_step(found).assign(window_row=len(windows) - 1))
+    cells = pd.concat(tables, ignore_index=True)
+    if cells["layer"].isna().all():
+        cells["layer"] = cells["range"]  # the only structure that such a capture has
+    columns = ["restart", "window", "steps", "wall_ns"]
+    return Side(
+        name=name, path=path, trace=main, windows=pd.DataFrame(windows, columns=columns), cells=cells, clean=[], clean_ns=None,
+        layers=layers_of(main, cells), events=_events(main), facts=facts,
+    )  # fmt: skip
+
+
+def _windows(trace: Trace) -> list[tuple[int, Partition]]:
+    """Return the partition of every turn, or of groups of consecutive steps where the capture knows no turns."""
+    steps = trace.steps[~trace.steps["warmup"]]
+    if steps.empty:
+        return [(0, partition(trace))]
+    if steps["window"].notna().all():
+        number = steps["window"].astype("int64")
+    else:
+        rank = np.argsort(np.argsort(steps["start_ns"].to_numpy()))
+        number = pd.Series(rank * min(len(steps), MOST_WINDOWS) // len(steps), index=steps.index)
+    return [(int(window), partition(replace(trace, steps=mine))) for window, mine in steps.groupby(number)]
+
+
+def _per_step(found: Partition) -> pd.DataFrame:
+    """Return a partition's cells with count and duration_ns per step, as time_ns is."""
+    steps = max(len(found.steps), 1)
+    cells = found.cells[[*KEYS, "time_ns"]].astype({"time_ns": "float64"})
+    return cells.assign(count=found.cells["count"] / steps, duration_ns=found.cells["duration_ns"] / steps)
+
+
+def _events(trace: Trace) -> pd.Series[float]:
+    """Return how many events were recorded per step and (layer, phase): operators, kernels and ranges; null counts as ""."""
+    measured = trace.steps[~trace.steps["warmup"]]
+    tables = [trace.operators[["layer", "phase", "start_ns"]], trace.kernels[["layer", "phase", "start_ns"]]]
+    tables.append(trace.ranges[["layer", "phase", "start_ns"]])
+    events = pd.concat([table.astype({"layer": "string", "phase": "string"}) for table in tables], ignore_index=True)
+    if len(measured):
+        first, last = measured["start_ns"].min(), measured["end_ns"].max()
+        events = events[(events["start_ns"] >= first) & (events["start_ns"] < last)]
+    counts = events.fillna({"layer": "", "phase": ""}).groupby(["layer", "phase"]).size()
+    return counts / max(len(measured), 1)
+
+
+def same_work(a: Side, b: Side) -> list[str]:
+    """Return in words how the work of two sides differs; empty where it is the same, as far as it is known."""
+    found = []
+    for fact, text in (("network_name", "network"), ("mode", "mode"), ("batch", "batch")):
+        values = [side.facts.get(fact) for side in (a, b)]
+        if None not in values and values[0] != values[1]:
+            found.append(f"{text}: {values[0]} against {values[1]}")
+    return found
+
+
+def refuse_different_work(a: Side, b: Side) -> None:
+    """Raise EvidenceError where the sides did different work."""
+    differing = same_work(a, b)
+    if differing:
+        raise EvidenceError(
+            f"{a.path} and {b.path} did different work ({'; '.join(differing)}); --force explains them all the same"
+        )
