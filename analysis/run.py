@@ -60,6 +60,7 @@ class Run:
         self.record = read_object(file)
         _check_schema(file, str(self.record.get("schema")))
         self.framework = str(self.record["framework"])
+        self.name = str(self.record.get("label") or self.framework)  # what tells it from others beside it
         self.complete = bool(self.record.get("complete"))
         self._passes: dict[str, list[PassData]] = {}
 
@@ -106,9 +107,16 @@ class Run:
 
     def trace(self) -> Trace:
         """Return the Trace of the kernels pass with the host lines of the lines pass, from the cache if it is still true."""
-        data = self.kernels_pass()
-        cache = self.path / "trace"
-        key = self._content_key()
+        return self._trace_of(self.kernels_pass())
+
+    def traces(self) -> list[Trace]:
+        """Return the Traces of all repeats of the kernels pass, in order; raise EvidenceError when there is none."""
+        self.kernels_pass()
+        return [self._trace_of(data) for data in self.passes("kernels")]
+
+    def _trace_of(self, data: PassData) -> Trace:
+        cache = self.path / "trace" / data.folder.name
+        key = self._content_key(data)
         trace = _from_cache(cache, key)
         if trace is None:
             trace = self._read_trace(data)
@@ -116,9 +124,10 @@ class Run:
             _to_cache(cache, key, trace)
         return trace
 
-    def _content_key(self) -> str:
+    def _content_key(self, data: PassData) -> str:
         digest = hashlib.sha256(f"{CACHE_VERSION}\n".encode())
-        for path in sorted(p for name in ("kernels", "lines", "clean") for p in self.path.glob(f"{name}/*/*") if p.is_file()):
+        others = [p for name in ("lines", "clean") for p in self.path.glob(f"{name}/*/*")]
+        for path in sorted(p for p in [*data.folder.iterdir(), *others] if p.is_file()):
             digest.update(f"{path.relative_to(self.path)}\n".encode())
             digest.update(path.read_bytes())
         return digest.hexdigest()[:24]
