@@ -23,12 +23,13 @@ KERNELS_SHOWN = 25
 def compare(runs: list[Run], left_out: list[dict[str, str]] | None = None) -> dict[str, Any]:
     """Compare runs of one network, mode and batch; raise EvidenceError when they did not do the same work.
 
-    left_out: frameworks that could not take part, as {"framework", "reason"}. All times are integer ns per step; in `layers`
-    and `kinds` each framework's column adds up to the mean step of its clean pass, with the row (instrumentation) as what
+    left_out: sides that could not take part, as {"framework", "reason"}. Sides are told apart by their labels, which are what
+    every "framework" here holds; `framework_of` says which framework each is. All times are integer ns per step; in `layers` and
+    `kinds` each side's column adds up to the mean step of its clean pass, with the row (instrumentation) as what
     the kernels pass took longer (so it is negative then).
     """
     _same_work(runs)
-    traces = {run.framework: run.trace() for run in runs}
+    traces = {run.name: run.trace() for run in runs}
     partitions = {name: parts.partition(trace) for name, trace in traces.items()}
     first = runs[0].record
     options = first["options"]
@@ -44,7 +45,8 @@ def compare(runs: list[Run], left_out: list[dict[str, str]] | None = None) -> di
         "command": first["command"],
         "kernelscope": first["kernelscope"],
         "created": first["created"],
-        "frameworks": [run.framework for run in runs],
+        "frameworks": [run.name for run in runs],
+        "framework_of": {run.name: run.framework for run in runs},
         "left_out": left_out or [],
         "summary": summaries(runs),
         "layers": _side_by_side(runs, traces, partitions, ["layer", "phase"], _layer_order(first["network"])),
@@ -52,11 +54,11 @@ def compare(runs: list[Run], left_out: list[dict[str, str]] | None = None) -> di
         "kernels": {name: _kernels(partitions[name], trace) for name, trace in traces.items()},
         "lines": {name: _lines(trace) for name, trace in traces.items()},
         "fairness": _fairness(runs),
-        "passes": [row for run in runs for row in _passes(run, partitions[run.framework])],
+        "passes": [row for run in runs for row in _passes(run, partitions[run.name])],
         "diagnostics": {name: trace.diagnostics for name, trace in traces.items()},
-        "methods": {run.framework: run.kernels_pass().report.get("methods", {}) for run in runs},
-        "settings": {run.framework: run.record.get("settings", {}) for run in runs},
-        "versions": {run.framework: run.record.get("versions", {}) for run in runs},
+        "methods": {run.name: run.kernels_pass().report.get("methods", {}) for run in runs},
+        "settings": {run.name: run.record.get("settings", {}) for run in runs},
+        "versions": {run.name: run.record.get("versions", {}) for run in runs},
     }
 
 
@@ -106,7 +108,7 @@ def _summary(run: Run) -> dict[str, Any]:
     median = round(float(quartiles.loc[0.5]))
     peaks = [data.report.get("memory", {}).get("peak_resident_bytes") for data in repeats]
     return {
-        "framework": run.framework,
+        "framework": run.name,
         "version": run.record.get("version"),
         "complete": run.complete,
         "step_median_ns": median,
@@ -156,13 +158,13 @@ def _side_by_side(
     """Return rows of `keys` with each framework's ns per step and its ratio to the fastest framework that has the row."""
     columns = {}
     for run in runs:
-        partition = partitions[run.framework]
+        partition = partitions[run.name]
         cells = partition.cells.assign(layer=tables.layer_labels(partition.cells), kind=tables.kind_labels(partition.cells))
         column = cells.fillna({"phase": "other"}).groupby(keys)["time_ns"].sum()
-        clean_ns = traces[run.framework].info["clean_step_ns"]
+        clean_ns = traces[run.name].info["clean_step_ns"]
         extra = (INSTRUMENTATION, "other") if len(keys) == 2 else INSTRUMENTATION
         column.loc[extra] = clean_ns - partition.step_ns
-        columns[run.framework] = column
+        columns[run.name] = column
     table = pd.DataFrame(columns)
     rows = [
         _row(key if isinstance(key, tuple) else (key,), keys, values)
@@ -206,7 +208,7 @@ def _lines(trace: Trace) -> dict[str, Any]:
 
 
 def _fairness(runs: list[Run]) -> dict[str, Any]:
-    checks = {run.framework: run.check() for run in runs}
+    checks = {run.name: run.check() for run in runs}
     return fairness.check(checks, runs[0].record["network"]).as_dict()
 
 
@@ -216,7 +218,7 @@ def _passes(run: Run, partition: parts.Partition) -> list[dict[str, Any]]:
     coverage: Callable[[str], float] = lambda by: tables.of_cells(partition, by, {}).coverage  # noqa: E731
     rows = []
     for name in ("clean", "layers", "kernels", "lines"):
-        row: dict[str, Any] = {"framework": run.framework, "pass": name, "step_median_ns": None}
+        row: dict[str, Any] = {"framework": run.name, "pass": name, "step_median_ns": None}
         found = [run.kernels_pass()] if name == "kernels" else run.passes(name)
         if found:
             median = _step_time(found)

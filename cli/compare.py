@@ -8,12 +8,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelscope.cli import capture
+from kernelscope.cli import capture, sides
 from kernelscope.cli.output import FORMATS
 from kernelscope.tracer.outside.recipes import FRAMEWORKS
 
 if TYPE_CHECKING:
-    from kernelscope.tracer.outside.environments import Environment
     from kernelscope.tracer.outside.session import Session
 
 NAME = "compare"
@@ -23,13 +22,20 @@ HELP = "one workload in several frameworks, side by side"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     capture.configure(parser)
-    parser.add_argument("-f", "--frameworks", required=True, metavar="A,B,...", help=", ".join(FRAMEWORKS))
+    parser.add_argument(
+        "-f",
+        "--frameworks",
+        required=True,
+        metavar="A,B,...",
+        help=f"the sides, each [LABEL=]FRAMEWORK[@PROGRAM.py]: {', '.join(FRAMEWORKS)}; a program varies the workload",
+    )
+    sides.add_variables(parser, "[LABEL:]NAME=VALUE", "environment variable for one side, or for all (repeatable)")
     parser.add_argument(
         "--python",
         action="append",
         default=[],
         metavar="NAME=PATH",
-        help="interpreter to use for one framework (repeatable)",
+        help="interpreter to use for one side or framework (repeatable)",
     )
     parser.add_argument("--skip-missing", action="store_true", help="leave out frameworks that are not set up, with the reason")
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a fairness check fails")
@@ -43,13 +49,13 @@ def run(arguments: argparse.Namespace) -> int:
     from kernelscope.tracer.outside.session import Session
 
     options = capture.options(arguments)
-    environments, left_out = _environments(arguments)
+    variants, left_out = sides.variants(arguments)
     folder = Path(arguments.output)
     prepare_output(folder, arguments.force)
-    session = Session(environments, options, [folder / e.framework for e in environments], sys.argv)
+    session = Session(variants, options, [folder / variant.label for variant in variants], sys.argv)
     with capture.progress() as progress:
         session.run(progress)
-    failed = [{"framework": side.framework, "reason": side.failure} for side in session.sides if side.failure is not None]
+    failed = [{"framework": side.label, "reason": side.failure} for side in session.sides if side.failure is not None]
     for side in failed:
         print(f"kernelscope: {side['framework']} dropped out: {side['reason']}", file=sys.stderr)
     if len(failed) == len(session.sides):
@@ -61,36 +67,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if arguments.strict and result["fairness"]["failed"] else 0
 
 
-def _environments(arguments: argparse.Namespace) -> tuple[list[Environment], list[dict[str, Any]]]:
-    """Return the environments to use and the frameworks left out, with reasons."""
-    from kernelscope.tracer.outside.errors import ChildError, UsageError
-
-    names = [name.strip() for name in arguments.frameworks.split(",") if name.strip()]
-    if not names or len(set(names)) < len(names):
-        raise UsageError(f"--frameworks {arguments.frameworks}: name each framework once, separated by commas")
-    pythons = dict(text.partition("=")[::2] for text in arguments.python)
-    unused = set(pythons) - set(names)
-    if unused:
-        raise UsageError(f"--python {sorted(unused)[0]}: write NAME=PATH with one of {', '.join(names)}")
-    found, left_out = [], []
-    for name in names:
-        try:
-            found.append(capture.environment(name, pythons.get(name)))
-        except ChildError as error:
-            if not arguments.skip_missing:
-                raise
-            left_out.append({"framework": name, "reason": str(error)})
-            print(f"kernelscope: {name} left out: {error}", file=sys.stderr)
-    if not found:
-        raise ChildError("no framework is set up; see `kernelscope env create`")
-    return found, left_out
-
-
 def _compare(session: Session, left_out: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
     from kernelscope.analysis.comparison import compare
     from kernelscope.analysis.run import Run
 
-    runs = [Run(folder / side.framework) for side in session.sides if side.failure is None]
+    runs = [Run(folder / side.label) for side in session.sides if side.failure is None]
     return compare(runs, left_out)
 
 

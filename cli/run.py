@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from kernelscope.cli import capture
+from kernelscope.cli import capture, sides
 from kernelscope.cli.output import FORMATS
 from kernelscope.tracer.outside.recipes import FRAMEWORKS
 
@@ -20,6 +20,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-f", "--framework", required=True, metavar="NAME", help=", ".join(FRAMEWORKS))
     parser.add_argument("--format", choices=FORMATS, default="table", help="of the layers' table (default: table)")
     parser.add_argument("--python", metavar="PATH", help="use this interpreter, which has the framework, as it is")
+    parser.add_argument("--program", metavar="FILE.py", help="a variation of the workload: a file that defines a class Program")
+    sides.add_variables(parser, "NAME=VALUE", "environment variable for the framework (repeatable)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -32,10 +34,10 @@ def run(arguments: argparse.Namespace) -> int:
     from kernelscope.tracer.outside.session import Session
 
     options = capture.options(arguments)
-    environment = capture.environment(arguments.framework, arguments.python)
+    variant = sides.variant(arguments)
     folder = Path(arguments.output)
     prepare_output(folder, arguments.force)
-    session = Session([environment], options, [folder], sys.argv)
+    session = Session([variant], options, [folder], sys.argv)
     with capture.progress() as progress:
         session.run(progress)
     side = session.sides[0]

@@ -31,7 +31,7 @@ def test_help_lists_every_command():
             2,
             "unknown framework 'caffe'; known: pytorch, tensorflow, mxnet, cntk",
         ),
-        (["compare", "lenet", "-f", "pytorch,pytorch", "-o", "OUT"], 2, "name each framework once"),
+        (["compare", "lenet", "-f", "pytorch,pytorch", "-o", "OUT"], 2, "two sides are called pytorch; write LABEL=pytorch"),
         (["run", "lenet", "-f", "pytorch", "-o", "OUT", "--batch", "0"], 2, "0 is not between 1 and"),
         (["run", "lenet", "-f", "pytorch", "-o", "OUT", "--batch", "many"], 2, "'many' is not an integer"),
         (["run", "lenet", "-f", "pytorch", "-o", "OUT", "--mode", "test"], 2, "invalid choice: 'test'"),

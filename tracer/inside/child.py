@@ -6,6 +6,7 @@ children can run undisturbed. When the parent goes away the read ends and so doe
 """
 
 import importlib
+import importlib.util
 import itertools
 import json
 import os
@@ -30,6 +31,9 @@ class Child(object):
         self.folder = os.path.abspath(spec["folder"])
         data = spec.get("data")
         self.spec = dict(spec, folder=self.folder, data=os.path.expanduser(data) if data else None)
+        if spec.get("program"):
+            path = os.path.abspath(os.path.join(self.folder, spec["program"]))
+            self.spec.update(program=path, roots=spec["roots"] + [os.path.dirname(path)])
         self.pass_name = spec["pass"]
         self.report = {"pass": self.pass_name, "python": platform.python_version(), "anchors": []}
         self.hooks = None
@@ -51,11 +55,11 @@ class Child(object):
         self.report["anchors"].append(anchor())
         self.hooks = hooks_module.Hooks(self.spec, self.recorder)
         self.hooks.configure()
-        program_module = importlib.import_module("kernelscope.workloads.%s.program" % self.spec["framework"])
+        program_class = _program_class(self.spec["framework"], self.spec.get("program"))
         networks = importlib.import_module("kernelscope.workloads.networks")
         data = importlib.import_module("kernelscope.workloads.data")
         network = networks.get(self.spec["network"])
-        self.program = program_module.Program(network, self.spec)
+        self.program = program_class(network, self.spec)
         self.program.load(networks.initial_weights(network, self.spec["seed"]))
         host_batches = data.batches(network, self.spec["batch"], self.spec["seed"], self.spec["batches"], self.spec["data"])
         self.batches = self.program.stream(itertools.cycle(self.program.prepare(host_batches)))
@@ -141,6 +145,23 @@ class Child(object):
         """Write child.json: versions, settings, methods and clock anchors of this pass."""
         with open(os.path.join(self.folder, "child.json"), "w") as out:
             json.dump(self.report, out, indent=1, sort_keys=True)
+
+
+def _program_class(framework, path):
+    """Return the class Program of the file at `path`, or without one the workload's own for this framework."""
+    if not path:
+        return importlib.import_module("kernelscope.workloads.%s.program" % framework).Program
+    name = os.path.splitext(os.path.basename(path))[0]
+    found = importlib.util.spec_from_file_location("variant_" + name, path)
+    module = importlib.util.module_from_spec(found)
+    sys.modules[found.name] = module
+    try:
+        found.loader.exec_module(module)
+    except ImportError as error:
+        raise RuntimeError("%s: import failed: %s" % (os.path.basename(path), error)) from error
+    if not hasattr(module, "Program"):
+        raise RuntimeError("%s: defines no class Program" % os.path.basename(path))
+    return module.Program
 
 
 def _memory():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,48 @@ import psutil
 
 # Only these environment variables are ever recorded: profilers that record all of them have published people's tokens.
 RECORDED_VARIABLES = (
-    "CUBLAS_WORKSPACE_CONFIG", "CUDA_VISIBLE_DEVICES", "DNNL_MAX_CPU_ISA", "DNNL_VERBOSE", "DNNL_VERBOSE_TIMESTAMP",
-    "GOMP_CPU_AFFINITY", "GOMP_SPINCOUNT", "KMP_AFFINITY", "KMP_BLOCKTIME", "MALLOC_ARENA_MAX", "MALLOC_MMAP_THRESHOLD_",
-    "MALLOC_TOP_PAD_", "MALLOC_TRIM_THRESHOLD_", "MKLDNN_VERBOSE", "MKL_DYNAMIC", "MKL_NUM_THREADS", "MKL_VERBOSE",
-    "MXNET_CUDNN_AUTOTUNE_DEFAULT", "MXNET_ENGINE_TYPE", "MXNET_EXEC_BULK_EXEC_INFERENCE", "MXNET_EXEC_BULK_EXEC_TRAIN",
-    "NVIDIA_TF32_OVERRIDE", "OMP_NUM_THREADS", "OMP_PLACES", "OMP_PROC_BIND", "OMP_WAIT_POLICY", "ONEDNN_MAX_CPU_ISA",
-    "ONEDNN_VERBOSE", "ONEDNN_VERBOSE_TIMESTAMP", "TF_DETERMINISTIC_OPS", "TF_ENABLE_ONEDNN_OPTS", "TF_NUM_INTEROP_THREADS",
-    "TF_NUM_INTRAOP_THREADS", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "XLA_FLAGS",
+    "ATEN_CPU_CAPABILITY", "CUBLAS_WORKSPACE_CONFIG", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING", "CUDA_VISIBLE_DEVICES", "DNNL_DEFAULT_FPMATH_MODE", "DNNL_MAX_CPU_ISA",
+    "DNNL_PRIMITIVE_CACHE_CAPACITY", "DNNL_VERBOSE", "DNNL_VERBOSE_TIMESTAMP", "GLIBC_TUNABLES", "GOMP_CPU_AFFINITY",
+    "GOMP_SPINCOUNT", "KERAS_BACKEND", "KMP_AFFINITY", "KMP_BLOCKTIME", "MALLOC_ARENA_MAX", "MALLOC_CHECK_", "MALLOC_CONF",
+    "MALLOC_MMAP_THRESHOLD_", "MALLOC_PERTURB_", "MALLOC_TOP_PAD_", "MALLOC_TRIM_THRESHOLD_", "MKLDNN_VERBOSE", "MKL_CBWR",
+    "MKL_DEBUG_CPU_TYPE", "MKL_DYNAMIC", "MKL_ENABLE_INSTRUCTIONS", "MKL_NUM_THREADS", "MKL_THREADING_LAYER", "MKL_VERBOSE",
+    "MXNET_BACKWARD_DO_MIRROR", "MXNET_CPU_WORKER_NTHREADS", "MXNET_CUDNN_AUTOTUNE_DEFAULT", "MXNET_ENGINE_TYPE",
+    "MXNET_EXEC_BULK_EXEC_INFERENCE", "MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN", "MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN_BWD",
+    "MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN_FWD", "MXNET_EXEC_BULK_EXEC_TRAIN", "MXNET_EXEC_NUM_TEMP", "MXNET_MKLDNN_CACHE_NUM",
+    "MXNET_MKLDNN_ENABLED", "MXNET_SUBGRAPH_BACKEND", "MXNET_USE_FUSION", "NVIDIA_TF32_OVERRIDE", "OMP_DYNAMIC",
+    "OMP_NUM_THREADS", "OMP_PLACES", "OMP_PROC_BIND", "OMP_SCHEDULE", "OMP_THREAD_LIMIT", "OMP_WAIT_POLICY",
+    "ONEDNN_DEFAULT_FPMATH_MODE", "ONEDNN_MAX_CPU_ISA", "ONEDNN_PRIMITIVE_CACHE_CAPACITY", "ONEDNN_VERBOSE",
+    "ONEDNN_VERBOSE_TIMESTAMP", "OPENBLAS_CORETYPE", "OPENBLAS_NUM_THREADS", "PYTHONASYNCIODEBUG", "PYTHONDEVMODE",
+    "PYTHONMALLOC", "PYTHONOPTIMIZE", "PYTHONTRACEMALLOC", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_JIT",
+    "TF_CUDNN_USE_AUTOTUNE", "TF_DETERMINISTIC_OPS", "TF_ENABLE_ONEDNN_OPTS", "TF_FORCE_GPU_ALLOW_GROWTH",
+    "TF_GPU_ALLOCATOR", "TF_GPU_THREAD_MODE", "TF_NUM_INTEROP_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_XLA_FLAGS",
+    "TORCHDYNAMO_DISABLE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "XLA_FLAGS",
 )  # fmt: skip
+_SECRET_NAME = re.compile(r"[\w-]*(?:TOKEN|SECRET|PASS|PWD|CREDENTIAL|KEY|AUTH|COOKIE)[\w-]*", re.IGNORECASE)
+_SECRET_OPTION = re.compile(_SECRET_NAME.pattern + "=", re.IGNORECASE)  # NAME=VALUE, LABEL:NAME=VALUE, --name=value
+HIDDEN = "(not recorded)"
 
 
-def recorded(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that may be written down and are set."""
-    return {name: variables[name] for name in RECORDED_VARIABLES if name in variables}
+def recorded(variables: Mapping[str, str], chosen: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the variables that may be written down and are set, and those that the user chose for this run.
+
+    Of a chosen variable whose name looks like that of a secret only the name is written down.
+    """
+    found = {name: variables[name] for name in RECORDED_VARIABLES if name in variables}
+    for name, value in (chosen or {}).items():
+        found[name] = HIDDEN if _SECRET_NAME.search(name) else without_home(value)
+    return found
+
+
+def command(parts: Sequence[str]) -> list[str]:
+    """Return a command line as it may be written down: without the home folder and the values of secrets."""
+    return [without_home(_without_secret(part)) for part in parts]
+
+
+def _without_secret(part: str) -> str:
+    match = _SECRET_OPTION.search(part)
+    return part[: match.end()] + HIDDEN if match else part
 
 
 def machine() -> dict[str, Any]:

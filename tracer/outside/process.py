@@ -30,7 +30,8 @@ class Child:
         timeout_s: float,
         module: str = "kernelscope.tracer.inside.child",
     ):
-        self.name = f"{spec['framework']}, {spec['pass']} pass"
+        self.framework = str(spec["framework"])
+        self.name = f"{spec.get('label') or self.framework}, {spec['pass']} pass"
         self.log = folder / "child.log"
         self.timeout_s = timeout_s
         self._buffer = b""
@@ -74,8 +75,7 @@ class Child:
         if message["event"] == "error":
             self.stop()
             if message["kind"] == "import":
-                framework = self.name.split(",", 1)[0]
-                remedy = f"create its environment with `kernelscope env create {framework}`"
+                remedy = f"create its environment with `kernelscope env create {self.framework}`"
                 raise ChildError(f"{self.name}: import failed: {message['message']}; {remedy} (log: {self.log})")
             raise ChildError(f"{self.name}: {message['message']} (log: {self.log})")
         return message

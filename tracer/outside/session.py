@@ -7,12 +7,11 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from kernelscope.tracer.outside import conditions, turns
-from kernelscope.tracer.outside.environments import Environment
 from kernelscope.tracer.outside.errors import ChildError, InputError
 from kernelscope.tracer.outside.options import HOST_BATCHES, PASSES, STEADY_VARIABLES, RunOptions
 from kernelscope.tracer.outside.process import Child
@@ -21,58 +20,66 @@ from kernelscope.tracer.outside.samplers.cpu import CpuSource
 from kernelscope.tracer.outside.samplers.nvml import NvmlSource
 from kernelscope.tracer.outside.samplers.sampler import Sampler
 from kernelscope.tracer.outside.staging import stage
+from kernelscope.tracer.outside.variants import Variant
 
 Progress = Callable[[str, int, int], None]  # what is being done, parts done, parts in all
 
 
 @dataclass
 class Side:
-    """One framework of a session; `failure` is why it dropped out, if it did."""
+    """One side of a session and where it is; `failure` is why it dropped out, if it did."""
 
-    environment: Environment
+    variant: Variant
     folder: RunFolder
     failure: str | None = None
     child: Child | None = None
     pass_folder: Path = field(default_factory=Path)
 
     @property
-    def framework(self) -> str:
-        """Name of the framework."""
-        return self.environment.framework
+    def label(self) -> str:
+        """What the side is called."""
+        return self.variant.label
 
 
 class Session:
     """Runs the passes for all sides. A side that fails drops out, with its reason in its run folder; the rest goes on."""
 
-    def __init__(self, environments: list[Environment], options: RunOptions, folders: list[Path], command: list[str]):
+    def __init__(self, variants: list[Variant], options: RunOptions, folders: list[Path], command: list[str]):
         self.options = options
         self.sides = []
-        for environment, folder in zip(environments, folders, strict=True):
-            self.sides.append(Side(environment, RunFolder(folder, self._record(environment, command))))
+        for variant, folder in zip(variants, folders, strict=True):
+            side = Side(variant, RunFolder(folder, self._record(variant, command)))
+            if variant.program is not None:
+                (folder / variant.program.name).write_bytes(variant.program.content)
+            self.sides.append(side)
 
-    def _record(self, environment: Environment, command: list[str]) -> dict[str, Any]:
+    def _record(self, variant: Variant, command: list[str]) -> dict[str, Any]:
+        environment, program = variant.environment, variant.program
         return {
             "kernelscope": importlib.metadata.version("kernelscope"),
+            "label": variant.label,
             "framework": environment.framework,
             "version": environment.version,
             "python": conditions.without_home(str(environment.python)),
-            "options": self.options.as_dict(),
+            "program": {"file": program.name, "sha256": program.sha256} if program is not None else None,
+            "options": replace(self.options, threads=variant.threads(self.options.threads)).as_dict(),
             "conditions": "steady" if self.options.steady else "as it comes",
             "machine": conditions.machine(),
-            "command": [conditions.without_home(part) for part in command],
-            "variables": conditions.recorded(self._variables(environment)),
+            "command": conditions.command(command),
+            "variables": conditions.recorded(self._variables(variant), variant.variables),
         }
 
-    def _variables(self, environment: Environment) -> dict[str, str]:
+    def _variables(self, variant: Variant) -> dict[str, str]:
         """Return the whole environment of a child."""
         variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
-        threads = str(self.options.threads)
+        threads = str(variant.threads(self.options.threads))
         variables.update({"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "PYTHONDONTWRITEBYTECODE": "1"})
         if self.options.steady:
             variables.update(STEADY_VARIABLES)
         if self.options.device == "cpu":
             variables["CUDA_VISIBLE_DEVICES"] = ""
-        variables.update(environment.variables)
+        variables.update(variant.environment.variables)
+        variables.update(variant.variables)
         return variables
 
     def run(self, progress: Progress) -> None:
@@ -139,17 +146,19 @@ class Session:
 
     def _start(self, side: Side, name: str, repeat: int, staged: Path) -> None:
         folder = side.folder.pass_folder(name, repeat)
-        options = self.options
+        options, variant = self.options, side.variant
         data = conditions.without_home(str(Path(options.data).resolve())) if options.data else None
         spec = {
-            "framework": side.framework, "network": options.network, "mode": options.mode, "pass": name,
+            "framework": variant.environment.framework, "label": variant.label, "network": options.network,
+            "mode": options.mode, "pass": name, "program": f"../../{variant.program.name}" if variant.program else None,
             "folder": ".", "batch": options.batch, "device": options.device, "seed": options.seed,
-            "threads": options.threads, "batches": HOST_BATCHES, "warmup": options.warmup, "dropout": name != "check",
-            "data": data, "roots": [str(staged / "kernelscope")],
+            "threads": variant.threads(options.threads), "batches": HOST_BATCHES, "warmup": options.warmup,
+            "dropout": name != "check", "data": data, "roots": [str(staged / "kernelscope")],
         }  # fmt: skip
-        variables = {**self._variables(side.environment), "PYTHONPATH": str(staged)}
+        variables = self._variables(variant)
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, (str(staged), variant.variables.get("PYTHONPATH"))))
         side.pass_folder = folder
-        side.child = Child(side.environment.python, spec, folder, variables, options.timeout_s)
+        side.child = Child(variant.environment.python, spec, folder, variables, options.timeout_s)
 
     def _ready(self, side: Side) -> None:
         assert side.child is not None

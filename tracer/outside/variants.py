@@ -1,0 +1,63 @@
+"""What one side of a session runs: a framework, and what its user varies there (the program, environment variables, a name)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kernelscope.tracer.outside.environments import Environment
+from kernelscope.tracer.outside.errors import InputError, UsageError
+
+LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}")  # what is safe as a folder's name, on a command line and in a table
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MOST_BYTES = 1 << 20  # of a program: more is no file that a person wrote
+# The variable that says how many threads compute, where it is not OpenMP's.
+_THREADS_VARIABLE = {"tensorflow": "TF_NUM_INTRAOP_THREADS"}
+
+
+@dataclass(frozen=True)
+class ProgramFile:
+    """A user's variation of a workload: Python that defines a class Program. It is kept as it was when the command started."""
+
+    name: str
+    content: bytes
+
+    @property
+    def sha256(self) -> str:
+        """Digest of the content, in hexadecimal."""
+        return hashlib.sha256(self.content).hexdigest()
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One side: `environment` is the framework's; `label` names the side and its folder.
+
+    program: in place of the workload's own Program. variables: environment variables of this side's children, which go before
+    everything else.
+    """
+
+    label: str
+    environment: Environment
+    program: ProgramFile | None = None
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def threads(self, asked: int) -> int:
+        """Return the processor threads of this side: those that its variables say, else those asked for all sides."""
+        name = _THREADS_VARIABLE.get(self.environment.framework, "OMP_NUM_THREADS")
+        said = self.variables.get(name, "")
+        return int(said) if said.isdecimal() and int(said) > 0 else asked
+
+
+def program_file(path: str) -> ProgramFile:
+    """Read a program; raise UsageError for a name that is none, InputError for a file that cannot be read."""
+    file = Path(path).expanduser()
+    if file.suffix != ".py":
+        raise UsageError(f"{path}: a program is a Python file; name one that ends with .py")
+    try:
+        if file.stat().st_size > _MOST_BYTES:
+            raise InputError(f"{path}: larger than {_MOST_BYTES} bytes; name a Python file that defines a class Program")
+        return ProgramFile(file.name, file.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}; name a Python file that defines a class Program") from error
