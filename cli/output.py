@@ -6,8 +6,9 @@ import csv
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Any
 
 FORMATS = ("table", "csv", "json", "markdown")
@@ -126,6 +127,27 @@ def write_comparison(result: Mapping[str, Any], form: str) -> None:
         sys.stdout.write(tables.comparison_csv(whole))
     else:
         sys.stdout.write(tables.to_json(whole) if form == "json" else tables.comparison_markdown(whole))
+
+
+def write_explanation(result: Mapping[str, Any], form: str) -> None:
+    """Write an explanation (the result of analysis.explain) to stdout: as a table, as Markdown or as JSON."""
+    from kernelscope.reports import tables, terminal
+
+    if form == "table":
+        _print(terminal.explained(result))
+    else:
+        sys.stdout.write(tables.to_json(result) if form == "json" else tables.explanation_markdown(result))
+
+
+def write_page(write: Callable[[], None], target: Path) -> None:
+    """Write an HTML page and say on stderr where it is; raise InputError when it cannot be written."""
+    from kernelscope.tracer.outside.errors import InputError
+
+    try:
+        write()
+    except OSError as error:
+        raise InputError(f"{target}: not writable: {error.strerror or error}; name another file") from error
+    print(f"report: {target}", file=sys.stderr)
 
 
 def _print(renderable: Any, elsewhere: int = 120) -> None:

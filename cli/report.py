@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +81,7 @@ def _report_import(path: Path, target: Path | None, form: str | None) -> None:
     if target is not None:
         from kernelscope.reports import html
 
-        _written(lambda: html.write_capture(capture.record, tables, target), target)
+        output.write_page(lambda: html.write_capture(capture.record, tables, target), target)
     if form == "table":
         output.write_capture(capture.record, tables)
     elif form:
@@ -91,27 +90,15 @@ def _report_import(path: Path, target: Path | None, form: str | None) -> None:
 
 def _emit(result: dict[str, Any], run: Run | None, target: Path | None) -> None:
     """Write the HTML file, if one is wanted, and say where it is."""
+    from kernelscope.cli.output import write_page
     from kernelscope.reports import html
 
     if target is None:
         return
     if run is None:
-        _written(lambda: html.write_comparison(result, target), target)
+        write_page(lambda: html.write_comparison(result, target), target)
     else:
-        _written(lambda: html.write_run(result, _breakdowns(run), target), target)
-
-
-def _written(write: Callable[[], None], target: Path) -> None:
-    """Write the page and say where it is; raise InputError when it cannot be written."""
-    import sys
-
-    from kernelscope.tracer.outside.errors import InputError
-
-    try:
-        write()
-    except OSError as error:
-        raise InputError(f"{target}: not writable: {error.strerror or error}; name another file") from error
-    print(f"report: {target}", file=sys.stderr)
+        write_page(lambda: html.write_run(result, _breakdowns(run), target), target)
 
 
 def _breakdowns(run: Run) -> list[dict[str, Any]]:

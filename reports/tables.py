@@ -1,4 +1,4 @@
-"""Comparisons and breakdowns as CSV, Markdown and JSON: for spreadsheets, pull requests and programs.
+"""Comparisons, explanations and breakdowns as CSV, Markdown and JSON: for spreadsheets, pull requests and programs.
 
 CSV and JSON hold the numbers as they are (ns, bytes, shares of 1; unknown is empty or null); Markdown is for reading.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelscope.reports import content, text, units
+from kernelscope.reports import content, explanation, text, units
 from kernelscope.reports.content import Result, Row
 
 KERNEL_COLUMNS = (
@@ -67,9 +67,8 @@ def to_csv(table: Table) -> str:
 def to_markdown(columns: Sequence[str], rows: Iterable[Sequence[object]], numeric: int = 0) -> str:
     """Return a Markdown table; columns from number `numeric` on are aligned to the right (0: none)."""
     heads = [text.markdown(column) for column in columns]
-    marks = ["---:" if numeric and number >= numeric else "---" for number in range(len(heads))]
-    lines = [heads, marks, *([text.markdown(value) for value in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    right = range(numeric, len(heads)) if numeric else ()
+    return _table(heads, ([text.markdown(value) for value in row] for row in rows), right)
 
 
 def to_json(result: Mapping[str, Any]) -> str:
@@ -105,8 +104,45 @@ def comparison_markdown(result: Result) -> str:
     for table in content.KEYS:
         unit, rows = _readable(result, table)
         parts += [f"#### {table.capitalize()} ({unit} per step, ratio to the fastest)\n", to_markdown(["", *names], rows, 1)]
+    parts += [explanation_markdown(part, 4) for part in result.get("explanations") or []]
     parts.append(f"Fairness: {text.markdown(content.fairness_line(result))}\n")
     return "\n".join(parts)
+
+
+def explanation_markdown(result: Mapping[str, Any], level: int = 3) -> str:
+    """Return an explanation for a pull request: the answer, the parts and the causes, each adding up to the difference.
+
+    level: of its heading.
+    """
+    shown = explanation.scale(result)
+    total = f"**{shown.signed(explanation.total(result))}**"
+    lines = [f"{'#' * level} {text.markdown(explanation.answer(result))}\n"]
+    lines += [f"- **{text.markdown(warning)}**" for warning in explanation.warnings(result)]
+    nothing = explanation.nothing_found(result)
+    lines += [f"- {text.markdown(nothing)}"] if nothing else []
+    parts = [[text.markdown(part.label), shown.signed(part.delta_ns)] for part in explanation.parts(result)]
+    lines += ["", _table(["part of the difference", shown.unit], [*parts, ["**difference**", total]], [1])]
+    ranked, unexplained = explanation.causes(result)
+    if ranked:
+        causes = [_cause(cause, shown) for cause in ranked]
+        left = ["", explanation.UNEXPLAINED, shown.signed(unexplained), *[""] * 4]
+        heads = ["", "cause", shown.unit, "share", "confidence", "evidence", "what to do"]
+        lines += [_table(heads, [*causes, left, ["", "**difference**", total, *[""] * 4]], [2, 3])]
+    lines += [f"- {text.markdown(fact)}" for fact in [*explanation.facts(result), *explanation.gaps(result)]]
+    return "\n".join(lines) + "\n"
+
+
+def _cause(cause: explanation.Cause, shown: explanation.Scale) -> list[str]:
+    finding = cause.finding
+    evidence = " ".join(text.printable(said, 600) for said in finding.get("evidence") or [])
+    cells = (cause.number, cause.title, shown.signed(cause.delta_ns), cause.share, cause.confidence, evidence)
+    return [text.markdown(cell) for cell in (*cells, finding.get("remedy"))]
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int]) -> str:
+    """Return a Markdown table of cells that are Markdown already; columns in `right` are aligned to the right."""
+    marks = ["---:" if number in right else "---" for number in range(len(heads))]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [heads, marks, *rows]) + "\n"
 
 
 def breakdown_markdown(breakdown: Mapping[str, Any]) -> str:

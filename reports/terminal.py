@@ -16,7 +16,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from kernelscope.reports import captures, content, units
+from kernelscope.reports import captures, content, explanation, explanation_lines, units
 from kernelscope.reports.content import Result, Row
 from kernelscope.reports.text import printable
 
@@ -36,6 +36,11 @@ def comparison(result: Result) -> RenderableType:
 def breakdown(result: Mapping[str, Any], rows: int = TALL) -> RenderableType:
     """Return a breakdown (Breakdown.as_dict) as a table; of more than `rows` rows those with least time become one."""
     return _Sections(lambda width: _breakdown(result, rows, width))
+
+
+def explained(result: Mapping[str, Any]) -> RenderableType:
+    """Return an explanation (the result of analysis.explain) as at most explanation_lines.LINES lines."""
+    return _Sections(lambda width: iter(explanation_lines.lines(result, width)))
 
 
 def capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]]) -> RenderableType:
@@ -93,6 +98,7 @@ def _comparison(result: Result, width: int) -> Iterator[RenderableType]:
     yield from _answers(result)
     yield _heading("Summary, per step")
     yield from _wide(result, "", content.summary_metrics(result), width)
+    yield from _explanations(result, width)
     for table in ("kinds", "layers"):
         unit, decimals = _unit(result)
         yield _heading(f"{table.capitalize()}: {unit} per step, ratio to the fastest")
@@ -115,6 +121,17 @@ def _answers(result: Result) -> Iterator[RenderableType]:
         yield _bullet("warning", warning, "yellow")
     for row in result["left_out"]:
         yield _bullet(row["framework"], f"left out: {row['reason']}", "yellow")
+
+
+def _explanations(result: Result, width: int) -> Iterator[RenderableType]:
+    """Yield the first explanation, which is of the slowest framework, and the others in a line each."""
+    found = result.get("explanations") or []
+    if not found:
+        return
+    yield _heading(f"Why: {explanation.title(found[0])}")
+    yield from explanation_lines.lines(found[0], width)
+    for other in found[1:]:
+        yield _bullet(*explanation.brief(other))
 
 
 def _trust(result: Result, width: int) -> Iterator[RenderableType]:

@@ -6,7 +6,7 @@ Durations come in as nanoseconds. Decimal prefixes are used for bytes (1 MB is 1
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeGuard
 
 UNKNOWN = "—"
@@ -72,6 +72,22 @@ def decimals_for(values: Iterable[Number | None], unit: str) -> int:
     """Return how many decimals a column of ns needs: small rows stay visible beside large ones."""
     largest = max((abs(value) for value in values if known(value)), default=0) / NS_PER[unit]
     return 0 if unit == "ns" else 2 if largest >= 10 else 3
+
+
+def rounded_together(values: Sequence[int], step: int) -> list[int]:
+    """Return ns as multiples of `step` that add up to the rounded sum: the largest remainders are rounded up, the rest down."""
+    down = [value // step * step for value in values]
+    short = (round_half_up(sum(values), step) - sum(down)) // step
+    places = sorted(range(len(values)), key=lambda place: down[place] - values[place])
+    for place in places[:short]:
+        down[place] += step
+    return down
+
+
+def round_half_up(value: int, step: int) -> int:
+    """Return a multiple of `step`, the nearest to `value`; halves go away from zero."""
+    nearest = (2 * abs(value) + step) // (2 * step) * step
+    return nearest if value >= 0 else -nearest
 
 
 def ratio(value: Number | None, decimals: int = 2) -> str:

@@ -1,0 +1,131 @@
+"""Explain why one side is slower than another: the exact account of the difference, and its causes ranked."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernelscope.analysis.explain.model import Side
+
+NAME = "explain"
+HELP = "why one recording is slower than another, in parts that add up and causes with remedies"
+FORMATS = ("table", "markdown", "json")
+_OURS = b'name="generator" content="kernelscope'
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add = parser.add_argument
+    add(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="two of: folders that `run`, `compare` or `import` wrote, captures as `import` takes them; or one folder with both",
+    )
+    add("--a", metavar="NAME", help="of one folder with several sides, that which B is set against")
+    add("--b", metavar="NAME", help="of one folder with several sides, that which is explained")
+    add("--map", metavar="FILE", help="which layers of A and B stand for the same, where names and shapes do not tell")
+    add("--force", action="store_true", help="explain even if the work differs (network, mode, batch)")
+    add("--format", choices=FORMATS, default="table", help="(default: table)")
+    add(
+        "-o",
+        "--report",
+        metavar="FILE.html",
+        help="write a report of the explanation there too: one file that needs nothing else",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read both sides, explain their difference, print it and write the report."""
+    paths = _sides([Path(path) for path in arguments.paths], arguments.a, arguments.b)
+    target = _target(arguments.report) if arguments.report else None
+    result = _explained(paths, Path(arguments.map) if arguments.map else None, arguments.force)
+    from kernelscope.cli.output import write_explanation, write_page
+
+    write_explanation(result, arguments.format)
+    if target is not None:
+        from kernelscope.reports import html
+
+        write_page(lambda: html.write_explanation(result, target), target)
+    return 0
+
+
+def _explained(paths: tuple[Path, Path], mapping: Path | None, force: bool) -> dict[str, Any]:
+    from kernelscope.analysis.explain import sides
+    from kernelscope.analysis.explain.explanation import explain
+    from kernelscope.analysis.explain.layer_names import read_map
+
+    told = read_map(mapping) if mapping is not None else None
+    a, b = (_loaded(sides.load(path)) for path in paths)
+    return explain(a, b, mapping=told, force=force)
+
+
+def _loaded(side: Side) -> Side:
+    """Say what must be known of a capture before its numbers are used."""
+    from kernelscope.cli import warn
+
+    warn.about(side.trace)
+    return side
+
+
+def _sides(paths: list[Path], a: str | None, b: str | None) -> tuple[Path, Path]:
+    """Return the two sides that the arguments name; raise UsageError when these are not two."""
+    from kernelscope.tracer.outside.errors import UsageError
+
+    if len(paths) > 2:
+        raise UsageError(f"{len(paths)} paths: name two sides, or one folder that holds them")
+    if len(paths) == 2:
+        if a is not None or b is not None:
+            raise UsageError("--a and --b choose sides of one folder; leave them out where two paths are named")
+        return paths[0], paths[1]
+    folder, names = paths[0], _names(paths[0])
+    if not names:
+        raise UsageError(f"{folder}: one side; name the other too, or a folder that `compare` wrote")
+    if (a is None) != (b is None):
+        raise UsageError(f"--{'a' if b is None else 'b'} is missing; sides in {folder}: {', '.join(names)}")
+    if a is None or b is None:
+        if len(names) != 2:
+            raise UsageError(f"{folder} holds {len(names)} sides; choose two with --a and --b: {', '.join(names)}")
+        a, b = names
+    for option, name in (("--a", a), ("--b", b)):
+        if name not in names:
+            raise UsageError(f"{option} {name}: no such side in {folder}; there are {', '.join(names)}")
+    return folder / a, folder / b
+
+
+def _names(folder: Path) -> list[str]:
+    """Return the sides in a folder in the order of its comparison, else by name; an empty list when it holds none.
+
+    Raises OSError when there is nothing at the path.
+    """
+    from kernelscope.analysis.readers.records import read_object
+
+    folder.stat()
+    if not folder.is_dir() or any((folder / name).is_file() for name in ("run.json", "import.json")):
+        return []
+    found = sorted(path.name for path in folder.iterdir() if _is_side(path))
+    recorded = read_object(folder / "compare.json").get("frameworks", []) if (folder / "compare.json").is_file() else []
+    return sorted(found, key=lambda name: recorded.index(name) if name in recorded else len(recorded))
+
+
+def _is_side(path: Path) -> bool:
+    return any((path / name).is_file() for name in ("run.json", "import.json"))
+
+
+def _target(text: str) -> Path:
+    """Return where the report goes; raise InputError when something other than a report of ours would be lost."""
+    from kernelscope.tracer.outside.errors import InputError
+
+    target = Path(text)
+    if target.is_dir():
+        raise InputError(f"{target}: is a folder; name a file, such as {target / 'explain.html'}")
+    if target.exists() and not _is_report(target):
+        raise InputError(f"{target}: exists and is no report of kernelscope; name another file")
+    return target
+
+
+def _is_report(path: Path) -> bool:
+    with path.open("rb") as file:
+        return _OURS in file.read(2000)

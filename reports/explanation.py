@@ -1,0 +1,242 @@
+"""What an explanation says, whatever it is drawn with: its sentences, and its numbers rounded so that they add up as printed.
+
+A result is the plain data of `analysis.explain` (schema kernelscope/explain/1). A difference is B minus A: positive ns are what
+makes B slower. Parts and causes are each rounded together, so that a reader who adds them up gets the difference printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernelscope.reports import content, units
+from kernelscope.reports.text import printable
+
+Result = Mapping[str, Any]
+
+INSTRUMENTATION = content.INSTRUMENTATION
+UNEXPLAINED = "not explained"
+SIDES = ("a", "b")
+_NAME = 40  # characters of a side's name in sentences
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The unit of all times of an explanation and how many decimals they have."""
+
+    unit: str
+    decimals: int
+
+    @property
+    def step_ns(self) -> int:
+        """The last digit, in ns."""
+        return round(units.NS_PER[self.unit] / 10**self.decimals)
+
+    def together(self, values: Sequence[int]) -> list[int]:
+        """Return ns rounded to the last digit so that they add up to their rounded sum."""
+        return units.rounded_together(values, self.step_ns)
+
+    def number(self, ns: int) -> str:
+        """Return a time without its unit: 4.98."""
+        return f"{ns / units.NS_PER[self.unit]:,.{self.decimals}f}"
+
+    def signed(self, ns: int) -> str:
+        """Return a difference with its sign and without its unit: +1.28; what would show as 0 has no sign."""
+        text = self.number(ns)
+        return text.lstrip("-") if not text.strip("-0.,") else text if ns < 0 else f"+{text}"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the difference, rounded: what it is called and its ns."""
+
+    label: str
+    delta_ns: int
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One finding, rounded. number: its rank from 1. share: of the difference. finding: as in the result."""
+
+    number: int
+    delta_ns: int
+    share: str
+    finding: Mapping[str, Any]
+
+    @property
+    def confidence(self) -> str:
+        """How sure it is: high, medium or low."""
+        return printable(self.finding.get("confidence"), 20)
+
+    @property
+    def title(self) -> str:
+        """What it says."""
+        return printable(self.finding["title"])
+
+
+def scale(result: Result) -> Scale:
+    """Return the unit that suits the longer step, with as many decimals as the difference needs."""
+    steps = [result[side].get("step_ns") for side in SIDES]
+    delta = abs(int(result["wall_delta_ns"]))
+    unit = units.common_unit([max((step for step in steps if step), default=delta)])
+    if unit == "ns":
+        return Scale(unit, 0)
+    much = delta / units.NS_PER[unit]
+    return Scale(unit, 1 if much >= 100 else 2 if much >= 1 else 3 if much >= 0.05 or unit == "µs" else 4)
+
+
+def names(result: Result) -> tuple[str, str]:
+    """Return what the sides are called in sentences; where both have one name, A and B tell them apart."""
+    a, b = (printable(result[side].get("name") or side.upper(), _NAME) for side in SIDES)
+    return (f"{a} (A)", f"{b} (B)") if a == b else (a, b)
+
+
+def title(result: Result) -> str:
+    """Return what is explained: B against A."""
+    a, b = names(result)
+    return f"{b} against {a}"
+
+
+def answer(result: Result) -> str:
+    """Return in one sentence which side is slower, by how much, and how sure that is."""
+    a, b = names(result)
+    delta = int(result["wall_delta_ns"])
+    shown = scale(result)
+    if result.get("significant") is False:
+        much = f"the difference of {shown.signed(delta)} {shown.unit} is within the noise"
+        return f"{b} and {a} cannot be told apart: {_steps(result, shown)}; {much}{_interval(result, shown, False)}"
+    if not shown.number(abs(delta)).strip("0.,"):
+        return f"{b} and {a} take the same time: {_steps(result, shown)}{_interval(result, shown, False)}"
+    verb = "slower" if delta > 0 else "faster"
+    much = f"{shown.number(abs(delta))} {shown.unit}{_per(result)}{_relative(result)}"
+    return f"{b} is {verb} than {a} by {much}: {_steps(result, shown)}{_interval(result, shown, delta < 0)}"
+
+
+def _per(result: Result) -> str:
+    """Return what the times are of: a step, or all of a capture that has none."""
+    without = ["steps" in ((result.get("missing") or {}).get(side) or {}) for side in SIDES]
+    return " in all" if all(without) else " (one step against a whole capture)" if any(without) else " per step"
+
+
+def _relative(result: Result) -> str:
+    step, delta = result["a"].get("step_ns"), result["wall_delta_ns"]
+    return f" ({delta / step * 100:+,.{0 if abs(delta) >= step / 20 else 1}f}%)" if step else ""
+
+
+def _steps(result: Result, shown: Scale) -> str:
+    """Return both steps so that the second is the first plus the difference, as printed."""
+    a, b = (result[side].get("step_ns") for side in SIDES)
+    delta = shown.together([int(result["wall_delta_ns"])])[0]
+    if a is None or b is None:
+        return "the steps themselves were not measured"
+    first = shown.together([a])[0]
+    second = first + delta if b - a == result["wall_delta_ns"] else b
+    return f"{shown.number(first)} \u2192 {shown.number(second)} {shown.unit}"
+
+
+def _interval(result: Result, shown: Scale, mirrored: bool) -> str:
+    """Return the interval of the difference; mirrored where the sentence says by how much B is faster."""
+    ends = result.get("wall_interval_ns")
+    if not ends:
+        restarts = [result[side].get("restarts") for side in SIDES]
+        return "; no interval: one restart only" if 1 in restarts else "; no interval: one recording a side"
+    low, high = (-ends[1], -ends[0]) if mirrored else ends
+    return f"; 95% interval {shown.number(low)} to {shown.number(high)} {shown.unit}"
+
+
+def warnings(result: Result) -> list[str]:
+    """Return what must be read before anything else: how the work differs, and why no cause is named."""
+    found = [f"the work differs: {'; '.join(map(str, result['differs']))}"] if result.get("differs") else []
+    if result.get("abstained"):
+        found.append(f"no cause is named: {result['abstained']}")
+    if result.get("to_find_out"):
+        found.append(f"to find out: {result['to_find_out']}")
+    return [printable(text, None) for text in found]
+
+
+def parts(result: Result, most: int | None = None) -> list[Part]:
+    """Return the parts of the difference with instrumentation last, rounded together; of more than `most` small ones are one."""
+    rows = [Part(printable(part["part"]), int(part["delta_ns"])) for part in result["parts"]]
+    whole = [*rows, Part(INSTRUMENTATION, int(result["instrumentation_ns"]))]
+    shown = scale(result)
+    rounded = shown.together([part.delta_ns for part in whole])
+    whole = [Part(part.label, ns) for part, ns in zip(whole, rounded, strict=True) if ns or part.label != INSTRUMENTATION]
+    if most is None or len(whole) <= most:
+        return whole
+    last = [part for part in whole if part.label == INSTRUMENTATION and most > 2]
+    others = [part for part in whole if part not in last]
+    large = sorted(others, key=lambda part: -abs(part.delta_ns))[: max(most - 1 - len(last), 1)]
+    rest = [part for part in others if part not in large]
+    merged = Part(f"({len(rest)} other parts)", sum(part.delta_ns for part in rest))
+    return [*(part for part in others if part in large), merged, *last]
+
+
+def total(result: Result) -> int:
+    """Return the difference rounded as parts and causes add up to it."""
+    return scale(result).together([int(result["wall_delta_ns"])])[0]
+
+
+def causes(result: Result) -> tuple[list[Cause], int]:
+    """Return the findings in the result's order and what is not explained, rounded together."""
+    found = result["findings"]
+    values = [int(finding["explains_ns"]) for finding in found]
+    rounded = scale(result).together([*values, int(result["wall_delta_ns"]) - sum(values)])
+    ranked = [
+        Cause(number, ns, share(result, int(finding["explains_ns"])), finding)
+        for number, (finding, ns) in enumerate(zip(found, rounded, strict=False), 1)
+    ]
+    return ranked, rounded[-1]
+
+
+def share(result: Result, ns: int) -> str:
+    """Return a part as a percentage of the difference."""
+    whole = int(result["wall_delta_ns"])
+    return f"{ns / whole * 100:,.0f}%" if whole else units.UNKNOWN
+
+
+def facts(result: Result) -> list[str]:
+    """Return what the numbers rest on: recording's cost, coverage, the smallest difference visible, restarts."""
+    found = []
+    for sentence, key, text in (
+        ("coverage", "coverage", units.percent),
+        ("restarts", "restarts", units.count),
+        ("cost of recording that was taken out", "removed_ns", units.duration),
+    ):
+        values = [result[side].get(key) for side in SIDES]
+        if any(values):
+            found.append(f"{sentence} {' and '.join(map(text, values))}")
+    if result.get("floor_ns"):
+        found.insert(1, f"differences under {units.duration(result['floor_ns'])} cannot be seen")
+    return found
+
+
+def gaps(result: Result) -> list[str]:
+    """Return what the captures do not hold, side by side, and notes."""
+    found = []
+    for side, name in zip(SIDES, names(result), strict=True):
+        lacking = (result.get("missing") or {}).get(side) or {}
+        found += [printable(f"{name} has no {what}: {why}") for what, why in lacking.items()]
+    return [*found, *(printable(note) for note in result.get("notes") or [])]
+
+
+def nothing_found(result: Result) -> str:
+    """Return why there is no cause, where there is none and nothing was said of it yet."""
+    if result["findings"] or result.get("abstained"):
+        return ""
+    return "no cause is named: " + (
+        "nothing stands out of the noise" if result.get("significant") is False else "no rule knows where the difference is from"
+    )
+
+
+def brief(result: Result) -> tuple[str, str]:
+    """Return what is explained, and the answer in few words with the largest cause."""
+    found, _ = causes(result)
+    much = f"{units.signed(result['wall_delta_ns'])}{_per(result)}"
+    if result.get("abstained"):
+        return title(result), f"{much}; no cause is named: {printable(result['abstained'])}"
+    if not found:
+        return title(result), f"{much}; {nothing_found(result)}"
+    first = found[0]
+    explains = units.signed(int(first.finding["explains_ns"]))
+    return title(result), f"{much}; largest cause: {first.title} ({explains}, {first.share}, confidence {first.confidence})"
