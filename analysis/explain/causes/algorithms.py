@@ -1,7 +1,169 @@
-"""algorithms: to be written."""
+"""Algorithms: convolutions computed in another way by the same library, and matrix products of other form."""
 
 from __future__ import annotations
 
-from kernelscope.analysis.explain.model import Rule
+import pandas as pd
 
-RULES: tuple[Rule, ...] = ()
+from kernelscope.analysis.explain.causes import evidence as ev
+from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
+
+_CONVOLUTION = {
+    "pytorch": "torch.backends.cudnn.benchmark = True chooses by measuring; on CPUs model.to(memory_format=torch.channels_last) "
+    "makes oneDNN choose otherwise",
+    "tensorflow": "TF_CUDNN_USE_AUTOTUNE=1, and no tf.config.experimental.enable_op_determinism()",
+    "mxnet": "MXNET_CUDNN_AUTOTUNE_DEFAULT=1; on CPUs a newer oneDNN, or numbers of channels that its blocked layouts take",
+    "cntk": "C.device.use_default_device with cuDNN, or an engine for the layer's layout",
+    "": "let the library choose its algorithm by measuring, and give it the layout that the faster one takes",
+}
+_PRODUCT = {
+    "pytorch": "store the factor as it is used (contiguous after .t()), or merge products of the same input into one",
+    "tensorflow": "tf.linalg.matmul's transpose_a and transpose_b as on the faster side, or one product for several",
+    "": "store the factors in the order in which they are multiplied, or merge products of the same input into one",
+}
+
+
+def convolution_algorithms(case: Case) -> list[Suspicion]:
+    """Convolutions of one direction by algorithms or implementations that the sides have not in common."""
+    found = []
+    for slow, fast in (("b", "a"), ("a", "b")):
+        chosen = [(group, kinds) for group in _comparable(case) if (kinds := _other_convolutions(group))]
+        if not case.same_framework:
+            chosen = [(group, kinds) for group, kinds in chosen if (_difference(group, kinds) > 0) == (slow == "b")]
+        claims = ev.merged(ev.claim(case, group, kinds) for group, kinds in chosen)
+        if ev.slower(claims) != (slow, fast):
+            continue
+        group, kinds = max(chosen, key=lambda pair: abs(_difference(*pair)))
+        way = {side: _way(group, side, kinds) for side in SIDES}
+        groups = [group for group, _ in chosen]
+        title = (
+            f"{ev.name(case, slow)} computes the convolutions of {ev.layers(groups)} by {way[slow]}, "
+            f"{ev.name(case, fast)} by {way[fast]}"
+        )
+        sentences = [
+            f"{group.layer} {group.phase}, {ev.name(case, side)}: {ev.executions(group.kernels(side, kinds))}, "
+            f"{ev.ms(group.time_ns(side, kinds))}"
+            for side in (slow, fast)
+        ]
+        remedy = ev.remedy(case, slow, _CONVOLUTION)
+        found.append(Suspicion("convolution algorithm", title, claims, "high", sentences, remedy))
+    return found
+
+
+def _comparable(case: Case) -> list[ev.Group]:
+    """Return the groups in which only the algorithm can differ: the same types, libraries in common, the same memory layout.
+
+    Between two runs of one framework another layout of images is the cause, and another implementation follows from it.
+    """
+    return [
+        group
+        for group in ev.groups(case)
+        if group.noticed
+        and not ev.types_differ(case, group)
+        and not ev.libraries_differ(group)
+        and ev.unrolled(group) is None
+        and not (case.same_framework and ev.layouts(group, "a") != ev.layouts(group, "b"))
+    ]
+
+
+def _other_convolutions(group: ev.Group) -> list[str]:
+    """Return the directions that both sides compute, by kernels of no common name and, where told, of the same problem."""
+    kinds = []
+    for kind in ev.CONVOLUTIONS:
+        a, b = (group.kernels(side, [kind]) for side in SIDES)
+        names, problems = (_pair(a, b, column) for column in ("kernel", "problem"))
+        if names[0] and names[1] and not names[0] & names[1] and (not all(problems) or problems[0] & problems[1]):
+            kinds.append(kind)
+    return kinds
+
+
+def _pair(a: pd.DataFrame, b: pd.DataFrame, column: str) -> tuple[set[str], set[str]]:
+    return ev.executed(a, column), ev.executed(b, column)
+
+
+def _difference(group: ev.Group, kinds: list[str]) -> int:
+    return group.time_ns("b", kinds) - group.time_ns("a", kinds)
+
+
+def _way(group: ev.Group, side: str, kinds: list[str]) -> str:
+    """Return in words how a side computes these convolutions: the algorithms, where they tell the sides apart."""
+    algorithms = {side: ev.executed(group.kernels(side, kinds), "algorithm") for side in SIDES}
+    names = ev.executed(group.kernels(side, kinds), "kernel")
+    return ev.listed(sorted(algorithms[side] if algorithms["a"] != algorithms["b"] and all(algorithms.values()) else names), 2)
+
+
+def product_forms(case: Case) -> list[Suspicion]:
+    """Matrix products of the same size with other transposition flags, or the same work in products of other shapes."""
+    found = []
+    for slow, fast in (("b", "a"), ("a", "b")):
+        for cause, differs in (("transposition of products", _other_flags), ("shapes of products", _other_shapes)):
+            chosen = [
+                group
+                for group in _comparable(case)
+                if differs(group) and (group.time_ns(slow, ["gemm"]) > group.time_ns(fast, ["gemm"]))
+            ]
+            claims = ev.merged(ev.cell_claims({side: group.kernels(side, ["gemm"]) for side in SIDES}) for group in chosen)
+            if ev.slower(claims) != (slow, fast):
+                continue
+            group = ev.largest(chosen)
+            said = {side: ev.listed(_forms(group.kernels(side, ["gemm"]))) for side in SIDES}
+            title = f"{ev.name(case, slow)} multiplies in {ev.layers(chosen)} in another form than {ev.name(case, fast)}"
+            sentences = [
+                f"{group.layer} {group.phase}, {ev.name(case, side)}: {said[side]}, {ev.ms(group.time_ns(side, ['gemm']))}"
+                for side in (slow, fast)
+            ]
+            found.append(Suspicion(cause, title, claims, "medium", sentences, ev.remedy(case, slow, _PRODUCT)))
+    return found
+
+
+def _products(group: ev.Group, side: str) -> pd.DataFrame:
+    """Return a side's products with known m, n and k and, as libraries see transposes, the smaller of m and n first."""
+    cells = group.kernels(side, ["gemm"])
+    cells = cells[cells["m"].notna() & cells["n"].notna() & cells["k"].notna() & (cells["count"] >= ev.ONCE)]
+    ends = cells[["m", "n"]].astype("int64")
+    return cells.assign(small=ends.min(axis=1), large=ends.max(axis=1), inner=cells["k"].astype("int64"))
+
+
+def _sizes(group: ev.Group, side: str) -> set[tuple[int, int, int]]:
+    table = _products(group, side)
+    return set(zip(table["small"].tolist(), table["large"].tolist(), table["inner"].tolist(), strict=True))
+
+
+def _work(group: ev.Group, side: str) -> float:
+    """Return the multiplications per step of a side's products; 0 where any has no known shape."""
+    table = _products(group, side)
+    whole = float(table["count"].sum()) > group.count(side, ["gemm"]) - ev.ONCE
+    return float((table["small"] * table["large"] * table["inner"] * table["count"]).sum()) if whole else 0.0
+
+
+def _other_flags(group: ev.Group) -> bool:
+    """Return whether the products have the same sizes and other transposition flags.
+
+    A product can be written as itself or as its transpose (row-major frameworks do); then NN stands for NN and NT for TN.
+    """
+    flags = [{_order(text) for text in ev.executed(_products(group, side), "transpose")} for side in SIDES]
+    sizes = [_sizes(group, side) for side in SIDES]
+    return bool(flags[0] and flags[1] and sizes[0] and sizes[0] == sizes[1] and flags[0] != flags[1])
+
+
+def _order(flags: str) -> str:
+    return "".join(sorted(flags.upper()))
+
+
+def _other_shapes(group: ev.Group) -> bool:
+    """Return whether the same number of multiplications, within a tenth, is done in products of other sizes."""
+    work = [_work(group, side) for side in SIDES]
+    sizes = [_sizes(group, side) for side in SIDES]
+    return min(work) > 0 and max(work) < 1.1 * min(work) and not sizes[0] & sizes[1]
+
+
+def _forms(cells: pd.DataFrame) -> list[str]:
+    """Return the products with their shapes and flags, what takes longest first."""
+    found = []
+    for row in cells[cells["count"] >= ev.ONCE].sort_values("time_ns", ascending=False).itertuples():
+        shape = "" if row.m is pd.NA or row.k is pd.NA else f" {row.m}x{row.n}x{row.k}"
+        flags = "" if row.transpose is pd.NA else f" {row.transpose}"
+        found.append(f"{ev.number(row.count)} x {row.kernel}{shape}{flags}")
+    return found
+
+
+RULES: tuple[Rule, ...] = (convolution_algorithms, product_forms)

@@ -1,7 +1,169 @@
-"""libraries: to be written."""
+"""Libraries: switched off by a setting, a slower one for the same problem, or an older instruction set."""
 
 from __future__ import annotations
 
-from kernelscope.analysis.explain.model import Rule
+import re
+from collections.abc import Iterable
+from typing import Any
 
-RULES: tuple[Rule, ...] = ()
+from kernelscope.analysis.explain.causes import evidence as ev
+from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
+
+# Instruction sets in the names of oneDNN's implementations, newest first
+INSTRUCTION_SETS = ("amx", "avx10", "avx512", "avx2", "avx", "sse41")
+# Settings and variables that switch oneDNN on and off, and those that bound the instruction set of a library
+_SWITCHES = {
+    "onednn": "onednn", "TF_ENABLE_ONEDNN_OPTS": "onednn", "TF_DISABLE_MKL": "onednn", "MXNET_MKLDNN_ENABLED": "onednn",
+    "MXNET_ONEDNN_ENABLED": "onednn",
+}  # fmt: skip
+_BOUNDS = {
+    "ONEDNN_MAX_CPU_ISA": "onednn", "DNNL_MAX_CPU_ISA": "onednn", "MKL_ENABLE_INSTRUCTIONS": "mkl", "MKL_CBWR": "mkl",
+    "ATEN_CPU_CAPABILITY": "aten", "OPENBLAS_CORETYPE": "openblas",
+}  # fmt: skip
+_ONEDNN = {
+    "pytorch": "torch.backends.mkldnn.enabled = True (and no torch.backends.mkldnn.flags(enabled=False) around the model)",
+    "tensorflow": "TF_ENABLE_ONEDNN_OPTS=1 in the environment before TensorFlow is imported",
+    "mxnet": "MXNET_MKLDNN_ENABLED=1 in the environment, and a build with oneDNN",
+    "": "switch oneDNN on",
+}
+_LIBRARY = {
+    **_ONEDNN,
+    "cntk": "a build of CNTK with MKL-DNN, or the layer's layout that its faster engine takes",
+    "": "choose the backend or build that calls the faster library",
+}
+
+
+def switched_off(case: Case) -> list[Suspicion]:
+    """oneDNN on by setting on one side and off on the other, and the layers that another library computes therefore."""
+    stated = _stated(case, _SWITCHES)
+    found = []
+    for slow, fast in (("b", "a"), ("a", "b")):
+        chosen = [group for group in ev.groups(case) if stated and case.same_framework and _left(group, fast, slow, "onednn")]
+        claims = ev.merged(ev.claim(case, group, _computed(group)) for group in chosen)
+        if not claims:
+            continue
+        effect = "slower" if ev.slower(claims) == (slow, fast) else "faster"
+        title = (
+            f"{ev.name(case, slow)} runs {ev.layers(chosen)} without oneDNN, which makes it {effect} than {ev.name(case, fast)}"
+        )
+        sentences = [_setting(case, stated, (slow, fast)), *_examples(case, chosen, (slow, fast))]
+        remedy = ev.remedy(case, slow, _ONEDNN) if effect == "slower" else "leave oneDNN off for these layers"
+        found.append(Suspicion("library switched off", title, claims, "high", sentences, remedy, precedence=0))
+    return found
+
+
+def _stated(case: Case, names: Iterable[str]) -> dict[str, tuple[Any, Any]]:
+    """Return which of these settings and variables are recorded with different values."""
+    return {name: case.differences[name] for name in names if name in case.differences}
+
+
+def _setting(case: Case, stated: dict[str, tuple[Any, Any]], order: tuple[str, str]) -> str:
+    """Return in words what the sides state, the given side first."""
+    name, pair = next(iter(stated.items()))
+    value = dict(zip(SIDES, ("not set" if part is None else part for part in pair), strict=True))
+    return f"{name}: {value[order[0]]} in {ev.name(case, order[0])}, {value[order[1]]} in {ev.name(case, order[1])}"
+
+
+def _left(group: ev.Group, present: str, absent: str, library: str) -> bool:
+    """Return whether one side computes a group with this library, and the other does not."""
+    with_it, without = (ev.executed(group.computing(side), "library") for side in (present, absent))
+    return group.noticed and library in with_it and bool(without) and library not in without
+
+
+def _computed(group: ev.Group) -> set[str]:
+    """Return the kinds that either side computes in a group, with the layout changes that come with a library."""
+    return {"layout", *(kind for side in SIDES for kind in ev.executed(group.computing(side), "kind"))}
+
+
+def _examples(case: Case, chosen: list[ev.Group], order: tuple[str, str]) -> list[str]:
+    """Return for each side what it executes in the group with the largest difference."""
+    group = ev.largest(chosen)
+    return [
+        f"{group.layer} {group.phase}, {ev.name(case, side)}: {ev.executions(group.computing(side))} "
+        f"({ev.listed(sorted(ev.executed(group.computing(side), 'library')))}), {ev.ms(group.time_ns(side))}"
+        for side in order
+    ]
+
+
+def other_library(case: Case) -> list[Suspicion]:
+    """Layers whose libraries have nothing in common, by pair of libraries: the slower one is suspected."""
+    pairs: dict[tuple[str, str, str], list[ev.Group]] = {}
+    for group in ev.groups(case):
+        if not group.noticed or not ev.libraries_differ(group) or _explained_otherwise(case, group):
+            continue
+        a, b = (" and ".join(sorted(ev.executed(group.computing(side), "library"))) for side in SIDES)
+        # within one framework a change of library is one cause, whatever it does to single layers
+        sign = "" if case.same_framework else "b" if group.delta_ns > 0 else "a"
+        pairs.setdefault((a, b, sign), []).append(group)
+    found = []
+    for (a, b, _), chosen in pairs.items():
+        claims = ev.merged(ev.claim(case, group, _computed(group)) for group in chosen)
+        sides = ev.slower(claims)
+        if sides is None:
+            continue
+        library = {"a": a, "b": b}
+        slow, fast = sides
+        title = (
+            f"{ev.name(case, slow)} computes {ev.layers(chosen)} with {library[slow]}, slower here than {library[fast]} "
+            f"in {ev.name(case, fast)}"
+        )
+        confidence = "high" if case.same_framework else "medium"
+        sentences = _examples(case, chosen, sides)
+        found.append(Suspicion("slower library", title, claims, confidence, sentences, ev.remedy(case, slow, _LIBRARY)))
+    return found
+
+
+def _explained_otherwise(case: Case, group: ev.Group) -> bool:
+    """Return whether another library is only a consequence: of another type, or of a recurrent layer that is unrolled."""
+    return ev.types_differ(case, group) or ev.unrolled(group) is not None
+
+
+def instruction_sets(case: Case) -> list[Suspicion]:
+    """The same library's implementations for an older instruction set, or a variable that bounds it."""
+    stated = _stated(case, _BOUNDS)
+    bounded = {_BOUNDS[name] for name in stated} if case.same_framework else set()
+    found = []
+    for slow, fast in (("b", "a"), ("a", "b")):
+        chosen = [group for group in ev.groups(case) if _older(case, group, slow, fast)]
+        claims = ev.merged(ev.claim(case, group, _computed(group)) for group in chosen)
+        claims = ev.merged([claims, *(_of_libraries(group, bounded) for group in ev.groups(case) if bounded)])
+        if ev.slower(claims) != (slow, fast) or not (chosen or stated):
+            continue
+        named = chosen or [group for group in ev.groups(case) if _of_libraries(group, bounded)]
+        group = ev.largest(named)
+        old, new = (_set_of(group, side) or "the other's" for side in (slow, fast))
+        title = (
+            f"{ev.name(case, slow)} runs {ev.layers(named)} with an older instruction set ({old}) than "
+            f"{ev.name(case, fast)} ({new})"
+        )
+        if not chosen:
+            title = f"{ev.name(case, slow)}'s libraries are bound to other instructions than {ev.name(case, fast)}'s"
+        sentences = [*([_setting(case, stated, (slow, fast))] if stated else []), *_examples(case, named, (slow, fast))]
+        remedy = f"do not set {ev.listed(stated)}" if stated else "run on a processor with, or allow, the newer instructions"
+        precedence = 0 if stated and case.same_framework else 1
+        found.append(Suspicion("older instruction set", title, claims, "high", sentences, remedy, precedence))
+    return found
+
+
+def _set_of(group: ev.Group, side: str) -> str | None:
+    """Return the newest instruction set in the names of a side's kernels; None where they name none."""
+    words = set(re.split(r"[^a-z0-9]+", " ".join(ev.executed(group.computing(side), "kernel")).lower()))
+    return next((name for name in INSTRUCTION_SETS if name in words), None)
+
+
+def _older(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
+    """Return whether one side's implementations are of an older instruction set of the same library."""
+    if not group.noticed or ev.libraries_differ(group) or _explained_otherwise(case, group):
+        return False
+    old, new = (_set_of(group, side) for side in (slow, fast))
+    return bool(old and new and INSTRUCTION_SETS.index(old) > INSTRUCTION_SETS.index(new))
+
+
+def _of_libraries(group: ev.Group, libraries: set[str]) -> dict[str, float]:
+    """Return the claims of everything that these libraries compute in a group."""
+    cells = {side: group.kernels(side) for side in SIDES}
+    chosen = {side: table[table["library"].isin(list(libraries))] for side, table in cells.items()}
+    return ev.cell_claims(chosen) if all(map(len, chosen.values())) else {}
+
+
+RULES: tuple[Rule, ...] = (switched_off, other_library, instruction_sets)

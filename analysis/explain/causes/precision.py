@@ -1,7 +1,111 @@
-"""precision: to be written."""
+"""Element types: a layer computed in another precision, TF32, and conversions between types."""
 
 from __future__ import annotations
 
-from kernelscope.analysis.explain.model import Rule
+from kernelscope.analysis.explain.causes import evidence as ev
+from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
 
-RULES: tuple[Rule, ...] = ()
+_ONE_TYPE = {
+    "pytorch": "keep tensors and parameters of one type: no .double() or .to(torch.float64) on the way; torch.autocast for half",
+    "tensorflow": "keep one type: dtype= of the layers, tf.keras.mixed_precision.set_global_policy, no tf.cast on the way",
+    "mxnet": "keep one type: net.cast('float32') and data of the same type, no astype on the way",
+    "cntk": "keep one type: C.default_options(dtype=np.float32) and minibatches of the same type",
+    "": "compute in one type, and in one that the device has units for",
+}
+_TF32 = {
+    "pytorch": "torch.set_float32_matmul_precision('high') and torch.backends.cudnn.allow_tf32 = True allow TF32",
+    "tensorflow": "tf.config.experimental.enable_tensor_float_32_execution(True) allows TF32",
+    "": "NVIDIA_TF32_OVERRIDE=0 forbids TF32; the framework's own setting allows it",
+}
+# Settings by which frameworks choose the precision in which f32 matrices are multiplied
+_MATMUL_SETTINGS = ("matmul_precision", "tf32_matmul", "tf32_cudnn", "tf32", "precision_policy")
+
+
+def other_types(case: Case) -> list[Suspicion]:
+    """Layers that the sides compute in different floating types, and what the optimizer does in these types."""
+    chosen = [group for group in ev.groups(case) if group.noticed and ev.types_differ(case, group)]
+    if not chosen:
+        return []
+    parts = [ev.claim(case, group, [*ev.MAIN, *_kinds(group)]) if group.is_layer else _typed_cells(group) for group in chosen]
+    claims = ev.merged(parts)
+    sides = ev.slower(claims)
+    if sides is None:
+        return []
+    slow, fast = sides
+    example = ev.largest([group for group in chosen if group.is_layer] or chosen)
+    used = {side: ev.listed(sorted(ev.types(example, side))) for side in SIDES}
+    text = f"{ev.name(case, slow)} computes {ev.layers(chosen)} in {used[slow]}, {ev.name(case, fast)} in {used[fast]}"
+    sentences = [
+        f"{example.layer} {example.phase}: {ev.executions(example.kernels(side))} in {used[side]}, "
+        f"{ev.ms(example.time_ns(side))} in {ev.name(case, side)}"
+        for side in (slow, fast)
+    ]
+    texts = _TF32 if "tf32" in used[fast] and "f32" in used[slow] else _ONE_TYPE
+    return [Suspicion("precision", text, claims, "high", sentences, ev.remedy(case, slow, texts))]
+
+
+def _kinds(group: ev.Group) -> list[str]:
+    """Return the kinds of what computes in a group, and of casts."""
+    return ["cast", *{kind for side in SIDES for kind in ev.executed(group.computing(side), "kind")}]
+
+
+def _typed_cells(group: ev.Group) -> dict[str, float]:
+    """Return the claims of cells in a type that only one side uses, against the other side's for the same problems."""
+    only = {side: ev.types(group, side) - ev.types(group, other) for side, other in (("a", "b"), ("b", "a"))}
+    side, other = ("b", "a") if only["b"] else ("a", "b")
+    mine, others = group.kernels(side), group.kernels(other)
+    mine = mine[mine["dtype"].isin(list(only[side]))]
+    others = others[others["problem"].notna() & others["problem"].isin(list(mine["problem"].dropna()))]
+    return ev.cell_claims({side: mine, other: others})
+
+
+def chosen_precision(case: Case) -> list[Suspicion]:
+    """Matrix products of f32 with another precision by setting, where kernels of products differ with it."""
+    stated = {name: case.differences[name] for name in _MATMUL_SETTINGS if name in case.differences}
+    kinds = (*ev.CONVOLUTIONS, "gemm", "recurrent")
+    chosen = [
+        group
+        for group in ev.groups(case)
+        if stated and case.same_framework and group.noticed and not ev.types_differ(case, group) and _others(group, kinds)
+    ]
+    claims = ev.merged(ev.claim(case, group, kinds) for group in chosen)
+    sides = ev.slower(claims)
+    if sides is None:
+        return []
+    slow, fast = sides
+    setting, values = next(iter(stated.items()))
+    value = dict(zip(SIDES, values, strict=True))
+    example = ev.largest(chosen)
+    sentences = [f"{setting} is {value[slow]} in {ev.name(case, slow)}, {value[fast]} in {ev.name(case, fast)}"]
+    sentences += [f"{example.layer} {example.phase}, {ev.name(case, side)}: {ev.executions(example.kernels(side, kinds))}"
+                  for side in (slow, fast)]  # fmt: skip
+    title = f"{ev.name(case, slow)} multiplies with {setting} {value[slow]}, {ev.name(case, fast)} with {value[fast]}"
+    return [Suspicion("precision", title, claims, "high", sentences, ev.remedy(case, slow, _TF32), precedence=0)]
+
+
+def _others(group: ev.Group, kinds: tuple[str, ...]) -> bool:
+    """Return whether the kernels of these kinds have no name in common."""
+    a, b = (ev.executed(group.kernels(side, kinds), "kernel") for side in SIDES)
+    return bool(a and b and not a & b)
+
+
+def casts(case: Case) -> list[Suspicion]:
+    """Conversions between types that the other side does not make, in layers that both compute in the same type."""
+    found = []
+    for slow, fast in (("b", "a"), ("a", "b")):
+        chosen = [group for group, more, _ in ev.more(case, ["cast"]) if more == slow and not ev.types_differ(case, group)]
+        claims = ev.merged(ev.cell_claims({side: group.kernels(side, ["cast"]) for side in SIDES}) for group in chosen)
+        if ev.slower(claims) != (slow, fast):
+            continue
+        counts = {side: sum(group.count(side, ["cast"]) for group in chosen) for side in SIDES}
+        times = {side: sum(group.time_ns(side, ["cast"]) for group in chosen) for side in SIDES}
+        title = f"{ev.name(case, slow)} converts types in {ev.layers(chosen)} where {ev.name(case, fast)} does less of it"
+        sentence = "; ".join(
+            f"{ev.name(case, side)}: {ev.number(counts[side])} conversions per step, {ev.ms(times[side])}"
+            for side in (slow, fast)
+        )
+        found.append(Suspicion("type conversions", title, claims, "high", [sentence], ev.remedy(case, slow, _ONE_TYPE)))
+    return found
+
+
+RULES: tuple[Rule, ...] = (other_types, chosen_precision, casts)

@@ -1,7 +1,184 @@
-"""work: to be written."""
+"""Extra and repeated work: gradients that nobody needs, forward work done again, more of the same, and other operators."""
 
 from __future__ import annotations
 
-from kernelscope.analysis.explain.model import Rule
+import pandas as pd
 
-RULES: tuple[Rule, ...] = ()
+from kernelscope.analysis.explain.causes import evidence as ev
+from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
+
+# Products of a layer may be written with some more or fewer multiplications; as much more is other work
+MORE_FLOPS = 1.2
+_GRADIENT = {
+    "pytorch": "do not set requires_grad on the input (x.requires_grad_(False)), nor train what stands before the layer",
+    "tensorflow": "do not watch the input (GradientTape.watch), nor ask for its gradient",
+    "mxnet": "do not attach_grad() to the input",
+    "cntk": "C.input_variable(..., needs_gradient=False)",
+    "": "do not ask for the gradient of the input",
+}
+_RECOMPUTED = {
+    "pytorch": "call the layers without torch.utils.checkpoint where memory allows, or checkpoint fewer of them",
+    "tensorflow": "remove tf.recompute_grad where memory allows",
+    "mxnet": "unset MXNET_BACKWARD_DO_MIRROR and MXNET_MEMORY_OPT where memory allows",
+    "": "keep the activations where memory allows, in place of computing them again",
+}
+_MORE = {"": "call the layer as often, and on as much data, as the other side does"}
+
+
+def input_gradient(case: Case) -> list[Suspicion]:
+    """The gradient of the input in the first layer with parameters, which only one side computes."""
+    group = _first(case)
+    if group is None or not group.noticed:
+        return []
+    for slow, fast in (("b", "a"), ("a", "b")):
+        if not _one_more_gradient(group, slow, fast):
+            continue
+        kinds = ["convolution data gradient"] if group.count(slow, ev.CONVOLUTIONS) else ["gemm"]
+        claims = ev.claim(case, group, kinds)
+        if ev.slower(claims) != (slow, fast):
+            return []
+        title = f"{ev.name(case, slow)} computes the gradient of the input in {group.layer}, {ev.name(case, fast)} does not"
+        sentences = [
+            f"{group.layer} {group.phase}, {ev.name(case, side)}: {ev.executions(group.kernels(side, ev.MAIN))}, "
+            f"{ev.ms(group.time_ns(side, ev.MAIN))}"
+            for side in (slow, fast)
+        ]
+        return [Suspicion("needless gradient of the input", title, claims, "high", sentences, ev.remedy(case, slow, _GRADIENT))]
+    return []
+
+
+def _first(case: Case) -> ev.Group | None:
+    """Return the backward group of the first layer that computes convolutions, products or recurrences on both sides."""
+    order = {match.label: _rank(case, match.a, match.b) for match in case.matches}
+    found = [
+        group
+        for group in ev.groups(case)
+        if group.phase == "backward" and group.layer in order and all(group.count(side, ev.MAIN) >= ev.ONCE for side in SIDES)
+    ]
+    return min(found, key=lambda group: order[group.layer], default=None)
+
+
+def _rank(case: Case, a: tuple[str, ...], b: tuple[str, ...]) -> int:
+    orders = [layer.order for names, side in ((a, case.a), (b, case.b)) for layer in side.layers if layer.name in names]
+    return min(orders, default=1 << 30)
+
+
+def _one_more_gradient(group: ev.Group, slow: str, fast: str) -> bool:
+    """Return whether one side computes weight and data gradient, the other the weights' only."""
+    data, weights = "convolution data gradient", "convolution weight gradient"
+    if group.count(slow, [weights]) >= ev.ONCE and group.count(fast, [weights]) >= ev.ONCE:
+        return group.count(slow, [data]) >= ev.ONCE > group.count(fast, [data])
+    if any(group.count(side, [*ev.CONVOLUTIONS, "recurrent", "attention"]) >= ev.ONCE for side in SIDES):
+        return False
+    return round(group.count(slow, ["gemm"])) == 2 and round(group.count(fast, ["gemm"])) == 1
+
+
+def recomputation(case: Case) -> list[Suspicion]:
+    """Forward work that one side does again in the backward phase, as gradient checkpointing does."""
+    repeated = {side: _repeated(case, side) for side in SIDES}
+    found = []
+    for slow, fast in (("b", "a"), ("a", "b")):
+        again = {layer: count for layer, count in repeated[slow].items() if count - repeated[fast].get(layer, 0.0) >= ev.ONCE}
+        backward = [group for group in ev.groups(case) if group.phase == "backward"]
+        chosen = [group for group in backward if group.layer in again and group.noticed]
+        claims = ev.merged(_recomputed_claims(case, group, slow) for group in chosen)
+        if case.same_framework and chosen:  # saving and finding again what is computed from is the host's work around layers
+            claims = ev.merged([claims, *(_host_claims(group) for group in backward if not group.is_layer)])
+        if ev.slower(claims) != (slow, fast):
+            continue
+        count = {side: sum(repeated[side].get(layer, 0.0) for layer in again) for side in SIDES}
+        title = f"{ev.name(case, slow)} computes the forward pass of {ev.layers(chosen)} again in the backward phase"
+        group = ev.largest(chosen)
+        sentences = [
+            f"{ev.number(count[slow])} forward kernels per step run in {ev.name(case, slow)}'s backward phase, "
+            f"{ev.number(count[fast])} in {ev.name(case, fast)}'s",
+            f"{group.layer} backward takes {ev.ms(int(group.rows[f'{slow}_ns'].sum()))} in {ev.name(case, slow)}, "
+            f"{ev.ms(int(group.rows[f'{fast}_ns'].sum()))} in {ev.name(case, fast)}",
+        ]
+        found.append(Suspicion("recomputation", title, claims, "high", sentences, ev.remedy(case, slow, _RECOMPUTED)))
+    return found
+
+
+def _repeated(case: Case, side: str) -> dict[str, float]:
+    """Return by layer how many kernels of its forward phase a side executes in the backward phase as well."""
+    forward = {group.layer: group for group in ev.groups(case) if group.phase == "forward" and group.is_layer}
+    found = {}
+    for group in ev.groups(case):
+        if group.phase == "backward" and group.layer in forward:
+            count = float(_again(forward[group.layer], group, side)["count"].sum())
+            if count >= ev.ONCE:
+                found[group.layer] = count
+    return found
+
+
+def _again(forward: ev.Group, backward: ev.Group, side: str) -> pd.DataFrame:
+    """Return the cells of a backward phase that repeat the forward phase: the same computing kernel on the same problem."""
+    keys = ["kernel", "kind", "operator", "problem"]
+    made = forward.kernels(side)
+    made = made[~made["kind"].isin([*ev.MOVES, "unknown"]) & (made["count"] >= ev.ONCE)][keys].drop_duplicates()
+    cells = backward.kernels(side)
+    known = pd.MultiIndex.from_frame(made.fillna(""))
+    return cells[pd.MultiIndex.from_frame(cells[keys].fillna("")).isin(known)]
+
+
+def _recomputed_claims(case: Case, group: ev.Group, slow: str) -> dict[str, float]:
+    if case.same_framework:
+        return {str(row): float(ns) for row, ns in group.rows["delta_ns"].items() if ns}
+    kinds = ev.executed(group.kernels(slow), "kind")
+    return ev.claim(case, group, kinds)
+
+
+def _host_claims(group: ev.Group) -> dict[str, float]:
+    rows = group.rows[group.rows["cell"].str.startswith("(host")]
+    return {str(row): float(ns) for row, ns in rows["delta_ns"].items() if ns}
+
+
+def more_of_the_same(case: Case) -> list[Suspicion]:
+    """Layers that one side computes more often, or on more data, than the other."""
+    found = []
+    for slow, fast in (("b", "a"), ("a", "b")):
+        chosen = [group for group in ev.groups(case) if group.noticed and group.is_layer and _more_work(case, group, slow, fast)]
+        claims = ev.merged(ev.claim(case, group, ev.MAIN) for group in chosen)
+        if ev.slower(claims) != (slow, fast):
+            continue
+        group = ev.largest(chosen)
+        title = f"{ev.name(case, slow)} does more work in {ev.layers(chosen)} than {ev.name(case, fast)}"
+        sentences = [
+            f"{group.layer} {group.phase}, {ev.name(case, side)}: {ev.executions(group.kernels(side, ev.MAIN))}"
+            f"{_flops(group, side)}, {ev.ms(group.time_ns(side, ev.MAIN))}"
+            for side in (slow, fast)
+        ]
+        found.append(Suspicion("more work", title, claims, "high", sentences, ev.remedy(case, slow, _MORE)))
+    return found
+
+
+def _more_work(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
+    """Return whether a side executes the same convolution more often, or multiplies more in its products."""
+    if ev.unrolled(group) is not None:
+        return False
+    for kind in (*ev.CONVOLUTIONS, "recurrent", "attention"):
+        more, less = (group.kernels(side, [kind]) for side in (slow, fast))
+        same = ev.executed(more, "problem") & ev.executed(less, "problem")
+        counts = [table[table["problem"].isin(list(same))]["count"].sum() for table in (more, less)]
+        if same and counts[0] - counts[1] >= ev.ONCE and (case.same_framework or kind in ev.CONVOLUTIONS):
+            return True
+    if any(group.count(side, [*ev.CONVOLUTIONS, "recurrent", "attention"]) >= ev.ONCE for side in SIDES):
+        return False
+    works = [multiplications(group.kernels(side, ["gemm"])) for side in (slow, fast)]
+    return works[0] is not None and works[1] is not None and works[0] > MORE_FLOPS * works[1] > 0
+
+
+def multiplications(products: pd.DataFrame) -> float | None:
+    """Return the multiplications per step of matrix products; None where the shape of any is not known."""
+    shapes = products[["m", "n", "k"]]
+    if products.empty or shapes.isna().any().any():
+        return None
+    return float((shapes.astype("float64").prod(axis=1) * products["count"]).sum())
+
+
+def _flops(group: ev.Group, side: str) -> str:
+    work = multiplications(group.kernels(side, ["gemm"]))
+    return f" ({2 * work / 1e6:.1f} MFLOP)" if work else ""
+
+
+RULES: tuple[Rule, ...] = (input_gradient, recomputation, more_of_the_same)

@@ -1,0 +1,270 @@
+"""What rules of several families look at: the account by layer and phase, and what of it only one side does.
+
+Rules see groups: the rows and cells of one layer (or of a named part of the step, in brackets) in one phase. What a group's
+sides execute is compared as sets of what runs at least every other step, never by which of two takes longer: times vary from
+run to run, what is executed does not.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from kernelscope.analysis.explain.model import SIDES, Case
+
+CONVOLUTIONS = ("convolution forward", "convolution data gradient", "convolution weight gradient")
+MAIN = (*CONVOLUTIONS, "gemm", "recurrent", "attention")  # where networks have their FLOPs
+MOVES = ("layout", "copy", "cast")  # data as it was, elsewhere or otherwise written
+FLOATS = ("f64", "f32", "tf32", "f16", "bf16", "f8e4m3", "f8e5m2", "f4e2m1", "c64", "c128")
+
+# Executions per step from which something belongs to the step: a straggler that attribution put elsewhere is rarer
+ONCE = 0.5
+# Above this share of its kernel time in kernels that both sides execute alike, a group is more than what changed in it
+ALIKE = 0.5
+
+
+@dataclass(frozen=True)
+class Group:
+    """One layer's (or named part's) rows of one phase, and their cells of side "a" and "b".
+
+    layer: the row's label. phase: "" where unknown.
+    """
+
+    layer: str
+    phase: str
+    rows: pd.DataFrame
+    cells: dict[str, pd.DataFrame]
+
+    @property
+    def is_layer(self) -> bool:
+        """Whether it is a layer, and not a part of the step or what could not be attributed."""
+        return not self.layer.startswith("(")
+
+    @property
+    def noticed(self) -> bool:
+        """Whether any of its rows differs as far as is known: nothing may be said of rows that do not."""
+        return bool((self.rows["significant"].astype("boolean").fillna(True) & (self.rows["delta_ns"] != 0)).any())
+
+    @property
+    def delta_ns(self) -> int:
+        """How much longer B takes."""
+        return int(self.rows["delta_ns"].sum())
+
+    def kernels(self, side: str, kinds: Collection[str] | None = None) -> pd.DataFrame:
+        """Return the cells of a side's kernels, of these kinds only where any are given."""
+        cells = self.cells[side]
+        return cells[cells["kind"].notna()] if kinds is None else cells[cells["kind"].isin(list(kinds))]
+
+    def computing(self, side: str) -> pd.DataFrame:
+        """Return the cells of a side's kernels that compute: the main ones where there are any, else all that move no data."""
+        main = self.kernels(side, MAIN)
+        found = self.kernels(side)
+        return main if len(main) else found[~found["kind"].isin([*MOVES, "unknown"])]
+
+    def count(self, side: str, kinds: Collection[str] | None = None) -> float:
+        """Return how many kernels a side executes per step."""
+        return float(self.kernels(side, kinds)["count"].sum())
+
+    def time_ns(self, side: str, kinds: Collection[str] | None = None) -> int:
+        """Return the share of the step that a side's kernels have."""
+        return int(self.kernels(side, kinds)["time_ns"].sum())
+
+
+_latest: tuple[weakref.ref[Case], list[Group]] | None = None
+
+
+def groups(case: Case) -> list[Group]:
+    """Return the account's groups. The rules ask one after another for the same case, which is grouped once."""
+    global _latest
+    if _latest is None or _latest[0]() is not case:
+        _latest = (weakref.ref(case), _grouped(case))
+    return _latest[1]
+
+
+def _grouped(case: Case) -> list[Group]:
+    rows = case.rows
+    keys = [rows["layer"].astype("string"), rows["phase"].astype("string").fillna("")]
+    cells = case.account.cells
+    sides = {side: dict(list(cells[cells["side"] == side].groupby("row", sort=False))) for side in SIDES}
+    empty = cells.iloc[:0]
+    found = []
+    for (layer, phase), mine in rows.groupby(keys, sort=False):
+        of = {side: [sides[side][row] for row in mine.index if row in sides[side]] for side in SIDES}
+        found.append(Group(layer, phase, mine, {side: pd.concat(of[side]) if of[side] else empty for side in SIDES}))
+    return found
+
+
+def executed(cells: pd.DataFrame, column: str) -> set[str]:
+    """Return the values of a column that are executed at least every other step; unknown ones are left out."""
+    counts = cells.groupby(column, dropna=True, observed=True)["count"].sum()
+    return {str(value) for value in counts[counts >= ONCE].index}
+
+
+def more(case: Case, kinds: Collection[str], least: float = ONCE) -> Iterable[tuple[Group, str, str]]:
+    """Yield the layers' groups in which one side executes at least so many kernels of these kinds more per step.
+
+    With the side that has more, and the other.
+    """
+    for group in groups(case):
+        extra = group.count("b", kinds) - group.count("a", kinds)
+        if group.noticed and abs(extra) >= least:
+            yield (group, "b", "a") if extra > 0 else (group, "a", "b")
+
+
+# --- what differs in a group ------------------------------------------------------------------------------------------------
+
+
+def types(group: Group, side: str) -> set[str]:
+    """Return the floating types in which a side computes a group; empty where nothing tells."""
+    return executed(group.computing(side), "dtype") & set(FLOATS)
+
+
+def types_differ(case: Case, group: Group) -> bool:
+    """Return whether the sides compute a group in different types.
+
+    Two frameworks differ when they have none in common: which small kernels tell their type is not the same in both.
+    """
+    a, b = types(group, "a"), types(group, "b")
+    return bool(a and b and (a != b if case.same_framework else not a & b))
+
+
+def libraries_differ(group: Group) -> bool:
+    """Return whether the libraries that compute a group have none in common."""
+    a, b = (executed(group.computing(side), "library") for side in SIDES)
+    return bool(a and b and not a & b)
+
+
+def layouts(group: Group, side: str) -> set[str]:
+    """Return the layouts of the source (the first tensor) of a side's convolutions."""
+    texts = executed(group.kernels(side, CONVOLUTIONS), "layout")
+    return {text.split(",")[0].strip() for text in texts}
+
+
+def unrolled(group: Group) -> tuple[str, str] | None:
+    """Return (the side that runs a recurrent layer cell by cell, the one with a fused kernel); None where that is not so.
+
+    The cell-by-cell side executes no fused kernel, and several times as many products.
+    """
+    for loop, fused in (("b", "a"), ("a", "b")):
+        whole = group.count(fused, ["recurrent"])
+        cells = group.count(loop, ["gemm", "elementwise", "activation"])
+        if whole >= ONCE and group.count(loop, ["recurrent"]) < ONCE and cells >= 4 * max(whole, group.count(fused, ["gemm"])):
+            return loop, fused
+    return None
+
+
+def alike(group: Group) -> pd.DataFrame:
+    """Return the rows whose kernels both sides execute alike: the same names, problems and types, as often."""
+    columns = ["kernel", "problem", "dtype", "layout", "transpose"]
+    keep = []
+    for row in group.rows.index:
+        cells = [group.cells[side][group.cells[side]["row"] == row] for side in SIDES]
+        counts = [side[side["kind"].notna()].groupby(columns, dropna=False)["count"].sum() for side in cells]
+        difference = counts[0].sub(counts[1], fill_value=0.0).abs()
+        if len(difference) and difference.max() < ONCE:
+            keep.append(row)
+    return group.rows.loc[keep]
+
+
+# --- claims -----------------------------------------------------------------------------------------------------------------
+
+
+def claim(case: Case, group: Group, kinds: Collection[str]) -> dict[str, float]:
+    """Return the claims of a cause that decides the kernels of these kinds in a group.
+
+    Within one framework the cause accounts for all that differs in a layer, the host's part included, as there is no other
+    change; but not for kernels that both sides execute alike, where these are most of the layer. Between frameworks, or
+    outside of layers, it accounts for the kernels of these kinds.
+    """
+    rows = group.rows
+    if not (case.same_framework and group.is_layer):
+        rows = rows[rows["cell"].isin(list(kinds))]
+    else:
+        same = alike(group)
+        slow = "b" if group.delta_ns > 0 else "a"
+        if same[f"{slow}_ns"].sum() > ALIKE * group.time_ns(slow):
+            rows = rows.drop(same.index)
+    return {str(row): float(ns) for row, ns in rows["delta_ns"].items() if ns}
+
+
+def cell_claims(chosen: dict[str, pd.DataFrame]) -> dict[str, float]:
+    """Return the claims of a cause that accounts for these cells: by row, the time of B's minus that of A's."""
+    b, a = (chosen[side].groupby("row")["time_ns"].sum() for side in ("b", "a"))
+    return {str(row): float(ns) for row, ns in b.sub(a, fill_value=0.0).items() if ns}
+
+
+def merged(claims: Iterable[dict[str, float]]) -> dict[str, float]:
+    """Return several groups' claims as one; a row claimed twice counts with the larger claim."""
+    result: dict[str, float] = {}
+    for part in claims:
+        for row, ns in part.items():
+            result[row] = max(result.get(row, 0.0), ns, key=abs)
+    return result
+
+
+def slower(claims: dict[str, float]) -> tuple[str, str] | None:
+    """Return (the side that these claims make slower, the other); None where they cancel out."""
+    total = sum(claims.values())
+    return ("b", "a") if total > 0 else ("a", "b") if total < 0 else None
+
+
+# --- words ------------------------------------------------------------------------------------------------------------------
+
+
+def name(case: Case, side: str) -> str:
+    """Return what people call a side; A or B where both are called the same."""
+    mine, other = (case.a.name, case.b.name) if side == "a" else (case.b.name, case.a.name)
+    return mine if mine != other else side.upper()
+
+
+def framework(case: Case, side: str) -> str:
+    """Return a side's framework, empty where it is not known."""
+    return (case.a if side == "a" else case.b).framework or ""
+
+
+def remedy(case: Case, side: str, texts: dict[str, str]) -> str:
+    """Return the text for a side's framework; that of "" for one that has none."""
+    return texts.get(framework(case, side), texts[""])
+
+
+def ms(ns: float) -> str:
+    """Return ns as ms, with the digits that are worth reading."""
+    return f"{ns / 1e6:.3f} ms" if abs(ns) < 1e6 else f"{ns / 1e6:.2f} ms"
+
+
+def number(count: float) -> str:
+    """Return a count per step, whole where it nearly is."""
+    return f"{count:.0f}" if abs(count - round(count)) < 0.05 else f"{count:.1f}"
+
+
+def listed(names: Iterable[str], most: int = 3) -> str:
+    """Return distinct names in their order, the first few of them: a, b, c and 4 more."""
+    distinct = list(dict.fromkeys(names))
+    if len(distinct) <= most + 1:
+        return " and ".join([*([", ".join(distinct[:-1])] if len(distinct) > 1 else []), *distinct[-1:]])
+    return f"{', '.join(distinct[:most])} and {len(distinct) - most} more"
+
+
+def layers(chosen: Iterable[Group]) -> str:
+    """Return the layers of groups, those with the largest difference first."""
+    sums: dict[str, int] = {}
+    for group in chosen:
+        sums[group.layer] = sums.get(group.layer, 0) + group.delta_ns
+    return listed(sorted(sums, key=lambda layer: -abs(sums[layer])))
+
+
+def executions(cells: pd.DataFrame, column: str = "kernel", most: int = 3) -> str:
+    """Return what cells execute per step, what takes longest first: 2 x aten::add_, 1 x aten::mul_ and 3 more."""
+    sums = cells.groupby(column, dropna=True, observed=True)[["count", "time_ns"]].sum()
+    sums = sums[sums["count"] >= ONCE].sort_values("time_ns", ascending=False, kind="stable")
+    if sums.empty:
+        return "none"
+    return listed((f"{number(count)} x {kernel}" for kernel, count in sums["count"].items()), most)
+
+
+def largest(chosen: list[Group]) -> Group:
+    """Return the group with the largest difference: the one that evidence is quoted of."""
+    return max(chosen, key=lambda group: abs(group.delta_ns))
