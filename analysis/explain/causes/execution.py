@@ -1,7 +1,143 @@
-"""execution: to be written."""
+"""Eager against compiled, and what a framework does around each operator: bulk execution, tracing, profilers."""
 
 from __future__ import annotations
 
-from kernelscope.analysis.explain.model import Rule
+from kernelscope.analysis import partition as parts
+from kernelscope.analysis.explain.causes import host_evidence as evidence
+from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
 
-RULES: tuple[Rule, ...] = ()
+CAUSE = "eager against graph"
+_COMPILED = ("Torch-Compiled Region", "## Call CompiledFx")  # operators of PyTorch's traces that run compiled code
+
+_REMEDIES = {
+    "tensorflow": "decorate the step with @tf.function, or leave run_eagerly and tf.config.run_functions_eagerly off",
+    "pytorch": "torch.compile(model)",
+    "mxnet": "net.hybridize(static_alloc=True, static_shape=True)",
+}
+_SETTING_REMEDIES = {
+    "bulk_execution_train": "leave MXNET_EXEC_BULK_EXEC_TRAIN at 1",
+    "bulk_execution_inference": "leave MXNET_EXEC_BULK_EXEC_INFERENCE at 1",
+    "bulk_size": "mx.engine.set_bulk_size, or the hybridize options forward_bulk_size and backward_bulk_size",
+    "engine": "leave MXNET_ENGINE_TYPE at ThreadedEnginePerDevice; NaiveEngine is for debugging",
+    "node_timing": "cntk.debugging.set_node_timing(False)",
+    "profiler": "switch the profiler off: cntk.debugging.disable_profiler(), torch.profiler, mx.profiler",
+    "trace_level": "cntk.logging.set_computation_network_trace_level(0)",
+    "checked_mode": "cntk.debugging.set_checked_mode(False)",
+    "anomaly_detection": "torch.autograd.set_detect_anomaly(False)",
+    "xla_jit": "tf.config.optimizer.set_jit, or tf.function(jit_compile=True)",
+}
+_TITLES = {
+    "execution": "eager against graph execution",
+    "bulk_execution_train": "bulk execution of operators",
+    "bulk_execution_inference": "bulk execution of operators",
+    "bulk_size": "bulk execution of operators",
+    "node_timing": "tracing of nodes",
+    "profiler": "a profiler that runs",
+    "trace_level": "tracing of nodes",
+    "checked_mode": "checks of every value",
+    "anomaly_detection": "anomaly detection",
+}
+
+
+def recorded(case: Case) -> list[Suspicion]:
+    """A recorded setting of how operators are executed differs between runs of the same framework."""
+    differing = evidence.owned(evidence.differing(case), "execution")
+    if not case.same_framework or not differing:
+        return []
+    alone = evidence.only_difference(case, "execution")
+    first = min(differing, key=lambda name: (name not in _TITLES, list(_TITLES).index(name) if name in _TITLES else 0))
+    what = _TITLES.get(first, first)
+    a, b = evidence.differing(case)[first]
+    sentences = [f"Recorded settings: {evidence.stated(case, differing)}."]
+    if alone:
+        sentences.append("Nothing else that is recorded differs.")
+    counts = _operators(case)
+    if counts:
+        sentences.append(counts)
+    remedy = _SETTING_REMEDIES.get(first) or _REMEDIES.get(str(case.a.framework), f"give both sides the same {first}")
+    return [
+        Suspicion(
+            CAUSE if first == "execution" else "execution settings",
+            f"{what}: {a} in {case.a.name}, {b} in {case.b.name}",
+            evidence.everything(case),
+            "high",
+            sentences,
+            remedy,
+            precedence=0,
+        )
+    ]
+
+
+def _operators(case: Case) -> str | None:
+    """Return in words how many operators a step has on both sides, where it was recorded."""
+    counts = evidence.both(case, lambda side: evidence.per_step(side, side.trace.operators))
+    return f"Operators per step: {evidence.pair(case, counts)}." if all(counts) else None
+
+
+def _compiled_calls(side: Side) -> float | None:
+    """Return how many compiled functions a step calls, where a trace shows it: TensorFlow's ranges, PyTorch's regions."""
+    trace = side.trace
+    if side.framework == "tensorflow":
+        return evidence.per_step(side, trace.ranges[trace.ranges["name"] == "call"]) if len(trace.ranges) else None
+    if side.framework == "pytorch" and len(trace.operators):
+        compiled = trace.operators["name"].astype("string").str.startswith(_COMPILED).fillna(False)
+        return evidence.per_step(side, trace.operators[compiled.to_numpy(bool)])
+    return None
+
+
+def seen(case: Case) -> list[Suspicion]:
+    """The traces show compiled functions on one side only, though no setting tells of it."""
+    if not case.same_framework or evidence.owned(evidence.differing(case), "execution"):
+        return []
+    calls = evidence.both(case, _compiled_calls)
+    if None in calls or bool(calls[0]) == bool(calls[1]):
+        return []
+    eager = case.a if not calls[0] else case.b
+    return [
+        Suspicion(
+            CAUSE,
+            f"{eager.name} runs eagerly what the other side has compiled",
+            evidence.everything(case),
+            "high",
+            [f"Calls of compiled functions per step: {evidence.pair(case, calls)}."],
+            _REMEDIES.get(str(eager.framework), "compile the step"),
+            precedence=0,
+        )
+    ]
+
+
+def _is_eager(side: Side) -> bool | None:
+    """Return whether Python starts every operator; None where the side does not say."""
+    execution = (side.facts.get("settings") or {}).get("execution")
+    return None if execution is None else str(execution).startswith(("eager", "imperative"))
+
+
+def across_frameworks(case: Case) -> list[Suspicion]:
+    """One framework dispatches operators one by one, the other a graph: what the host does around operators."""
+    if case.a.framework == case.b.framework or None in (_is_eager(case.a), _is_eager(case.b)):
+        return []
+    if _is_eager(case.a) == _is_eager(case.b):
+        return []
+    eager, sign = (case.a, -1) if _is_eager(case.a) else (case.b, 1)
+    rows = evidence.host(case, parts.IN_OPERATOR, parts.DISPATCH, parts.IN_LAYER, parts.IN_PHASE)
+    amount = float(rows["delta_ns"].sum())
+    if amount * sign < evidence.worth_ns(case):
+        return []  # the eager side does not spend more around its operators
+    a_ns, b_ns = int(rows["a_ns"].sum()), int(rows["b_ns"].sum())
+    counts = _operators(case)
+    return [
+        Suspicion(
+            CAUSE,
+            f"{eager.name} starts every operator from Python; the other side runs a graph",
+            evidence.claims(rows),
+            "medium",
+            [
+                f"Host time around operators per step: {evidence.both_ms(case, a_ns, b_ns)}.",
+                *([counts] if counts else []),
+            ],
+            _REMEDIES.get(str(eager.framework), "compile the step"),
+        )
+    ]
+
+
+RULES: tuple[Rule, ...] = (recorded, seen, across_frameworks)

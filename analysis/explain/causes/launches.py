@@ -1,7 +1,76 @@
-"""launches: to be written."""
+"""Launch-bound steps: the device idles while the host gets its next kernel ready."""
 
 from __future__ import annotations
 
-from kernelscope.analysis.explain.model import Rule
+import pandas as pd
 
-RULES: tuple[Rule, ...] = ()
+from kernelscope.analysis import calls as api
+from kernelscope.analysis import partition as parts
+from kernelscope.analysis.explain.causes import host_evidence as evidence
+from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
+
+CAUSE = "launch overhead"
+
+# Launches or operators per step must differ by this factor: frameworks count what they launch a little differently
+MORE_LAUNCHES = 1.2
+
+_REMEDIES = {
+    "pytorch": "fewer, larger kernels: torch.compile(mode='reduce-overhead'), torch.cuda.graphs, foreach or fused optimizers",
+    "tensorflow": "fewer, larger kernels: tf.function(jit_compile=True)",
+    "mxnet": "fewer, larger kernels: net.hybridize(static_alloc=True, static_shape=True), bulk execution",
+    "cntk": "larger minibatches; CNTK launches every node of its graph by itself",
+}
+
+
+def _kernels(side: Side) -> tuple[float, float | None]:
+    """Return how many kernels a step runs, and their mean duration in ns."""
+    kernels = side.trace.kernels[(side.trace.kernels["device"] != "cpu").to_numpy(bool)]
+    count = evidence.per_step(side, kernels[kernels["start_ns"].notna().to_numpy(bool)])
+    return count, float(kernels["duration_ns"].mean()) if len(kernels) else None
+
+
+def _started(side: Side) -> float:
+    """Return how many launches a step has, those of whole graphs as one; on a CPU, operators."""
+    calls = side.trace.calls
+    names = [name for name in calls["name"].cat.categories if api.launches_kernels(name)]
+    launching = calls[calls["name"].isin(names).to_numpy(bool)]
+    return evidence.per_step(side, launching if len(launching) else side.trace.operators)
+
+
+def _gaps(case: Case) -> pd.DataFrame:
+    """Return the rows in which the host gets work ready and nothing computes."""
+    return evidence.host(case, api.LAUNCHING, api.LOADING, api.OTHER, parts.DISPATCH, parts.IN_OPERATOR)
+
+
+def gaps(case: Case) -> list[Suspicion]:
+    """One side starts more work per step, and computes less of the time for it."""
+    started = (_started(case.a), _started(case.b))
+    rows = _gaps(case)
+    amount = float(evidence.noticed(rows)["delta_ns"].sum())
+    if abs(amount) < evidence.worth_ns(case) or not started[0] or not started[1]:
+        return []
+    slow, ratio = (case.b, started[1] / started[0]) if amount > 0 else (case.a, started[0] / started[1])
+    if ratio < MORE_LAUNCHES:
+        return []
+    what = "launches" if len(slow.trace.calls) else "operators"
+    sentences = [
+        f"{what.capitalize()} per step: {evidence.pair(case, started)}.",
+        f"Nothing computes while the host starts them: {evidence.both_ms(case, rows['a_ns'].sum(), rows['b_ns'].sum())}.",
+    ]
+    (_, a_mean), (_, b_mean) = _kernels(case.a), _kernels(case.b)
+    if a_mean is not None and b_mean is not None:
+        sentences.append(f"Mean kernel: {evidence.pair(case, (a_mean / 1e3, b_mean / 1e3), ' µs')}.")
+    return [
+        Suspicion(
+            CAUSE,
+            f"{slow.name} starts more, smaller pieces of work: its step is bound by launching them",
+            evidence.claims(rows),
+            "medium",
+            sentences,
+            _REMEDIES.get(str(slow.framework), "fewer, larger kernels, or CUDA graphs"),
+            precedence=2,
+        )
+    ]
+
+
+RULES: tuple[Rule, ...] = (gaps,)

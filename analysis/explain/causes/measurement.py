@@ -1,7 +1,153 @@
-"""measurement: to be written."""
+"""How it was measured: warm-up inside of the measured steps, clocks that were throttled, a machine with other work to do."""
 
 from __future__ import annotations
 
-from kernelscope.analysis.explain.model import Rule
+import pandas as pd
 
-RULES: tuple[Rule, ...] = ()
+from kernelscope.analysis.explain.causes import host_evidence as evidence
+from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
+
+WARM_UP = "warm-up in the measured steps"
+THROTTLED = "throttled clocks"
+LOADED = "load of the machine"
+
+# Step times must fall by more than machines drift over a window (tracer.inside.steady takes the same share)
+FALLING = 0.10
+LEAST_STEPS = 6  # fewer cannot be cut into three parts whose medians mean anything
+# Clocks of the same device vary by about a percent from capture to capture
+SLOWER_CLOCK = 0.05
+# Cores' worth of work by other processes; sampling it costs and counts a few percent of one core
+FOREIGN_CORES = 0.25
+LEAST_SAMPLES = 10  # of each core: fewer say little of a mean
+
+
+def _thirds(steps: pd.DataFrame) -> tuple[float, float, float] | None:
+    """Return the median step times of the first, second and last third of one restart; None where there are too few."""
+    ordered = steps.sort_values("start_ns")
+    times = (ordered["end_ns"] - ordered["start_ns"]).astype("float64").to_numpy()
+    if len(times) < LEAST_STEPS:
+        return None
+    size = len(times) // 3
+    parts = (times[:size], times[size:-size], times[-size:])
+    first, second, last = (float(pd.Series(part).median()) for part in parts)
+    return first, second, last
+
+
+def _excess_ns(side: Side) -> float:
+    """Return by how much the side's step is longer than it is at the end; 0 unless it falls in every restart."""
+    restarts = side.clean or [side.trace.steps[~side.trace.steps["warmup"]]]
+    thirds = [found for found in map(_thirds, restarts) if found is not None]
+    if not thirds or any(not (first >= second >= last and first > (1.0 + FALLING) * last) for first, second, last in thirds):
+        return 0.0
+    last = sum(found[2] for found in thirds) / len(thirds)
+    if side.clean_ns is not None:
+        return max(0.0, side.clean_ns - last)
+    steps = pd.concat(restarts)
+    return max(0.0, float((steps["end_ns"] - steps["start_ns"]).mean()) - last)
+
+
+def warm_up(case: Case) -> list[Suspicion]:
+    """Steps of one side still get faster while they are measured."""
+    excess = (_excess_ns(case.a), _excess_ns(case.b))
+    amount = excess[1] - excess[0]
+    if abs(amount) < evidence.worth_ns(case) or amount * case.account.wall.delta_ns <= 0:
+        return []
+    side, longer = (case.b, excess[1]) if amount > 0 else (case.a, excess[0])
+    sentences = [f"The step of {side.name} is {evidence.ms(longer)} longer on average than at the end of the measured steps."]
+    unlike = side.trace.diagnostics.get("steps with other kernels than most")
+    if unlike:
+        sentences.append(f"{unlike} of its recorded steps ran other kernels than most: it still tuned or compiled.")
+    return [
+        Suspicion(
+            WARM_UP,
+            f"{side.name} was still warming up while it was measured",
+            evidence.towards(case, amount),
+            "medium",
+            sentences,
+            "measure later: a larger --warmup, or leave the first steps of the capture out",
+            precedence=0,
+        )
+    ]
+
+
+def _sampled(side: Side, metric: str) -> float | None:
+    samples = side.trace.samples
+    values = samples[(samples["metric"] == metric).to_numpy(bool)]["value"]
+    return float(values.mean()) if len(values) else None
+
+
+def throttled(case: Case) -> list[Suspicion]:
+    """The device's clock was lower on one side: its kernels take longer in that proportion."""
+    clocks = evidence.known(evidence.both(case, lambda side: _sampled(side, "gpu_sm_clock_hz")))
+    if clocks is None or min(clocks) <= 0 or min(clocks) > (1.0 - SLOWER_CLOCK) * max(clocks):
+        return []
+    slow, sign, column = (case.b, 1, "b_ns") if clocks[1] < clocks[0] else (case.a, -1, "a_ns")
+    rows = evidence.computing(case)
+    amount = sign * float(rows[column].sum()) * (1.0 - min(clocks) / max(clocks))
+    heat = evidence.both(case, lambda side: _sampled(side, "gpu_temperature_c"))
+    sentences = [f"Mean clock: {evidence.pair(case, (clocks[0] / 1e6, clocks[1] / 1e6), ' MHz')}."]
+    if None not in heat:
+        sentences.append(f"Mean temperature: {evidence.pair(case, heat, ' °C')}.")
+    return [
+        Suspicion(
+            THROTTLED,
+            f"the device ran at a lower clock under {slow.name}",
+            evidence.towards(case, amount, rows),
+            "medium",
+            sentences,
+            "lock the clocks (nvidia-smi --lock-gpu-clocks) or let the device cool down, and let both sides take turns",
+            precedence=0,
+        )
+    ]
+
+
+def _foreign_cores(side: Side) -> float | None:
+    """Return how many cores other processes kept busy while the side's recorded steps ran; None where it was not sampled."""
+    samples = side.trace.samples
+    cores = samples[(samples["metric"] == "core_busy").to_numpy(bool)]
+    steps = side.trace.steps[~side.trace.steps["warmup"]]
+    used = (steps["user_ns"] + steps["system_ns"]).dropna()
+    wall = float((steps["end_ns"] - steps["start_ns"]).sum())
+    if len(cores) < LEAST_SAMPLES * cores["core"].nunique() or cores.empty or len(used) < len(steps) or wall <= 0:
+        return None
+    busy = float(cores.groupby("core")["value"].mean().sum())
+    return max(0.0, busy - float(used.sum()) / wall)
+
+
+def _taking_turns(case: Case) -> bool:
+    """Return whether the sides ran at the same time, in turns: their clean steps, on one clock, overlap."""
+    if not case.a.clean or not case.b.clean:
+        return False
+    a, b = (pd.concat(side.clean) for side in (case.a, case.b))
+    return bool(a["start_ns"].min() < b["end_ns"].max() and b["start_ns"].min() < a["end_ns"].max())
+
+
+def loaded(case: Case) -> list[Suspicion]:
+    """Other processes took cores from one side only."""
+    foreign = evidence.known(evidence.both(case, _foreign_cores))
+    if _taking_turns(case):
+        return []  # such a load hits both sides alike
+    if foreign is None or abs(foreign[1] - foreign[0]) < FOREIGN_CORES:
+        return []
+    side, sign = (case.b, 1) if foreign[1] > foreign[0] else (case.a, -1)
+    if sign * case.account.wall.delta_ns <= 0:
+        return []
+    cores = (side.facts.get("machine") or {}).get("allowed_threads")
+    if not cores:
+        return []
+    wall = case.account.wall.b_ns if side is case.b else case.account.wall.a_ns
+    amount = sign * wall * min(1.0, abs(foreign[1] - foreign[0]) / cores)
+    return [
+        Suspicion(
+            LOADED,
+            f"other processes were busier while {side.name} ran",
+            evidence.towards(case, amount),
+            "low",
+            [f"Cores that other processes kept busy: {evidence.pair(case, foreign)}, of {cores}."],
+            "measure on an idle machine, both sides in one session so that they take turns",
+            precedence=2,
+        )
+    ]
+
+
+RULES: tuple[Rule, ...] = (warm_up, throttled, loaded)

@@ -1,7 +1,116 @@
-"""memory: to be written."""
+"""Memory: heaps that are given back and faulted in again, and calls of the device's allocator."""
 
 from __future__ import annotations
 
-from kernelscope.analysis.explain.model import Rule
+from kernelscope.analysis import calls as api
+from kernelscope.analysis.explain.causes import host_evidence as evidence
+from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
 
-RULES: tuple[Rule, ...] = ()
+FAULTS = "page faults"
+ALLOCATOR = "allocator traffic"
+
+# A hundred faults of 4 KiB are 0.4 MB and some 0.05 ms: fewer are start-up and the interpreter's own
+LEAST_FAULTS = 100
+_ALLOCATING = r"malloc|free|Mem(?:Alloc|Create|Map|Unmap)"
+
+_REMEDIES = {
+    "pytorch": "keep memory between steps: PYTORCH_CUDA_ALLOC_CONF, and no torch.cuda.empty_cache() in the loop",
+    "tensorflow": "TF_GPU_ALLOCATOR=cuda_malloc_async, or let TensorFlow take the memory at the start",
+    "mxnet": "MXNET_GPU_MEM_POOL_TYPE and MXNET_GPU_MEM_POOL_RESERVE",
+}
+_STEADY = (
+    "keep the heap: MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=4294967296 MALLOC_TOP_PAD_=268435456, "
+    "or --steady, or another allocator by LD_PRELOAD"
+)
+
+
+def recorded(case: Case) -> list[Suspicion]:
+    """The C library's allocator is set differently, and page faults differ with it."""
+    differing = evidence.owned(evidence.differing(case), "memory")
+    if not case.same_framework or not differing or not evidence.only_difference(case, "memory"):
+        return []
+    return [
+        Suspicion(
+            FAULTS,
+            f"the heap is set differently: {', '.join(differing)}",
+            evidence.everything(case),
+            "high",
+            [f"Recorded: {evidence.stated(case, differing)}.", *_sentences(case)],
+            _STEADY,
+            precedence=0,
+        )
+    ]
+
+
+def _faults(case: Case) -> tuple[float, float] | None:
+    return evidence.known(evidence.both(case, lambda side: evidence.clean_mean(side, "minor_faults")))
+
+
+def _system(case: Case) -> tuple[float, float] | None:
+    return evidence.known(evidence.both(case, lambda side: evidence.clean_mean(side, "system_ns")))
+
+
+def _sentences(case: Case) -> list[str]:
+    """Return a sentence on page faults and system time of both sides, where the clean pass has them."""
+    pages, system = _faults(case), _system(case)
+    if pages is None or system is None:
+        return []
+    return [f"Page faults per step: {evidence.pair(case, pages)}; system time: {evidence.both_ms(case, *system)}."]
+
+
+def faults(case: Case) -> list[Suspicion]:
+    """One side faults more pages in: its system time, shared by the threads that were busy, is what the step waits."""
+    pages, system = _faults(case), _system(case)
+    if pages is None or system is None:
+        return []
+    slow, sign = (case.b, 1) if pages[1] > pages[0] else (case.a, -1)
+    busy = evidence.busy_cores(slow)
+    amount = (system[1] - system[0]) / max(busy or 1.0, 1.0)
+    if abs(pages[1] - pages[0]) < LEAST_FAULTS or amount * sign < evidence.worth_ns(case):
+        return []
+    return [
+        Suspicion(
+            FAULTS,
+            f"{slow.name} gives memory back and faults it in again each step",
+            evidence.towards(case, amount),
+            "medium",
+            _sentences(case),
+            _STEADY,
+            precedence=2,
+        )
+    ]
+
+
+def _allocations(side: Side) -> float | None:
+    """Return how often a step calls the device's allocator; None where calls were not recorded."""
+    calls = side.trace.calls
+    if calls.empty:
+        return None
+    mine = calls["name"].astype("string").str.contains(_ALLOCATING, case=False).fillna(False).to_numpy(bool)
+    return evidence.per_step(side, calls[mine])
+
+
+def allocator(case: Case) -> list[Suspicion]:
+    """The device idles while the host takes or gives back its memory."""
+    rows = evidence.host(case, api.ALLOCATING)
+    amount = float(evidence.noticed(rows)["delta_ns"].sum())
+    if abs(amount) < evidence.worth_ns(case):
+        return []
+    slow = case.b if amount > 0 else case.a
+    counts = (_allocations(case.a), _allocations(case.b))
+    return [
+        Suspicion(
+            ALLOCATOR,
+            f"{slow.name} takes and gives back device memory within its steps",
+            evidence.claims(rows),
+            "high",
+            [
+                f"Calls of the allocator per step: {evidence.pair(case, counts)}.",
+                f"The device idles in them: {evidence.both_ms(case, rows['a_ns'].sum(), rows['b_ns'].sum())}.",
+            ],
+            _REMEDIES.get(str(slow.framework), "a caching or asynchronous allocator (cudaMallocAsync)"),
+        )
+    ]
+
+
+RULES: tuple[Rule, ...] = (recorded, faults, allocator)

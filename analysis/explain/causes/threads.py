@@ -1,7 +1,118 @@
-"""threads: to be written."""
+"""Threads: how many there are, more of them than cores, and cores that idle while a step runs."""
 
 from __future__ import annotations
 
-from kernelscope.analysis.explain.model import Rule
+from typing import Any
 
-RULES: tuple[Rule, ...] = ()
+from kernelscope.analysis.explain.causes import host_evidence as evidence
+from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
+
+CAUSE = "thread count"
+IDLE_CAUSE = "cores idle"
+
+# Busy cores below this share of the other side's: schedulers of the same program differ by some percent from run to run
+FEWER_CORES = 0.8
+# Processor time of the slower side above this multiple of the faster's means more work, not idle cores
+MORE_WORK = 1.15
+
+_REMEDIES = {
+    "pytorch": "torch.set_num_threads, OMP_NUM_THREADS",
+    "tensorflow": "tf.config.threading.set_intra_op_parallelism_threads and set_inter_op_parallelism_threads",
+    "mxnet": "OMP_NUM_THREADS, MXNET_CPU_WORKER_NTHREADS",
+    "cntk": "cntk.cntk_py.set_max_num_cputhreads, OMP_NUM_THREADS",
+}
+
+
+def _threads(side: Side) -> int | None:
+    """Return the threads that an operator may use; TensorFlow's 0 stands for one per core."""
+    settings: dict[str, Any] = side.facts.get("settings") or {}
+    count = settings.get("threads")
+    if count == 0:
+        count = _cores(side)
+    return int(count) if isinstance(count, (int, float)) else None
+
+
+def _cores(side: Side) -> int | None:
+    machine = side.facts.get("machine") or {}
+    return machine.get("allowed_threads") or machine.get("threads")
+
+
+def recorded(case: Case) -> list[Suspicion]:
+    """The number of threads, or how they wait and where they run, is set differently."""
+    differing = evidence.owned(evidence.differing(case), "threads")
+    counts = (_threads(case.a), _threads(case.b))
+    if case.same_framework:
+        if not differing:
+            return []
+        claimed = evidence.everything(case)
+    else:
+        # frameworks name their settings differently: only the number of threads of an operator can be compared
+        fewer = min((case.a, case.b), key=lambda side: _threads(side) or 0)
+        if None in counts or counts[0] == counts[1] or evidence.slower(case)[0] is not fewer:
+            return []
+        claimed = evidence.claims(evidence.computing(case))
+    if None not in counts and counts[0] != counts[1]:
+        title = f"{counts[0]} threads in {case.a.name}, {counts[1]} in {case.b.name}"
+    else:
+        title = f"threads are set differently: {evidence.stated(case, differing)}"
+    return [
+        Suspicion(
+            CAUSE,
+            title,
+            claimed,
+            "high" if evidence.only_difference(case, "threads") else "medium",
+            [f"Recorded: {evidence.stated(case, differing) or title}.", *_use(case), *_oversubscribed(case)],
+            f"give both sides the same number of threads: {_REMEDIES.get(str(case.b.framework), 'OMP_NUM_THREADS')}",
+            precedence=0,
+        )
+    ]
+
+
+def _use(case: Case) -> list[str]:
+    """Return a sentence on how many cores were busy, where the clean pass tells."""
+    busy = evidence.both(case, evidence.busy_cores)
+    return [] if None in busy else [f"Cores kept busy on average: {evidence.pair(case, busy)}."]
+
+
+def _oversubscribed(case: Case) -> list[str]:
+    """Return a sentence for each side with more threads than cores."""
+    found = []
+    for side in (case.a, case.b):
+        threads, cores = _threads(side), _cores(side)
+        if threads and cores and threads > cores:
+            switches = evidence.clean_mean(side, "involuntary_switches")
+            told = "" if switches is None else f" and {switches:,.0f} involuntary switches per step"
+            found.append(f"{side.name} has {threads} threads on {cores} cores{told}.")
+    return found
+
+
+def idle_cores(case: Case) -> list[Suspicion]:
+    """With the same threads and no more processor time one side keeps fewer cores busy: parts of its step run on one thread."""
+    slow, fast = evidence.slower(case)
+    busy = evidence.known(evidence.both(case, evidence.busy_cores))
+    used = evidence.known(evidence.both(case, lambda side: evidence.clean_mean(side, "user_ns", "system_ns")))
+    if busy is None or used is None or _threads(slow) != _threads(fast):
+        return []
+    sign = 1 if slow is case.b else -1
+    (fast_busy, slow_busy), (fast_used, slow_used) = (busy, used) if slow is case.b else (busy[::-1], used[::-1])
+    if slow_busy > FEWER_CORES * fast_busy or slow_used > MORE_WORK * fast_used:
+        return []
+    # with as many busy cores as the other side has, the same processor time would pass sooner
+    waste = slow_used / slow_busy - slow_used / fast_busy
+    return [
+        Suspicion(
+            IDLE_CAUSE,
+            f"{slow.name} keeps fewer cores busy: parts of its step run on few threads",
+            evidence.towards(case, sign * waste, evidence.computing(case)),
+            "medium" if case.same_framework else "low",
+            [
+                f"Cores kept busy on average: {evidence.pair(case, busy)}; processor time per step: "
+                f"{evidence.both_ms(case, *used)}."
+            ],
+            f"find what runs on one thread; {_REMEDIES.get(str(slow.framework), 'OMP_NUM_THREADS')}",
+            precedence=2,
+        )
+    ]
+
+
+RULES: tuple[Rule, ...] = (recorded, idle_cores)

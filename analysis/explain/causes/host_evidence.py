@@ -1,0 +1,223 @@
+"""What rules about the host and the settings look at: rows of the host, use of processors, recorded differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pandas as pd
+
+from kernelscope.analysis import partition as parts
+from kernelscope.analysis.explain.model import INSTRUMENTATION, Case, Side
+
+# A cause that makes less than this share of the slower step is not worth a line, and smaller than what machines drift.
+LEAST_SHARE = 0.02
+
+# Which family owns a recorded setting, version or environment variable: what is not here is configuration.
+_OWNERS = {
+    "threads": (
+        "threads", "interop_threads", "omp_num_threads", "engine_workers", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
+        "TF_NUM_INTEROP_THREADS", "TF_NUM_INTRAOP_THREADS", "KMP_AFFINITY", "KMP_BLOCKTIME", "GOMP_CPU_AFFINITY",
+        "GOMP_SPINCOUNT", "OMP_PLACES", "OMP_PROC_BIND", "OMP_WAIT_POLICY", "MKL_DYNAMIC", "options.threads",
+        "machine.allowed_threads",
+    ),
+    "execution": (
+        "execution", "bulk_execution_train", "bulk_execution_inference", "bulk_size", "engine", "xla_jit", "node_timing",
+        "profiler", "trace_level", "checked_mode", "anomaly_detection", "graph_optimizers", "MXNET_ENGINE_TYPE",
+        "MXNET_EXEC_BULK_EXEC_INFERENCE", "MXNET_EXEC_BULK_EXEC_TRAIN", "XLA_FLAGS",
+    ),
+    "libraries": ("onednn", "blas", "TF_ENABLE_ONEDNN_OPTS", "DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA"),
+    "precision": (
+        "default_dtype", "precision", "precision_policy", "matmul_precision", "tf32", "tf32_matmul", "tf32_cudnn",
+        "NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+    ),
+    "layouts": ("memory_format", "layout"),
+    "algorithms": (
+        "cudnn_benchmark", "cudnn_deterministic", "cudnn_autotune", "deterministic_algorithms", "TF_DETERMINISTIC_OPS",
+        "MXNET_CUDNN_AUTOTUNE_DEFAULT", "CUBLAS_WORKSPACE_CONFIG",
+    ),
+    "memory": (
+        "MALLOC_ARENA_MAX", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_TRIM_THRESHOLD_", "conditions",
+        "options.steady",
+    ),
+    "optimizer": ("optimizers",),
+}  # fmt: skip
+OWNER = {name: family for family, names in _OWNERS.items() for name in names}
+
+# What a run was asked to do that cannot make its steps faster or slower, or that differs by its nature
+_WORKLESS_OPTIONS = ("repeats", "timeout_s", "steps", "warmup", "seed", "data", "network", "mode", "batch", "device", "steady")
+_VERBOSE = (
+    "DNNL_VERBOSE",
+    "DNNL_VERBOSE_TIMESTAMP",
+    "MKLDNN_VERBOSE",
+    "MKL_VERBOSE",
+    "ONEDNN_VERBOSE",
+    "ONEDNN_VERBOSE_TIMESTAMP",
+)
+_UNSET = "(not set)"
+
+
+def ms(ns: float | None) -> str:
+    """Return ns as text in ms, with as many digits as are worth reading."""
+    if ns is None:
+        return "unknown"
+    value = ns / 1e6
+    return f"{value:.0f} ms" if abs(value) >= 100 else f"{value:.3g} ms"
+
+
+def both_ms(case: Case, a_ns: float | None, b_ns: float | None) -> str:
+    """Return both sides' ns in words: `1.2 ms in A, 3.4 ms in B`."""
+    return f"{ms(a_ns)} in {case.a.name}, {ms(b_ns)} in {case.b.name}"
+
+
+def slower(case: Case) -> tuple[Side, Side]:
+    """Return (the slower side, the faster side) by wall time."""
+    return (case.b, case.a) if case.account.wall.delta_ns >= 0 else (case.a, case.b)
+
+
+def worth_ns(case: Case) -> float:
+    """Return the ns below which a cause is not worth naming: LEAST_SHARE of the slower step."""
+    return LEAST_SHARE * max(case.account.wall.a_ns, case.account.wall.b_ns)
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------------
+
+
+def noticed(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that may be named: all but those that are known to be not significant."""
+    return rows[rows["significant"].astype("boolean").fillna(True).to_numpy(bool)]
+
+
+def host(case: Case, *causes: str) -> pd.DataFrame:
+    """Return the rows of the host in which it did one of `causes` (all without)."""
+    cells = case.rows["cell"].astype("string")
+    mine = cells.isin([f"(host: {cause})" for cause in causes]) if causes else cells.str.startswith("(host: ")
+    return case.rows[mine.fillna(False).to_numpy(bool)]
+
+
+def device(case: Case, *operations: str) -> pd.DataFrame:
+    """Return the rows in which the device did one of `operations` ("copy host to device") while no kernel ran."""
+    return case.rows[case.rows["cell"].isin([f"({parts.DEVICE}{operation})" for operation in operations]).to_numpy(bool)]
+
+
+def computing(case: Case) -> pd.DataFrame:
+    """Return the rows of kernels."""
+    return case.rows[~case.rows["cell"].astype("string").str.startswith("(").fillna(False).to_numpy(bool)]
+
+
+def claims(rows: pd.DataFrame, share: float = 1.0) -> dict[str, float]:
+    """Claim this share of the difference of every one of `rows`."""
+    return {str(row): float(delta) * share for row, delta in zip(rows["row"], rows["delta_ns"], strict=True) if delta}
+
+
+def everything(case: Case, share: float = 1.0) -> dict[str, float]:
+    """Claim this share of the whole difference, what recording hides included."""
+    hidden = case.account.instrumentation_ns * share
+    return {**claims(case.rows, share), **({INSTRUMENTATION: hidden} if hidden else {})}
+
+
+def towards(case: Case, amount_ns: float, rows: pd.DataFrame | None = None) -> dict[str, float]:
+    """Claim `amount_ns` in all, spread over those of `rows` (all without) that differ in its direction, by their size."""
+    rows = case.rows if rows is None else rows
+    rows = noticed(rows[(rows["delta_ns"] > 0) if amount_ns > 0 else (rows["delta_ns"] < 0)])
+    whole = float(rows["delta_ns"].sum())
+    return claims(rows, min(1.0, amount_ns / whole)) if whole else {}
+
+
+# --- recorded differences ---------------------------------------------------------------------------------------------------
+
+
+def recorded(side: Side) -> dict[str, Any]:
+    """Return everything that a side states and that can make a difference, by name; null is left out."""
+    facts = side.facts
+    found: dict[str, Any] = dict(facts.get("settings") or {})
+    found.update({f"version of {name}": value for name, value in (facts.get("versions") or {}).items()})
+    found.update(
+        {f"options.{name}": value for name, value in (facts.get("options") or {}).items() if name not in _WORKLESS_OPTIONS}
+    )
+    found["conditions"] = facts.get("conditions")
+    found["machine.allowed_threads"] = (facts.get("machine") or {}).get("allowed_threads")
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def differing(case: Case) -> dict[str, tuple[Any, Any]]:
+    """Return the recorded differences: name -> (value of A, value of B). What only one side states is no difference.
+
+    Environment variables differ also where one side has them and the other has not, for runs record all that are allowed.
+    """
+    a, b = recorded(case.a), recorded(case.b)
+    found = {name: (a[name], b[name]) for name in a if name in b and a[name] != b[name]}
+    variables = [side.facts.get("variables") for side in (case.a, case.b)]
+    if None not in variables:
+        mine, other = ({**values} for values in variables if values is not None)
+        for name in sorted({*mine, *other}):
+            if mine.get(name) != other.get(name) and "VERBOSE" not in name:  # the kernels pass sets those itself
+                found[name] = (mine.get(name, _UNSET), other.get(name, _UNSET))
+    return found
+
+
+def owned(differences: Iterable[str], family: str) -> list[str]:
+    """Return which of the differences a family owns; "configuration" owns what nobody else does."""
+    return [name for name in differences if OWNER.get(name, "configuration") == family]
+
+
+def only_difference(case: Case, family: str) -> bool:
+    """Return whether all that is recorded as different between runs of the same framework belongs to one family."""
+    found = differing(case)
+    return case.same_framework and bool(found) and len(owned(found, family)) == len(found)
+
+
+def stated(case: Case, names: Iterable[str]) -> str:
+    """Return recorded differences in words: `threads: 2 for A, 1 for B`."""
+    found = differing(case)
+    shown = [f"{name}: {found[name][0]} for {case.a.name}, {found[name][1]} for {case.b.name}" for name in names if name in found]
+    return "; ".join(shown)
+
+
+Values = tuple[float | None, float | None]
+
+
+def both(case: Case, of: Callable[[Side], float | None]) -> Values:
+    """Return a figure of A and of B; None where it is unknown."""
+    return of(case.a), of(case.b)
+
+
+def known(values: Values) -> tuple[float, float] | None:
+    """Return both values where both are known, else None."""
+    a, b = values
+    return None if a is None or b is None else (a, b)
+
+
+# --- what the clean pass and the samples tell -------------------------------------------------------------------------------
+
+
+def clean_mean(side: Side, *columns: str) -> float | None:
+    """Return the mean per step of the sum of `columns` over the clean steps of all restarts; None where unknown."""
+    steps = [steps[list(columns)].sum(axis=1, min_count=len(columns)) for steps in side.clean]
+    values = pd.concat(steps).dropna() if steps else pd.Series(dtype=float)
+    return float(values.mean()) if len(values) else None
+
+
+def busy_cores(side: Side) -> float | None:
+    """Return how many cores the process kept busy in its clean steps on average: processor time over wall time."""
+    used = clean_mean(side, "user_ns", "system_ns")
+    wall = [steps["end_ns"] - steps["start_ns"] for steps in side.clean]
+    if used is None or not wall:
+        return None
+    mean = float(pd.concat(wall).mean())
+    return used / mean if mean > 0 else None
+
+
+def per_step(side: Side, table: pd.DataFrame) -> float:
+    """Return how many of a timed table's rows began in a measured step, per step; a capture without steps counts as one."""
+    steps = side.trace.steps[~side.trace.steps["warmup"]]
+    if steps.empty:
+        return float(len(table))
+    start, begins = steps["start_ns"].min(), table["start_ns"]
+    return float(((begins >= start) & (begins < steps["end_ns"].max())).sum()) / len(steps)
+
+
+def pair(case: Case, values: Values, unit: str = "") -> str:
+    """Return both sides' values in words: `12 for A, 340 for B`, or unknown."""
+    texts = ["unknown" if value is None else f"{value:,.4g}{unit}" for value in values]
+    return f"{texts[0]} for {case.a.name}, {texts[1]} for {case.b.name}"
