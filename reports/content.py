@@ -57,6 +57,26 @@ READING = (
 )
 
 
+EXPLAINED_READING = (
+    ("B - A", "a difference: positive is what B takes longer"),
+    (
+        "parts, account",
+        "cells of both steps set against each other, layer by layer; with (instrumentation) they add up to the difference of "
+        "the clean steps exactly",
+    ),
+    (
+        "(instrumentation) of an explanation",
+        "what recording cost the two sides unequally and could not be taken out where it was",
+    ),
+    ("cause", "what a rule found; no two causes claim the same nanosecond, and what none claims is not explained"),
+    (
+        "confidence",
+        "high: a setting or kernels that were recorded say so; medium: a pattern that is rarely anything else; low: plausible",
+    ),
+    ("outside of noise", "whether the 95% interval of the difference excludes zero; where it does not the row is no evidence"),
+)
+
+
 @dataclass(frozen=True)
 class Cause:
     """One cell of the difference between two frameworks' mean steps: its label and how many ns more the slower one has."""

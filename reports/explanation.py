@@ -31,7 +31,7 @@ class Scale:
     @property
     def step_ns(self) -> int:
         """The last digit, in ns."""
-        return round(units.NS_PER[self.unit] / 10**self.decimals)
+        return units.NS_PER[self.unit] // int(10**self.decimals)
 
     def together(self, values: Sequence[int]) -> list[int]:
         """Return ns rounded to the last digit so that they add up to their rounded sum."""

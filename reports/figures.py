@@ -16,13 +16,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from kernelscope.reports import content, units
+from kernelscope.reports import content, explanation, units
 from kernelscope.reports.content import Result
 from kernelscope.reports.text import printable
 
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442")
 PHASES = {"forward": "#0072B2", "backward": "#E69F00", "optimizer": "#009E73", "data": "#CC79A7", "other": "#999999"}
 HOST = ("#8a8a8a", "#bdbdbd")
+SLOWER, FASTER = "#D55E00", "#0072B2"
 PARTS = 7  # parts of a stack with a colour of their own
 _CLIP = 1.6  # intervals are drawn up to so many times the largest third quartile
 LAYERS = 24  # layers with a row of their own
@@ -131,6 +132,42 @@ def rows(breakdown: Mapping[str, Any], style: Style | None = None) -> Figure:
         axes.margins(x=0.3 if style.narrow else 0.2)
         axes.set_xlim(left=0)
     return figure
+
+
+def waterfall(result: Mapping[str, Any], style: Style | None = None) -> Figure:
+    """Draw an explanation's parts as bars that each begin where the last one ended; together they are the difference.
+
+    Bars to the right are what B takes longer, those to the left, which are hatched, what it takes less.
+    """
+    style = style or Style()
+    shown = explanation.scale(result)
+    parts = explanation.parts(result)
+    scale = units.NS_PER[shown.unit]
+    with _drawing(style):
+        figure, axes = _bars(style, len(parts) + 1, "Parts of the difference", f"{shown.unit}, B - A")
+        left = 0
+        for place, part in enumerate(parts):
+            _step_of_waterfall(axes, place, (left, left + part.delta_ns), scale, part.label == content.INSTRUMENTATION)
+            left += part.delta_ns
+            axes.vlines(left / scale, place - 0.31, place + 1.31, color=style.ink, lw=0.6)
+            _beside(axes, place, max(left, left - part.delta_ns) / scale, shown.signed(part.delta_ns))
+        axes.barh(len(parts), left / scale, height=0.62, color=HOST[0])
+        _beside(axes, len(parts), max(left, 0) / scale, f"{shown.signed(left)} {shown.unit}")
+        axes.axvline(0, color=style.ink, lw=0.8)
+        _name_rows(axes, [*(part.label for part in parts), "difference"], _NAME if style.narrow else 2 * _NAME)
+        axes.margins(x=0.2 if style.narrow else 0.12)
+    return figure
+
+
+def _step_of_waterfall(axes: Axes, place: int, ends: tuple[int, int], scale: int, instrumentation: bool) -> None:
+    start, end = (value / scale for value in ends)
+    colour = HOST[1] if instrumentation else SLOWER if end > start else FASTER
+    hatch = "////" if end < start else ""
+    axes.barh(place, end - start, left=start, height=0.62, color=colour, hatch=hatch, edgecolor="#ffffff", lw=0.4)
+
+
+def _beside(axes: Axes, place: int, right: float, label: str) -> None:
+    axes.annotate(label, (right, place), (5, 0), textcoords="offset points", va="center")
 
 
 def _panel(axes: Axes, phases: Mapping[str, Mapping[str, Mapping[str, int]]], name: str, unit: str) -> None:

@@ -1,4 +1,4 @@
-"""One HTML file per comparison or run that needs nothing else: no network, no second file.
+"""One HTML file per comparison, explanation or run that needs nothing else: no network, no second file.
 
 Pages are drawn by the templates beside, with autoescaping; what comes out of traces passes through `text.printable` first. The
 page's own policy (Content-Security-Policy) forbids every request, and every script but the one that this module puts in.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from kernelscope.reports import captures, content, figures, sections, svg, units
+from kernelscope.reports import captures, content, explanation, explanation_views, figures, sections, svg, units
 from kernelscope.reports.content import Result
 from kernelscope.reports.text import printable
 
 TEMPLATES = Path(__file__).parent / "templates"
 _WIDE, _NARROW = figures.Style(), figures.Style(width_in=4.4, font_pt=9.0)
 _BESIDE = figures.Style(width_in=6.0)  # beside the list of frameworks
+_WATERFALL = figures.Style(width_in=6.6)  # beside the causes
 _NUMBERS = "the numbers are in the table of"
 
 
@@ -38,6 +40,14 @@ def write_run(result: Result, breakdowns: Sequence[Mapping[str, Any]], path: Pat
     is {"by", "unavailable": reason, "rows": []}. Raises OSError when the file cannot be written.
     """
     _write(_page("report.html", _context(result, breakdowns)), path)
+
+
+def write_explanation(result: Mapping[str, Any], path: Path) -> None:
+    """Write the report of an explanation alone (the result of analysis.explain).
+
+    Raises OSError when the file cannot be written.
+    """
+    _write(_page("explanation.html", _explanation(result)), path)
 
 
 def write_capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]], path: Path) -> None:
@@ -65,6 +75,35 @@ def _page(template: str, context: Mapping[str, Any]) -> str:
         style=Markup((TEMPLATES / "style.css").read_text(encoding="utf8")),  # noqa: S704 (our own file)
         **context,
     )
+
+
+def _explanation(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return everything that the page of an explanation shows."""
+    known = [str(result[name]) for name in ("network", "mode") if result.get(name)]
+    known += [f"batch {result['batch']}"] if result.get("batch") else []
+    return {
+        "title": explanation.title(result),
+        "headline": explanation.answer(result),
+        "work": " \u00b7 ".join([*known, explanation.title(result)]),
+        "explanations": _explained([result]),
+        "kernelscope": importlib.metadata.version("kernelscope"),
+        "reading": content.EXPLAINED_READING,
+    }
+
+
+def _explained(results: Sequence[Mapping[str, Any]]) -> list[tuple[explanation_views.Explained, Markup]]:
+    """Return explanations with their waterfalls, for wide and for narrow pages."""
+    found = []
+    for number, result in enumerate(results, 1):
+        view = explanation_views.explained(result, f"why-{number}")
+        both = [
+            Markup('<div class="{}">{}</div>').format(
+                kind, svg.inline(figures.waterfall(result, style), f"{view.key}-{kind}", view.alternative, style)
+            )
+            for kind, style in {"wide": _WATERFALL, "narrow": _NARROW}.items()
+        ]
+        found.append((view, Markup("").join(both)))
+    return found
 
 
 def _capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -111,6 +150,7 @@ def _context(result: Result, breakdowns: Sequence[Mapping[str, Any]]) -> dict[st
         "resolution": content.resolution(result),
         "left_out": result["left_out"],
         "charts": _charts(result),
+        "explanations": _explained(result.get("explanations") or []),
         "summary": sections.summary(result),
         "layers": sections.side_by_side(result, "layers"),
         "kinds": sections.side_by_side(result, "kinds"),
@@ -127,7 +167,7 @@ def _context(result: Result, breakdowns: Sequence[Mapping[str, Any]]) -> dict[st
         "command": content.command(result),
         "created": result.get("created"),
         "kernelscope": result.get("kernelscope"),
-        "reading": content.READING,
+        "reading": content.READING + (content.EXPLAINED_READING if result.get("explanations") else ()),
     }
 
 

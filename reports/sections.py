@@ -36,7 +36,10 @@ class Column:
 
 @dataclass(frozen=True)
 class View:
-    """One table of the page. The first cell of a row is its header; total is the last row and never sorted or hidden."""
+    """One table of the page. The first cell of a row is its header; total is the last row and never sorted or hidden.
+
+    anchors: identifiers of the first rows, so that other places of the page can link to them.
+    """
 
     key: str
     caption: str
@@ -45,6 +48,7 @@ class View:
     total: list[Cell] = field(default_factory=list)
     tools: bool = True
     note: str = ""
+    anchors: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Refuse rows that do not fit the columns: numbers under the wrong heading are worse than none."""
@@ -103,8 +107,8 @@ def side_by_side(result: Result, table: str) -> View:
     keys = content.KEYS[table]
     rows = [
         [
-            _text(row[keys[0]]),
-            *(_text(row[key]) for key in keys[1:]),
+            text_cell(row[keys[0]]),
+            *(text_cell(row[key]) for key in keys[1:]),
             *(_timed(row, name, unit, decimals, longest) for name in names),
         ]
         for row in result[table]
@@ -143,11 +147,11 @@ def _kernels(name: str, rows: Sequence[Row]) -> View:
         time, share, *rest = _numbers(row, longest)
         if row.get("kind") is None:  # the row that stands for all other kernels is no kernel to compare with
             time = replace(time, bar=None)
-        name_cell = replace(_text(row["kernel"], code=True), note=_joined(row, "library", "dtype"))
+        name_cell = replace(text_cell(row["kernel"], code=True), note=_joined(row, "library", "dtype"))
         layer, problem = _joined(row, "layer", "phase"), _joined(row, "problem", "transpose")
-        described = [_text(row.get("kind")), _shown(layer), _shown(problem, code=True)]
-        described += [_text(row.get("layout"), code=row.get("layout") is not None), _text(row.get("algorithm"))]
-        body.append([name_cell, *described, replace(time, note=share.text), *rest, _text(row.get("method"))])
+        described = [text_cell(row.get("kind")), _shown(layer), _shown(problem, code=True)]
+        described += [text_cell(row.get("layout"), code=row.get("layout") is not None), text_cell(row.get("algorithm"))]
+        body.append([name_cell, *described, replace(time, note=share.text), *rest, text_cell(row.get("method"))])
     sums = {key: sum(row[key] for row in rows) for key in ("time_ns", "share", "duration_ns", "count")}
     total = [
         Cell("all kernels"),
@@ -214,7 +218,7 @@ def fairness(result: Result) -> View:
     titles = ("check", "framework", "status")
     columns = [*map(Column, titles), Column("found", True), Column("demanded", True), Column("detail")]
     rows = [
-        [*(_text(row[key]) for key in titles), *(_quantity(row[key]) for key in ("value", "limit")), _text(row["detail"])]
+        [*(text_cell(row[key]) for key in titles), *(_quantity(row[key]) for key in ("value", "limit")), text_cell(row["detail"])]
         for row in result["fairness"]["rows"]
     ]
     return View("fairness-table", "Did all do the same work?", columns, rows)
@@ -252,7 +256,7 @@ def _matrix(result: Result, key: str, caption: str, first: str, rows: Sequence[t
     """Return a table with a column per framework; nulls are unknown."""
     names = result["frameworks"]
     columns = [Column(first), *(Column(printable(name)) for name in names)]
-    body = [[_text(name), *(_text(values.get(framework)) for framework in names)] for name, values in rows]
+    body = [[text_cell(name), *(text_cell(values.get(framework)) for framework in names)] for name, values in rows]
     return View(key, caption, columns, body, tools=False)
 
 
@@ -267,7 +271,7 @@ def passes(result: Result) -> View:
         shares = [Cell(units.percent(row.get(key)), row.get(key)) for key in ("layer_coverage", "kind_coverage")]
         cost = Cell(units.overhead(row.get("overhead")), row.get("overhead"))
         rows.append(
-            [_text(row["framework"]), _text(row["pass"]), Cell(units.duration(step), step, reason or None), cost, *shares]
+            [text_cell(row["framework"]), text_cell(row["pass"]), Cell(units.duration(step), step, reason or None), cost, *shares]
         )
     return View("passes-table", "What each pass cost, and what is covered", columns, rows, tools=False)
 
@@ -279,7 +283,7 @@ def breakdown(part: Mapping[str, Any]) -> View:
     keys = [key for key in (rows[0] if rows else {}) if key not in ("count", "duration_ns", "time_ns", "share", "method")]
     columns = [*map(Column, keys), *(Column(title, True) for title in ("time", "share", "durations", "count")), Column("method")]
     longest = max((row["time_ns"] or 0 for row in rows), default=1) or 1
-    body = [[*(_keyed(row[key]) for key in keys), *_numbers(row, longest), _text(row.get("method"))] for row in rows[:MOST]]
+    body = [[*(_keyed(row[key]) for key in keys), *_numbers(row, longest), text_cell(row.get("method"))] for row in rows[:MOST]]
     rest = rows[MOST:]
     if rest:
         names = [name for name in ("time_ns", "share", "duration_ns", "count") if rest[0][name] is not None]
@@ -303,7 +307,7 @@ def capture_facts(facts: Sequence[tuple[str, str]]) -> View:
 def samples(rows: Sequence[Mapping[str, Any]]) -> View:
     """Return samples by device and metric, summed up (see analysis.imported.summed_samples)."""
     keys, numbers = ("device", "metric"), ("count", "mean", "min", "max")
-    body = [[*(_text(row[key]) for key in keys), *(_sample(row[name]) for name in numbers)] for row in rows]
+    body = [[*(text_cell(row[key]) for key in keys), *(_sample(row[name]) for name in numbers)] for row in rows]
     columns = [*map(Column, keys), *(Column(name, True) for name in numbers)]
     return View("samples-table", "Samples by device and metric", columns, body)
 
@@ -313,11 +317,11 @@ def _sample(value: Number | None) -> Cell:
 
 
 def _keyed(value: Any) -> Cell:
-    return Cell(str(value), value) if units.known(value) else _text(value, code=True)
+    return Cell(str(value), value) if units.known(value) else text_cell(value, code=True)
 
 
-def _text(value: Any, code: bool = False) -> Cell:
-    """Return a cell with what a trace or a framework said."""
+def text_cell(value: Any, code: bool = False) -> Cell:
+    """Return a cell with what a trace or a framework said; null is unknown."""
     if value is None:
         return Cell(units.UNKNOWN)
     shown = printable(content.setting(value))

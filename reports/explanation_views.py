@@ -1,0 +1,215 @@
+"""An explanation as the HTML reports show it: its first screen, its causes with links to their rows, and its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernelscope.reports import explanation, units
+from kernelscope.reports.explanation import Cause, Result, Scale
+from kernelscope.reports.sections import MOST, Cell, Column, View, text_cell
+from kernelscope.reports.text import printable
+
+FIRST = 3  # causes on the first screen
+_LINKS = 6  # rows that a cause links to by name
+_SURE = {"name": "named alike", "map": "told with --map"}
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link to a row of the account."""
+
+    target: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One cause, ready to be shown. more: how many rows it has besides those of `links`."""
+
+    number: int
+    much: str
+    faster: bool
+    share: str
+    interval: str
+    confidence: str
+    title: str
+    evidence: list[str]
+    remedy: str
+    links: list[Link]
+    more: int
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One explanation. key: prefix of its identifiers on the page."""
+
+    key: str
+    title: str
+    answer: str
+    sides: tuple[str, str]
+    warnings: list[str]
+    nothing: str
+    findings: list[Finding]
+    unexplained: str
+    total: str
+    alternative: str
+    account: View
+    matches: View
+    differences: View
+    facts: list[str]
+
+    @property
+    def first(self) -> list[Finding]:
+        """The causes on the first screen."""
+        return self.findings[:FIRST]
+
+    @property
+    def rest(self) -> str:
+        """What stands below the causes on the first screen."""
+        more = len(self.findings) - FIRST
+        return (f"{more} more cause{'' if more == 1 else 's'} below; " if more > 0 else "") + self.unexplained
+
+
+def explained(result: Result, key: str) -> Explained:
+    """Return an explanation for the page; `key` is the prefix of its identifiers there."""
+    shown = explanation.scale(result)
+    ranked, unexplained = explanation.causes(result)
+    exact = int(result["wall_delta_ns"]) - sum(int(finding["explains_ns"]) for finding in result["findings"])
+    total = f"{shown.signed(explanation.total(result))} {shown.unit}"
+    return Explained(
+        key=key,
+        title=explanation.title(result),
+        answer=explanation.answer(result),
+        sides=explanation.names(result),
+        warnings=explanation.warnings(result),
+        nothing=explanation.nothing_found(result),
+        findings=[_finding(cause, result, shown, key) for cause in ranked],
+        unexplained=f"{explanation.UNEXPLAINED}: {shown.signed(unexplained)} {shown.unit} ({explanation.share(result, exact)})",
+        total=total,
+        alternative=_alternative(result, shown, total),
+        account=account(result, key),
+        matches=matches(result, key),
+        differences=differences(result, key),
+        facts=[*explanation.facts(result), *explanation.gaps(result)],
+    )
+
+
+def _alternative(result: Result, shown: Scale, total: str) -> str:
+    """Return the waterfall in words."""
+    parts = ", ".join(f"{part.label} {shown.signed(part.delta_ns)}" for part in explanation.parts(result))
+    return f"Waterfall of the difference, {explanation.title(result)}, in {shown.unit}: {parts}; together {total}."
+
+
+def _finding(cause: Cause, result: Result, shown: Scale, key: str) -> Finding:
+    finding = cause.finding
+    rows = {row["row"]: row for row in result["rows"]}
+    claimed = sorted((rows[row] for row in finding.get("rows") or [] if row in rows), key=lambda row: -abs(row["delta_ns"]))
+    ends = finding.get("interval_ns")
+    return Finding(
+        number=cause.number,
+        much=f"{shown.signed(cause.delta_ns)} {shown.unit}",
+        faster=cause.delta_ns < 0,
+        share=cause.share,
+        interval=f"{shown.number(ends[0])} to {shown.number(ends[1])} {shown.unit}" if ends else units.UNKNOWN,
+        confidence=cause.confidence,
+        title=cause.title,
+        evidence=[printable(text, 600) for text in finding.get("evidence") or []],
+        remedy=printable(finding["remedy"], 600) if finding.get("remedy") else "",
+        links=[Link(anchor(key, row["row"]), _row_name(row)) for row in claimed[:_LINKS]],
+        more=max(len(claimed) - _LINKS, 0),
+    )
+
+
+def anchor(key: str, row: object) -> str:
+    """Return the identifier of a row of the account: letters, digits and hyphens."""
+    return f"{key}-{''.join(letter if letter.isascii() and letter.isalnum() else '-' for letter in str(row))[:40]}"
+
+
+def _row_name(row: Mapping[str, Any]) -> str:
+    known = [str(row[name]) for name in ("layer", "phase") if row.get(name)]
+    return printable(f"{' '.join(known)}: {row['cell']}", 80)
+
+
+def account(result: Result, key: str) -> View:
+    """Return the account in ns, largest differences first, with instrumentation and the sums.
+
+    Of more than MOST rows those with the smallest differences become one; rows of findings stay.
+    """
+    rows = sorted(result["rows"], key=lambda row: -abs(row["delta_ns"]))
+    linked = {row for finding in result["findings"] for row in finding.get("rows") or []}
+    kept = sorted(rows, key=lambda row: row["row"] not in linked)[:MOST]
+    places = {row["row"] for row in kept}
+    shown = [row for row in rows if row["row"] in places]
+    rest = [row for row in rows if row["row"] not in places]
+    longest = max((abs(row["delta_ns"]) for row in rows), default=1) or 1
+    body = [_account_row(row, longest) for row in shown]
+    body += [_sums(f"({len(rest)} more)", [_column(rest, name) for name in ("a_ns", "b_ns", "delta_ns")])] if rest else []
+    steps = [result[side].get("step_ns") for side in explanation.SIDES]
+    own = [None if step is None else step - _column(rows, name) for step, name in zip(steps, ("a_ns", "b_ns"), strict=True)]
+    body.append(_sums(explanation.INSTRUMENTATION, [*own, result["instrumentation_ns"]]))
+    total = _sums("step", [*steps, result["wall_delta_ns"]])
+    a, b = explanation.names(result)
+    columns = [Column("layer"), Column("phase"), Column("cell"), Column(f"A: {a}", True), Column(f"B: {b}", True)]
+    columns += [Column("B - A", True), Column("95% interval", True), Column("outside of noise")]
+    caption = f"The account, ns per step: {explanation.title(result)}"
+    return View(f"{key}-account", caption, columns, body, total, anchors=[anchor(key, row["row"]) for row in shown])
+
+
+def _column(rows: Sequence[Mapping[str, Any]], name: str) -> int:
+    return sum(row[name] or 0 for row in rows)
+
+
+def _sums(name: str, values: Sequence[int | None]) -> list[Cell]:
+    """Return a row that stands for several or for none of the account's."""
+    return [Cell(name), Cell(""), Cell(""), *map(_ns, values), Cell(""), Cell("")]
+
+
+def _account_row(row: Mapping[str, Any], longest: int) -> list[Cell]:
+    ends = [row.get("ci_low_ns"), row.get("ci_high_ns")]
+    interval = f"{ends[0]:,} to {ends[1]:,}" if None not in ends else units.UNKNOWN
+    times = [Cell("none") if row.get("only") == other else _ns(row[f"{side}_ns"]) for side, other in (("a", "b"), ("b", "a"))]
+    delta = Cell(_signed(row["delta_ns"]), row["delta_ns"], bar=abs(row["delta_ns"]) / longest)
+    significant = row.get("significant")
+    visible = units.UNKNOWN if significant is None else "yes" if significant else "no"
+    cells = [text_cell(row.get("layer")), text_cell(row.get("phase")), text_cell(row["cell"])]
+    return [*cells, *times, delta, Cell(interval, ends[0]), Cell(visible, visible)]
+
+
+def _ns(value: int | None) -> Cell:
+    return Cell(units.UNKNOWN if value is None else f"{value:,}", value)
+
+
+def _signed(value: int) -> str:
+    return f"{value:+,}" if value else "0"
+
+
+def matches(result: Result, key: str) -> View:
+    """Return which layers of both sides stand for the same, and how sure that is."""
+    a, b = explanation.names(result)
+    columns = [Column(f"A: {a}"), Column(f"B: {b}"), Column("confidence", True), Column("found by"), Column("note")]
+    rows = [
+        [
+            _layers(match["a"]), _layers(match["b"]), Cell(units.percent(match["confidence"], 0), match["confidence"]),
+            Cell(_SURE.get(str(match["how"]), printable(match["how"])), printable(match["how"])),
+            Cell(printable(match["note"]) if match.get("note") else ""),
+        ]
+        for match in result["matches"][:MOST]
+    ]  # fmt: skip
+    left = len(result["matches"]) - MOST
+    caption = "Which layers stand for the same" + (f" (the first {MOST}; {left} more are in the JSON form)" if left > 0 else "")
+    return View(f"{key}-matches", caption, columns, rows)
+
+
+def _layers(names: Sequence[str]) -> Cell:
+    shown = printable(" + ".join(map(str, names))) if names else "none"
+    return Cell(shown, shown)
+
+
+def differences(result: Result, key: str) -> View:
+    """Return the settings, versions and variables on which the sides differ."""
+    a, b = explanation.names(result)
+    rows = [[text_cell(row["setting"]), text_cell(row["a"]), text_cell(row["b"])] for row in result["differences"]]
+    columns = [Column("setting"), Column(f"A: {a}"), Column(f"B: {b}")]
+    return View(f"{key}-differences", "What was set differently", columns, rows, tools=False)
