@@ -16,6 +16,7 @@ from kernelscope.analysis.errors import EvidenceError
 if TYPE_CHECKING:
     from kernelscope.analysis.breakdowns import Breakdown, breakdown
     from kernelscope.analysis.comparison import compare
+    from kernelscope.analysis.helper import Helper
     from kernelscope.analysis.run import Run
     from kernelscope.analysis.trace import Trace
 
@@ -31,11 +32,12 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def read(path: str | Path, form: str | None = None) -> Trace:
+def read(path: str | Path, form: str | None = None, helper: Helper | None = None) -> Trace:
     """Return the Trace of a run folder, of a folder that `import` wrote, or of a capture in any format of `import`.
 
-    form: a format's name (see analysis.captures.FORMATS); found out from the content if not given. Raises EvidenceError when
-    the path cannot be read as any of these.
+    form: a format's name (see analysis.captures.FORMATS); found out from the content if not given. helper: a process that reads
+    ahead in the same capture, if one was started (see analysis.helper). Raises EvidenceError when the path cannot be read as any
+    of these.
     """
     from kernelscope.analysis import imported
 
@@ -48,4 +50,4 @@ def read(path: str | Path, form: str | None = None) -> Trace:
         return Run(path).trace()
     from kernelscope.analysis import captures
 
-    return captures.read(path, form)
+    return captures.read(path, form, helper)

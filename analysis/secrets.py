@@ -107,6 +107,17 @@ def find(path: Path) -> Findings:
         raise EvidenceError(f"{path}: {error.strerror or error}") from error
 
 
+def remarks(path: Path) -> list[tuple[str, str]]:
+    """Return what to say of secrets in a capture: (warnings or notes, a line)."""
+    try:
+        found = find(path)
+    except EvidenceError as error:
+        return [("notes", f"not looked through for secrets: {error}")]
+    warning = found.warning(Path(path.name))
+    said = [("warnings", warning)] if warning else []
+    return [*said, ("notes", f"not looked through for secrets: {found.unread}")] if found.unread else said
+
+
 def shown(name: str, most: int = 60) -> str:
     """Return a name out of a capture as it may stand in a message: printable and not long."""
     text = name if name.isprintable() else name.encode("unicode_escape").decode("ascii")

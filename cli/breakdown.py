@@ -31,9 +31,11 @@ def run(arguments: argparse.Namespace) -> int:
         write_breakdown(imported.Imported(path).breakdown(arguments.by), arguments.format)
         return 0
     from kernelscope import analysis
+    from kernelscope.analysis import helper
     from kernelscope.cli.warn import about
 
-    trace = analysis.read(path)
+    with helper.started(path) as ahead:
+        trace = analysis.read(path, helper=ahead)
     about(trace)
     write_breakdown(analysis.breakdown(trace, arguments.by).as_dict(), arguments.format)
     return 0

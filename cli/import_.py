@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import datetime
-import importlib.metadata
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelscope.analysis.helper import Helper
 
 NAME = "import"
 HELP = "read a capture of nsys, nvprof, torch.profiler, TensorFlow, MXNet, CNTK, oneDNN, MKL, line_profiler or nvidia-smi"
@@ -32,8 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.list:
         _list()
         return 0
-    from kernelscope.analysis import captures, imported
-    from kernelscope.cli import output, warn
+    from kernelscope.analysis import helper
     from kernelscope.tracer.outside.errors import UsageError
     from kernelscope.tracer.outside.run_folder import prepare_output
 
@@ -42,14 +43,26 @@ def run(arguments: argparse.Namespace) -> int:
     folder, files = Path(arguments.output), [Path(name) for name in arguments.files]
     if not arguments.force or not folder.is_dir():
         prepare_output(folder, arguments.force)
-    trace = captures.read_together(files, arguments.format)
+    with helper.started(files[0]) as ahead:
+        _import(files, folder, arguments, ahead)
+    print(f"imported: {folder}", file=sys.stderr)
+    return 0
+
+
+def _import(files: list[Path], folder: Path, arguments: argparse.Namespace, ahead: Helper | None) -> None:
+    import datetime
+    import importlib.metadata
+
+    from kernelscope.analysis import captures, imported
+    from kernelscope.cli import output, warn
+    from kernelscope.tracer.outside.run_folder import prepare_output
+
+    trace = captures.read_together(files, arguments.format, ahead)
     warn.about(trace)
     prepare_output(folder, arguments.force)
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     record = imported.write(trace, files, folder, now, importlib.metadata.version("kernelscope"))
     output.write_capture(record, imported.Imported(folder).breakdowns())
-    print(f"imported: {folder}", file=sys.stderr)
-    return 0
 
 
 def _list() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib
-import importlib.metadata
 import keyword
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 # In the order in which help lists them. Each module has NAME, HELP, configure(parser) and run(arguments).
 COMMANDS = ("doctor", "env", "run", "compare", "import", "breakdown", "explain", "report", "classify", "redact")
@@ -26,12 +26,22 @@ class _Parser(argparse.ArgumentParser):
         raise SystemExit(2)
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser with all subcommands."""
+class _Version(argparse.Action):
+    """Prints the version; finding it out is slow, so that it is done when asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        import importlib.metadata
+
+        print(importlib.metadata.version("kernelscope"))
+        parser.exit()
+
+
+def parser(only: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser with all subcommands, or with the one that is named: others take time to import."""
     top = _Parser(prog="kernelscope", description=DESCRIPTION, epilog=EPILOG)
-    top.add_argument("--version", action="version", version=importlib.metadata.version("kernelscope"))
+    top.add_argument("--version", action=_Version, nargs=0, help="show program's version number and exit")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
-    for name in COMMANDS:
+    for name in (only,) if only in COMMANDS else COMMANDS:
         module = importlib.import_module(f"kernelscope.cli.{name}" + ("_" if keyword.iskeyword(name) else ""))
         sub = commands.add_parser(module.NAME, help=module.HELP, description=module.__doc__)
         module.configure(sub)
@@ -42,7 +52,8 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     gc.set_threshold(100_000, 20, 20)  # little of what a command makes is garbage with cycles; looking for it costs some percent
-    parsed = parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    parsed = parser(next(iter(given), None)).parse_args(given)
     try:
         status: int = parsed.run(parsed)
         sys.stdout.flush()

@@ -21,6 +21,7 @@ from kernelscope.analysis.captures.head import Head, read_head
 from kernelscope.analysis.categories import filled
 from kernelscope.analysis.clocks import set_aside_impossible
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.helper import Helper
 from kernelscope.analysis.steps import step_of
 from kernelscope.analysis.trace import Trace
 
@@ -77,24 +78,26 @@ def detect(path: Path) -> Format:
     raise EvidenceError(f"{path}: no capture of a known format{likely}")
 
 
-def read_raw(path: Path, form: Format) -> Trace:
+def read_raw(path: Path, form: Format, helper: Helper | None = None) -> Trace:
     """Return the Trace as the format's module reads it: its tables are not related yet."""
-    trace: Trace = form.module.read(path)
+    ahead = {"helper": helper} if form.name == "nsys-sqlite" else {}
+    trace: Trace = form.module.read(path, **ahead)
     return trace
 
 
-def read(path: Path, form: str | None = None) -> Trace:
+def read(path: Path, form: str | None = None, helper: Helper | None = None) -> Trace:
     """Return the Trace of one capture, its tables related and checked; `form` is a format's name, found out if not given.
 
-    Raises EvidenceError when the capture cannot be read.
+    helper: a process that reads ahead in the same capture, if one was started. Raises EvidenceError when it cannot be read.
     """
     chosen = format_named(form) if form else detect(path)
     try:
-        with ThreadPoolExecutor(max_workers=1) as beside:  # looking for secrets takes a second core where there is one
-            looking = beside.submit(_look_for_secrets, path)
-            trace = read_raw(path, chosen)
+        with ThreadPoolExecutor(max_workers=1) as beside:  # the search for secrets takes a second core where there is one
+            searching = None if helper else beside.submit(secrets.remarks, path)
+            trace = read_raw(path, chosen, helper)
             finish(trace)
-            for kind, line in looking.result():
+            remarks = searching.result() if searching else helper.remarks() if helper else None
+            for kind, line in secrets.remarks(path) if remarks is None else remarks:
                 trace.info.setdefault(kind, []).append(line)
     except EvidenceError as error:
         if str(path) in str(error):
@@ -107,22 +110,11 @@ def read(path: Path, form: str | None = None) -> Trace:
     return trace
 
 
-def _look_for_secrets(path: Path) -> list[tuple[str, str]]:
-    """Return what to say of secrets in a capture: (warnings or notes, a line)."""
-    try:
-        found = secrets.find(path)
-    except EvidenceError as error:
-        return [("notes", f"not looked through for secrets: {error}")]
-    warning = found.warning(Path(path.name))
-    said = [("warnings", warning)] if warning else []
-    return [*said, ("notes", f"not looked through for secrets: {found.unread}")] if found.unread else said
-
-
-def read_together(paths: Sequence[Path], form: str | None = None) -> Trace:
-    """Return one Trace of several captures of the same run (see analysis.captures.together)."""
-    traces = [read(path, form) for path in paths]
-    if len(traces) == 1:
-        return traces[0]
+def read_together(paths: Sequence[Path], form: str | None = None, helper: Helper | None = None) -> Trace:
+    """Return one Trace of several captures of the same run (see analysis.captures.together). helper: of the first one."""
+    if len(paths) == 1:
+        return read(paths[0], form, helper)
+    traces = [read(path, form, None if number else helper) for number, path in enumerate(paths)]
     from kernelscope.analysis.captures.together import together
 
     return together(traces, [str(path) for path in paths])

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import pandas as pd
 from kernelscope.analysis import trace
 from kernelscope.analysis.captures.nsys_frames import Strings, integers, labelled, named
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.helper import Helper
 from kernelscope.analysis.readers.nsys_columns import CALL_TABLES, GATHERED, KERNEL, NVTX, RUNTIME, interval, process_of
 from kernelscope.analysis.readers.nsys_tables import Column, Gathered, Ids, Integers, Rows, Tables, small_table
 
@@ -67,14 +69,14 @@ class _Capture:
 Decoded = Callable[[str], Gathered]  # gives the columns that one of GATHERED makes, by its name
 
 
-def read_tables(tables: Tables, form: str, decoded: Decoded | None = None) -> trace.Trace:
-    """Return the Trace of an export. form: the format's name; decoded: who decodes its tables, if not this process.
+def read_tables(tables: Tables, form: str, helper: Helper | None = None) -> trace.Trace:
+    """Return the Trace of an export. form: the format's name; helper: a process that decodes the same tables ahead.
 
     Raises EvidenceError for tables that are none of nsys.
     """
     if not tables.columns("StringIds"):
         raise EvidenceError(f"{tables.path}: no table StringIds; not an export of Nsight Systems, or not a whole one")
-    capture = _Capture(tables, Strings(tables), decoded or decoding(tables))
+    capture = _Capture(tables, Strings(tables), _decoding(tables, helper))
     kernels, graphs, copies = _kernels(capture), _graphs(capture), _copies(capture)
     syncs, memory, samples = _syncs(capture), _memory(capture), _samples(capture)
     calls = _calls(capture)
@@ -88,10 +90,15 @@ def read_tables(tables: Tables, form: str, decoded: Decoded | None = None) -> tr
     return result
 
 
-def decoding(tables: Tables) -> Decoded:
-    """Return what decodes an export's tables in this process."""
-    ids = Ids(tables)
-    return lambda name: GATHERED[name](tables, ids, np.empty)
+def _decoding(tables: Tables, helper: Helper | None = None) -> Decoded:
+    """Return what decodes an export's tables: a helper that reads ahead as far as it does, else this process."""
+    ids = cache(lambda: Ids(tables))
+
+    def decoded(name: str) -> Gathered:
+        found = helper.decoded(name) if helper else None
+        return found or GATHERED[name](tables, ids(), np.empty)
+
+    return decoded
 
 
 def _device_columns(capture: _Capture, work: Gathered, what: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kernelscope.analysis.captures.head import Head
 from kernelscope.analysis.captures.nsys import read_tables
+from kernelscope.analysis.helper import Helper
 from kernelscope.analysis.readers.nsys_columns import SIGNS
 from kernelscope.analysis.readers.sqlite_pages import Database
 from kernelscope.analysis.trace import Trace
@@ -16,10 +17,10 @@ def matches(head: Head) -> bool:
     return "StringIds" in head.tables and bool(head.tables & SIGNS)
 
 
-def read(path: Path) -> Trace:
-    """Return the Trace of an export; raise EvidenceError for one that cannot be read."""
+def read(path: Path, helper: Helper | None = None) -> Trace:
+    """Return the Trace of an export; raise EvidenceError for one that cannot be read. helper: reads ahead in the same file."""
     with Database(path) as database:
-        trace = read_tables(database, "nsys-sqlite")
+        trace = read_tables(database, "nsys-sqlite", helper)
     log = path.with_name(f"{path.name}-wal")
     if log.is_file() and log.stat().st_size:
         trace.info["notes"].append("a write-ahead log lies beside the file and was not read: some rows may be missing")

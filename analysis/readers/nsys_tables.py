@@ -209,17 +209,16 @@ class Column:
     distinct: what the values of Combinations stand for. texts: texts in the column itself, with the row where they begin.
     """
 
-    def __init__(self, capacity: int, room: Room = np.empty):
+    def __init__(self, capacity: int):
         self._capacity = capacity
-        self._room = room
         self._size = 0
         self._values: NDArray[Any] | None = None
         self._null: Mask | None = None
         self.distinct: dict[tuple[int | None, ...], int] = {}
         self.texts: list[tuple[int, Texts]] = []
 
-    def add(self, part: Part) -> None:
-        """Append some rows; raise ValueError where there are more than fit."""
+    def add(self, part: Part, room: Room) -> None:
+        """Append some rows, in memory that `room` gives; raise ValueError where there are more than fit."""
         values: NDArray[Any]
         if isinstance(part, Combinations):
             codes = [self.distinct.setdefault(values, len(self.distinct)) for values in part.distinct]
@@ -234,11 +233,11 @@ class Column:
         if stop > self._capacity:
             raise ValueError("rows' numbers do not ascend")
         if self._values is None:
-            self._values = self._room(self._capacity, values.dtype)
+            self._values = room(self._capacity, values.dtype)
         self._values[self._size : stop] = values
         if isinstance(part, Nullable) and part.null is not None:
             if self._null is None:
-                self._null = self._room(self._capacity, np.dtype(np.bool_))
+                self._null = room(self._capacity, np.dtype(np.bool_))
                 self._null[: self._size] = False
             self._null[self._size : stop] = part.null
         elif self._null is not None:
@@ -288,7 +287,7 @@ def gather(tables: Tables, room: Room, *sources: Source) -> Gathered:
                     lists[name] += part
                     continue
                 try:
-                    columns.setdefault(name, Column(capacity, room)).add(part)
+                    columns.setdefault(name, Column(capacity)).add(part, room)
                 except MemoryError as error:
                     raise EvidenceError(f"{tables.path}: table {table} does not fit into memory; export fewer tables") from error
                 except ValueError as error:

@@ -1,0 +1,272 @@
+"""A second process that reads ahead: it decodes a capture's tables and searches it for secrets while this one imports libraries.
+
+Decoding takes numpy only (see readers.nsys_columns), but a Trace takes pandas and pyarrow, which take longer to import than a
+capture of 100 MB takes to be decoded. So the command line forks before it imports any of them: a process with threads must not
+fork, and these libraries start some. Columns come over in memory that both share (memfd; /dev/shm is small in containers).
+
+Nothing depends on the helper: what it does not deliver, because it died or could not be started, is done in this process.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import signal
+import socket
+import struct
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernelscope.analysis.errors import EvidenceError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kernelscope.analysis.readers.nsys_tables import Gathered
+
+_SQLITE = b"SQLite format 3\x00"  # readers.sqlite_pages imports numpy, which must not happen before the fork
+_WORTHWHILE = 1 << 20  # bytes of a file for which a helper wins more than it costs
+_LARGE = 1 << 28  # bytes of a database whose tables take longer than the imports: two helpers share them
+_SECRETS = "secrets"
+_TABLES = ("kernels", "graphs", "copies", "syncs", "memory", "samples", "calls", "ranges")  # of nsys_columns.GATHERED, in order
+_HEAD = struct.Struct("<QI")  # of a message: bytes of its body, and how many descriptors of shared memory come with it
+_MOST_DESCRIPTORS = 250  # that the kernel passes on with a message
+
+
+@contextmanager
+def started(path: Path) -> Iterator[Helper | None]:
+    """Give a helper that reads ahead in a capture; None where one cannot be had, or would cost more than it wins."""
+    helper = Helper(path) if _possible() and _worthwhile(path) else None
+    try:
+        yield helper
+    finally:
+        if helper:
+            helper.close()
+
+
+def _possible() -> bool:
+    """Return whether this process may fork: it has no other thread, by the system's count, as libraries start their own."""
+    if not (hasattr(os, "fork") and hasattr(os, "memfd_create") and hasattr(os, "sched_getaffinity")):
+        return False
+    try:
+        alone = len(os.listdir("/proc/self/task")) == 1 and threading.active_count() == 1
+    except OSError:
+        return False
+    return alone and len(os.sched_getaffinity(0)) > 1
+
+
+def _worthwhile(path: Path) -> bool:
+    try:
+        return path.is_file() and path.stat().st_size >= _WORTHWHILE
+    except OSError:
+        return False  # said by who reads it
+
+
+class Helper:
+    """One or two processes at work on a capture. Results are taken in the order of _TABLES, then `remarks`."""
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._workers: list[_Worker] = []
+        try:
+            for tasks in _shares(path):
+                self._workers.append(_Worker(path, tasks, self._workers))
+        except OSError:
+            self.close()  # no more processes or descriptors: this process does the rest
+
+    def decoded(self, name: str) -> Gathered | None:
+        """Return the columns that readers.nsys_columns.GATHERED[name] makes of the capture; None if they are not to be had.
+
+        Raises EvidenceError where the tables are damaged.
+        """
+        gathered: Gathered | None = self._take(name)
+        return gathered
+
+    def remarks(self) -> list[tuple[str, str]] | None:
+        """Return what secrets.remarks says of the capture; None if it is not to be had."""
+        remarks: list[tuple[str, str]] | None = self._take(_SECRETS)
+        return remarks
+
+    def close(self) -> None:
+        """End the processes, whatever they do."""
+        while self._workers:
+            self._workers.pop().close()
+
+    def _take(self, task: str) -> Any:
+        worker = next((worker for worker in self._workers if task in worker.tasks), None)
+        return worker.take(task) if worker else None
+
+
+def _shares(path: Path) -> list[tuple[str, ...]]:
+    """Return the tasks of each process: of a large database one decodes the ranges, mostly the largest table."""
+    try:
+        with path.open("rb") as file:
+            if file.read(len(_SQLITE)) != _SQLITE:
+                return [(_SECRETS,)]
+        if path.stat().st_size < _LARGE:
+            return [(*_TABLES, _SECRETS)]
+    except OSError:
+        return []
+    return [_TABLES[:-1], (_TABLES[-1], _SECRETS)]
+
+
+class _Worker:
+    """A process that does some tasks, in order, and sends what came out of each."""
+
+    def __init__(self, path: Path, tasks: tuple[str, ...], others: Sequence[_Worker]):
+        self.tasks = tasks
+        self._arrived: dict[str, Any] = {}
+        self._socket, remote = socket.socketpair()
+        try:
+            self._process = os.fork()
+        except OSError:
+            self._socket.close()
+            remote.close()
+            raise
+        if not self._process:
+            for worker in (*others, self):
+                worker._socket.close()  # so that a process whose parent is gone notices
+            _run(path, tasks, remote)
+        remote.close()
+
+    def take(self, task: str) -> Any:
+        """Return what came out of a task, once; None where nothing came before the process ended."""
+        while task not in self._arrived:
+            message = self._received()
+            if message is None:
+                return None
+            self._arrived[message[0]] = message[1]
+        found = self._arrived.pop(task)
+        if isinstance(found, EvidenceError):
+            raise found
+        return found
+
+    def _received(self) -> tuple[str, Any] | None:
+        try:
+            head, descriptors, _, _ = socket.recv_fds(self._socket, _HEAD.size, _MOST_DESCRIPTORS)
+            try:
+                if len(head) < _HEAD.size:
+                    return None
+                size, expected = _HEAD.unpack(head)
+                body = bytearray(size)
+                if len(descriptors) != expected or not _filled(self._socket, memoryview(body)):
+                    return None
+                buffers = [mmap.mmap(descriptor, os.fstat(descriptor).st_size) for descriptor in descriptors]
+            finally:
+                for descriptor in descriptors:
+                    os.close(descriptor)
+        except OSError:
+            return None
+        message: tuple[str, Any] = pickle.loads(body, buffers=buffers)  # noqa: S301 - from our own process
+        return message
+
+    def close(self) -> None:
+        """End the process."""
+        self._socket.close()
+        try:
+            os.kill(self._process, signal.SIGKILL)
+            os.waitpid(self._process, 0)
+        except (ProcessLookupError, ChildProcessError):
+            pass  # somebody else waited for it
+
+
+def _filled(source: socket.socket, room: memoryview) -> bool:
+    """Fill all of the room from a socket; return whether there was enough."""
+    while room:
+        count = source.recv_into(room)
+        if not count:
+            return False
+        room = room[count:]
+    return True
+
+
+# --- in the helper ------------------------------------------------------------------------------------------------------------
+
+
+def _run(path: Path, tasks: tuple[str, ...], parent: socket.socket) -> None:
+    """Do the tasks and end this process; it says nothing, as what goes wrong here is done, and told, by the parent."""
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy would start threads that have nothing to do here
+        from kernelscope.analysis.readers import nsys_columns
+
+        if tasks[0] in nsys_columns.GATHERED:
+            _decode(path, [task for task in tasks if task in nsys_columns.GATHERED], parent)
+        if _SECRETS in tasks:
+            from kernelscope.analysis import secrets
+
+            _send(parent, (_SECRETS, secrets.remarks(path)), _Memory())
+    finally:
+        os._exit(0)
+
+
+def _decode(path: Path, names: Sequence[str], parent: socket.socket) -> None:
+    """Send the columns of an export of nsys, table by table, or why they cannot be read; nothing for any other database."""
+    from kernelscope.analysis.readers.nsys_columns import GATHERED, SIGNS
+    from kernelscope.analysis.readers.nsys_tables import Ids
+    from kernelscope.analysis.readers.sqlite_pages import Database
+
+    try:
+        with Database(path) as database:
+            if "StringIds" not in database.tables or not database.tables & SIGNS:
+                return
+            ids = Ids(database)
+            for name in names:
+                memory = _Memory()
+                _send(parent, (name, GATHERED[name](database, ids, memory.room)), memory)
+    except EvidenceError as error:
+        for name in names:
+            _send(parent, (name, error), _Memory())
+
+
+class _Memory:
+    """Memory for columns that the parent can have too, without a copy."""
+
+    def __init__(self) -> None:
+        self._descriptors: dict[int, int] = {}  # by address
+        self.passed: list[int] = []
+
+    def room(self, count: int, kind: np.dtype[Any]) -> NDArray[Any]:
+        """Return room for so many values of a type."""
+        import numpy as np
+
+        if not count:
+            return np.empty(0, dtype=kind)
+        descriptor = os.memfd_create("kernelscope")
+        os.ftruncate(descriptor, count * kind.itemsize)
+        values = np.frombuffer(mmap.mmap(descriptor, count * kind.itemsize), dtype=kind)
+        self._descriptors[_address(values)] = descriptor
+        return values
+
+    def keeps(self, buffer: pickle.PickleBuffer) -> bool:
+        """Return whether a buffer must be sent, for pickle; remember it where it is shared."""
+        import numpy as np
+
+        content = buffer.raw()
+        descriptor = self._descriptors.get(_address(np.frombuffer(content, dtype=np.uint8))) if content.nbytes else None
+        if descriptor is None:
+            return True
+        self.passed.append(descriptor)
+        return False
+
+    def close(self) -> None:
+        """Close what the parent has by now."""
+        for descriptor in self._descriptors.values():
+            os.close(descriptor)
+        self._descriptors.clear()
+
+
+def _address(values: NDArray[Any]) -> int:
+    return int(values.__array_interface__["data"][0])
+
+
+def _send(parent: socket.socket, message: tuple[str, Any], memory: _Memory) -> None:
+    body = pickle.dumps(message, protocol=5, buffer_callback=memory.keeps)
+    socket.send_fds(parent, [_HEAD.pack(len(body), len(memory.passed))], memory.passed)
+    parent.sendall(body)
+    memory.close()

@@ -1,0 +1,194 @@
+"""The process that reads ahead: the same Trace with it and without it, and nothing lost or left over when it dies."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from kernelscope.analysis import helper
+from kernelscope.analysis.readers import nsys_columns
+
+SECRET = "ghp_" + "a1B2c3D4" * 5
+
+# The process that forks must have no threads: so each test reads in a process of its own. BEFORE and DURING are Python.
+READ = """
+import os, signal, sys
+from pathlib import Path
+from kernelscope.analysis import helper
+from kernelscope.analysis.errors import EvidenceError
+helper._WORTHWHILE = 0
+{before}
+path = Path(sys.argv[1])
+try:
+    with helper.started(path) as ahead:
+        print("helpers", len(ahead._workers) if ahead else 0)
+        {during}
+        from kernelscope.analysis import captures
+        from kernelscope.analysis.captures import nsys
+        here = []
+        for name, decode in list(nsys.GATHERED.items()):
+            nsys.GATHERED[name] = lambda *given, name=name, decode=decode: here.append(name) or decode(*given)
+        trace = captures.read(path, None, ahead)
+    print("decoded here", ",".join(here))
+    for name in ("kernels", "calls", "ranges", "copies"):
+        print(getattr(trace, name).to_csv(index=False))
+    print(trace.info, trace.diagnostics)
+except EvidenceError as error:
+    print("error", error)
+try:
+    os.waitpid(-1, os.WNOHANG)
+    print("children are left")
+except ChildProcessError:
+    print("no children")
+"""
+
+
+def read(path, before="", during=""):
+    """The output of a process that reads with a helper: (first line, what was decoded without it, the rest)."""
+    script = READ.replace("{before}", before).replace("{during}", during or "pass")
+    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr == ""
+    assert done.stdout.endswith("no children\n")
+    first, _, rest = done.stdout.partition("\n")
+    here, _, rest = rest.partition("\n") if "decoded here" in rest else ("", "", rest)
+    return int(first.removeprefix("helpers ")), here.removeprefix("decoded here").strip(), rest
+
+
+@pytest.fixture
+def export(tmp_path):
+    path = tmp_path / "export.sqlite"
+    database = sqlite3.connect(path)
+    thread = 7 << 24 | 9
+    database.executescript("""
+        CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+        CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER,
+            correlationId INTEGER, globalPid INTEGER, demangledName INTEGER, gridX INTEGER, gridY INTEGER, gridZ INTEGER);
+        CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, globalTid INTEGER, nameId INTEGER,
+            correlationId INTEGER);
+        CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, globalTid INTEGER, text TEXT, textId INTEGER,
+            domainId INTEGER);
+    """)
+    texts = ["sgemm_kernel", "cudaLaunchKernel_v7000", "layer", f"GITHUB_TOKEN={SECRET}", "domain's name"]
+    database.executemany("INSERT INTO StringIds VALUES (?, ?)", enumerate(texts))
+    for number in range(300):
+        at = 1000 + 100 * number
+        database.execute(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, 0, ?, ?, ?, 0, ?, 1, 1)",
+            (at + 30, at + 90, 7 + number % 2, number, 7 << 24, number % 3),
+        )
+        database.execute("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?, ?, ?, 1, ?)", (at + 10, at + 20, thread, number))
+        text = ("own text", None) if number % 5 == 0 else (None, 2)
+        end = None if number == 299 else at + 95
+        database.execute("INSERT INTO NVTX_EVENTS VALUES (?, ?, 59, ?, ?, ?, ?)", (at, end, thread, *text, number % 2))
+    database.execute("INSERT INTO NVTX_EVENTS VALUES (1, NULL, 75, ?, NULL, 4, 1)", (thread,))
+    database.commit()
+    database.close()
+    return path
+
+
+@pytest.fixture
+def alone(export):
+    return read(export, before="helper._possible = lambda: False")[2]
+
+
+@pytest.mark.parametrize(("before", "helpers"), [("", 1), ("helper._LARGE = 0", 2)])
+def test_the_same_trace_with_helpers(export, alone, before, helpers):
+    assert read(export, before) == (helpers, "", alone)
+    assert "sgemm_kernel" in alone
+    assert "own text" in alone
+    assert "domain's name" in alone
+    assert "looks like a secret: GitHub token" in alone
+    assert SECRET not in alone
+
+
+@pytest.mark.parametrize(
+    ("before", "during"),
+    [
+        ("", "ahead._workers[0].close()"),
+        ("helper._LARGE = 0", "ahead._workers[1].close()"),
+        ("helper._run = lambda *given: os._exit(1)", ""),
+        ("helper._send = lambda *given: os.kill(os.getpid(), signal.SIGKILL)", ""),
+        ("helper._decode = lambda path, names, parent: parent.sendall(b'cut')", ""),
+        ("helper._decode = lambda path, names, parent: parent.sendall(helper._HEAD.pack(1000, 0) + b'cut')", ""),
+        ("def refused(): raise BlockingIOError(11, 'no more processes')\nos.fork = refused", ""),
+    ],
+)
+def test_what_a_helper_does_not_deliver_is_done_without_it(export, alone, before, during):
+    _, here, rest = read(export, before, during)
+    assert rest == alone
+    assert here.endswith("ranges")
+
+
+def test_a_helper_that_dies_before_the_secrets(export, alone):
+    before = """send = helper._send
+helper._send = lambda parent, message, memory: os._exit(1) if message[0] == "secrets" else send(parent, message, memory)"""
+    assert read(export, before) == (1, "", alone)
+
+
+def test_a_damaged_table_is_told_as_without_a_helper(export):
+    content = bytearray(export.read_bytes())
+    page = 4096
+    for start in range(page, len(content), page):
+        if content[start] == 0x0D:
+            content[start + 8 : start + 10] = b"\xff\xff"
+    export.write_bytes(content)
+    expected = read(export, before="helper._possible = lambda: False")[2]
+    assert "points outside of itself" in expected
+    assert read(export)[2] == expected
+
+
+def test_files_that_are_no_databases_are_searched_for_secrets(tmp_path):
+    path = tmp_path / "trace.json"
+    event = '{"ph": "X", "name": "aten::mm", "cat": "cpu_op", "ts": 1, "dur": 2, "pid": 3, "tid": 3, "args": {"External id": 1}}'
+    path.write_text(f'{{"schemaVersion": 1, "traceEvents": [{event}], "note": "{SECRET}"}}')
+    helpers, _, rest = read(path)
+    assert helpers == 1
+    assert "looks like a secret: GitHub token" in rest
+
+
+def test_no_helper_beside_threads_nor_for_small_files(export, monkeypatch):
+    monkeypatch.setattr(helper, "_WORTHWHILE", 0)
+    release = threading.Event()
+    thread = threading.Thread(target=release.wait)
+    thread.start()
+    try:
+        with helper.started(export) as ahead:
+            assert ahead is None
+    finally:
+        release.set()
+        thread.join()
+    monkeypatch.undo()
+    monkeypatch.setattr(helper, "_possible", lambda: True)
+    with helper.started(export) as ahead:
+        assert ahead is None
+    with helper.started(Path("/nowhere")) as ahead:
+        assert ahead is None
+
+
+@pytest.mark.parametrize("missing", ["fork", "memfd_create", "sched_getaffinity"])
+def test_no_helper_where_the_system_has_none(missing, monkeypatch):
+    monkeypatch.delattr(os, missing)
+    assert not helper._possible()
+
+
+def test_the_command_with_a_helper_and_without(export):
+    command = "from kernelscope.analysis import helper; from kernelscope.cli.main import main; import sys; "
+    outputs = []
+    for worthwhile in (0, 1 << 40):
+        done = subprocess.run(
+            [sys.executable, "-c", f"{command}helper._WORTHWHILE = {worthwhile}; sys.exit(main(sys.argv[1:]))",
+             "breakdown", export, "--by", "range", "--format", "csv"],
+            capture_output=True, text=True, timeout=60, check=True,
+        )  # fmt: skip
+        assert "warning" in done.stderr
+        outputs.append((done.stdout, done.stderr))
+    assert outputs[0] == outputs[1]
+    assert outputs[0][0].count("\n") > 3
+
+
+def test_names_of_tables_are_those_of_the_reader():
+    assert tuple(nsys_columns.GATHERED) == helper._TABLES
