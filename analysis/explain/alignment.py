@@ -1,0 +1,273 @@
+"""Which layers of two networks stand for the same.
+
+Names come first: of our own runs they are canonical. What has no namesake is aligned as sequences are (S. B. Needleman, C. D.
+Wunsch, J. Mol. Biol. 48, 1970): the pairs in order, with gaps, that are most alike by operator type, output shape, FLOPs and
+parameters (see similarity). Besides one to one, one layer may stand for several consecutive ones of the other side, where
+FLOPs, parameters or shapes add up so. Layers of the same name hold the alignment in place: nothing is aligned across them.
+
+Names that mislead (numbers that a framework gave, say) are told by the alignment without them being clearly better; then they
+only decide between equals.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.explain import groups, layer_names, similarity
+from kernelscope.analysis.explain.model import Layer, Match
+from kernelscope.analysis.explain.sequences import GAP, NEVER, Move, best
+
+MISLED = 0.1  # names are dropped where the alignment without them is better by this share of the layers, and by a whole pair
+CLOSE = 0.02  # numbers that differ by less are the same: tools count biases and the like differently
+SURE = 0.95  # confidence of a pair whose names are the same but for what wraps them, or whose traits are all equal
+CONTRADICTED = 0.25  # what a contradicting trait takes from the confidence of a name
+ONLY = "only in {}"
+
+_Positions = tuple[int, ...]
+
+
+def align(a: list[Layer], b: list[Layer], mapping: dict[str, str] | None = None) -> list[Match]:
+    """Return the matches of the layers of A and B, in A's order, with what only B has where it falls.
+
+    Every layer stands in exactly one match. mapping: A's name -> B's name (see layer_names.read_map), which overrides what is
+    found. Raises EvidenceError when it names a layer that is not there. The result for (b, a) is the mirror of that for (a, b).
+    """
+    a, b = (sorted(side, key=lambda layer: layer.order) for side in (a, b))
+    told = _told(a, b, mapping or {})
+    if _identity(b) < _identity(a):  # so that ties are decided alike, whichever side comes first
+        found = [found.mirrored() for found in _Search(b, a, [(y, x) for x, y in told]).groups()]
+    else:
+        found = _Search(a, b, told).groups()
+    return [_said(group, a, b) for group in _in_order(found)]
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Positions of layers that stand for the same, how that was found, and how alike and how well known they are."""
+
+    a: _Positions
+    b: _Positions
+    how: str
+    alike: float = 1.0
+    exact: bool = True
+
+    def mirrored(self) -> _Group:
+        return replace(self, a=self.b, b=self.a)
+
+
+def _identity(layers: Sequence[Layer]) -> list[str]:
+    return [repr(replace(layer, order=0)) for layer in layers]
+
+
+def _in_order(found: list[_Group]) -> list[_Group]:
+    """Return the matches in A's order; what only B has follows the layer that it follows in B."""
+    anchored = sorted((group for group in found if group.a), key=lambda group: group.a)
+    after = {position: number for number, group in enumerate(anchored) for position in group.b}
+    keys: list[tuple[int, _Positions]] = [(number, ()) for number in range(len(anchored))]
+    alone = [group for group in found if not group.a]
+    for group in alone:
+        before = next((after[p] for p in range(group.b[0] - 1, -1, -1) if p in after), -1)
+        keys.append((before, group.b))
+    everything = anchored + alone
+    return [everything[i] for i in sorted(range(len(everything)), key=lambda i: keys[i])]
+
+
+# --- what the map says --------------------------------------------------------------------------------------------------------
+
+
+def _told(a: Sequence[Layer], b: Sequence[Layer], mapping: dict[str, str]) -> list[tuple[_Positions, _Positions]]:
+    """Return the groups that the mapping asks for; several layers of A with the same counterpart are one group."""
+    places: list[dict[str, list[int]]] = [{}, {}]
+    for side, layers in zip(places, (a, b), strict=True):
+        for position, layer in enumerate(layers):
+            side.setdefault(layer.name, []).append(position)
+    wanted: dict[str, list[int]] = {}
+    alone: list[tuple[_Positions, _Positions]] = []
+    for left, right in mapping.items():
+        mine = _positions(left, places[0], "A")
+        if right:
+            wanted.setdefault(right, []).extend(mine)
+        else:
+            alone.append((tuple(mine), ()))
+    whole = [(tuple(sorted(mine)), tuple(_positions(right, places[1], "B"))) for right, mine in wanted.items()]
+    for number, layers, name in ((0, a, "A"), (1, b, "B")):
+        taken = [position for group in whole + alone for position in group[number]]
+        twice = next((position for position in taken if taken.count(position) > 1), None)
+        if twice is not None:
+            raise EvidenceError(f"the map names {layers[twice].name!r} of {name} twice; leave one")
+    return whole + alone
+
+
+def _positions(name: str, places: dict[str, list[int]], side: str) -> list[int]:
+    if name in places:
+        return places[name]
+    found: list[int] = []
+    for part in (text.strip() for text in name.split(layer_names.JOINT)):
+        if part not in places:
+            raise EvidenceError(f"the map names {part!r}, which is no layer of {side}{layer_names.nearest(part, places)}")
+        found.extend(places[part])
+    return sorted(found)
+
+
+# --- the search ---------------------------------------------------------------------------------------------------------------
+
+
+class _Search:
+    """The search for the best alignment of two lists of layers, which are in order."""
+
+    def __init__(self, a: Sequence[Layer], b: Sequence[Layer], told: list[tuple[_Positions, _Positions]]):
+        self.layers = (a, b)
+        self.told = [_Group(x, y, "map" if x and y else "missing") for x, y in told]
+        self.traits = similarity.traits(a), similarity.traits(b)
+        self.pairs = similarity.likeness(*self.traits)
+        flops, parameters = (
+            similarity.of_ratio(*both) for both in zip(*((t.flops, t.parameters) for t in self.traits), strict=True)
+        )
+        self.alike, self.known = similarity.joined(self.pairs.types, self.pairs.shapes, flops, parameters, self.pairs.names)
+
+    def groups(self) -> list[_Group]:
+        """Return the better one of the alignments with and without trust in names."""
+        names = self._named()
+        trusted = self._aligned(names)
+        most = min(map(len, self.layers))
+        to_beat = self._worth(trusted) + max(1.0, MISLED * most)
+        if not names or to_beat >= most:
+            return trusted
+        free = self._aligned([])
+        return free if self._worth(free) > to_beat else trusted
+
+    def _named(self) -> list[_Group]:
+        """Return the layers of the same name that the map does not speak of."""
+        free = [self._left(self.told, side) for side in (0, 1)]
+        names = [[layers[p].name for p in own] for layers, own in zip(self.layers, free, strict=True)]
+        return [
+            _Group(tuple(free[0][p] for p in same.a), tuple(free[1][p] for p in same.b), "name", exact=same.exact)
+            for same in layer_names.same_names(*names)
+        ]
+
+    def _left(self, groups_: Sequence[_Group], side: int) -> list[int]:
+        """Return the positions of a side that are in none of the groups."""
+        taken = {position for group in groups_ for position in (group.a, group.b)[side]}
+        return [position for position in range(len(self.layers[side])) if position not in taken]
+
+    def _worth(self, found: Sequence[_Group]) -> float:
+        """Return how good an alignment is, in pairs."""
+        both = [group for group in found if group.a and group.b]
+        return sum(min(len(group.a), len(group.b)) * float(self.alike[np.ix_(group.a, group.b)].max()) for group in both)
+
+    def _aligned(self, names: Sequence[_Group]) -> list[_Group]:
+        """Align in order, held by names and map; groups, and what stands in another order, are set apart before."""
+        fixed = [*names, *self.told]
+        single = sorted((group for group in fixed if len(group.a) == len(group.b) == 1), key=lambda group: group.a)
+        kept = [single[i] for i in _longest_rising([group.b[0] for group in single])]
+        in_order = {(group.a, group.b) for group in kept}
+        apart = [group for group in fixed if (group.a, group.b) not in in_order]
+        left = [self._left(apart, side) for side in (0, 1)]
+        at = [{position: number for number, position in enumerate(side)} for side in left]
+        anchors = {(at[0][group.a[0]], at[1][group.b[0]]): group for group in kept}
+        steps = best(self._moves(left, anchors), *(_gaps(len(left[side]), [pair[side] for pair in anchors]) for side in (0, 1)))
+        found = []
+        for rows, columns in steps:
+            group = _Group(tuple(left[0][n] for n in rows), tuple(left[1][n] for n in columns), "alignment")
+            anchor = anchors.get((rows[0], columns[0])) if len(rows) == len(columns) == 1 else None
+            found.append(anchor or self._weighed(group))
+        return apart + found
+
+    def _moves(self, left: list[list[int]], anchors: dict[tuple[int, int], _Group]) -> list[Move]:
+        """Return the pairs and groups that the names and the map allow."""
+        traits = [side.of(own) for side, own in zip(self.traits, left, strict=True)]
+        every = [Move(1, 1, self.alike[np.ix_(*left)]), *groups.moves(traits[0], traits[1], self.pairs.of(*left))]
+        fixed = [pair for pair, group in anchors.items() if group.how == "map"]
+        return [move.held(list(anchors), fixed) for move in every]
+
+    def _weighed(self, group: _Group) -> _Group:
+        """Return the group with how it was found and how alike its layers are."""
+        if not group.a or not group.b:
+            return replace(group, how="missing")
+        if len(group.a) + len(group.b) > 2:
+            return replace(group, how="fused")
+        pair = group.a[0], group.b[0]
+        return replace(group, alike=float(self.alike[pair] * (0.5 + 0.5 * self.known[pair])))
+
+
+def _gaps(count: int, held: Sequence[int]) -> similarity.Vector:
+    cost = np.full(count, GAP)
+    cost[list(held)] = NEVER
+    return cost
+
+
+def _longest_rising(values: Sequence[int]) -> list[int]:
+    """Return the positions of a longest rising subsequence (C. Schensted, Canad. J. Math. 13, 1961)."""
+    tails: list[int] = []
+    ends: list[int] = []  # position of the last element of the best sequence of each length
+    before = [-1] * len(values)
+    for position, value in enumerate(values):
+        length = bisect_left(tails, value)
+        tails[length:length + 1], ends[length:length + 1] = [value], [position]  # fmt: skip
+        before[position] = ends[length - 1] if length else -1
+    found = []
+    position = ends[-1] if ends else -1
+    while position >= 0:
+        found.append(position)
+        position = before[position]
+    return found[::-1]
+
+
+# --- what is said of a match --------------------------------------------------------------------------------------------------
+
+
+def _said(group: _Group, a: Sequence[Layer], b: Sequence[Layer]) -> Match:
+    names = tuple(a[p].name for p in group.a), tuple(b[p].name for p in group.b)
+    notes = []
+    wrong: list[str] = []
+    confidence = 1.0
+    if not group.a or not group.b:
+        notes.append(ONLY.format("A" if group.a else "B"))
+    elif len(group.a) + len(group.b) > 2:
+        same = group.how == "name"
+        notes.append(_repeated(*names) if same else _several([a[p] for p in group.a], [b[p] for p in group.b]))
+        confidence = 0.8 if group.how == "fused" else 1.0
+    else:
+        wrong = contradictions(a[group.a[0]], b[group.b[0]])
+    if group.how == "name":
+        confidence = max(0.1, (1.0 if group.exact else SURE) - CONTRADICTED * len(wrong))
+    elif group.how == "alignment":
+        confidence = SURE * group.alike
+    return Match(*names, round(confidence, 3), group.how, "; ".join([*notes, *wrong]) or None)
+
+
+def _repeated(a: tuple[str, ...], b: tuple[str, ...]) -> str:
+    """Return what layers of one name that come up several times are, in words."""
+    again = [side for side, names in (("A", a), ("B", b)) if any(map(layer_names.computed_again, names))]
+    return f"recomputed in {' and '.join(again)}" if again else f"repeated: {len(a)} in A, {len(b)} in B"
+
+
+def _several(a: Sequence[Layer], b: Sequence[Layer]) -> str:
+    """Return what a match of several layers is, in words."""
+    if len(a) > 1 and len(b) > 1:
+        return f"{len(a)} layers of A for {len(b)} of B"
+    side, one, many = ("B", b[0], a) if len(b) < len(a) else ("A", a[0], b)
+    if one.parameters and all(layer.parameters == one.parameters for layer in many):
+        return f"shared: one module of {side}, run for {len(many)} layers of the other side"
+    return f"fused: one layer of {side} for {len(many)} of the other side"
+
+
+def contradictions(a: Layer, b: Layer) -> list[str]:
+    """Return in words which traits of two layers contradict each other; what one side does not know contradicts nothing."""
+    first, second = similarity.traits([a]), similarity.traits([b])
+    found = []
+    if similarity.of_types(first.types[0], second.types[0]) < similarity.LOOSE:
+        found.append(f"type {a.type} against {b.type}")
+    for name, x, y in (
+        ("output elements", first.elements[0], second.elements[0]),
+        ("FLOPs", first.flops[0], second.flops[0]),
+        ("parameters", first.parameters[0], second.parameters[0]),
+    ):
+        if abs(x - y) > CLOSE * max(x, y):  # false where one is not known
+            found.append(f"{name} {x:,.0f} against {y:,.0f}")
+    return found

@@ -1,0 +1,164 @@
+"""Names of layers: which are the same on both sides, and the file in which people say which are."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kernelscope.analysis.errors import EvidenceError
+
+JOINT = " + "  # between the names of several layers that stand for one
+LARGEST_MAP = 16 << 20  # bytes; what is larger is no list of layers
+_SEPARATORS = re.compile(r"[/.]+")
+_WRAPPERS = {"module", "_orig_mod", "model", "network", "net", "sequential"}  # scopes around a whole model that say nothing
+_AGAIN = re.compile(r"remat|checkpoint|recompute", re.IGNORECASE)  # scopes in which frameworks compute a layer again
+
+
+@dataclass(frozen=True)
+class SameName:
+    """Layers, by position, that have the same name on both sides; exact: to the letter, and not only up to what wraps it."""
+
+    a: tuple[int, ...]
+    b: tuple[int, ...]
+    exact: bool
+
+
+def same_names(a: Sequence[str], b: Sequence[str]) -> list[SameName]:
+    """Return which names are the same: to the letter first, then up to separators, case and the names of the whole model.
+
+    A name that comes up several times (a module that is called again, or recomputed) is one entry with all its positions. A
+    shortened name that several different names of a side share is not used.
+    """
+    sides = [_by_key(names) for names in (a, b)]
+    found = []
+    for key in sides[0].keys() & sides[1].keys():
+        found += _of_key(sides[0][key], sides[1][key])
+    return sorted(found, key=lambda same: same.a)
+
+
+@dataclass
+class _Key:
+    """What stands under one shortened name: the names with their positions, and those of what computes it again."""
+
+    names: dict[str, list[int]] = field(default_factory=dict)
+    again: dict[str, list[int]] = field(default_factory=dict)
+
+
+def _of_key(a: _Key, b: _Key) -> list[SameName]:
+    if len(a.names) == len(b.names) == 1:  # no doubt what is computed again
+        exact = a.names.keys() == b.names.keys()
+        whole = [sorted(p for places in (*side.names.values(), *side.again.values()) for p in places) for side in (a, b)]
+        return [SameName(tuple(whole[0]), tuple(whole[1]), exact)]
+    found = []
+    for first, second in ((a.names, b.names), (a.again, b.again)):
+        found += [SameName(tuple(first[name]), tuple(second[name]), True) for name in first.keys() & second.keys()]
+    return found
+
+
+def _by_key(names: Sequence[str]) -> dict[str, _Key]:
+    parts = [[part for part in _SEPARATORS.split(name.lower()) if part] for name in names]
+    wrapped = _shared_front([p for p in parts if p])
+    found: dict[str, _Key] = defaultdict(_Key)
+    for position, (name, own) in enumerate(zip(names, parts, strict=True)):
+        kept = own[wrapped:]
+        while len(kept) > 1 and kept[0] in _WRAPPERS:
+            kept = kept[1:]
+        plain = [part for part in kept if not computed_again(part)]
+        entry = found["/".join(plain)]
+        again = bool(plain) and len(plain) < len(kept)
+        (entry.again if again else entry.names).setdefault(name, []).append(position)
+    for entry in found.values():  # what is computed again only is what the layer is called here
+        if not entry.names:
+            entry.names, entry.again = entry.again, {}
+    return found
+
+
+def computed_again(name: str) -> bool:
+    """Return whether a name says that a framework computes there again what it did not keep."""
+    return _AGAIN.search(name) is not None
+
+
+def _shared_front(parts: Sequence[Sequence[str]]) -> int:
+    """Return how many first parts all names of a side share; the last part is always the layer's own."""
+    if len(parts) < 2:
+        return 0
+    shortest = min(map(len, parts)) - 1
+    first = parts[0]
+    return next((n for n in range(shortest) if any(p[n] != first[n] for p in parts)), max(shortest, 0))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return ", did you mean X" for the known name that is most like this one; empty where none is like it."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f", did you mean {close[0]!r}?" if close else ""
+
+
+# --- the file of --map --------------------------------------------------------------------------------------------------------
+
+
+def read_map(path: str | Path) -> dict[str, str]:
+    """Return A's name -> B's name, as the file of `--map` says.
+
+    Lines `A-name = B-name`; `#` begins a comment, blank lines are left out. Several layers that stand for one are joined with
+    " + ": `conv1 + relu1 = conv1_relu`; nothing on the right means that B has no such layer. Or a JSON object of the same
+    names. Raises EvidenceError naming the file and the line.
+    """
+    path = Path(path)
+    try:
+        if path.stat().st_size > LARGEST_MAP:
+            raise EvidenceError(f"{path}: too large for a list of layers; write one `A-name = B-name` a line")
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise EvidenceError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise EvidenceError(f"{path}: no UTF-8 text at byte {error.start}; save it as UTF-8") from error
+    entries = _of_json(path, text) if text.lstrip().startswith("{") else _of_lines(path, text)
+    found: dict[str, str] = {}
+    for place, left, right in entries:
+        for name in left.split(JOINT):
+            if name.strip() in found:
+                raise EvidenceError(f"{path}: {place}: {name.strip()!r} stands twice; leave one")
+            found[name.strip()] = right
+    return found
+
+
+def _of_lines(path: Path, text: str) -> list[tuple[str, str, str]]:
+    found = []
+    for number, line in enumerate(text.split("\n"), 1):
+        content = re.sub(r"(^|\s)#.*", "", line).strip()
+        if not content:
+            continue
+        left, sign, right = content.partition(" = ") if " = " in f"{content} " else content.partition("=")
+        if not sign and content.endswith(" ="):
+            left, sign, right = content[:-2], "=", ""
+        if not sign or not left.strip():
+            raise EvidenceError(f"{path}: line {number}: not of the form `A-name = B-name`: {content[:80]!r}")
+        found.append((f"line {number}", left.strip(), right.strip()))
+    return found
+
+
+def _of_json(path: Path, text: str) -> list[tuple[str, str, str]]:
+    repeated: list[str] = []
+
+    def pairs(items: list[tuple[str, object]]) -> dict[str, object]:
+        names = [name for name, _ in items]
+        repeated.extend(name for name in dict.fromkeys(names) if names.count(name) > 1)
+        return dict(items)
+
+    try:
+        data = json.loads(text, object_pairs_hook=pairs)
+    except json.JSONDecodeError as error:
+        raise EvidenceError(f"{path}: line {error.lineno}: no valid JSON: {error.msg}") from error
+    except RecursionError as error:
+        raise EvidenceError(f"{path}: line 1: nested too deeply; an object of names is wanted") from error
+    if repeated:
+        raise EvidenceError(f"{path}: key {repeated[0]!r} stands twice; leave one")
+    wrong = [name for name, value in data.items() if not isinstance(value, str) or not name.strip()]
+    if wrong:
+        raise EvidenceError(f"{path}: key {wrong[0]!r}: a layer's name is wanted on both sides")
+    return [(f"key {name!r}", name.strip(), value.strip()) for name, value in data.items()]

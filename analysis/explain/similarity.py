@@ -1,0 +1,189 @@
+"""How alike two layers are: by operator type, output shape, FLOPs and parameters, and by name where nothing else decides.
+
+Everything is worked out for all pairs at once, as matrices [layers of A, layers of B] of numbers from 0 (nothing in common) to 1.
+What a side does not know counts neither for nor against a pair.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelscope.analysis.explain.model import Layer
+
+Matrix = npt.NDArray[np.float64]
+Vector = npt.NDArray[np.float64]
+
+# Weight of each trait in the mean. A name weighs little beside any one of the others, and is all there is without them.
+TYPE, SHAPE, FLOPS, PARAMETERS, NAME = 3.0, 3.0, 2.0, 2.0, 0.3
+LOOSE = 0.4  # types that go together less well than this contradict each other
+OTHER_TYPE = 0.2  # what is left of the likeness of two layers whose types have nothing in common
+SAME = 0.9  # types that go together this well are the same in other words
+REORDERED = 0.8  # as many elements in another shape: flattened, or with axes joined
+
+# Types and kinds of kernels that mean the same kind of layer
+_FAMILIES = {
+    "convolution": ("convolution", "convolution forward", "convolution data gradient", "convolution weight gradient"),
+    "dense": ("dense", "gemm"),
+    "recurrent": ("recurrent", "lstm", "gru", "rnn"),
+    "pooling": ("pooling", "pooling_max", "pooling_average"),
+    "activation": ("activation", "tanh", "relu", "sigmoid", "gelu", "silu"),
+    "loss": ("loss", "softmax"),
+    "dropout": ("dropout", "random"),
+    "layout": ("layout", "flatten", "copy", "cast"),
+}
+_FAMILY = {name: family for family, names in _FAMILIES.items() for name in names}
+_GENERAL = {*_FAMILIES, "gemm", "convolution forward"}  # names that say no more than the family
+_UNKNOWN = {"", "unknown"}
+
+# What one family's work can look like in another tool's words, where that is not nothing
+_RELATED = {
+    ("activation", "elementwise"): 0.7,
+    ("attention", "dense"): 0.4,
+    ("attention", "loss"): 0.4,
+    ("convolution", "dense"): 0.4,  # a convolution computed by GEMM; 1 x 1 convolutions
+    ("dropout", "elementwise"): 0.6,
+    ("elementwise", "layout"): 0.4,
+    ("elementwise", "loss"): 0.3,
+    ("elementwise", "normalisation"): 0.6,
+    ("elementwise", "reduction"): 0.4,
+    ("embedding", "layout"): 0.4,
+    ("loss", "reduction"): 0.5,
+    ("normalisation", "reduction"): 0.6,
+    ("pooling", "reduction"): 0.5,
+}
+
+
+@dataclass(frozen=True)
+class Traits:
+    """The layers of one side as arrays: what is compared. Numbers that are not known are NaN, texts None."""
+
+    types: list[str | None]
+    shapes: list[tuple[int, ...] | None]  # without sizes of 1 and in order of size: layouts differ between frameworks
+    elements: Vector
+    flops: Vector
+    parameters: Vector
+    names: list[str]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def of(self, rows: Sequence[int]) -> Traits:
+        """Return the traits of these layers only."""
+        texts: tuple[list[Any], ...] = tuple([values[n] for n in rows] for values in (self.types, self.shapes, self.names))
+        at = np.asarray(rows, dtype=np.int64)
+        return Traits(texts[0], texts[1], self.elements[at], self.flops[at], self.parameters[at], texts[2])
+
+
+def traits(layers: Sequence[Layer]) -> Traits:
+    """Return what is compared of these layers."""
+    shapes = [None if layer.output_shape is None else tuple(sorted(n for n in layer.output_shape if n != 1)) for layer in layers]
+    return Traits(
+        [None if layer.type is None or layer.type in _UNKNOWN else layer.type for layer in layers],
+        shapes,
+        numbers([None if shape is None else float(np.prod(shape, dtype=float)) for shape in shapes]),
+        numbers([layer.flops for layer in layers]),
+        numbers([layer.parameters for layer in layers]),
+        [layer.name for layer in layers],
+    )
+
+
+def numbers(values: Sequence[float | None]) -> Vector:
+    """Return the values with NaN for None."""
+    return np.array([np.nan if value is None else value for value in values], dtype=float)
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """How alike the types, shapes and names of all pairs are: matrices [layers of A, layers of B]."""
+
+    types: Matrix
+    shapes: Matrix
+    names: Matrix
+
+    def of(self, rows: Sequence[int], columns: Sequence[int]) -> Likeness:
+        """Return the pairs of these layers only."""
+        at = np.ix_(rows, columns)
+        return Likeness(self.types[at], self.shapes[at], self.names[at])
+
+    def mirrored(self) -> Likeness:
+        """Return the same with the sides exchanged."""
+        return Likeness(self.types.T, self.shapes.T, self.names.T)
+
+
+def likeness(a: Traits, b: Traits) -> Likeness:
+    """Return how alike the types, shapes and names of all pairs are."""
+    return Likeness(type_likeness(a, b), shape_likeness(a, b), name_likeness(a.names, b.names))
+
+
+def joined(types: Matrix, shapes: Matrix, flops: Matrix, parameters: Matrix, names: Matrix) -> tuple[Matrix, Matrix]:
+    """Return the weighted mean of the traits that are known (not NaN), and the share of their weights."""
+    total, known = NAME * names, np.full(names.shape, NAME)
+    for weight, values in ((TYPE, types), (SHAPE, shapes), (FLOPS, flops), (PARAMETERS, parameters)):
+        there = ~np.isnan(values)
+        total = total + weight * np.where(there, values, 0.0)
+        known = known + weight * there
+    share = (known - NAME) / (TYPE + SHAPE + FLOPS + PARAMETERS)
+    return total / known * np.where(types == 0, OTHER_TYPE, 1.0), share
+
+
+def of_types(a: str | None, b: str | None) -> float:
+    """Return how well two types go together, from 0 to 1; NaN where one is not known."""
+    if a is None or b is None:
+        return float("nan")
+    if a == b:
+        return 1.0
+    first, second = sorted((_FAMILY.get(a, a), _FAMILY.get(b, b)))
+    if first == second:
+        return 0.95 if a in _GENERAL or b in _GENERAL else 0.6
+    return _RELATED.get((first, second), 0.0)
+
+
+def type_likeness(a: Traits, b: Traits) -> Matrix:
+    """Return how well the types of every pair go together."""
+    rows, columns = ({name: number for number, name in enumerate(dict.fromkeys(side.types))} for side in (a, b))
+    table = np.array([[of_types(x, y) for y in columns] for x in rows], dtype=float).reshape(len(rows), len(columns))
+    return table[np.ix_([rows[name] for name in a.types], [columns[name] for name in b.types])]
+
+
+def shape_likeness(a: Traits, b: Traits) -> Matrix:
+    """Return how well the output shapes of every pair go together: equal up to order of axes, or as many elements, or nearly."""
+    ids: dict[tuple[int, ...] | None, int] = {}
+    codes = [np.array([ids.setdefault(shape, len(ids)) for shape in side.shapes], dtype=np.int64) for side in (a, b)]
+    near = of_ratio(a.elements, b.elements)
+    score = np.where(near == 1.0, REORDERED, 0.5 * near)
+    return np.where(np.isnan(near), np.nan, np.where(codes[0][:, None] == codes[1][None, :], 1.0, score))
+
+
+def of_ratio(a: Vector, b: Vector) -> Matrix:
+    """Return 1 for equal numbers, falling with the logarithm of their ratio to 0 where one is twice the other."""
+    low, high = np.minimum(a[:, None], b[None, :]), np.maximum(a[:, None], b[None, :])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        score = np.clip(1.0 + np.log2(low / high), 0.0, 1.0)
+    return np.where(np.isnan(low), np.nan, np.where(low == high, 1.0, score))
+
+
+def name_likeness(a: Sequence[str], b: Sequence[str]) -> Matrix:
+    """Return the share of letter triples that two names have in common (Dice's coefficient)."""
+    sides = [[_triples(name) for name in names] for names in (a, b)]
+    ids = {triple: number for number, triple in enumerate(sorted({t for side in sides for found in side for t in found}))}
+    rows, columns = (_indicator(side, ids) for side in sides)
+    sizes = rows.sum(axis=1)[:, None] + columns.sum(axis=1)[None, :]
+    return np.asarray(2.0 * (rows @ columns.T) / np.maximum(sizes, 1.0), dtype=float)
+
+
+def _triples(name: str) -> set[str]:
+    plain = f"  {re.sub(r'[^a-z0-9]+', ' ', name.lower()).strip()} "
+    return {plain[i : i + 3] for i in range(len(plain) - 2)}
+
+
+def _indicator(side: list[set[str]], ids: dict[str, int]) -> npt.NDArray[np.float32]:
+    found = np.zeros((len(side), len(ids)), dtype=np.float32)
+    for row, triples in enumerate(side):
+        found[row, [ids[triple] for triple in triples]] = 1.0
+    return found
