@@ -105,9 +105,13 @@ def computing_operators(operators: pd.DataFrame, holding: Int) -> pd.DataFrame:
     filled_inside = inside & names.isin(aten.FILLS).to_numpy()
     found = operators[own & ~filled_inside].copy()
     found["operator"], found["library"] = found["name"], "aten"
-    found["kind"] = _kinds(names, parent).loc[found.index]
     found["problem"] = of_text(found["shapes"], aten.problem)
     found["dtype"] = of_text(found["types"], aten.dtype)
+    # numbers become tensors without dimensions, of another type than what they are multiplied with: no conversion of data
+    converting = (
+        where_text(found["types"], aten.converts) & ((found["name"] == "aten::copy_") & found["problem"].notna()).to_numpy()
+    )
+    found["kind"] = _kinds(names, parent).loc[found.index].mask(converting, "cast")
     found = found.join(aten.products(found["name"], found["shapes"]))
     kernels: pd.DataFrame = found.assign(duration_ns=found["end_ns"] - found["start_ns"], count=1, device="cpu")
     return kernels

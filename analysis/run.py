@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from kernelscope.analysis import storage
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.evidence import Clock, Context
+from kernelscope.analysis.evidence import Clock, Context, recomputed_ranges
 from kernelscope.analysis.lines import statements
 from kernelscope.analysis.readers.records import read_object, read_table
 from kernelscope.analysis.statistics import mean_step_ns
@@ -22,7 +22,7 @@ from kernelscope.analysis.steps import step_of
 from kernelscope.analysis.trace import Trace, conform
 
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
-CACHE_VERSION = 3  # part of the cache's key: raise it when a reader changes what it makes of the same files
+CACHE_VERSION = 4  # part of the cache's key: raise it when a reader changes what it makes of the same files
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Run:
         return digest.hexdigest()[:24]
 
     def _read_trace(self, data: PassData) -> Trace:
-        ranges = read_table(data.folder / "ranges.jsonl", "ranges")
+        ranges = recomputed_ranges(read_table(data.folder / "ranges.jsonl", "ranges"))
         options = self.record["options"]
         clock = Clock.from_anchors(data.report["anchors"])
         context = Context(data.steps, ranges, self.record["network"], options["mode"], data.report, clock)

@@ -54,3 +54,21 @@ class Evidence:
     operators: pd.DataFrame
     kernels: pd.DataFrame
     diagnostics: dict[str, int] = field(default_factory=dict)
+
+
+def recomputed_ranges(ranges: pd.DataFrame) -> pd.DataFrame:
+    """Return the ranges with those of forward calls during a backward pass in the phase backward.
+
+    Gradient checkpointing calls layers again while gradients are computed. Their ranges say forward, as hooks around a call
+    do; the time is the backward phase's all the same, and the repeated work is told by what runs there.
+    """
+    phase, category = (ranges[name].astype("string") for name in ("phase", "category"))
+    around = ranges[(category == "phase") & (phase == "backward")].sort_values("start_ns")
+    calls = ((category == "layer") & (phase == "forward")).to_numpy()
+    if around.empty or not calls.any():
+        return ranges
+    start, end = around["start_ns"].to_numpy(np.int64), np.maximum.accumulate(around["end_ns"].to_numpy(np.int64))
+    at = ranges["start_ns"].to_numpy(np.int64)
+    before = np.searchsorted(start, at, side="right") - 1
+    inside = calls & (before >= 0) & (at < end[np.maximum(before, 0)])
+    return ranges.assign(phase=phase.mask(inside, "backward").astype(ranges["phase"].dtype)) if inside.any() else ranges

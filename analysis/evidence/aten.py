@@ -91,6 +91,12 @@ def dtype(types: str) -> str | None:
     return next((_DTYPES[name] for name in _json(types) if isinstance(name, str) and name in _DTYPES), None)
 
 
+def converts(types: str) -> bool:
+    """Return whether an operator's first two tensors are of different types, so that copying one to the other converts."""
+    known = [_DTYPES[name] for name in _json(types) if isinstance(name, str) and name in _DTYPES]
+    return len(known) > 1 and known[0] != known[1]
+
+
 def _tensor_shapes(text: str) -> list[list[int]]:
     """Return one list of sizes an input, empty for what is no tensor (scalars, lists of tensors)."""
     found = []
