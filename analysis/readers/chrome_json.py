@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import io
 import re
-import zlib
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -22,13 +22,13 @@ from typing import Any, BinaryIO, Generic, TypeVar
 import msgspec
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.readers.records import GZIP_MAGIC, PACKING
+from kernelscope.analysis.readers.records import blocks
 
 Piece = TypeVar("Piece")
 Buffer = bytes | memoryview
 
 SIZE = 2 << 20  # bytes of JSON decoded at once: some 8 thousand events, whose objects stay in the processor's cache
-_BLOCK = 2 << 20
+_AHEAD = 4  # blocks that are unpacked before they are asked for
 _SLACK = 16  # an error in the last bytes of a piece is that of the cut
 _CANDIDATES = 4  # ends of a piece that are tried before a longer piece is
 
@@ -267,63 +267,30 @@ def _mended(match: re.Match[bytes]) -> bytes:
 
 
 class _Blocks:
-    """The unpacked bytes of a file, block by block; the next block is unpacked while the caller works on the last one."""
+    """The unpacked bytes of a file, block by block; the next ones are unpacked while the caller works on those before."""
 
     def __init__(self, path: Path | str, content: bytes | None = None) -> None:
         self._path, self._content = path, content
-        self._unpacked = 0
 
     def __enter__(self) -> _Blocks:
         try:
             self._file: BinaryIO = Path(self._path).open("rb") if self._content is None else io.BytesIO(self._content)
-            compressed = self._file.read(2) == GZIP_MAGIC
-            self._file.seek(0)
         except OSError as error:
             raise EvidenceError(f"{self._path}: {error.strerror or error}") from error
-        self._inflate = zlib.decompressobj(wbits=31) if compressed else None
+        self._blocks = blocks(self._file, self._path, _BOMB_SIZE)
         self._pool = ThreadPoolExecutor(max_workers=1)
-        self._ahead: Future[bytes] = self._pool.submit(self._block)
+        self._ahead = deque(self._pool.submit(self._block) for _ in range(_AHEAD))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None) -> None:
-        self._pool.shutdown()
+        self._pool.shutdown(cancel_futures=True)
         self._file.close()
 
     def read(self) -> bytes:
         """Return the next block, empty at the end; raise EvidenceError when it cannot be had."""
-        block = self._ahead.result()
-        if block:
-            self._ahead = self._pool.submit(self._block)
+        block = self._ahead.popleft().result()
+        self._ahead.append(self._pool.submit(self._block))
         return block
 
     def _block(self) -> bytes:
-        try:
-            return self._unpack() if self._inflate else self._file.read(_BLOCK)
-        except OSError as error:
-            raise EvidenceError(f"{self._path}: {error.strerror or error}") from error
-        except zlib.error as error:
-            raise EvidenceError(
-                f"{self._path}: compressed data is damaged or cut short ({error}); record or copy it again"
-            ) from error
-
-    def _unpack(self) -> bytes:
-        """Return the next unpacked bytes; a file may be several gzip members in a row, padded with zeros."""
-        assert self._inflate is not None
-        while True:
-            if self._inflate.eof:
-                left = (self._inflate.unused_data + self._file.read(_BLOCK)).lstrip(b"\x00")
-                if not left:
-                    return b""
-                self._inflate = zlib.decompressobj(wbits=31)
-            else:
-                left = self._inflate.unconsumed_tail or self._file.read(_BLOCK // 8)
-                if not left:
-                    at = f"compressed data is damaged or cut short after {self._unpacked} unpacked bytes"
-                    raise EvidenceError(f"{self._path}: {at}; record or copy it again")
-            block = self._inflate.decompress(left, _BLOCK)
-            self._unpacked += len(block)
-            packed = self._file.tell() - len(self._inflate.unconsumed_tail) - len(self._inflate.unused_data)
-            if self._unpacked > max(_BOMB_SIZE, PACKING * packed):
-                raise EvidenceError(f"{self._path}: unpacks to more than {PACKING} times its size; no profiler writes that")
-            if block:
-                return block
+        return next(self._blocks, b"")

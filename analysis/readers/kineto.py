@@ -19,7 +19,7 @@ from functools import cached_property, reduce
 from itertools import compress
 from operator import attrgetter, or_
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import msgspec
 import numpy as np
@@ -90,6 +90,10 @@ class Group:
     phases: frozenset[str] = frozenset("XBE")
     arguments: tuple[str, ...] = ()
     required: str | None = None
+
+    def takes(self, phase: str, category: str) -> bool:
+        """Return whether events of this phase and category are in the group."""
+        return phase in self.phases and (self.categories is None or category in self.categories)
 
 
 @dataclass
@@ -184,6 +188,10 @@ class _UntypedEvent(msgspec.Struct, gc=False):
     args: _Untyped | list[Any] | str | float | int | bool | None = _NO_UNTYPED  # type: ignore[valid-type]
 
 
+# Phases of the format: texts that are there once are compared faster than new ones for each event
+_Phase = Literal[
+    "X", "B", "E", "b", "e", "n", "S", "T", "p", "F", "s", "t", "f", "i", "I", "C", "M", "N", "O", "D", "P", "R", "V", "v", "c"
+]  # fmt: skip
 _UNWANTED = (  # common in traces and large
     "python_function", "ac2g", "async_cpu_to_gpu", "async", "cpu_instant_event", "fwdbwd", "cuda_runtime", "cuda_driver",
     "cpu_op", "kernel", "gpu_memcpy", "gpu_memset", "user_annotation", "gpu_user_annotation", "overhead", "Trace",
@@ -202,13 +210,12 @@ def _event_type(category: str, groups: Iterable[Group]) -> Any:
     """Return the type of a category's events: with the arguments that groups ask for, without anything if none takes it."""
     wanting = [group for group in groups if group.categories is None or category in group.categories]
     constants: dict[str, Any] = {"cat": category} if wanting else {"cat": category, "ts": _NAN, "dur": _NAN}
-    fields: list[Any] = [("ph", str, "")]
+    fields: list[Any] = [("ph", _Phase, "")]
     if wanting:
         columns = dict.fromkeys(name for group in wanting for name in (*group.arguments, group.required) if name)
         arguments = _arguments("_Wanted", _TYPES, columns)
-        fields += [("ts", float, _NAN), ("dur", float, _NAN), ("name", str, "")]
-        fields += [(name, int | str, "") for name in ("pid", "tid", "id")]
-        fields.append(("args", arguments, arguments()))
+        fields += [("name", str, ""), ("pid", int | str, ""), ("tid", int | str, ""), ("ts", float, _NAN), ("dur", float, _NAN)]
+        fields += [("args", arguments, arguments()), ("id", int | str, "")]  # as profilers order them, which is fastest
     return msgspec.defstruct("_Event", fields, tag_field="cat", tag=category, namespace=constants, gc=False)
 
 
@@ -237,10 +244,11 @@ class _Texts:
 
     def codes(self, values: Iterable[Any], text: Callable[[Any], str | None]) -> npt.NDArray[np.int32]:
         """Return the number of each value's text; `text` is asked once for each distinct value."""
-        met = self._met.get(text) or self._met.setdefault(text, _Numbers(lambda value: self._number(text(value))))
+        met = self._met.get(text) or self._met.setdefault(text, _Numbers(lambda value: self.number(text(value))))
         return np.fromiter(map(met.__getitem__, values), dtype=np.int32)
 
-    def _number(self, text: str | None) -> int:
+    def number(self, text: str | None) -> int:
+        """Return the number of a text, a new one if it has none."""
         return -1 if text is None else self._numbers.setdefault(text, len(self._numbers))
 
     @property
@@ -355,10 +363,10 @@ def _to_ns(values: npt.NDArray[np.float64]) -> tuple[Int, Bool, bool]:
 
 @dataclass
 class _Columns:
-    """What was made of a piece: columns by group, events by (phase, category) number, events without a usable time."""
+    """What was made of a piece: columns by group, numbers of events by (phase, category), events without a usable time."""
 
     tables: dict[str, dict[str, Any]]
-    counts: dict[tuple[int, int], int]
+    counts: dict[tuple[str, str], int]
     untimed: dict[str, int]
 
 
@@ -390,14 +398,14 @@ class _Reading:
 
     def _columns(self, piece: _TypedPiece) -> _Columns:
         phase, category = (piece.texts(name, self.texts[name]) for name in ("ph", "cat"))
-        width = len(self.texts["cat"].all) + 1
-        counts = np.bincount((phase + 1) * width + category + 1)
-        found = _Columns(
-            {}, {(pair // width - 1, pair % width - 1): int(counts[pair]) for pair in np.flatnonzero(counts).tolist()}, {}
-        )
+        pairs, distinct = pd.factorize(phase.astype(np.int64) << 32 | category.astype(np.int64) + 1)
+        phases, categories = ([*self.texts[name].all, ""] for name in ("ph", "cat"))
+        texts = [(phases[pair >> 32], categories[(pair & 0xFFFFFFFF) - 1]) for pair in distinct.tolist()]
+        found = _Columns({}, dict(zip(texts, np.bincount(pairs).tolist(), strict=True)), {})
         for name, group in self.groups.items():
-            rows = _member(self.texts["ph"], group.phases)[phase] & _member(self.texts["cat"], group.categories)[category]
-            if rows.any():
+            taken = np.array([group.takes(*text) for text in texts], dtype=bool)
+            if taken.any():
+                rows = taken[pairs]
                 columns = {"phase": phase[rows], "category": category[rows]}
                 found.tables[name], found.untimed[name] = self._table(piece.of(rows), group, columns)
         return found
@@ -412,7 +420,8 @@ class _Reading:
             piece, columns = piece.of(required), {name: values[required] for name, values in columns.items()}
         start, timed = piece.times("ts")
         duration, lasting = piece.times("dur")
-        timed &= (lasting & (duration >= 0)) | ~_member(self.texts["ph"], frozenset("X"))[columns["phase"]]
+        complete = columns["phase"] == self.texts["ph"].number("X")
+        timed &= ~complete | (lasting & (duration >= 0))
         piece, columns = piece.of(timed), {name: values[timed] for name, values in columns.items()}
         columns |= {"start_ns": start[timed], "duration_ns": np.where(lasting, duration, 0)[timed]}
         for key, name in (("name", "name"), ("pid", "process"), ("tid", "thread")):
@@ -441,11 +450,9 @@ class _Reading:
     def finish(self, events: EventList[_Columns]) -> Scan:
         """Return what was read."""
         counts: dict[tuple[str, str], int] = {}
-        phases, categories = [*self.texts["ph"].all, ""], [*self.texts["cat"].all, ""]
         for piece in self.pieces:
-            for (phase, category), count in piece.counts.items():
-                key = phases[phase], categories[category]
-                counts[key] = counts.get(key, 0) + count
+            for pair, count in piece.counts.items():
+                counts[pair] = counts.get(pair, 0) + count
         untimed = {name: sum(piece.untimed.get(name, 0) for piece in self.pieces) for name in self.groups}
         scan = Scan({}, pd.DataFrame(), events.header, None, counts, untimed, repaired=events.repaired)
         base = scan.fact("baseTimeNanoseconds")
@@ -510,11 +517,6 @@ def _paired(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     end[first] = start[second]
     unpaired = int(either.sum()) - 2 * len(first)
     return frame.assign(duration_ns=end - start)[phase != "E"].reset_index(drop=True), unpaired
-
-
-def _member(texts: _Texts, chosen: frozenset[str] | None) -> Bool:
-    """Return whether each number's text is among the chosen; the last entry is for -1, no text."""
-    return np.array([chosen is None or text in chosen for text in [*texts.all, ""]])
 
 
 def _concatenate(parts: list[Any]) -> Any:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pandas as pd
 import pyarrow as pa
@@ -15,7 +17,7 @@ from kernelscope.analysis import trace
 from kernelscope.analysis.errors import EvidenceError
 
 GZIP_MAGIC = b"\x1f\x8b"
-_PIECE = 16 << 20
+_PACKED, _BLOCK = 1 << 17, 1 << 20  # bytes that are read, and had of them, at once: they stay in the processor's cache
 PLAIN_SIZE = 256 << 20  # packed data may always unpack to this much,
 PACKING = 300  # and to this many times its own size: traces pack to a tenth or a thirtieth
 
@@ -26,28 +28,49 @@ def read_content(path: Path | str) -> bytes:
         content = Path(path).read_bytes()
     except OSError as error:
         raise EvidenceError(f"{path}: {error.strerror or error}") from error
-    return _unpacked(content, path) if content.startswith(GZIP_MAGIC) else content
+    return b"".join(blocks(io.BytesIO(content), path)) if content.startswith(GZIP_MAGIC) else content
 
 
-def _unpacked(content: bytes, path: Path | str) -> bytes:
-    """Return what gzip data (one member or several) holds, unless it turns out to be out of all proportion to its size."""
-    parts, size, rest = [], 0, content
+def blocks(file: BinaryIO, path: Path | str, allowed: int = PLAIN_SIZE) -> Iterator[bytes]:
+    """Yield a file's bytes in blocks, unpacked where they are gzip.
+
+    path names the file in errors. allowed: bytes that it may always unpack to. Raises EvidenceError when the bytes cannot be had,
+    or turn out to be out of all proportion to the file's size.
+    """
     try:
-        while rest:
-            member = zlib.decompressobj(wbits=31)
-            while not member.eof:
-                piece = member.decompress(rest, _PIECE)
-                rest = member.unconsumed_tail
-                parts.append(piece)
-                size += len(piece)
-                if size > max(PLAIN_SIZE, PACKING * (len(content) - len(rest))):
-                    raise EvidenceError(f"{path}: unpacks to over {PACKING} times its size; unpack it by hand if you trust it")
-                if not rest and not piece:
-                    raise EvidenceError(f"{path}: compressed data is cut short; record or copy it again")
-            rest = member.unused_data.lstrip(b"\0")  # some tools pad the end with zeros
+        first = file.read(_PACKED)
+        yield from _unpacked(file, first, path, allowed) if first.startswith(GZIP_MAGIC) else _as_it_is(file, first)
+    except OSError as error:
+        raise EvidenceError(f"{path}: {error.strerror or error}") from error
     except zlib.error as error:
         raise EvidenceError(f"{path}: compressed data is damaged ({error}); record or copy it again") from error
-    return b"".join(parts)
+
+
+def _as_it_is(file: BinaryIO, block: bytes) -> Iterator[bytes]:
+    while block:
+        yield block
+        block = file.read(_BLOCK)
+
+
+def _unpacked(file: BinaryIO, packed: bytes, path: Path | str, allowed: int) -> Iterator[bytes]:
+    """Yield what gzip data holds: one member or several, with zeros behind, as some tools pad it."""
+    size, read, member = 0, len(packed), zlib.decompressobj(wbits=31)
+    while True:
+        block = member.decompress(packed, _BLOCK)
+        packed = member.unused_data.lstrip(b"\0") if member.eof else member.unconsumed_tail
+        size += len(block)
+        if size > max(allowed, PACKING * (read - len(packed))):
+            raise EvidenceError(f"{path}: unpacks to over {PACKING} times its size; unpack it by hand if you trust it")
+        if block:
+            yield block
+        while not packed and (more := file.read(_PACKED)):
+            packed, read = more.lstrip(b"\0") if member.eof else more, read + len(more)
+        if member.eof:
+            if not packed:
+                return
+            member = zlib.decompressobj(wbits=31)
+        elif not packed and not block:
+            raise EvidenceError(f"{path}: compressed data is cut short; record or copy it again")
 
 
 def read_table(path: Path, name: str) -> pd.DataFrame:
