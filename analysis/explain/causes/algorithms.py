@@ -86,8 +86,8 @@ def _difference(group: ev.Group, kinds: list[str]) -> int:
 
 def _way(group: ev.Group, side: str, kinds: list[str]) -> str:
     """Return in words how a side computes these convolutions: the algorithms, where they tell the sides apart."""
-    algorithms = {side: ev.executed(group.kernels(side, kinds), "algorithm") for side in SIDES}
-    names = ev.executed(group.kernels(side, kinds), "kernel")
+    algorithms = {side: group.executed(side, "algorithm", kinds) for side in SIDES}
+    names = group.executed(side, "kernel", kinds)
     return ev.listed(sorted(algorithms[side] if algorithms["a"] != algorithms["b"] and all(algorithms.values()) else names), 2)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import pandas as pd
 
@@ -26,17 +27,18 @@ ONCE = 0.5
 ALIKE = 0.5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Group:
     """One layer's (or named part's) rows of one phase, and their cells of side "a" and "b".
 
-    layer: the row's label. phase: "" where unknown.
+    layer: the row's label. phase: "" where unknown. known: what has been asked before, as the rules ask the same again.
     """
 
     layer: str
     phase: str
     rows: pd.DataFrame
     cells: dict[str, pd.DataFrame]
+    known: dict[Any, Any] = field(default_factory=dict)
 
     @property
     def is_layer(self) -> bool:
@@ -55,14 +57,27 @@ class Group:
 
     def kernels(self, side: str, kinds: Collection[str] | None = None) -> pd.DataFrame:
         """Return the cells of a side's kernels, of these kinds only where any are given."""
-        cells = self.cells[side]
-        return cells[cells["kind"].notna()] if kinds is None else cells[cells["kind"].isin(list(kinds))]
+        key = ("kernels", side, None if kinds is None else frozenset(kinds))
+        if key not in self.known:
+            kind = self.cells[side]["kind"]
+            self.known[key] = self.cells[side][kind.notna() if kinds is None else kind.isin(list(kinds))]
+        return cast(pd.DataFrame, self.known[key])
 
-    def computing(self, side: str) -> pd.DataFrame:
-        """Return the cells of a side's kernels that compute: the main ones where there are any, else all that move no data."""
-        main = self.kernels(side, MAIN)
-        found = self.kernels(side)
-        return main if len(main) else found[~found["kind"].isin([*MOVES, "unknown"])]
+    def computing(self, side: str) -> frozenset[str]:
+        """Return the kinds that compute: of a side's kernels the main ones where it has any, else all that move no data."""
+        kinds = self.executed(side, "kind")
+        return frozenset(kinds & set(MAIN) or kinds - {*MOVES, "unknown"})
+
+    def executed(self, side: str, column: str, kinds: Collection[str] | None = None) -> set[str]:
+        """Return the values of a column that a side's kernels execute at least every other step; unknown ones are left out."""
+        key = (column, side, None if kinds is None else frozenset(kinds))
+        if key not in self.known:
+            self.known[key] = executed(self.kernels(side, kinds), column)
+        return cast(set[str], self.known[key])
+
+    def computed(self, side: str, column: str) -> set[str]:
+        """Return the values of a column that a side's computing kernels execute at least every other step."""
+        return self.executed(side, column, self.computing(side))
 
     def count(self, side: str, kinds: Collection[str] | None = None) -> float:
         """Return how many kernels a side executes per step."""
@@ -99,8 +114,11 @@ def _grouped(case: Case) -> list[Group]:
 
 def executed(cells: pd.DataFrame, column: str) -> set[str]:
     """Return the values of a column that are executed at least every other step; unknown ones are left out."""
-    counts = cells.groupby(column, dropna=True, observed=True)["count"].sum()
-    return {str(value) for value in counts[counts >= ONCE].index}
+    counts: dict[str, float] = {}
+    for value, count in zip(cells[column], cells["count"], strict=True):
+        if value is not pd.NA and value is not None:
+            counts[str(value)] = counts.get(str(value), 0.0) + count
+    return {value for value, count in counts.items() if count >= ONCE}
 
 
 def more(case: Case, kinds: Collection[str], least: float = ONCE) -> Iterable[tuple[Group, str, str]]:
@@ -119,7 +137,7 @@ def more(case: Case, kinds: Collection[str], least: float = ONCE) -> Iterable[tu
 
 def types(group: Group, side: str) -> set[str]:
     """Return the floating types in which a side computes a group; empty where nothing tells."""
-    return executed(group.computing(side), "dtype") & set(FLOATS)
+    return group.computed(side, "dtype") & set(FLOATS)
 
 
 def types_differ(case: Case, group: Group) -> bool:
@@ -133,13 +151,13 @@ def types_differ(case: Case, group: Group) -> bool:
 
 def libraries_differ(group: Group) -> bool:
     """Return whether the libraries that compute a group have none in common."""
-    a, b = (executed(group.computing(side), "library") for side in SIDES)
+    a, b = (group.computed(side, "library") for side in SIDES)
     return bool(a and b and not a & b)
 
 
 def layouts(group: Group, side: str) -> set[str]:
     """Return the layouts of the source (the first tensor) of a side's convolutions."""
-    texts = executed(group.kernels(side, CONVOLUTIONS), "layout")
+    texts = group.executed(side, "layout", CONVOLUTIONS)
     return {text.split(",")[0].strip() for text in texts}
 
 

@@ -66,21 +66,21 @@ def _setting(case: Case, stated: dict[str, tuple[Any, Any]], order: tuple[str, s
 
 def _left(group: ev.Group, present: str, absent: str, library: str) -> bool:
     """Return whether one side computes a group with this library, and the other does not."""
-    with_it, without = (ev.executed(group.computing(side), "library") for side in (present, absent))
+    with_it, without = (group.computed(side, "library") for side in (present, absent))
     return group.noticed and library in with_it and bool(without) and library not in without
 
 
 def _computed(group: ev.Group) -> set[str]:
     """Return the kinds that either side computes in a group, with the layout changes that come with a library."""
-    return {"layout", *(kind for side in SIDES for kind in ev.executed(group.computing(side), "kind"))}
+    return {"layout", *(kind for side in SIDES for kind in group.computed(side, "kind"))}
 
 
 def _examples(case: Case, chosen: list[ev.Group], order: tuple[str, str]) -> list[str]:
     """Return for each side what it executes in the group with the largest difference."""
     group = ev.largest(chosen)
     return [
-        f"{group.layer} {group.phase}, {ev.name(case, side)}: {ev.executions(group.computing(side))} "
-        f"({ev.listed(sorted(ev.executed(group.computing(side), 'library')))}), {ev.ms(group.time_ns(side))}"
+        f"{group.layer} {group.phase}, {ev.name(case, side)}: {ev.executions(group.kernels(side, group.computing(side)))} "
+        f"({ev.listed(sorted(group.computed(side, 'library')))}), {ev.ms(group.time_ns(side))}"
         for side in order
     ]
 
@@ -91,7 +91,7 @@ def other_library(case: Case) -> list[Suspicion]:
     for group in ev.groups(case):
         if not group.noticed or not ev.libraries_differ(group) or _explained_otherwise(case, group):
             continue
-        a, b = (" and ".join(sorted(ev.executed(group.computing(side), "library"))) for side in SIDES)
+        a, b = (" and ".join(sorted(group.computed(side, "library"))) for side in SIDES)
         # within one framework a change of library is one cause, whatever it does to single layers
         sign = "" if case.same_framework else "b" if group.delta_ns > 0 else "a"
         pairs.setdefault((a, b, sign), []).append(group)
@@ -147,7 +147,7 @@ def instruction_sets(case: Case) -> list[Suspicion]:
 
 def _set_of(group: ev.Group, side: str) -> str | None:
     """Return the newest instruction set in the names of a side's kernels; None where they name none."""
-    words = set(re.split(r"[^a-z0-9]+", " ".join(ev.executed(group.computing(side), "kernel")).lower()))
+    words = set(re.split(r"[^a-z0-9]+", " ".join(group.computed(side, "kernel")).lower()))
     return next((name for name in INSTRUCTION_SETS if name in words), None)
 
 

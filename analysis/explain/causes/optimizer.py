@@ -51,7 +51,7 @@ def implementation(case: Case) -> list[Suspicion]:
 
 
 def _names(chosen: list[ev.Group], side: str) -> set[str]:
-    return {name for group in chosen for name in ev.executed(group.kernels(side), "kernel")}
+    return {name for group in chosen for name in group.executed(side, "kernel")}
 
 
 def _differs(case: Case, chosen: list[ev.Group], count: dict[str, float]) -> bool:

@@ -46,7 +46,7 @@ def other_types(case: Case) -> list[Suspicion]:
 
 def _kinds(group: ev.Group) -> list[str]:
     """Return the kinds of what computes in a group, and of casts."""
-    return ["cast", *{kind for side in SIDES for kind in ev.executed(group.computing(side), "kind")}]
+    return ["cast", *{kind for side in SIDES for kind in group.computed(side, "kind")}]
 
 
 def _typed_cells(group: ev.Group) -> dict[str, float]:
@@ -85,7 +85,7 @@ def chosen_precision(case: Case) -> list[Suspicion]:
 
 def _others(group: ev.Group, kinds: tuple[str, ...]) -> bool:
     """Return whether the kernels of these kinds have no name in common."""
-    a, b = (ev.executed(group.kernels(side, kinds), "kernel") for side in SIDES)
+    a, b = (group.executed(side, "kernel", kinds) for side in SIDES)
     return bool(a and b and not a & b)
 
 

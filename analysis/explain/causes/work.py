@@ -124,7 +124,7 @@ def _again(forward: ev.Group, backward: ev.Group, side: str) -> pd.DataFrame:
 def _recomputed_claims(case: Case, group: ev.Group, slow: str) -> dict[str, float]:
     if case.same_framework:
         return {str(row): float(ns) for row, ns in group.rows["delta_ns"].items() if ns}
-    kinds = ev.executed(group.kernels(slow), "kind")
+    kinds = group.executed(slow, "kind")
     return ev.claim(case, group, kinds)
 
 
