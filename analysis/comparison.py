@@ -11,6 +11,8 @@ from kernelscope.analysis import breakdowns as tables
 from kernelscope.analysis import fairness
 from kernelscope.analysis import partition as parts
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.explain import sides
+from kernelscope.analysis.explain.explanation import explain
 from kernelscope.analysis.run import PassData, Run
 from kernelscope.analysis.statistics import interval_of_median, mean_step_ns, paired_difference, window_means
 from kernelscope.analysis.trace import KINDS, Trace
@@ -48,7 +50,8 @@ def compare(runs: list[Run], left_out: list[dict[str, str]] | None = None) -> di
         "frameworks": [run.name for run in runs],
         "framework_of": {run.name: run.framework for run in runs},
         "left_out": left_out or [],
-        "summary": summaries(runs),
+        "summary": (summary := summaries(runs)),
+        "explanations": explanations(runs, [row["step_median_ns"] for row in summary]),
         "layers": _side_by_side(runs, traces, partitions, ["layer", "phase"], _layer_order(first["network"])),
         "kinds": _side_by_side(runs, traces, partitions, ["kind"], {kind: rank for rank, kind in enumerate(KINDS)}),
         "kernels": {name: _kernels(partitions[name], trace) for name, trace in traces.items()},
@@ -60,6 +63,16 @@ def compare(runs: list[Run], left_out: list[dict[str, str]] | None = None) -> di
         "settings": {run.name: run.record.get("settings", {}) for run in runs},
         "versions": {run.name: run.record.get("versions", {}) for run in runs},
     }
+
+
+def explanations(runs: list[Run], step_ns: list[int]) -> list[dict[str, Any]]:
+    """Return why each run is slower than the fastest one, the slowest first (see analysis.explain); empty for a single run.
+
+    step_ns: of each run.
+    """
+    order = sorted(range(len(runs)), key=lambda number: step_ns[number])
+    explained = {number: sides.of_run(runs[number]) for number in order} if len(runs) > 1 else {}
+    return [explain(explained[order[0]], explained[number]) for number in reversed(order[1:])]
 
 
 def _same_work(runs: list[Run]) -> None:

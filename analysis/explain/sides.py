@@ -36,7 +36,7 @@ def of_run(run: Run) -> Side:
     """Return a run's side: all repeats of its kernels pass, and the steps of its clean pass."""
     facts = {name: run.record.get(name) for name in _RECORDED}
     options = run.record["options"]
-    facts.update(network_name=options["network"], mode=options["mode"], batch=options["batch"], created=run.record["created"])
+    facts.update(network_name=options["network"], mode=options["mode"], batch=options["batch"], created=run.record.get("created"))
     clean = [data.measured for data in run.passes("clean")]
     clean_ns = round(float(pd.concat([window_means(steps) for steps in clean]).median())) if clean else None
     side = _assembled(run.name, str(run.path), run.traces(), run.trace(), facts)

@@ -1,0 +1,89 @@
+"""Weights of windows, paired draws and intervals, by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernelscope.analysis.explain import estimates
+from kernelscope.analysis.explain.instrumentation import host_factors
+
+
+def test_the_half_of_the_windows_closest_to_the_clean_step_is_used():
+    wall = np.array([10.0, 50.0, 12.0, 11.0])
+    assert estimates.closest_half(wall, 11.0, np.ones(4, dtype=np.int64)).tolist() == [0.5, 0.0, 0.0, 0.5]
+
+
+def test_a_window_drawn_twice_counts_twice():
+    wall = np.array([10.0, 50.0, 12.0])
+    # drawn: 12 twice, 50 once, 10 not at all; half of three, rounded up, is two: both of them the window of 12
+    assert estimates.closest_half(wall, 11.0, np.array([[0, 1, 2]])).tolist() == [[0.0, 0.0, 1.0]]
+
+
+@given(
+    st.lists(st.tuples(st.floats(1, 1e9), st.integers(0, 4)), min_size=1, max_size=30).filter(lambda w: sum(n for _, n in w) > 0),
+    st.floats(1, 1e9),
+)
+def test_weights_add_up_to_one_and_no_left_out_window_is_closer_than_a_used_one(windows, target):
+    wall, counts = np.array([w for w, _ in windows]), np.array([n for _, n in windows])
+    weights = estimates.closest_half(wall, target, counts)
+    assert weights.sum() == pytest.approx(1.0)
+    away = np.abs(wall - target)
+    used, unused = away[weights > 0], away[(weights == 0) & (counts > 0)]
+    assert not len(unused) or used.max() <= unused.min()
+
+
+def test_windows_are_paired_by_restart_and_rank():
+    a = pd.DataFrame({"restart": [1, 1, 2, 2], "window": [0, 1, 0, 1]})
+    b = pd.DataFrame({"restart": [4, 4, 4, 6], "window": [7, 8, 9, 3]})
+    turns = estimates.paired(a, b)
+    assert list(zip(turns.a, turns.b, turns.restart, strict=True)) == [(0, 0, 0), (1, 1, 0), (2, 3, 1)]
+
+
+def test_draws_take_restarts_whole_and_as_many_windows_as_they_have():
+    turns = estimates.Turns(np.arange(6), np.arange(6), np.array([0, 0, 0, 1, 1, 2]))
+    draws = turns.draws(200)
+    per_restart = np.stack([draws[:, :3].sum(axis=1), draws[:, 3:5].sum(axis=1), draws[:, 5]], axis=1)
+    times = per_restart / np.array([3, 2, 1])
+    assert (times == times.round()).all()
+    assert (times.sum(axis=1) == 3).all()
+    assert len(np.unique(draws, axis=0)) > 50
+
+
+def test_the_interval_of_few_restarts_is_that_of_students_t():
+    # mean 20, standard deviation 1 over three restarts: 20 +- 4.303 / sqrt(3) = 2.484
+    low, high = estimates.interval(20e6, np.full(1000, 20e6), np.array([19e6, 20e6, 21e6]))
+    assert (low, high) == (pytest.approx(20e6 - 2.4843e6, abs=500), pytest.approx(20e6 + 2.4843e6, abs=500))
+
+
+def test_the_interval_of_one_restart_is_that_of_its_windows_and_holds_the_estimate():
+    samples = np.arange(1001, dtype=float)
+    assert estimates.interval(500.0, samples, np.array([500.0])) == (25, 975)
+    assert estimates.interval(2000.0, samples, np.array([500.0])) == (25, 2000)
+
+
+def _cells(*rows):
+    return pd.DataFrame(rows, columns=["layer", "phase", "cause"]).astype("string")
+
+
+def test_what_recording_cost_is_taken_from_host_rows_by_their_events():
+    cells = _cells(("a", "forward", None), ("a", "forward", "in operator"), ("b", "forward", "in layer"), (None, None, "loop"))
+    events = pd.Series({("a", "forward"): 30.0, ("b", "forward"): 10.0, ("", ""): 0.0})
+    factors = host_factors(cells, np.array([500.0, 100.0, 100.0, 100.0]), events, 80.0)
+    assert factors.tolist() == [1.0, pytest.approx(0.4), pytest.approx(0.8), 1.0]
+
+
+def test_what_a_group_cannot_give_the_others_give_and_no_more_than_there_is():
+    cells = _cells(("a", "forward", "in operator"), ("b", "forward", "in layer"), ("c", "forward", "device: copy host to device"))
+    events = pd.Series({("a", "forward"): 30.0, ("b", "forward"): 10.0, ("c", "forward"): 5.0})
+    factors = host_factors(cells, np.array([30.0, 100.0, 100.0]), events, 80.0)
+    assert factors.tolist() == [pytest.approx(0.0), pytest.approx(0.5), 1.0]
+    factors = host_factors(cells, np.array([30.0, 100.0, 100.0]), events, 1000.0)
+    assert factors.tolist() == [pytest.approx(0.0), pytest.approx(0.0), 1.0]
+
+
+@pytest.mark.parametrize("cost", [0.0, -5.0])
+def test_a_recording_that_cost_nothing_changes_nothing(cost):
+    cells = _cells(("a", "forward", "in operator"))
+    assert host_factors(cells, np.array([30.0]), pd.Series({("a", "forward"): 1.0}), cost).tolist() == [1.0]
