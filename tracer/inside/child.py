@@ -136,6 +136,7 @@ class Child(object):
             lines.save(self.line_profiler, self.folder, self.spec["roots"])
         if self.recorder.nvtx is not None:
             self.report["nvtx_emitted"] = self.recorder.nvtx.emitted
+        self.report["settings"] = self.hooks.settings()  # again: a program may change them, and some show only once it ran
         self.report["losses"] = [float(loss) for loss in self.program.losses[-5:]]
         self.report["memory"] = _memory()
         self.write_report()

@@ -22,7 +22,8 @@ _OWNERS = {
         "machine.allowed_threads",
     ),
     "execution": (
-        "execution", "bulk_execution_train", "bulk_execution_inference", "bulk_size", "engine", "xla_jit", "node_timing",
+        "execution", "bulk_execution_train", "bulk_execution_inference", "bulk_execution_nodes", "bulk_size",
+        "engine", "xla_jit", "node_timing",
         "profiler", "trace_level", "checked_mode", "anomaly_detection", "graph_optimizers", "MXNET_ENGINE_TYPE",
         "MXNET_EXEC_BULK_EXEC_INFERENCE", "MXNET_EXEC_BULK_EXEC_TRAIN", "XLA_FLAGS",
     ),

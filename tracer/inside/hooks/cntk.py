@@ -23,6 +23,16 @@ GRAPH_FILE = "graph.json"
 CALLS_FILE = "calls.mkl.jsonl"
 PROFILER_BYTES = 256 << 20  # address space for events; only what is written becomes resident
 _PLAIN_BYTES = 200000  # larger files are compressed
+# functions of CNTK's library that switch something on or off: the setting and what it is then; None: the argument
+_DIAGNOSING = (
+    ("enable_node_timing", "node_timing", True),
+    ("disable_node_timing", "node_timing", False),
+    ("enable_profiler", "profiler", True),
+    ("disable_profiler", "profiler", False),
+    ("stop_profiler", "profiler", False),
+    ("set_computation_network_trace_level", "trace_level", None),
+    ("set_checked_mode", "checked_mode", None),
+)
 _LAYERS, _KERNELS = "layers", "kernels"
 
 
@@ -44,6 +54,7 @@ class Hooks(object):
         self.timed_functions = []
         self.folder = None  # where CNTK's profiler writes, while it runs
         self.started = {}
+        self.diagnosing = {}  # what was switched on that costs time: setting -> value
 
     def configure(self):
         """Set threads and device, and switch node timing on before any graph is built."""
@@ -53,6 +64,7 @@ class Hooks(object):
         import cntk
 
         self.cntk = cntk
+        self._notice_diagnosing()
         if threads:
             cntk.cntk_py.set_max_num_cputhreads(threads)
         device = cntk.device.gpu(0) if self.spec["device"] == "cuda" else cntk.device.cpu()
@@ -63,6 +75,24 @@ class Hooks(object):
             self.timed_functions = self.calls.install()
             if not self.timed_functions:
                 os.environ["MKL_VERBOSE"] = "1"  # read at MKL's first call, which is still to come
+
+    def _notice_diagnosing(self):
+        """Keep what is switched on to look into a network: CNTK has no way to ask for it."""
+        library = self.cntk.cntk_py
+
+        def noticing(name, setting, value):
+            original = getattr(library, name)
+
+            @functools.wraps(original)
+            def call(*arguments):
+                self.diagnosing[setting] = arguments[0] if value is None and arguments else value
+                return original(*arguments)
+
+            setattr(library, name, call)
+
+        for name, setting, value in _DIAGNOSING:
+            if hasattr(library, name):
+                noticing(name, setting, value)
 
     def versions(self):
         """Return the versions of cntk, numpy and, where it says so, MKL."""
@@ -126,7 +156,11 @@ class Hooks(object):
             "layout": "NCHW",
             "execution": "graph",
             "unit_gain_default": bool(cntk.learners.default_unit_gain_value()),
-            "node_timing": self.spec["pass"] in (_LAYERS, _KERNELS),
+            "node_timing": bool(self.diagnosing.get("node_timing", False)),
+            "profiler": bool(self.diagnosing.get("profiler", False)),
+            "trace_level": int(self.diagnosing.get("trace_level", 0)),
+            "checked_mode": bool(self.diagnosing.get("checked_mode", False)),
+            "deterministic_algorithms": bool(cntk.cntk_py.should_force_deterministic_algorithms()),
             "optimizers": [type(learner).__name__ for trainer in self.trainers for learner in trainer.parameter_learners],
         }
 

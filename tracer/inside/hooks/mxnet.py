@@ -16,10 +16,17 @@ import mmap
 import os
 import re
 import shutil
+import weakref
 
 TRACE_FILE = "operators.mxnet.json"
 GRAPH_FILE = "graph.json"
 _SYNCHRONISING = ("asnumpy", "wait_to_read")  # methods of an array that wait for its value; asscalar calls asnumpy
+# how many nodes of a graph run as one at most; for training each direction has its own, which goes first
+_BULK_NODES = (
+    "MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN",
+    "MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN_FWD",
+    "MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN_BWD",
+)
 _ONEDNN_BANNER = b"dnnl_verbose,info,oneDNN v%d"
 
 
@@ -105,7 +112,7 @@ class Hooks(object):
         self.loss = None
         self.shapes = {}  # block's prefix -> shapes of the inputs of its latest call
         self.tracing = False
-        self.hybridized = None  # the options of the outermost hybridize() call
+        self.hybridized = []  # outermost blocks on which hybridize() was called, with the options of the latest call
 
     def configure(self):
         """Set the number of threads and import mxnet, which reads it then; have each loop end with nothing queued."""
@@ -123,15 +130,25 @@ class Hooks(object):
         self._notice_hybridize()
 
     def _notice_hybridize(self):
-        original = self.mx.gluon.HybridBlock.hybridize
+        """Keep which blocks are hybridized and how; a call of a block goes on to its children, which count with it."""
+        depth = []
 
-        @functools.wraps(original)
-        def hybridize(block, active=True, **options):
-            if self.hybridized is None and active:
-                self.hybridized = options
-            return original(block, active, **options)
+        def noticing(original):
+            @functools.wraps(original)
+            def hybridize(block, active=True, **options):
+                if not depth:
+                    self.hybridized = [pair for pair in self.hybridized if pair[0]() not in (None, block)]
+                    self.hybridized.append((weakref.ref(block), dict(options) if active else None))
+                depth.append(block)
+                try:
+                    return original(block, active, **options)
+                finally:
+                    depth.pop()
 
-        self.mx.gluon.HybridBlock.hybridize = hybridize
+            return hybridize
+
+        for kind in (self.mx.gluon.Block, self.mx.gluon.HybridBlock):
+            kind.hybridize = noticing(kind.hybridize)
 
     def versions(self):
         """Return the versions of mxnet and numpy, and the commit of the oneDNN inside of mxnet's library: it tells no number."""
@@ -157,6 +174,8 @@ class Hooks(object):
             "engine_workers": int(variable("MXNET_CPU_WORKER_NTHREADS", "1")),
             "bulk_execution_train": variable("MXNET_EXEC_BULK_EXEC_TRAIN", "1") != "0",
             "bulk_execution_inference": variable("MXNET_EXEC_BULK_EXEC_INFERENCE", "1") != "0",
+            "bulk_execution_nodes": _bulk_nodes(),
+            "bulk_size": self._bulk_size(),
             "onednn": features.is_enabled("MKLDNN") and variable("MXNET_MKLDNN_ENABLED", "1") != "0",
             "blas": [name for name in ("BLAS_MKL", "BLAS_OPEN", "BLAS_ATLAS", "BLAS_APPLE") if features.is_enabled(name)],
             "default_dtype": "float32",
@@ -167,10 +186,24 @@ class Hooks(object):
         }
 
     def _execution(self):
-        """Return whether blocks run as graphs, with the options that decide how much is planned ahead."""
-        if self.hybridized is None:
+        """Return whether blocks run as graphs, with the options that decide how much is planned ahead.
+
+        Of several blocks on which hybridize() was called, the one with most parameters is the network.
+        """
+        blocks = [(reference(), options) for reference, options in self.hybridized if reference() is not None]
+        if not blocks:
             return "imperative"
-        return " ".join(["hybridized"] + ["%s=%s" % pair for pair in sorted(self.hybridized.items())])
+        options = max(blocks, key=lambda pair: len(pair[0].collect_params().keys()))[1]
+        if options is None:
+            return "imperative"
+        return " ".join(["hybridized"] + ["%s=%s" % pair for pair in sorted(options.items())])
+
+    def _bulk_size(self):
+        """Return how many imperative operators this thread's engine runs as one; asking means setting it, for an instant."""
+        set_bulk_size = self.mx.engine.set_bulk_size
+        size = set_bulk_size(0)
+        set_bulk_size(size)
+        return size
 
     def attach_layers(self, program):
         """Hook the program's network, loss and trainer and what waits; return how layers and phases are found."""
@@ -276,6 +309,12 @@ class Hooks(object):
         os.remove(path)
         self._write_graphs()
         return [TRACE_FILE + ".gz", GRAPH_FILE]
+
+
+def _bulk_nodes():
+    """Return what was set of how many nodes of a graph run as one, or None where nothing was."""
+    values = [os.environ.get(name) for name in _BULK_NODES]
+    return None if values == [None] * len(values) else " ".join(value or "default" for value in values)
 
 
 def _onednn_commit(path):

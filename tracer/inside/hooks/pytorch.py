@@ -20,6 +20,7 @@ TRACE_FILE = "operators.pt.trace.json.gz"
 _MARK = "_kernelscope"  # on a module: its layer, or _ROOT; on a tensor: its version when the hook was set
 _ROOT = object()
 _KEY = -1  # of our hook in a tensor's dictionary: torch's own handles count up from 0
+_COMPILING_OPTIONS = ("backend", "mode", "fullgraph", "dynamic", "disable")  # of torch.compile
 _SYNCHRONISING = ("item", "cpu", "numpy", "tolist")  # methods of a tensor that wait for its value
 
 
@@ -118,6 +119,7 @@ class Hooks(object):
         self.recorder = recorder
         self.torch = None
         self.model = None
+        self.compiled = []  # how code was compiled, by which function, in order
         self.profiler = None
 
     def configure(self):
@@ -127,6 +129,31 @@ class Hooks(object):
         self.torch = torch
         if self.spec.get("threads"):
             torch.set_num_threads(self.spec["threads"])
+        self._notice_compiling()
+
+    def _notice_compiling(self):
+        """Keep by which functions code is compiled: models may be, or functions that call them."""
+        torch = self.torch
+
+        def noticing(original, name):
+            @functools.wraps(original)
+            def compiling(*arguments, **keywords):
+                options = ["%s=%s" % (key, keywords[key]) for key in _COMPILING_OPTIONS if keywords.get(key)]
+                text = " ".join([name] + options)
+                if text not in self.compiled:
+                    self.compiled.append(text)
+                return original(*arguments, **keywords)
+
+            return compiling
+
+        for owner, name, label in (
+            (torch, "compile", "torch.compile"),
+            (torch.nn.Module, "compile", "torch.compile"),
+            (torch.jit, "script", "torch.jit.script"),
+            (torch.jit, "trace", "torch.jit.trace"),
+        ):
+            if hasattr(owner, name):
+                setattr(owner, name, noticing(getattr(owner, name), label))
 
     def versions(self):
         """Return the versions of torch, numpy, oneDNN, MKL, and of CUDA and cuDNN where this build has them."""
@@ -164,6 +191,7 @@ class Hooks(object):
             "cudnn_benchmark": bool(cudnn.benchmark),
             "cudnn_deterministic": bool(cudnn.deterministic),
             "deterministic_algorithms": bool(torch.are_deterministic_algorithms_enabled()),
+            "anomaly_detection": bool(torch.is_anomaly_enabled()),
             "memory_format": self._memory_format(),
             "execution": self._execution(),
         }
@@ -178,8 +206,14 @@ class Hooks(object):
         return "channels first"
 
     def _execution(self):
-        compiled = self.model is not None and hasattr(self.model, "_orig_mod")
-        return "compiled" if compiled else "eager"
+        """Return how operators are executed: one by one, or as what was compiled, by which means."""
+        compiled = list(self.compiled)
+        if not compiled and self.model is not None and hasattr(self.model, "_orig_mod"):
+            compiled = ["torch.compile"]
+        switched_off = any(os.environ.get(name) == "1" for name in ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"))
+        if switched_off:
+            compiled = [text for text in compiled if not text.startswith("torch.compile")]
+        return "compiled: " + ", ".join(compiled) if compiled else "eager"
 
     def attach_layers(self, program):
         """Hook the program's model, loss and optimizer and backward itself; return how layers and phases are found."""

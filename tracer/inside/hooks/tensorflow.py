@@ -9,6 +9,7 @@ The ranges here tell the rest: "call" is the time in a compiled function (what n
 "sync" is the reading of a tensor's value into Python.
 """
 
+import functools
 import glob
 import os
 import shutil
@@ -40,6 +41,8 @@ class Hooks(object):
         self.spec = spec
         self.recorder = recorder
         self.tf = None
+        self.eager = {}  # "step" and "model" -> whether its Python code ran outside of any graph; what was seen last
+        self.jit_compiled = False
         self.profile = None
 
     def configure(self):
@@ -50,6 +53,57 @@ class Hooks(object):
         if self.spec.get("threads"):
             tf.config.threading.set_intra_op_parallelism_threads(self.spec["threads"])
             tf.config.threading.set_inter_op_parallelism_threads(INTER_OP_THREADS)
+        self._notice_execution()
+
+    def _notice_execution(self):
+        """Watch in which way a training step's tape is entered and a model called, until it is known of a step.
+
+        The wrappers are taken away then: they cost an eager step time, and a compiled one never comes back to them.
+        """
+        import keras
+
+        tf, symbolic = self.tf, []
+        enter, call = tf.GradientTape.__enter__, keras.Model.__call__
+        function = type(tf.function(lambda: None))
+        make = function.__init__
+
+        @functools.wraps(enter)
+        def entered(tape):
+            self.eager["step"] = tf.executing_eagerly()
+            if self.recorder.in_step:
+                tf.GradientTape.__enter__ = enter
+            return enter(tape)
+
+        @functools.wraps(call)
+        def called(model, *arguments, **keywords):
+            if symbolic or any(isinstance(value, keras.KerasTensor) for value in arguments):
+                symbolic.append(model)  # a model being built, not run
+                try:
+                    return call(model, *arguments, **keywords)
+                finally:
+                    symbolic.pop()
+            self.eager["model"] = tf.executing_eagerly()
+            if self.recorder.in_step and "__call__" in keras.Model.__dict__:
+                del keras.Model.__call__
+            return call(model, *arguments, **keywords)
+
+        @functools.wraps(make)
+        def made(*arguments, **keywords):
+            self.jit_compiled = self.jit_compiled or bool(keywords.get("jit_compile"))
+            return make(*arguments, **keywords)
+
+        tf.GradientTape.__enter__, keras.Model.__call__, function.__init__ = entered, called, made
+
+    def _execution(self):
+        """Return whether steps run eagerly, as seen; before any ran, what is configured."""
+        if self.tf.config.functions_run_eagerly():
+            return "eager"
+        step, model = self.eager.get("step"), self.eager.get("model")
+        if step is None:
+            step = model
+        if not step:
+            return "graph (tf.function)"
+        return "eager, model in tf.function" if model is False else "eager"
 
     def versions(self):
         """Return the versions of TensorFlow, Keras and numpy, and of CUDA and cuDNN where the build has them.
@@ -71,13 +125,12 @@ class Hooks(object):
         import keras
 
         tf = self.tf
-        eager = tf.config.functions_run_eagerly()
         return {
             "threads": tf.config.threading.get_intra_op_parallelism_threads(),
             "interop_threads": tf.config.threading.get_inter_op_parallelism_threads(),
             "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1") != "0",
-            "xla_jit": tf.config.optimizer.get_jit() or "off",
-            "execution": "eager" if eager else "graph (tf.function)",
+            "xla_jit": tf.config.optimizer.get_jit() or ("jit_compile" if self.jit_compiled else "off"),
+            "execution": self._execution(),
             "memory_format": keras.config.image_data_format().replace("_", " "),
             "default_dtype": keras.config.floatx(),
             "precision_policy": keras.config.dtype_policy().name,
