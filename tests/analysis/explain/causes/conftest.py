@@ -1,0 +1,90 @@
+"""Cases made by hand, of which a test knows every number."""
+
+import pandas as pd
+import pytest
+
+from kernelscope.analysis.explain.model import ROW_COLUMNS, Account, Case, Side, Wall
+from kernelscope.analysis.partition import KEYS
+from kernelscope.analysis.trace import Trace, conform
+
+_CELLS = ("row", "side", *KEYS, "count", "duration_ns", "time_ns")
+
+
+def steps(count, step_ns, start_ns=0, **columns):
+    """Measured steps one after another; columns such as minor_faults have one value for all."""
+    rows = [{"step": n, "window": n // 5, "warmup": False, "thread": 1, "start_ns": start_ns + n * step_ns,
+             "end_ns": start_ns + (n + 1) * step_ns, **columns} for n in range(count)]  # fmt: skip
+    return conform("steps", pd.DataFrame(rows))
+
+
+def side(name, framework="pytorch", clean=(), clean_ns=None, trace=None, **facts):
+    """A side that states these facts; version 1 unless told otherwise."""
+    facts = {"framework": framework, "version": "1", **facts}
+    empty = pd.DataFrame()
+    clean = list(clean)
+    if clean and clean_ns is None:
+        durations = pd.concat(clean)
+        clean_ns = int((durations["end_ns"] - durations["start_ns"]).median())
+    return Side(name=name, path=name, trace=trace or Trace(), windows=empty, cells=empty, clean=clean, clean_ns=clean_ns,
+                layers=[], events=pd.Series(dtype=float), facts=facts)  # fmt: skip
+
+
+def case(rows, a, b, instrumentation_ns=0, cells=()):
+    """A case of rows (layer, phase, cell, ns of A, ns of B), each with `significant` as a sixth where it is not True."""
+    table = pd.DataFrame([dict.fromkeys(ROW_COLUMNS)] * len(rows))
+    for number, (layer, phase, cell, a_ns, b_ns, *significant) in enumerate(rows):
+        values = {"row": f"r{number + 1}", "layer": layer, "layer_a": layer, "layer_b": layer, "phase": phase, "cell": cell,
+                  "a_ns": a_ns, "b_ns": b_ns, "delta_ns": b_ns - a_ns, "significant": significant[0] if significant else True,
+                  "a_count": 1.0, "b_count": 1.0}  # fmt: skip
+        for name, value in values.items():
+            table.loc[number, name] = value
+    for name in ("a_ns", "b_ns", "delta_ns"):
+        table[name] = table[name].astype("int64")
+    table["significant"] = table["significant"].astype("boolean")
+    table.index = pd.Index(table["row"], name="row_id")
+    wall = Wall(int(table["a_ns"].sum()), int(table["b_ns"].sum()) + instrumentation_ns, None)
+    made = pd.DataFrame([{**dict.fromkeys(_CELLS), **cell} for cell in cells], columns=list(_CELLS))
+    account = Account(wall=wall, rows=table, cells=made, instrumentation_ns=instrumentation_ns, removed_ns={"a": 0, "b": 0},
+                      recorded_ns={"a": wall.a_ns, "b": wall.b_ns}, samples=None, by_restart=None, floor_ns=None, restarts=1)  # fmt: skip
+    return Case(a, b, [], account, {})
+
+
+@pytest.fixture(scope="session")
+def make_steps():
+    """The function that makes steps."""
+    return steps
+
+
+@pytest.fixture(scope="session")
+def make_side():
+    """The function that makes a side."""
+    return side
+
+
+@pytest.fixture(scope="session")
+def make_case():
+    """The function that makes a case of rows and two sides."""
+    return case
+
+
+@pytest.fixture(scope="session")
+def swapped():
+    """The function that gives the same case with A and B the other way round."""
+
+    def swap(made):
+        rows = made.rows
+        listed = [(r.layer, r.phase, r.cell, r.b_ns, r.a_ns, r.significant) for r in rows.itertuples()]
+        cells = [{**cell, "side": "b" if cell["side"] == "a" else "a"} for cell in made.account.cells.to_dict("records")]
+        return case(listed, made.b, made.a, -made.account.instrumentation_ns, cells)
+
+    return swap
+
+
+@pytest.fixture(scope="session")
+def suspected():
+    """The function that runs a family's rules on a case."""
+
+    def run(family, made):
+        return [suspicion for rule in family.RULES for suspicion in rule(made)]
+
+    return run
