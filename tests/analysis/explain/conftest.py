@@ -20,7 +20,7 @@ def slower(source, target, factor):
 
 
 def _run_folder(folder, source="pytorch/lenet-train", clean=(1.0,), kernels=1, **record):
-    """Make a run of a recorded kernels pass: `clean` has one factor per restart, `kernels` is how many equal repeats there are."""
+    """Make a run of a recorded kernels pass: `clean` has a factor per restart, `kernels` equal repeats."""
     source = DATA / source
     for number in range(1, kernels + 1):
         shutil.copytree(source, folder / "kernels" / str(number))
