@@ -29,8 +29,12 @@ def taken(values: pd.Series, rows: npt.NDArray[np.int64]) -> pd.Categorical:
 
 def translated(values: pd.Series, function: Callable[[str], Any]) -> pd.Series:
     """Return what a function makes of a category column's texts, asked once per distinct text; null stays null."""
-    answers = pd.Series(pd.Categorical([function(str(text)) for text in values.cat.categories]))
-    return pd.Series(taken(answers, values.cat.codes.to_numpy().astype(np.int64)), index=values.index)
+    answers = pd.Categorical([function(str(text)) for text in values.cat.categories])
+    if (answers.codes < 0).all():
+        codes: Any = np.broadcast_to(np.int8(-1), len(values))
+    else:
+        codes = np.append(answers.codes, np.int8(-1))[values.cat.codes.to_numpy()]  # null, -1, is the last place
+    return pd.Series(pd.Categorical.from_codes(codes, categories=answers.categories, validate=False), index=values.index)
 
 
 def joined(columns: list[pd.Series]) -> pd.Categorical:

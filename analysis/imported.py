@@ -92,27 +92,35 @@ def write(trace: Trace, sources: Sequence[Path], folder: Path, created: str, ver
 
     created: when, as text. version: kernelscope's. Nothing is left behind when writing fails.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     from kernelscope.analysis import storage
     from kernelscope.analysis.devices import busy
     from kernelscope.analysis.trace import TABLES
 
     folder.parent.mkdir(parents=True, exist_ok=True)
+    threads = ThreadPoolExecutor(max_workers=2)
     growing = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
+        described = threads.submit(lambda: [_source(path) for path in sources])
+        saved = threads.submit(storage.save, trace, growing / "trace")
+        _write_breakdowns(trace, growing / "breakdowns")
+        saved.result()
         record = {
-            "schema": SCHEMA, "kernelscope": version, "created": created, "sources": [_source(path) for path in sources],
+            "schema": SCHEMA, "kernelscope": version, "created": created, "sources": described.result(),
             "info": trace.info, "diagnostics": trace.diagnostics,
             "samples": summed_samples(trace), "devices": busy(trace),
             "tables": {name: len(getattr(trace, name)) for name in TABLES if len(getattr(trace, name))},
         }  # fmt: skip
-        storage.save(trace, growing / "trace")
-        _write_breakdowns(trace, growing / "breakdowns")
         (growing / "import.json").write_text(json.dumps(record, indent=1), encoding="utf8")
         growing.chmod(0o777 & ~_umask())
         growing.rename(folder)
     except BaseException:
+        threads.shutdown(cancel_futures=True)  # nothing writes any more
         shutil.rmtree(growing, ignore_errors=True)
         raise
+    finally:
+        threads.shutdown()
     return record
 
 

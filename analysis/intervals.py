@@ -10,6 +10,8 @@ from kernelscope.analysis.stacks import Stacks, sorted_distinct
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 
+_FEW = 16  # windows for each interval, from which on it wins to leave alone those in which nothing is active
+
 
 def parents(thread: Int, start: Int, end: Int) -> Int:
     """Return for each interval the row of the innermost interval of its thread that contains it, or -1 (see Stacks)."""
@@ -35,12 +37,17 @@ def split_at(start: Int, end: Int, edges_start: Int, edges_end: Int) -> tuple[In
     first = np.searchsorted(edges_end, start, side="right")
     last = np.searchsorted(edges_start, end, side="left")
     pieces = np.maximum(last - first, 0)
-    index = np.repeat(np.arange(len(start)), pieces)
-    offset = np.arange(len(index)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    window = first[index] + offset
+    if len(pieces) == 0 or pieces.max() <= 1:
+        index = np.flatnonzero(pieces)
+        window = first[index]
+    else:
+        index = np.repeat(np.arange(len(start)), pieces)
+        window = np.arange(len(index)) + np.repeat(first - (np.cumsum(pieces) - pieces), pieces)
     piece_start = np.maximum(start[index], edges_start[window])
     piece_end = np.minimum(end[index], edges_end[window])
     keep = piece_end > piece_start
+    if keep.all():
+        return index, window, piece_start, piece_end
     return index[keep], window[keep], piece_start[keep], piece_end[keep]
 
 
@@ -87,6 +94,8 @@ def _swept(start: Int, end: Int) -> Float:
 
 def uncovered(start: Int, end: Int, window_start: Int, window_end: Int) -> tuple[Int, Int]:
     """Return the gaps, as starts and ends, in windows that follow each other, in which none of the intervals is active."""
+    if 0 < len(start) < len(window_start) // _FEW:
+        return _uncovered_by_few(start, end, window_start, window_end)
     order = None if bool((start[1:] >= start[:-1]).all()) else np.argsort(start, kind="stable")
     begun, over = (start, end) if order is None else (start[order], end[order])
     reached = np.maximum.accumulate(over)
@@ -96,6 +105,17 @@ def uncovered(start: Int, end: Int, window_start: Int, window_end: Int) -> tuple
     inside = free_end > free_start
     _, _, gap_start, gap_end = split_at(free_start[inside], free_end[inside], window_start, window_end)
     return gap_start, gap_end
+
+
+def _uncovered_by_few(start: Int, end: Int, window_start: Int, window_end: Int) -> tuple[Int, Int]:
+    """Return the same as `uncovered` where most windows have no interval inside and stay as they are."""
+    first, after = np.searchsorted(window_end, start, side="right"), np.searchsorted(window_start, end, side="left")
+    count = len(window_start) + 1
+    touched = np.cumsum(np.bincount(first, minlength=count) - np.bincount(np.maximum(first, after), minlength=count))[:-1] > 0
+    gap_start, gap_end = uncovered(start, end, window_start[touched], window_end[touched])
+    both = np.concatenate([window_start[~touched], gap_start]), np.concatenate([window_end[~touched], gap_end])
+    order = np.argsort(both[0], kind="stable")
+    return both[0][order], both[1][order]
 
 
 def apportion(parts: Float, total: int) -> Int:

@@ -28,13 +28,14 @@ import pandas as pd
 from kernelscope.analysis import kernel_types, mangled_names
 from kernelscope.analysis.classify import UNKNOWN, operator_kind, simplify
 from kernelscope.analysis.kernel_rules import NAMESPACES, RULES, Rule
+from kernelscope.analysis.pattern_words import Patterns
 
 # How much of a name is looked at: what tells the kind stands in front, and a hostile name must not cost more
 LONGEST = 1024
 
 COLUMNS = ("kind", "library", "algorithm", "dtype", "transpose", "tensor_core")
 
-_COMPILED = tuple((re.compile(rule.pattern), number) for number, rule in enumerate(RULES))
+_PATTERNS = Patterns([rule.pattern for rule in RULES])
 _CONVOLUTIONS = ("convolution forward", "convolution data gradient", "convolution weight gradient")
 _COMPILED_OPERATOR = "triton_"
 _MOVES = ("layout", "copy", "cast", "communication")
@@ -153,7 +154,7 @@ def _codes(column: pd.Series | None, count: int) -> tuple[npt.NDArray[np.int64],
 def _look(name: str) -> tuple[str, int | None]:
     """Return a name's spelling and the position of the rule that fires."""
     spelled = spell(name)
-    return spelled, next((number for pattern, number in _COMPILED if pattern.search(spelled)), None)
+    return spelled, _PATTERNS.first(spelled)
 
 
 def _decide(rule: Rule | None, operator: str | None, phase: str | None) -> tuple[str, str]:

@@ -16,7 +16,7 @@ import pandas as pd
 
 from kernelscope.analysis import calls as api
 from kernelscope.analysis.categories import filled, taken, translated
-from kernelscope.analysis.stacks import Stacks
+from kernelscope.analysis.stacks import Stacks, sorting
 from kernelscope.analysis.trace import Trace
 
 Int = npt.NDArray[np.int64]
@@ -61,9 +61,8 @@ def relate(trace: Trace) -> None:
 def _sorted_calls(trace: Trace) -> pd.DataFrame:
     """Bring the calls into the total order and return them."""
     start, end = trace.calls["start_ns"].to_numpy(), trace.calls["end_ns"].to_numpy()
-    later = np.diff(start)
-    if not ((later > 0) | ((later == 0) & (np.diff(end) <= 0))).all():
-        order = np.lexsort((np.arange(len(start)), -end, start))
+    order = sorting(start, end)
+    if order is not None:
         trace.calls = trace.calls.iloc[order].reset_index(drop=True)
     return trace.calls
 
@@ -102,10 +101,10 @@ def _call_of(table: pd.DataFrame, calls: pd.DataFrame, diagnostics: dict[str, in
 
 def _pair_keys(process: Int, number: Int) -> Int:
     """Return integers that are equal where both process and number are."""
+    if process.min() == process.max():
+        return number
     codes, distinct = pd.factorize(process)
     low, high = int(number.min()), int(number.max())
-    if len(distinct) == 1:
-        return number
     if (high - low + 1) * len(distinct) < 1 << 62:
         return codes * (high - low + 1) + (number - low)
     ranks, found = pd.factorize(number)

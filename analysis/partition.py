@@ -18,6 +18,7 @@ the finest cells; coarser tables add those integers up. A capture without steps 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -192,7 +193,7 @@ def _added_up(activity: _Activity, owned: npt.NDArray[np.float64]) -> pd.DataFra
 
 def _grouped(keys: pd.DataFrame) -> tuple[npt.NDArray[np.int64], pd.DataFrame]:
     """Number the distinct rows of a table of keys: (number of each row, one example row of each number)."""
-    number = np.zeros(len(keys), dtype=np.int64)
+    number: npt.NDArray[np.int64] = np.zeros(len(keys), dtype=np.int64)
     room = 1
     for name in keys:
         codes, values = _codes(keys[name])
@@ -201,22 +202,24 @@ def _grouped(keys: pd.DataFrame) -> tuple[npt.NDArray[np.int64], pd.DataFrame]:
         if room * values >= 1 << 62:
             number, found = pd.factorize(number)
             room = len(found)
-        number, room = number * values + codes, room * values
+        room *= values
+        number *= values
+        number += codes
+        number += 1  # null has the code -1
     number, found = pd.factorize(number)
     first = np.zeros(len(found), dtype=np.int64)
     first[number[::-1]] = np.arange(len(keys) - 1, -1, -1)
     return number, keys.iloc[first]
 
 
-def _codes(values: pd.Series) -> tuple[npt.NDArray[np.int64], int]:
-    """Return small integers that tell the values apart, null included, and how many there can be."""
+def _codes(values: pd.Series) -> tuple[npt.NDArray[np.signedinteger[Any]], int]:
+    """Return small integers that tell the values apart, -1 for null, and how many there can be."""
     if isinstance(values.dtype, pd.CategoricalDtype):
-        count = len(values.cat.categories)
-        return (values.cat.codes.to_numpy().astype(np.int64) + 1 if count else np.zeros(0, dtype=np.int64)), count + 1
+        return values.cat.codes.to_numpy(), len(values.cat.categories) + 1
     if values.isna().all():
-        return np.zeros(len(values), dtype=np.int64), 1
+        return np.full(len(values), -1, dtype=np.int8), 1
     codes, found = pd.factorize(values, use_na_sentinel=True)
-    return codes.astype(np.int64) + 1, len(found) + 1
+    return codes, len(found) + 1
 
 
 def _text(rows: pd.DataFrame, key: str) -> pd.Series:
@@ -294,7 +297,7 @@ def _host(trace: Trace, free: _Free) -> Trace:
 
     Ranges are those that enclose work as stacks do; those of our own steps are no ranges inside of steps.
     """
-    ranges = _reaching(trace.ranges, free)
+    ranges = _reaching(trace.ranges[["thread", "start_ns", "end_ns", "category", "name", "nested", "layer", "phase"]], free)
     other = ((ranges["category"] == "step") | ~ranges["nested"]).to_numpy()
     ranges = ranges[~other] if other.any() else ranges
     calls = trace.calls[["thread", "start_ns", "end_ns", "name", "api"]]
@@ -317,15 +320,14 @@ def _calls(trace: Trace) -> _Activity:
     cause = translated(rows["name"], api.cause)
     activity = _flat(rows, CALL, pd.DataFrame({"cause": cause}, index=rows.index), (rows["api"] != "os").to_numpy())
     around = _around(activity, rows, trace)
-    method = pd.Categorical(np.where(around.codes >= 0, "launch range", "none"))
-    activity.keys = activity.keys.assign(range=around, method=method)
+    activity.keys = activity.keys.assign(range=around, method=_either(around.codes >= 0, "launch range", "none"))
     return activity
 
 
 def _operators(trace: Trace) -> _Activity:
     rows = trace.operators
     named = rows["layer"].notna() | rows["phase"].isin(["optimizer", "data"])
-    cause = pd.Categorical(np.where(named, IN_OPERATOR, DISPATCH))
+    cause = _either(named.to_numpy(), IN_OPERATOR, DISPATCH)
     method = rows["attribution"].astype("string").where(named, "launch range").fillna("none")
     keys = pd.DataFrame({"cause": cause, "method": method.astype("category")}, index=rows.index)
     activity = _flat(rows, OPERATOR, keys.assign(layer=rows["layer"], phase=rows["phase"], operator=rows["name"]))
@@ -335,14 +337,20 @@ def _operators(trace: Trace) -> _Activity:
 
 def _ranges(trace: Trace) -> _Activity:
     rows = trace.ranges
-    category = rows["category"].astype("string")
     names = {"data": DATA, "sync": WAITING, "layer": IN_LAYER, "user": IN_RANGE, "mark": IN_RANGE}
-    cause = category.map(names).fillna(IN_PHASE)
-    if (category == "phase").any():
-        unnamed = (category == "phase") & ~rows["phase"].isin(["forward", "backward", "optimizer", "data"])
-        cause = cause.mask(unnamed, DISPATCH)
-    columns = {"cause": cause.astype("category"), "layer": rows["layer"], "phase": rows["phase"], "range": rows["name"]}
-    return _flat(rows, RANGE, pd.DataFrame(columns).assign(method="launch range"))
+    cause = translated(rows["category"], lambda category: names.get(category, IN_PHASE))
+    phases = (rows["category"] == "phase").to_numpy()
+    if phases.any():
+        unnamed = phases & ~rows["phase"].isin(["forward", "backward", "optimizer", "data"]).to_numpy()
+        cause = cause.astype("string").mask(unnamed, DISPATCH).astype("category")
+    method = _either(np.ones(len(rows), dtype=np.bool_), "launch range", "none")
+    columns = {"cause": cause, "layer": rows["layer"], "phase": rows["phase"], "range": rows["name"], "method": method}
+    return _flat(rows, RANGE, pd.DataFrame(columns))
+
+
+def _either(rows: npt.NDArray[np.bool_], yes: str, no: str) -> pd.Categorical:
+    """Return a column that says one thing in these rows and another one in all others."""
+    return pd.Categorical.from_codes(rows.view(np.int8), categories=pd.Index([no, yes], dtype="str"), validate=False)
 
 
 def _system(trace: Trace) -> _Activity:

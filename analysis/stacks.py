@@ -32,7 +32,7 @@ class Stacks:
         start, end = self._axis.place(thread, start), self._axis.place(thread, end)
         if self._lasting is not None:
             start, end = start[self._lasting], end[self._lasting]
-        self._order = _sorting(start, end)
+        self._order = sorting(start, end)
         if self._order is not None:
             start, end = start[self._order], end[self._order]
         self._start, self._end = start, end
@@ -51,13 +51,14 @@ class Stacks:
         """Yield, block by block, the position of the interval around each sorted one, or -1."""
         for first in range(0, len(self._start), _BLOCK):
             block = slice(first, min(first + _BLOCK, len(self._start)))
-            position = np.arange(block.start, block.stop, dtype=np.int64)
-            before = np.maximum(position - 1, 0)
-            begun = self._start[block]
-            above = np.where((self._end[before] > begun) & (position > 0), before, -1)
-            undecided = (above < 0) & (self._reached[before] > begun) & (position > 0)
-            if undecided.any():
-                above[undecided] = self._depths.around(position[undecided])
+            above = np.arange(block.start - 1, block.stop - 1, dtype=np.int64)  # the one before, if it is still open
+            inner = slice(max(block.start, 1), block.stop)  # all but the very first, which nothing is around
+            before, begun = slice(inner.start - 1, inner.stop - 1), self._start[inner]
+            closed = np.flatnonzero(self._end[before] <= begun)
+            above[closed + (inner.start - block.start)] = -1
+            undecided = closed[self._reached[before][closed] > begun[closed]] + inner.start
+            if len(undecided):
+                above[undecided - block.start] = self._depths.around(undecided)
             yield block, above
 
     def _rows(self, position: Int) -> Int:
@@ -204,7 +205,7 @@ def _distinct(values: Int) -> Int:
     return sorted_distinct(values[np.concatenate([[0], changes + 1])])
 
 
-def _sorting(start: Int, end: Int) -> Int | None:
+def sorting(start: Int, end: Int) -> Int | None:
     """Return the order by start, longest first, then by input; None where the intervals stand in it already."""
     later = start[1:] - start[:-1]
     if bool(((later > 0) | ((later == 0) & (end[1:] <= end[:-1]))).all()):

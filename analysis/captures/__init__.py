@@ -16,7 +16,7 @@ from types import ModuleType
 
 import pyarrow as pa
 
-from kernelscope.analysis import kernel_names, launches, secrets
+from kernelscope.analysis import kernel_names, launches
 from kernelscope.analysis.captures.head import Head, read_head
 from kernelscope.analysis.categories import filled
 from kernelscope.analysis.clocks import set_aside_impossible
@@ -93,11 +93,11 @@ def read(path: Path, form: str | None = None, helper: Helper | None = None) -> T
     chosen = format_named(form) if form else detect(path)
     try:
         with ThreadPoolExecutor(max_workers=1) as beside:  # the search for secrets takes a second core where there is one
-            searching = None if helper else beside.submit(secrets.remarks, path)
+            searching = None if helper else beside.submit(_remarks, path)
             trace = read_raw(path, chosen, helper)
             finish(trace)
             remarks = searching.result() if searching else helper.remarks() if helper else None
-            for kind, line in secrets.remarks(path) if remarks is None else remarks:
+            for kind, line in _remarks(path) if remarks is None else remarks:
                 trace.info.setdefault(kind, []).append(line)
     except EvidenceError as error:
         if str(path) in str(error):
@@ -108,6 +108,12 @@ def read(path: Path, form: str | None = None, helper: Helper | None = None) -> T
         reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no details'}"
         raise EvidenceError(f"{path}: cannot be read as {chosen.title} ({reason}); please report it") from error
     return trace
+
+
+def _remarks(path: Path) -> list[tuple[str, str]]:
+    from kernelscope.analysis import secrets  # late: a helper mostly searches instead
+
+    return secrets.remarks(path)
 
 
 def read_together(paths: Sequence[Path], form: str | None = None, helper: Helper | None = None) -> Trace:
