@@ -1,0 +1,96 @@
+"""The first of many patterns that is found in a text, without trying most of them.
+
+Nearly every pattern has words that it cannot match without. They are looked for once in a text, which is far faster than a
+regular expression; only patterns whose words are there are compiled and tried.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import chain, product
+from math import prod
+
+# A character, class or bracket of a pattern, and how often it may occur
+_ATOM = re.compile(
+    r"(\(\?[a-zA-Z]+\)|\((?:\?(?:<?[=!]|[a-zA-Z]*:))?|\[\^?\]?(?:\\.|[^\]\\])*\]|\\.|.)"
+    r"((?:[?*+]|\{\d*,?\d*\})[?+]?)?",
+    re.DOTALL,
+)
+_SPECIAL = frozenset(".^$|()")
+_SHORTEST = 3  # characters of a word that is looked for; words are found by so many
+_MOST = 12  # clauses that are made of alternatives
+
+_Clause = frozenset[str]  # words of which a text must have one
+
+
+class Patterns:
+    """Patterns in the syntax of `re`, without verbose ones, named groups, references and conditions."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self._patterns = patterns
+        self._compiled: dict[int, re.Pattern[str]] = {}
+
+    def first(self, text: str) -> int | None:
+        """Return the position of the first pattern that is found in a text; None if none is."""
+        likely = self._likely(text) if text.isascii() else range(len(self._patterns))  # other letters have several lower cases
+        return next((number for number in likely if self._pattern(number).search(text)), None)
+
+    def _likely(self, text: str) -> Iterator[int]:
+        """Yield the positions of patterns whose words are in a text."""
+        words, needed = self._words
+        lower = text.lower()
+        beginnings = {lower[at : at + _SHORTEST] for at in range(len(lower))}
+        met: set[_Clause] = set()
+        for beginning in words.keys() & beginnings:
+            met.update(*(fulfilled for word, fulfilled in words[beginning].items() if word in lower))
+        return (number for number, clauses in enumerate(needed) if clauses <= met)
+
+    def _pattern(self, number: int) -> re.Pattern[str]:
+        found = self._compiled.get(number)
+        return found or self._compiled.setdefault(number, re.compile(self._patterns[number]))
+
+    @cached_property
+    def _words(self) -> tuple[dict[str, dict[str, set[_Clause]]], list[frozenset[_Clause]]]:
+        """The clauses that each word fulfils, by its beginning; and the clauses of each pattern."""
+        needed = [frozenset(clauses(pattern)) for pattern in self._patterns]
+        words: dict[str, dict[str, set[_Clause]]] = {}
+        for clause in frozenset().union(*needed):
+            for word in clause:
+                words.setdefault(word[:_SHORTEST], {}).setdefault(word, set()).add(clause)
+        return words, needed
+
+
+def clauses(pattern: str) -> list[_Clause]:
+    """Return sets of lower-case words; any text in which the pattern is found has, in lower case, a word of each."""
+    return _read(chain(((match[1], match[2] or "") for match in _ATOM.finditer(pattern)), [(")", "")]))[0]
+
+
+def _read(atoms: Iterator[tuple[str, str]]) -> tuple[list[_Clause], str]:
+    """Read atoms up to the bracket that closes; return the clauses of what is inside, and how often that may occur."""
+    alternatives: list[list[_Clause]] = [[]]
+    word = ""
+    for atom, times in atoms:
+        if not times and (atom not in _SPECIAL if len(atom) == 1 else atom[0] == "\\" and not atom[1].isalnum()):
+            word += atom[-1].lower()
+            continue
+        if len(word) >= _SHORTEST:
+            alternatives[-1].append(frozenset([word]))
+        word = ""
+        if atom == ")":
+            return _either(alternatives), times
+        if atom == "|":
+            alternatives.append([])
+        elif atom.startswith("(") and not atom.endswith(")"):
+            inside, repeated = _read(atoms)
+            if "!" not in atom and not repeated.startswith(("?", "*", "{0", "{,")):
+                alternatives[-1] += inside
+    raise ValueError("a bracket of a pattern is not closed")
+
+
+def _either(alternatives: list[list[_Clause]]) -> list[_Clause]:
+    """Return the clauses of which a text fulfils all, if it does so for one of the alternatives."""
+    if prod(map(len, alternatives)) > _MOST:
+        alternatives = [[max(found, key=lambda clause: (min(map(len, clause)), -len(clause)))] for found in alternatives]
+    return [frozenset().union(*chosen) for chosen in product(*alternatives)]
