@@ -3,7 +3,8 @@
 The traced pass is slower than the clean one by a known amount. Recorders spend it between the events that they record: around
 operators, kernels and ranges, which shows as host time of the layer and phase in which these lie. Kernels' own times are taken
 by their library around the computation and hold none of it. So each (layer, phase) gives back a share in proportion to the
-events recorded in it, at most the host time that it has; what no row can give back stays in the row "instrumentation".
+events recorded in it, at most the host time that it has and MOST_PER_EVENT_NS for each event; what no row can give back stays in
+the row "instrumentation".
 
 Source of the idea: per-event calibration, as RL-Scope (Gleeson et al., MLSys 2021) does it; here the sum is not calibrated but
 measured, and only its distribution is modelled.
@@ -19,6 +20,9 @@ from kernelscope.analysis.partition import DEVICE
 
 Float = npt.NDArray[np.float64]
 
+# What recording one event costs at most: 2 to 9 us were measured of torch.profiler, XLA's, MXNet's and oneDNN's records. What the
+# traced pass took beyond that was noise, and no host row can have been its place.
+MOST_PER_EVENT_NS = 10_000.0
 _ROUNDS = 50  # each gives what full groups could not take to the others; a group is full after one, so groups bound it too
 
 
@@ -37,7 +41,7 @@ def host_factors(cells: pd.DataFrame, time_ns: Float, events: pd.Series[float], 
     group, found = pd.factorize(keys)
     room = np.bincount(group, weights=np.where(host, time_ns, 0.0), minlength=len(found)).astype(float)
     weight = np.asarray(events.reindex(pd.MultiIndex.from_tuples(list(found))).fillna(0.0), dtype=np.float64)
-    taken = _poured(cost_ns, weight, room)
+    taken = _poured(cost_ns, weight, np.minimum(room, MOST_PER_EVENT_NS * weight))
     factor = 1.0 - np.divide(taken, room, out=np.zeros_like(room), where=room > 0)
     return np.where(host, factor[group], 1.0)
 

@@ -74,6 +74,12 @@ def test_what_recording_cost_is_taken_from_host_rows_by_their_events():
     assert factors.tolist() == [1.0, pytest.approx(0.4), pytest.approx(0.8), 1.0]
 
 
+def test_no_event_costs_more_than_recording_one_can():
+    cells = _cells(("a", "forward", "in operator"))
+    factors = host_factors(cells, np.array([1e6]), pd.Series({("a", "forward"): 5.0}), 8e5)
+    assert factors.tolist() == [pytest.approx(1 - 5 * 10_000 / 1e6)]
+
+
 def test_what_a_group_cannot_give_the_others_give_and_no_more_than_there_is():
     cells = _cells(("a", "forward", "in operator"), ("b", "forward", "in layer"), ("c", "forward", "device: copy host to device"))
     events = pd.Series({("a", "forward"): 30.0, ("b", "forward"): 10.0, ("c", "forward"): 5.0})
