@@ -45,7 +45,8 @@ def case(rows, a, b, instrumentation_ns=0, cells=()):
     wall = Wall(int(table["a_ns"].sum()), int(table["b_ns"].sum()) + instrumentation_ns, None)
     made = pd.DataFrame([{**dict.fromkeys(_CELLS), **cell} for cell in cells], columns=list(_CELLS))
     account = Account(wall=wall, rows=table, cells=made, instrumentation_ns=instrumentation_ns, removed_ns={"a": 0, "b": 0},
-                      recorded_ns={"a": wall.a_ns, "b": wall.b_ns}, samples=None, by_restart=None, floor_ns=None, restarts=1)  # fmt: skip
+                      recorded_ns={"a": wall.a_ns, "b": wall.b_ns}, samples=None, by_restart=None, floor_ns=None,
+                      restarts=1)  # fmt: skip
     return Case(a, b, [], account, {})
 
 

@@ -1,0 +1,41 @@
+"""Python's own time, with the line."""
+
+import pandas as pd
+
+from kernelscope.analysis.explain.causes import python
+from kernelscope.analysis.trace import Trace, conform
+
+ROWS = [
+    ("(unattributed)", "other", "(host: loop)", 100, 2100),
+    ("fc1", "forward", "(host: in layer)", 100, 200),
+    ("fc1", "forward", "(host: in operator)", 100, 700),
+    ("fc1", "forward", "gemm", 5000, 5000),
+]
+
+
+def _trace(lines):
+    rows = [{"file": "train.py", "function": "train", "line": number, "last_line": number, "text": text, "hits": 10,
+             "time_ns": ns} for number, text, ns in lines]  # fmt: skip
+    return Trace(lines=conform("lines", pd.DataFrame(rows)), info={"lines_steps": 10})
+
+
+def test_time_outside_of_operators_with_its_line(make_case, make_side, suspected, swapped):
+    a = make_side("plain", trace=_trace([(3, "loss.backward()", 30000), (4, "log(loss)", 1000)]))
+    b = make_side("logging", trace=_trace([(7, "loss.backward()", 90000), (9, "log(loss)", 24000)]))
+    made = make_case(ROWS, a, b)
+    (found,) = suspected(python, made)
+    assert found.claims == {"r1": 2000, "r2": 100}
+    assert found.precedence == 2
+    assert "Most of it at train.py:9, `log(loss)`: 0.0023 ms per step more than on the other side." in found.evidence
+    (mirrored,) = suspected(python, swapped(made))
+    assert mirrored.claims == {"r1": -2000, "r2": -100}
+    assert mirrored.title == found.title
+    assert mirrored.evidence[1] == found.evidence[1]
+
+
+def test_without_lines_nothing_is_quoted_and_without_significance_nothing_said(make_case, make_side, suspected):
+    a, b = make_side("a"), make_side("b")
+    (found,) = suspected(python, make_case(ROWS, a, b))
+    assert len(found.evidence) == 1
+    assert suspected(python, make_case([(*row[:5], False) for row in ROWS], a, b)) == []
+    assert suspected(python, make_case([(*row[:4], row[3]) for row in ROWS], a, b)) == []
