@@ -212,7 +212,7 @@ def _grouped(keys: pd.DataFrame) -> tuple[npt.NDArray[np.int64], pd.DataFrame]:
     return number, keys.iloc[first]
 
 
-def _codes(values: pd.Series) -> tuple[npt.NDArray[np.signedinteger[Any]], int]:
+def _codes(values: pd.Series) -> tuple[npt.NDArray[np.integer[Any]], int]:
     """Return small integers that tell the values apart, -1 for null, and how many there can be."""
     if isinstance(values.dtype, pd.CategoricalDtype):
         return values.cat.codes.to_numpy(), len(values.cat.categories) + 1

@@ -23,12 +23,11 @@ def save(trace: Trace, folder: Path, **facts: Any) -> None:
 
 
 def _write(table: pa.Table, file: Path) -> None:
-    """Write a table: integers as differences, as times ascend, which takes a third of the time and of the space of the default."""
+    """Write a table: integers as differences, as times ascend, in a third of the default's time and space."""
     integers = {field.name: "DELTA_BINARY_PACKED" for field in table.schema if pa.types.is_integer(field.type)}
     others = [field.name for field in table.schema if field.name not in integers]
-    pq.write_table(
-        table, file, compression="lz4", use_dictionary=others, column_encoding=integers or None, write_statistics=False
-    )
+    encoding: Any = {"use_dictionary": others, "column_encoding": integers or None}
+    pq.write_table(table, file, compression="lz4", write_statistics=False, **encoding)
 
 
 def facts(folder: Path) -> dict[str, Any]:
