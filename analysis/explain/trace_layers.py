@@ -1,0 +1,298 @@
+"""The layers of a capture of any model, as far as it tells: their order, type, output shape, FLOPs and parameters.
+
+Our own runs state their network. Of other captures the layers are what cells are attributed to: module paths, scopes of XLA and
+TensorFlow, or the user's ranges; one step, in the middle of those measured, says what each of them does.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from kernelscope.analysis.explain import problems
+from kernelscope.analysis.explain.model import Layer
+from kernelscope.analysis.explain.problems import Shape, Work
+from kernelscope.analysis.trace import Trace
+
+# Kinds that move data about inside of a layer and do not make its type, unless there is nothing else
+_AUXILIARY = {"layout", "copy", "cast", "random", "unknown", "communication", "optimizer"}
+_NUMBERED = re.compile(r"(?i)\b((?:\w*step|iter(?:ation)?|batch|epoch)s?)[ _#:=]*\d+\b")
+_DETAILS = re.compile(r",\s*(?:seq|op_id|sizes|input_op_ids) = .*", re.DOTALL)
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_LONGEST_RANGE = 20_000  # letters of a range's text that are looked at
+
+
+def layers_of(trace: Trace, cells: pd.DataFrame) -> list[Layer]:
+    """Return the layers that the cells name, in the order of their first forward work, with what the trace tells of each.
+
+    cells: with the columns of analysis.partition.KEYS. Where info["network"] states the network, its layers come first. What
+    is not known of a layer is None; FLOPs and shapes are for one sample where the size of the batch can be told.
+    """
+    stated = of_network(trace.info.get("network") or {})
+    known = {layer.name for layer in stated}
+    names = [name for name in labels(cells).dropna().unique() if name not in known]
+    return stated + _told(trace, names, len(stated)) if names else stated
+
+
+def of_network(network: Mapping[str, Any]) -> list[Layer]:
+    """Return the layers of a network as workloads.networks.as_dict describes it."""
+    return [
+        Layer(entry["name"], order, entry["type"], tuple(entry["output_shape"]), entry["flops"], entry["parameters"])
+        for order, entry in enumerate(network.get("layers", ()))
+    ]
+
+
+def labels(cells: pd.DataFrame) -> pd.Series[str]:
+    """Return each cell's layer; in a capture without layers, the user's range that it is in, without what changes per call."""
+    if cells["layer"].notna().any():
+        return cells["layer"].astype("string")
+    return _range_labels(cells["range"])
+
+
+def _range_labels(texts: pd.Series) -> pd.Series[str]:
+    texts = texts.astype("string")
+    return texts.map({text: range_label(text) for text in texts.dropna().unique()}).astype("string")
+
+
+def range_label(text: str) -> str | None:
+    """Return what a range is called without numbers that change from call to call; None for frames of the interpreter.
+
+    PyTorch's emit_nvtx appends `, seq = N` and the like to its operators; pyprof writes dictionaries with the call and where it
+    is in the code, of which the call or the innermost module or line is kept.
+    """
+    if text.startswith("$"):
+        return None
+    if text.startswith("{'"):
+        return _pyprof(text)
+    plain = _ADDRESS.sub("", _DETAILS.sub("", text))
+    return _NUMBERED.sub(r"\1", plain).strip() or None
+
+
+def _pyprof(text: str) -> str | None:
+    """Return the call or the place that a dictionary of pyprof or DLProf names; it is only parsed, never run."""
+    try:
+        entry = ast.literal_eval(text) if len(text) <= _LONGEST_RANGE else None
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        entry = None
+    if not isinstance(entry, dict):
+        return text[:120]
+    if "op" in entry:
+        return f"{entry.get('mod', '')}.{entry['op']}".lstrip(".")
+    if isinstance(entry.get("funcStack"), str):
+        return "/".join(part for part in entry["funcStack"].split("/") if part and part != "<module>")
+    places = entry.get("traceMarker")
+    return str(places[-1]).rpartition("/")[2] if isinstance(places, list) and places else text[:120]
+
+
+# --- what a trace tells of its layers -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Step:
+    """Operators and kernels of one step in order of time, with columns layer (text), forward (bool) and first_ns."""
+
+    operators: pd.DataFrame
+    kernels: pd.DataFrame
+
+
+@dataclass
+class _Told:
+    """What the step tells of one layer, each thing once: the forward pass's, but for the kinds of its kernels.
+
+    operators: names. read: shape of the first input of each call. after: shapes that are read next after the layer. calls:
+    operators' work, with how often. kernels: kind, operator, problem, m, n, k, count, duration_ns, forward.
+    """
+
+    operators: list[str] = field(default_factory=list)
+    read: list[Shape] = field(default_factory=list)
+    after: list[Shape] = field(default_factory=list)
+    calls: list[Work] = field(default_factory=list)
+    kernels: list[tuple[Any, ...]] = field(default_factory=list)
+
+
+_KERNEL_KEYS = ["layer", "kind", "operator", "problem", "m", "n", "k", "forward"]
+
+
+def _told(trace: Trace, names: Sequence[str], first: int) -> list[Layer]:
+    step = _one_step(trace)
+    begins = _beginnings(step, trace)
+    told = {name: _Told() for name in names}
+    _add_operators(told, step.operators[step.operators["forward"]])
+    _add_kernels(told, step.kernels)
+    batch = trace.info.get("batch") or _batch(told.values())
+    ranked = sorted(names, key=lambda name: begins.get(name, (3, 0)))
+    return [_layer(name, first + rank, told[name], batch) for rank, name in enumerate(ranked)]
+
+
+def _one_step(trace: Trace) -> _Step:
+    """Return the work of the measured step in the middle, or of the whole capture where it has no steps."""
+    steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
+    middle = len(steps) // 2
+    window = (int(steps["start_ns"].iloc[middle]), int(steps["end_ns"].iloc[middle])) if len(steps) else None
+    operators = trace.operators.assign(first_ns=trace.operators["start_ns"])
+    kernels = trace.kernels.assign(first_ns=trace.kernels["launch_ns"].fillna(trace.kernels["start_ns"]))
+    return _Step(*(_labelled(table, trace.ranges, window) for table in (operators, kernels)))
+
+
+def _labelled(table: pd.DataFrame, ranges: pd.DataFrame, window: tuple[int, int] | None) -> pd.DataFrame:
+    if window is not None:
+        table = table[((table["first_ns"] >= window[0]) & (table["first_ns"] < window[1])).fillna(False)]
+    table = table.sort_values("first_ns", kind="stable")
+    layer = table["layer"].astype("string")
+    if layer.isna().all() and "range_id" in table and table["range_id"].notna().any():
+        texts = ranges["name"].astype("string").reindex(table["range_id"].fillna(-1).astype("int64"))
+        layer = _range_labels(texts).set_axis(table.index)
+    return table.assign(layer=layer, forward=_forward(table["phase"]))
+
+
+def _forward(phases: pd.Series) -> pd.Series[bool]:
+    return phases.isna() | (phases == "forward")
+
+
+def _beginnings(step: _Step, trace: Trace) -> dict[str, tuple[int, int]]:
+    """Return for each layer when it begins: (0, ns) by its forward work of the step, (1, ns) by other work, (2, ns) elsewhere.
+
+    What is much shorter than the layer's longest piece of work does not count: variables are read and streams are prepared
+    ahead of the layers that they are for.
+    """
+    kernels, operators = step.kernels, step.operators.assign(duration_ns=step.operators["end_ns"] - step.operators["start_ns"])
+    main = ~kernels["kind"].isin(_AUXILIARY)
+    ranges = trace.ranges.assign(first_ns=trace.ranges["start_ns"], duration_ns=0)
+    ranges["layer"] = ranges["layer"].astype("string") if ranges["layer"].notna().any() else _range_labels(ranges["name"])
+    tables = (
+        (0, kernels[kernels["forward"] & main]), (0, operators[operators["forward"]]), (0, kernels[kernels["forward"]]),
+        (1, kernels), (1, operators), (2, ranges),
+    )  # fmt: skip
+    found: dict[str, tuple[int, int]] = {}
+    for rank, table in tables:
+        rows = table[["layer", "first_ns", "duration_ns"]].dropna()
+        longest = rows.groupby("layer")["duration_ns"].transform("max")
+        firsts = rows[rows["duration_ns"] * 2 >= longest].groupby("layer")["first_ns"].min()
+        found = {**{str(name): (rank, int(start)) for name, start in firsts.items()}, **found}
+    return found
+
+
+def _add_operators(told: dict[str, _Told], operators: pd.DataFrame) -> None:
+    """Add what the forward operators of the step tell."""
+    rows = operators[operators["layer"].isin(list(told))]
+    rows = rows.assign(name=rows["name"].astype("string"), shapes=rows["shapes"].astype("string").fillna(""))
+    for layer, name in _distinct(rows, ["layer", "name"]):
+        told[layer].operators.append(name)
+    for layer, text in _distinct(rows, ["layer", "shapes"]):
+        told[layer].read += [shape for shape in problems.shapes(text)[:1] if shape]
+    for layer, name, text, times in _outer_calls(rows):
+        work = problems.of_operator(name, text)
+        told[layer].calls += [work] * times if work is not None else []
+    rows = rows[rows["shapes"] != ""]
+    texts = rows["shapes"].tolist()
+    last = rows.reset_index(drop=True).reset_index().groupby("layer")["index"].max()
+    for layer, position in last.items():
+        following = [shape for text in texts[position + 1 : position + 4] for shape in problems.shapes(text)[:2] if shape]
+        told[str(layer)].after += following
+
+
+def _outer_calls(rows: pd.DataFrame) -> list[tuple[str, str, str, int]]:
+    """Return the calls that compute something and how often: (layer, name, shapes, times); not those inside of another one."""
+    works = {pair for pair in _distinct(rows, ["name", "shapes"]) if problems.of_operator(*pair) is not None}
+    names = {name for name, _ in works}
+    rows = rows[rows["name"].isin(names)]
+    counted = [pair in works for pair in zip(rows["name"], rows["shapes"], strict=True)]
+    rows = rows[np.array(counted, dtype=bool)]
+    rows = rows.sort_values(["thread", "start_ns"], kind="stable")
+    ended = rows.groupby("thread", dropna=False, sort=False)["end_ns"].cummax()
+    before = ended.groupby(rows["thread"], dropna=False, sort=False).shift()
+    outer = rows[(before.isna() | (rows["start_ns"] >= before)).to_numpy(dtype=bool)]
+    sizes = outer.groupby(["layer", "name", "shapes"], sort=False).size().reset_index()
+    return list(sizes.itertuples(index=False, name=None))
+
+
+def _add_kernels(told: dict[str, _Told], kernels: pd.DataFrame) -> None:
+    """Add what the kernels of the step tell, those that are the same in everything as one."""
+    rows = kernels[kernels["layer"].isin(list(told))]
+    texts = {name: rows[name].astype("string") for name in ("kind", "operator", "problem")}
+    sums = rows.assign(**texts).groupby(_KERNEL_KEYS, dropna=False, sort=False)[["count", "duration_ns"]].sum().reset_index()
+    for layer, kind, operator, problem, m, n, k, forward, count, duration in sums.itertuples(index=False, name=None):
+        words = (None if pd.isna(value) else str(value) for value in (kind, operator, problem))
+        sizes = (None if pd.isna(value) else int(value) for value in (m, n, k))
+        told[layer].kernels.append((*words, *sizes, int(count), int(duration), bool(forward)))
+
+
+def _distinct(rows: pd.DataFrame, columns: list[str]) -> list[tuple[Any, ...]]:
+    return list(rows[columns].drop_duplicates().itertuples(index=False, name=None))
+
+
+def _batch(told: Iterable[_Told]) -> int | None:
+    """Return the size of the batch: what most calls and primitives have as theirs, the larger one where as many have another."""
+    found: list[int] = []
+    for layer in told:
+        found += [call.batch for call in layer.calls if call.batch]
+        works = [problems.of_problem(kernel[2]) for kernel in layer.kernels if kernel[2] is not None]
+        found += [work.batch for work in works if work is not None and work.batch]
+    counts = Counter(found)
+    return max(counts, key=lambda size: (counts[size], size)) if counts else None
+
+
+# --- one layer ----------------------------------------------------------------------------------------------------------------
+
+
+def _layer(name: str, order: int, told: _Told, batch: int | None) -> Layer:
+    calls = problems.completed(told.calls, [*told.read, *told.after])
+    works = calls if any(call.flops for call in calls) else [*calls, *_of_kernels(told)]
+    kind = _type(told)
+    output = _output(told, kind, works)
+    if output is not None and batch is not None and output[:1] == (batch,):
+        output = output[1:]
+    flops = [work.flops for work in works if work.flops is not None]
+    parameters = {(work.parameters, work.output) for work in calls or works if work.parameters is not None}
+    return Layer(
+        name, order, kind, output, sum(flops) // (batch or 1) if flops else None,
+        sum(size for size, _ in parameters) if parameters else None,
+    )  # fmt: skip
+
+
+def _of_kernels(told: _Told) -> list[Work]:
+    """Return the matrix products and convolutions among the forward kernels."""
+    works = [problems.of_kernel(problem, m, n, k) for _, _, problem, m, n, k, _, _, forward in told.kernels if forward]
+    times = [kernel[6] for kernel in told.kernels if kernel[8]]
+    return [work for found, count in zip(works, times, strict=True) if found is not None for work in [found] * count]
+
+
+def _type(told: _Told) -> str | None:
+    """Return the kind of kernels that take most of the layer's time, in the words of layers; else what its operators say."""
+    kernels = [kernel for kernel in told.kernels if kernel[8]] or told.kernels
+    operators = [*told.operators, *dict.fromkeys(kernel[1] for kernel in kernels if kernel[1] is not None)]
+    named = [found for name in operators if (found := problems.type_of_operator(name)) is not None]
+    times: Counter[str] = Counter()
+    for kernel in kernels:
+        times[kernel[0] or "unknown"] += kernel[7]
+    main = {kind: time for kind, time in times.items() if kind not in _AUXILIARY}
+    if main:
+        kind = max(main, key=lambda name: (main[name], name))
+        general = problems.GENERAL.get(kind, kind)
+        return next((found for found in named if found in problems.SPECIFIC.get(general, ())), general)
+    known = {kind: time for kind, time in times.items() if kind != "unknown"}
+    return named[0] if named else max(known, key=lambda name: (known[name], name)) if known else None
+
+
+def _output(told: _Told, kind: str | None, works: list[Work]) -> Shape | None:
+    """Return the shape of what the layer hands on, with the batch; None where nothing tells it."""
+    outputs = [work.output for work in works if work.output is not None]
+    if outputs:
+        return outputs[-1]
+    if any(work.channels is not None for work in works):
+        return None  # a convolution whose output nothing tells
+    found = [problems.of_problem(kernel[2]) for kernel in told.kernels if kernel[8] and kernel[2] is not None]
+    written = [work for work in found if work is not None and work.output]
+    described = [work.output for work in written if work.batch is not None]
+    if described:
+        return described[-1]
+    if kind in problems.RESHAPING and told.read:  # what is read is not what is handed on
+        return next((shape for shape in told.after if problems.may_become(told.read[0], shape, kind)), None)
+    return written[-1].output if written else told.read[0] if told.read else None
