@@ -31,13 +31,13 @@ def side(name, framework="pytorch", clean=(), clean_ns=None, trace=None, **facts
 
 def case(rows, a, b, instrumentation_ns=0, cells=()):
     """A case of rows (layer, phase, cell, ns of A, ns of B), each with `significant` as a sixth where it is not True."""
-    table = pd.DataFrame([dict.fromkeys(ROW_COLUMNS)] * len(rows))
-    for number, (layer, phase, cell, a_ns, b_ns, *significant) in enumerate(rows):
-        values = {"row": f"r{number + 1}", "layer": layer, "layer_a": layer, "layer_b": layer, "phase": phase, "cell": cell,
-                  "a_ns": a_ns, "b_ns": b_ns, "delta_ns": b_ns - a_ns, "significant": significant[0] if significant else True,
-                  "a_count": 1.0, "b_count": 1.0}  # fmt: skip
-        for name, value in values.items():
-            table.loc[number, name] = value
+    values = [
+        {"row": f"r{number}", "layer": layer, "layer_a": layer, "layer_b": layer, "phase": phase, "cell": cell, "a_ns": a_ns,
+         "b_ns": b_ns, "delta_ns": b_ns - a_ns, "significant": significant[0] if significant else True, "a_count": 1.0,
+         "b_count": 1.0}
+        for number, (layer, phase, cell, a_ns, b_ns, *significant) in enumerate(rows, start=1)
+    ]  # fmt: skip
+    table = pd.DataFrame(values, columns=list(ROW_COLUMNS))
     for name in ("a_ns", "b_ns", "delta_ns"):
         table[name] = table[name].astype("int64")
     table["significant"] = table["significant"].astype("boolean")
