@@ -84,7 +84,7 @@ def _sides(paths: list[Path], a: str | None, b: str | None) -> tuple[Path, Path]
     if not names:
         raise UsageError(f"{folder}: one side; name the other too, or a folder that `compare` wrote")
     if (a is None) != (b is None):
-        raise UsageError(f"--{'a' if b is None else 'b'} is missing; sides in {folder}: {', '.join(names)}")
+        raise UsageError(f"--{'a' if a is None else 'b'} is missing; sides in {folder}: {', '.join(names)}")
     if a is None or b is None:
         if len(names) != 2:
             raise UsageError(f"{folder} holds {len(names)} sides; choose two with --a and --b: {', '.join(names)}")

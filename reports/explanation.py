@@ -19,6 +19,7 @@ INSTRUMENTATION = content.INSTRUMENTATION
 UNEXPLAINED = "not explained"
 SIDES = ("a", "b")
 _NAME = 40  # characters of a side's name in sentences
+_SAID = 400  # characters of a warning
 
 
 @dataclass(frozen=True)
@@ -83,13 +84,18 @@ def scale(result: Result) -> Scale:
     if unit == "ns":
         return Scale(unit, 0)
     much = delta / units.NS_PER[unit]
-    return Scale(unit, 1 if much >= 100 else 2 if much >= 1 else 3 if much >= 0.05 or unit == "µs" else 4)
+    return Scale(unit, 1 if much >= 100 else 2 if much >= 1 or not much else 3 if much >= 0.05 or unit == "µs" else 4)
 
 
 def names(result: Result) -> tuple[str, str]:
     """Return what the sides are called in sentences; where both have one name, A and B tell them apart."""
     a, b = (printable(result[side].get("name") or side.upper(), _NAME) for side in SIDES)
     return (f"{a} (A)", f"{b} (B)") if a == b else (a, b)
+
+
+def key(number: int) -> str:
+    """Return the prefix of the identifiers that an explanation has on a page, by its place there from 1."""
+    return f"why-{number}"
 
 
 def title(result: Result) -> str:
@@ -104,8 +110,8 @@ def answer(result: Result) -> str:
     delta = int(result["wall_delta_ns"])
     shown = scale(result)
     if result.get("significant") is False:
-        much = f"the difference of {shown.signed(delta)} {shown.unit} is within the noise"
-        return f"{b} and {a} cannot be told apart: {_steps(result, shown)}; {much}{_interval(result, shown, False)}"
+        much = f"{shown.signed(delta)} {shown.unit}{_per(result)}"
+        return f"{b} and {a} cannot be told apart: {_steps(result, shown)}, {much}{_interval(result, shown, False)}"
     if not shown.number(abs(delta)).strip("0.,"):
         return f"{b} and {a} take the same time: {_steps(result, shown)}{_interval(result, shown, False)}"
     verb = "slower" if delta > 0 else "faster"
@@ -152,7 +158,7 @@ def warnings(result: Result) -> list[str]:
         found.append(f"no cause is named: {result['abstained']}")
     if result.get("to_find_out"):
         found.append(f"to find out: {result['to_find_out']}")
-    return [printable(text, None) for text in found]
+    return [printable(text, _SAID) for text in found]
 
 
 def parts(result: Result, most: int | None = None) -> list[Part]:

@@ -37,8 +37,9 @@ def lines(result: Result, width: int, most: int = LINES) -> list[Text]:
     least = min(causes_wanted, _CAUSES + 2)
     for_parts = min(wanted, max(room - causes_wanted, min(_PARTS, room - least), 2))
     parts = _parts(result, width, for_parts)
-    causes = _causes(result, blocks, unexplained, width, room - len(parts))
-    return [*head, *parts, *causes, *foot][:most]
+    body = [*head, *parts, *_causes(result, blocks, unexplained, width, room - len(parts))]
+    spare = most - len(body) - len(foot)
+    return [*body, *(_foot(result, width, most, spare) if spare > 0 else foot)][:most]
 
 
 def _head(result: Result, width: int, most: int) -> list[Text]:
@@ -53,10 +54,10 @@ def _head(result: Result, width: int, most: int) -> list[Text]:
     return [line for part in found for line in part][: most - 4]
 
 
-def _foot(result: Result, width: int, most: int) -> list[Text]:
-    """Return what the numbers rest on, and what the captures lack."""
+def _foot(result: Result, width: int, most: int, spare: int = 0) -> list[Text]:
+    """Return what the numbers rest on, and what the captures lack; the latter on `spare` more lines, if it needs them."""
     facts, gaps = " · ".join(explanation.facts(result)), " · ".join(explanation.gaps(result))
-    allowed = (2, 1) if most >= LINES else (1, 1)
+    allowed = (2 if most >= LINES else 1, 1 + spare)
     found = [_fold(text, width, rows, "dim") for text, rows in zip((facts, gaps), allowed, strict=True) if text]
     return [line for part in found for line in part]
 
@@ -125,11 +126,14 @@ def _causes(result: Result, blocks: Sequence[_Block], unexplained: int, width: i
     """Return as many causes as there is room for, each with what fits of its evidence and remedy, and what is not explained."""
     if not blocks or room < 2:
         return []
-    room -= 1  # for what is not explained
-    count = min(len(blocks), room, max(_CAUSES, room // 3))
-    given = _given(blocks[:count], room)
+    for reserved in (1, 2):  # lines for what is not explained: a number is never cut
+        count = min(len(blocks), room - reserved, max(_CAUSES, (room - reserved) // 3))
+        left = _fold(_left(result, [block.cause for block in blocks[count:]], unexplained), width, 2)
+        if len(left) <= reserved:
+            break
+    given = _given(blocks[:count], room - reserved)
     found = [line for block, sizes in zip(blocks, given, strict=False) for line in block.lines(sizes, width)]
-    return [*found, _fit(Text(_left(result, [block.cause for block in blocks[count:]], unexplained)), width)]
+    return [*found, *left]
 
 
 def _left(result: Result, rest: Sequence[Cause], unexplained: int) -> str:

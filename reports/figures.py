@@ -153,7 +153,7 @@ def waterfall(result: Mapping[str, Any], style: Style | None = None) -> Figure:
             _beside(axes, place, max(left, left - part.delta_ns) / scale, shown.signed(part.delta_ns))
         axes.barh(len(parts), left / scale, height=0.62, color=HOST[0])
         _beside(axes, len(parts), max(left, 0) / scale, f"{shown.signed(left)} {shown.unit}")
-        axes.axvline(0, color=style.ink, lw=0.8)
+        axes.axvline(0, color=style.faint, lw=1.4, zorder=0.5)
         _name_rows(axes, [*(part.label for part in parts), "difference"], _NAME if style.narrow else 2 * _NAME)
         axes.margins(x=0.2 if style.narrow else 0.12)
     return figure

@@ -95,7 +95,7 @@ def _explained(results: Sequence[Mapping[str, Any]]) -> list[tuple[explanation_v
     """Return explanations with their waterfalls, for wide and for narrow pages."""
     found = []
     for number, result in enumerate(results, 1):
-        view = explanation_views.explained(result, f"why-{number}")
+        view = explanation_views.explained(result, explanation.key(number))
         both = [
             Markup('<div class="{}">{}</div>').format(
                 kind, svg.inline(figures.waterfall(result, style), f"{view.key}-{kind}", view.alternative, style)

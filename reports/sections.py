@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kernelscope.reports import content, units
+from kernelscope.reports import content, explanation, units
 from kernelscope.reports.content import Result, Row
 from kernelscope.reports.text import printable
 
@@ -72,11 +72,14 @@ class Side:
     verdict: str
     causes: list[content.Cause]
     difference: str
+    why: str = ""
+    why_link: str = ""
 
 
 def sides(result: Result) -> list[Side]:
     """Return the frameworks, fastest first, with where the slower ones lose their time."""
     verdicts = dict(content.verdicts(result))
+    explained = {part["b"]["name"]: (number, part) for number, part in enumerate(result.get("explanations") or [], 1)}
     return [
         Side(
             name=printable(row["framework"]),
@@ -86,9 +89,15 @@ def sides(result: Result) -> list[Side]:
             verdict=verdicts.get(row["framework"], ""),
             causes=content.causes(result, row["framework"]) if row["framework"] in verdicts else [],
             difference=units.signed(content.mean_difference(result, row["framework"])),
+            **_why(*explained[row["framework"]]) if row["framework"] in explained else {},
         )
         for row in content.by_speed(result)
     ]
+
+
+def _why(number: int, part: Mapping[str, Any]) -> dict[str, str]:
+    """Return an explanation's largest cause, or why it has none, with a link to it."""
+    return {"why": explanation.brief(part)[1].partition("; ")[2], "why_link": f"#{explanation.key(number)}"}
 
 
 def summary(result: Result) -> View:

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,54 @@ HOSTILE = (
     " @SUM(A1)",
     "",
 )
+
+
+VOID = {"meta", "link", "input", "br", "img"}
+
+
+class Page(HTMLParser):
+    """Checks that elements close in order, and gathers what the tests ask for."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.tags, self.attributes, self.rows, self.cell = [], [], [], [], None
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += [(tag, *attribute) for attribute in attributes]
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.cell = []
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += [(tag, *attribute) for attribute in attributes]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+        if tag in ("td", "th"):
+            self.rows[-1].append(" ".join("".join(self.cell).split()))
+            self.cell = None
+
+    def handle_data(self, data):
+        if self.cell is not None:
+            self.cell.append(data)
+
+
+@pytest.fixture
+def parse():
+    """The parser of pages: text -> Page."""
+    return Page
+
+
+@pytest.fixture
+def hostile_names():
+    return HOSTILE
 
 
 @pytest.fixture

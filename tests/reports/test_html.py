@@ -1,46 +1,9 @@
 # ruff: noqa: RUF001 (ratios are shown with a multiplication sign)
 import re
-from html.parser import HTMLParser
 
 import pytest
 
 from kernelscope.reports import html
-
-VOID = {"meta", "link", "input", "br", "img"}
-
-
-class Page(HTMLParser):
-    """Checks that elements close in order, and gathers what the tests ask for."""
-
-    def __init__(self, text):
-        super().__init__(convert_charrefs=True)
-        self.open, self.tags, self.attributes, self.rows, self.cell = [], [], [], [], None
-        self.feed(text)
-        assert self.open == []
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-        self.attributes += [(tag, *attribute) for attribute in attributes]
-        if tag not in VOID:
-            self.open.append(tag)
-        if tag == "tr":
-            self.rows.append([])
-        if tag in ("td", "th"):
-            self.cell = []
-
-    def handle_startendtag(self, tag, attributes):
-        self.tags.append(tag)
-        self.attributes += [(tag, *attribute) for attribute in attributes]
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-        if tag in ("td", "th"):
-            self.rows[-1].append(" ".join("".join(self.cell).split()))
-            self.cell = None
-
-    def handle_data(self, data):
-        if self.cell is not None:
-            self.cell.append(data)
 
 
 def written(result, tmp_path):
@@ -50,9 +13,9 @@ def written(result, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["result", "hostile", "sparse"])
-def test_it_is_one_file_that_asks_for_nothing(kind, request, tmp_path):
+def test_it_is_one_file_that_asks_for_nothing(kind, request, tmp_path, parse):
     text = written(request.getfixturevalue(kind), tmp_path)
-    page = Page(text)
+    page = parse(text)
     assert len(text) < 1_000_000
     assert page.tags.count("script") == 1
     assert {"img", "iframe", "object", "embed"}.isdisjoint(page.tags)
@@ -74,13 +37,13 @@ def test_the_answer_is_the_heading(result, tmp_path):
     assert "kernelscope compare lenet -f pytorch,tensorflow,mxnet,cntk" in text
 
 
-def test_columns_end_in_the_clean_mean_step(result, tmp_path):
-    rows = [row for row in Page(written(result, tmp_path)).rows if row and row[0] == "total = clean mean step"]
+def test_columns_end_in_the_clean_mean_step(result, tmp_path, parse):
+    rows = [row for row in parse(written(result, tmp_path)).rows if row and row[0] == "total = clean mean step"]
     assert [[float(cell) for cell in row if re.fullmatch(r"[\d.]+", cell)] for row in rows] == [[131.23, 8.82, 224.74, 33.42]] * 2
 
 
-def test_tables_have_headers_with_scope_and_buttons_to_sort(result, tmp_path):
-    page = Page(written(result, tmp_path))
+def test_tables_have_headers_with_scope_and_buttons_to_sort(result, tmp_path, parse):
+    page = parse(written(result, tmp_path))
     scopes = [value for tag, name, value in page.attributes if tag == "th" and name == "scope"]
     assert page.tags.count("th") == len(scopes)
     assert set(scopes) == {"row", "col"}
@@ -101,8 +64,8 @@ def test_figures_have_titles_and_text_that_follows_the_page(result, tmp_path):
     assert "tensorflow 6.42 ms, cntk 26.2 ms" in figures[0]
 
 
-def test_unknown_is_a_dash(sparse, tmp_path):
-    page = Page(written(sparse, tmp_path))
+def test_unknown_is_a_dash(sparse, tmp_path, parse):
+    page = parse(written(sparse, tmp_path))
     assert ["peak memory", "—", "—", "—", "—"] not in page.rows, "a metric that nobody has is left out"
     interval = next(row for row in page.rows if row and row[0].startswith("slower by"))
     assert interval.count("—") == 3
@@ -117,7 +80,7 @@ def test_hostile_names_are_only_text(hostile, tmp_path):
     assert "A" * 300 not in text
 
 
-def test_a_run_shows_its_breakdowns(result, tmp_path):
+def test_a_run_shows_its_breakdowns(result, tmp_path, parse):
     name = "pytorch"
     alone = {
         **result,
@@ -127,16 +90,16 @@ def test_a_run_shows_its_breakdowns(result, tmp_path):
     parts = [result["lines"][name], {"by": "idle", "unavailable": "nothing was recorded", "rows": []}]
     html.write_run(alone, parts, tmp_path / "run.html")
     text = (tmp_path / "run.html").read_text(encoding="utf8")
-    Page(text)
+    parse(text)
     assert "<h1>pytorch trains lenet at 71.2 ms per step</h1>" in text
     assert 'id="by-line"' in text
     assert "nothing was recorded" in text
 
 
-def test_long_breakdowns_keep_their_sum(result, tmp_path):
+def test_long_breakdowns_keep_their_sum(result, tmp_path, parse):
     row = {"kernel": "k", "count": 1, "duration_ns": 10, "time_ns": 10, "share": 0.0005, "method": "none"}
     part = {"by": "kernel", "step_ns": 20_000, "coverage": 1.0, "steps": 1, "rows": [dict(row) for _ in range(2000)]}
     html.write_run(result, [part], tmp_path / "run.html")
-    rows = Page((tmp_path / "run.html").read_text(encoding="utf8")).rows
+    rows = parse((tmp_path / "run.html").read_text(encoding="utf8")).rows
     rest = next(line for line in rows if line and line[0] == "(1700 more)")
     assert rest[1] == "17.0 µs"

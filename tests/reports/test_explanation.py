@@ -1,0 +1,334 @@
+"""Explanations as people read them: numbers that add up as printed, twenty lines, nothing hostile."""
+
+import copy
+import io
+import itertools
+import json
+import random
+import re
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from kernelscope.reports import explanation, explanation_lines, figures, html, tables, terminal, units
+
+DATA = Path(__file__).parents[1] / "data" / "reports" / "explain.json"
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
+SIGNED = r"[+-]?[\d,]+(?:\.\d+)?"
+
+
+@pytest.fixture
+def explained():
+    return json.loads(DATA.read_text())
+
+
+def text_of(result, width=80, most=20):
+    return [line.plain for line in explanation_lines.lines(result, width, most)]
+
+
+def scaled(result, factor, seed):
+    """The explanation with other numbers that add up: every part and cause times a random number, the rest set right."""
+    chance = random.Random(seed)
+    changed = copy.deepcopy(result)
+    for entry, key in [(part, "delta_ns") for part in changed["parts"]] + [(f, "explains_ns") for f in changed["findings"]]:
+        entry[key] = round(entry[key] * factor * chance.uniform(-1, 2))
+    changed["instrumentation_ns"] = round(changed["instrumentation_ns"] * chance.uniform(-3, 3) * factor)
+    delta = sum(part["delta_ns"] for part in changed["parts"]) + changed["instrumentation_ns"]
+    changed["wall_delta_ns"], changed["wall_interval_ns"] = delta, None
+    changed["a"]["step_ns"] = abs(delta) + round(chance.uniform(0.1, 3) * 1e6 * factor)
+    changed["b"]["step_ns"] = changed["a"]["step_ns"] + delta
+    return changed
+
+
+def with_findings(result, count):
+    changed = copy.deepcopy(result)
+    first = changed["findings"][0]
+    each = changed["wall_delta_ns"] // (count + 1) if count else 0
+    changed["findings"] = [
+        {**first, "explains_ns": each + number, "title": f"{first['title']} {number}", "evidence": first["evidence"] * 3}
+        for number in range(count)
+    ]
+    return changed
+
+
+def abstaining(result):
+    return {
+        **result, "findings": [], "unexplained_ns": result["wall_delta_ns"], "significant": False,
+        "wall_interval_ns": [-100_000, 12_000_000], "abstained": "the difference is within the noise " * 6,
+        "to_find_out": "record again with --steady and more --repeats " * 4, "differs": ["batch 64 against 128"],
+    }  # fmt: skip
+
+
+def hostile(result, names):
+    changed = copy.deepcopy(result)
+    every = tuple(names)
+    names = itertools.cycle(every)
+    for side in ("a", "b"):
+        changed[side].update(name=next(names), path=next(names), version=next(names))
+        changed["missing"][side] = {next(names): next(names) for _ in range(4)}
+    for part in changed["parts"]:
+        part["part"] = next(names)
+    for row in changed["rows"]:
+        row.update({key: next(names) for key in ("layer", "phase", "cell", "layer_a", "layer_b")})
+    for finding in changed["findings"]:
+        finding.update({key: next(names) for key in ("cause", "title", "confidence", "remedy")}, evidence=[*every])
+    for match in changed["matches"]:
+        match.update(a=[next(names)], b=[next(names)], how=next(names), note=next(names), label=next(names))
+    changed["differences"] = [{"setting": name, "a": name, "b": [name]} for name in every]
+    changed.update(notes=[*every], differs=[*every], abstained=every[1], to_find_out=every[0], network=every[0])
+    return changed
+
+
+def sparse(result):
+    """What a capture of totals would leave: hardly anything known."""
+    side = dict.fromkeys(result["a"])
+    return {
+        **result, "a": {**side, "name": "a"}, "b": {**side, "name": "b"}, "network": None, "mode": None, "batch": None,
+        "wall_interval_ns": None, "significant": None, "floor_ns": None, "parts": [], "rows": [], "findings": [], "matches": [],
+        "instrumentation_ns": 0, "wall_delta_ns": 0, "unexplained_ns": 0, "differences": [], "missing": {},
+    }  # fmt: skip
+
+
+CASES = {
+    "as it is": lambda result: result,
+    "hostile": None,
+    "sparse": sparse,
+    "abstaining": abstaining,
+    "no finding": lambda result: with_findings(result, 0),
+    "one finding": lambda result: with_findings(result, 1),
+    "twenty findings": lambda result: with_findings(result, 20),
+    "work differs": lambda result: {**result, "differs": ["batch 64 against 128", "mode train against infer"] * 5},
+    "faster": lambda result: scaled(result, -1, 1),
+    "small": lambda result: scaled(result, 1e-5, 2),
+    "large": lambda result: scaled(result, 1e5, 3),
+}
+
+
+@pytest.fixture(params=CASES)
+def case(request, explained, hostile_names):
+    """The explanation in every state."""
+    change = CASES[request.param]
+    return hostile(explained, hostile_names) if change is None else change(explained)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_it_is_at_most_twenty_lines_that_fit(case, width):
+    result = case
+    stream = io.StringIO()
+    Console(file=stream, width=width, color_system=None).print(terminal.explained(result))
+    page = stream.getvalue()
+    lines = page.rstrip("\n").split("\n")
+    assert 1 <= len(lines) <= 20
+    assert max(map(cell_len, lines)) <= width
+    assert not CONTROL.search(page)
+    assert len(text_of(result, width, 12)) <= 12
+
+
+def test_the_answer_comes_first(explained):
+    first = " ".join(text_of(explained, 200)[:1])
+    assert first == ("cntk is slower than tensorflow by 5.70 ms per step (+92%): 6.19 → 11.89 ms; 95% interval 5.52 to 5.90 ms")
+
+
+@pytest.mark.parametrize("factor", [1, -1, 1e-3, 3e-6, 1e4])
+def test_parts_add_up_to_the_difference_as_printed(explained, factor):
+    for seed, width in itertools.product(range(12), (40, 80, 200)):
+        result = scaled(explained, factor, seed)
+        lines = text_of(result, width)
+        last = next(number for number, line in enumerate(lines) if line.startswith("difference, "))
+        rows = []
+        for line in reversed(lines[:last]):
+            found = re.search(rf"^(?!\d\. )\S.*? ({SIGNED})( [█▏▎▍▌▋▊▉▒]+)?$", line)
+            if found is None:
+                break
+            rows.append(Decimal(found[1].replace(",", "")))
+        _, unit, number = lines[last].split()
+        total = Decimal(number.replace(",", ""))
+        assert len(rows) >= 3
+        assert sum(rows) == total
+        assert float(total) == pytest.approx(result["wall_delta_ns"] / units.NS_PER[unit], rel=0.06)
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 20])
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_causes_and_the_rest_add_up_as_printed(explained, count, width):
+    result = with_findings(explained, count)
+    page = "\n".join(text_of(result, width))
+    causes = [Decimal(number) for number in re.findall(rf"^\d+\. ({SIGNED}) ms", page, re.M)]
+    more = [Decimal(number) for number in re.findall(rf"and \d+ more:\s+({SIGNED})\s+ms", page)]
+    left = re.search(rf"not\s+explained:\s+({SIGNED})", page)
+    assert sum(causes) + sum(more) + Decimal(left[1]) == Decimal("5.70")
+
+
+def test_rounding_together_never_moves_a_number_by_a_whole_digit():
+    chance = random.Random(5)
+    for _ in range(500):
+        values = [chance.randrange(-10_000, 10_000) for _ in range(chance.randrange(1, 12))]
+        rounded = units.rounded_together(values, 1000)
+        assert all(number % 1000 == 0 for number in rounded)
+        assert abs(sum(rounded) - sum(values)) <= 500
+        assert max(abs(one - other) for one, other in zip(rounded, values, strict=True)) < 1000
+    assert units.rounded_together([1500, -1500], 1000) in ([2000, -2000], [1000, -1000])
+    assert units.rounded_together([], 1000) == []
+    assert [units.rounded_together([value], 1000) for value in (1499, 1500, -1500, 0)] == [[1000], [2000], [-2000], [0]]
+
+
+def test_faster_noise_and_no_interval_are_said(explained):
+    def first(**changes):
+        return explanation.answer({**explained, **changes})
+
+    swapped = {"a": explained["b"], "b": explained["a"], "wall_delta_ns": -explained["wall_delta_ns"]}
+    assert first(**swapped, wall_interval_ns=[-5_903_188, -5_521_873]) == (
+        "tensorflow is faster than cntk by 5.70 ms per step (-48%): 11.88 → 6.18 ms; 95% interval 5.52 to 5.90 ms"
+    )
+    assert first(significant=False, wall_interval_ns=[-7_240_000, 18_640_000]) == (
+        "cntk and tensorflow cannot be told apart: 6.19 → 11.89 ms, +5.70 ms per step; 95% interval -7.24 to 18.64 ms"
+    )
+    assert first(wall_interval_ns=None).endswith("11.89 ms; no interval: one recording a side")
+    assert first(wall_interval_ns=None, a={**explained["a"], "restarts": 1}).endswith("no interval: one restart only")
+    same = {"wall_delta_ns": 0, "b": {**explained["b"], "step_ns": explained["a"]["step_ns"]}, "wall_interval_ns": None}
+    assert first(**same).startswith("cntk and tensorflow take the same time: 6.19 → 6.19 ms")
+    assert first(b={**explained["b"], "name": "tensorflow"}).startswith("tensorflow (B) is slower than tensorflow (A) by")
+
+
+def test_causes_have_evidence_and_remedies_and_the_rest_is_added_up(explained):
+    page = "\n".join(text_of(explained, 200))
+    assert "1. +2.90 ms 51% high: cntk computes tanh in its own loop" in page
+    assert "tanh1 forward takes 2.32 ms in cntk" in page
+    assert "try: CNTK 2.7 has no other implementation" in page
+    assert "and 1 more: -0.50 ms; not explained: +0.31 ms (5%)" in page
+    assert "coverage 99.4% and 99.2%" in page
+    assert "differences under 190 µs cannot be seen" in page
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_three_causes_and_the_first_ones_evidence_survive_at_common_widths(explained, width):
+    page = "\n".join(text_of(with_findings(explained, 20), width))
+    assert re.findall(r"^(\d)\. ", page, re.M) == ["1", "2", "3"]
+    assert "   tanh1 forward takes" in page
+    assert "   try: " in page
+
+
+def test_abstention_says_why_and_what_to_run(explained):
+    page = " ".join(text_of(abstaining(explained), 200))
+    assert "no cause is named: the difference is within the noise" in page
+    assert "to find out: record again with --steady" in page
+    assert text_of(abstaining(explained))[0].startswith("the work differs: batch 64 against 128")
+    assert "no cause is named: no rule knows" in " ".join(text_of(with_findings(explained, 0), 200))
+
+
+def test_colours_only_on_a_terminal(explained, monkeypatch):
+    def drawn(**options):
+        stream = io.StringIO()
+        Console(file=stream, width=100, **options).print(terminal.explained(explained))
+        return stream.getvalue()
+
+    assert "\x1b[" not in drawn()
+    assert re.search(r"\x1b\[[0-9;]*3[0-7]m", drawn(color_system="standard", force_terminal=True))
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", drawn(color_system="standard", force_terminal=True))
+
+
+def test_markdown_has_two_tables_that_add_up(case):
+    page = tables.explanation_markdown(case)
+    assert not CONTROL.search(page)
+    assert "<script" not in page
+    assert "<img" not in page
+    rows = [line[2:-2].split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    assert {len(row) for row in rows} <= {2, 7}
+    parts = [row[1] for row in rows if len(row) == 2 and not row[1].startswith(("---", "*"))][1:]
+    total = next(row[1].strip("*") for row in rows if row[0] == "**difference**")
+    assert sum((Decimal(text.replace(",", "")) for text in parts), Decimal(0)) == Decimal(total.replace(",", ""))
+
+
+def written(result, tmp_path):
+    path = tmp_path / "new" / "explain.html"
+    html.write_explanation(result, path)
+    return path.read_text(encoding="utf8")
+
+
+@pytest.mark.parametrize("case", ["hostile", "sparse", "abstaining"], indirect=True)
+def test_the_page_is_one_file_with_links_that_lead_somewhere(case, tmp_path, parse):
+    text = written(case, tmp_path)
+    page = parse(text)
+    assert page.tags.count("script") == 1
+    assert {"img", "iframe", "object", "embed"}.isdisjoint(page.tags)
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text)
+    assert "A" * 700 not in text
+    identifiers = [value for _, name, value in page.attributes if name == "id"]
+    assert len(identifiers) == len(set(identifiers))
+    links = [value for _, name, value in page.attributes if name == "href" and value != "data:,"]
+    assert all(link.startswith("#") for link in links)
+    assert {link[1:] for link in links} <= set(identifiers)
+    assert not any(name.startswith("on") for _, name, _ in page.attributes)
+
+
+def test_findings_link_to_their_rows_of_the_account(explained, tmp_path):
+    text = written(explained, tmp_path)
+    targets = re.findall(r'href="#why-1-(r\d+)"', text)
+    claimed = {row for finding in explained["findings"] for row in finding["rows"]}
+    assert targets
+    assert set(targets) <= claimed
+    assert all(f'<tr id="why-1-{row["row"]}">' in text for row in explained["rows"])
+
+
+def test_the_account_adds_up_in_the_page(explained, tmp_path, parse):
+    rows = parse(written(explained, tmp_path)).rows
+    head = next(number for number, row in enumerate(rows) if row[:3] == ["layer", "phase", "cell"])
+    end = next(number for number, row in enumerate(rows) if row and row[0] == "step")
+
+    def whole(text):
+        return 0 if text == "none" else int(text.replace(",", ""))
+
+    assert end - head - 1 == len(explained["rows"]) + 1, "every row and (instrumentation)"
+    for column in (3, 4, 5):
+        assert sum(whole(row[column]) for row in rows[head + 1 : end]) == whole(rows[end][column])
+    assert whole(rows[end][5]) == explained["wall_delta_ns"]
+
+
+def test_of_a_long_account_the_rest_is_one_row_and_claimed_rows_stay(explained, tmp_path, parse):
+    first = explained["rows"][0]
+    extra = [{**first, "row": f"x{number}", "a_ns": 5, "b_ns": 6, "delta_ns": 1} for number in range(1000)]
+    explained["rows"] += extra
+    explained["findings"][0]["rows"].append("x999")
+    rows = parse(written(explained, tmp_path)).rows
+    rest = next(row for row in rows if row and row[0].endswith(" more)"))
+    left = int(rest[0].strip("( more)"))
+    assert rest[3:6] == [f"{5 * left:,}", f"{6 * left:,}", f"{left:,}"]
+    assert 'id="why-1-x999"' in (tmp_path / "new" / "explain.html").read_text()
+
+
+@pytest.mark.parametrize("narrow", [True, False])
+def test_bars_of_the_waterfall_join_and_end_at_the_difference(explained, narrow):
+    style = figures.Style(width_in=4.4) if narrow else None
+    axes = figures.waterfall(explained, style).axes[0]
+    *bars, whole = axes.patches
+    ends = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in bars]
+    assert ends[0][0] == 0
+    for one, other in itertools.pairwise(ends):
+        assert one[1] == pytest.approx(other[0])
+    assert ends[-1][1] == pytest.approx(whole.get_width())
+    assert whole.get_width() == pytest.approx(5.70)
+    labels = [text.get_text() for text in axes.texts]
+    assert sum(Decimal(label) for label in labels[:-1]) == Decimal(labels[-1].removesuffix(" ms"))
+
+
+def test_a_comparison_shows_the_slowest_in_full_and_the_others_in_a_line(explained, result, tmp_path, parse):
+    other = {**copy.deepcopy(explained), "b": {**explained["b"], "name": "mxnet"}}
+    result["explanations"] = [explained, other]
+    stream = io.StringIO()
+    Console(file=stream, width=120, color_system=None).print(terminal.comparison(result))
+    page = stream.getvalue()
+    assert "Why: cntk against tensorflow" in page
+    assert "  mxnet against tensorflow: +5.70 ms per step; largest cause: cntk computes tanh in its own loop" in page
+    html.write_comparison(result, tmp_path / "c.html")
+    text = (tmp_path / "c.html").read_text(encoding="utf8")
+    parse(text)
+    top = text[text.index('id="answer"') : text.index('id="summary"')]
+    assert "cntk is slower than tensorflow by 5.70 ms per step" in top
+    assert top.index("cntk computes tanh") < top.index("Step time (median)")
+    assert 'href="#why-2"' in top
+    assert 'id="why-2"' in text
+    assert "#### cntk is slower than tensorflow" in tables.comparison_markdown(result)
