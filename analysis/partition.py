@@ -111,14 +111,19 @@ def partition(trace: Trace) -> Partition:
     tables, owned, free = [], [], (start, end)
     totals: dict[str, int] = {}
     for level in (_kernels, _graphs, _copies, _calls, _operators, _ranges, _system):
-        if level in (_calls, _ranges):
+        if level is _calls:
             trace = _host(trace, free)
+        elif level is _ranges:
+            trace = replace(trace, ranges=_reaching(trace.ranges, free), calls=_reaching(trace.calls, free))
         activity = level(trace).within(*free)
-        left = intervals.uncovered(activity.start, activity.end, *free) if len(activity.start) else free
-        owned.append(_length(free) - _length(left))
-        tables.append(_added_up(activity, intervals.shares(activity.start, activity.end)))
         if level is _kernels:
             totals = {"kernel_sum_ns": int((activity.end - activity.start).sum()), **_known(activity)}
+        if not len(activity.start):
+            owned.append(0)
+            continue
+        left = intervals.uncovered(activity.start, activity.end, *free)
+        owned.append(_length(free) - _length(left))
+        tables.append(_added_up(activity, intervals.shares(activity.start, activity.end)))
         free = left
     tables.append(_added_up(_rest(free, bool(len(steps))), (free[1] - free[0]).astype(float)))
     totals["kernel_busy_ns"] = owned[KERNEL]
@@ -162,17 +167,21 @@ def _held(trace: Trace) -> str:
 # --- adding up --------------------------------------------------------------------------------------------------------------
 
 
-def _cells(tables: list[pd.DataFrame], steps: int, step_ns: int) -> pd.DataFrame:
+Cells = dict[str, Any]  # columns of some cells by name, as lists or arrays; keys that are not there are null
+
+
+def _cells(tables: list[Cells], steps: int, step_ns: int) -> pd.DataFrame:
     """Put the levels' cells together and round them to integers that keep the sum."""
-    cells = pd.concat([table for table in tables if len(table)], ignore_index=True)
-    types = {key: "Int64" if key in _INTEGER_KEYS else "string" for key in KEYS}
-    cells = cells.reindex(columns=[*KEYS, "count", "duration_ns", "part"]).astype(types)
-    cells["duration_ns"] = cells["duration_ns"].round().astype("int64")
-    cells["time_ns"] = intervals.apportion(cells.pop("part").to_numpy(dtype=float) / steps, step_ns)
-    return cells
+    columns: dict[str, Any] = {}
+    for key in KEYS:
+        values = [value for table in tables for value in table.get(key, [None] * len(table["count"]))]
+        columns[key] = pd.array(values, dtype="Int64" if key in _INTEGER_KEYS else "string")
+    count, duration, part = (np.concatenate([table[name] for table in tables]) for name in ("count", "duration_ns", "part"))
+    columns |= {"count": count, "duration_ns": duration.round().astype(np.int64)}
+    return pd.DataFrame({**columns, "time_ns": intervals.apportion(part / steps, step_ns)})
 
 
-def _added_up(activity: _Activity, owned: npt.NDArray[np.float64]) -> pd.DataFrame:
+def _added_up(activity: _Activity, owned: npt.NDArray[np.float64]) -> Cells:
     """Return one row per distinct keys: count of rows, duration_ns and part.
 
     A kernel, graph or copy lasts as long as it lasts; the host's time in a call, an operator or a range is what nothing deeper
@@ -181,18 +190,19 @@ def _added_up(activity: _Activity, owned: npt.NDArray[np.float64]) -> pd.DataFra
     lasted = (activity.end - activity.start).astype(float) if activity.level < CALL else owned
     rows = len(activity.keys)
     seen = np.flatnonzero(np.bincount(activity.row, minlength=rows))
-    group, examples = _grouped(activity.keys.iloc[seen] if len(seen) < rows else activity.keys)
+    keys = activity.keys.iloc[seen] if len(seen) < rows else activity.keys
+    group, first = _grouped(keys)
     sums = [
-        np.bincount(group, weights=np.bincount(activity.row, weights=values, minlength=rows)[seen], minlength=len(examples))
+        np.bincount(group, weights=np.bincount(activity.row, weights=values, minlength=rows)[seen], minlength=len(first))
         for values in (lasted, owned)
     ]
-    columns: dict[str, object] = {key: _text(examples, key) for key in KEYS if key in examples or key == "method"}
-    count = np.bincount(group, minlength=len(examples))
-    return pd.DataFrame({**columns, "count": count, "duration_ns": sums[0], "part": sums[1]})
+    columns: Cells = {key: _plain(keys[key], first) for key in KEYS if key in keys}
+    columns["method"] = [value or "none" for value in columns.get("method", [None] * len(first))]
+    return {**columns, "count": np.bincount(group, minlength=len(first)), "duration_ns": sums[0], "part": sums[1]}
 
 
-def _grouped(keys: pd.DataFrame) -> tuple[npt.NDArray[np.int64], pd.DataFrame]:
-    """Number the distinct rows of a table of keys: (number of each row, one example row of each number)."""
+def _grouped(keys: pd.DataFrame) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Number the distinct rows of a table of keys: (number of each row, the first row of each number)."""
     number: npt.NDArray[np.int64] = np.zeros(len(keys), dtype=np.int64)
     room = 1
     for name in keys:
@@ -209,7 +219,7 @@ def _grouped(keys: pd.DataFrame) -> tuple[npt.NDArray[np.int64], pd.DataFrame]:
     number, found = pd.factorize(number)
     first = np.zeros(len(found), dtype=np.int64)
     first[number[::-1]] = np.arange(len(keys) - 1, -1, -1)
-    return number, keys.iloc[first]
+    return number, first
 
 
 def _codes(values: pd.Series) -> tuple[npt.NDArray[np.integer[Any]], int]:
@@ -222,13 +232,14 @@ def _codes(values: pd.Series) -> tuple[npt.NDArray[np.integer[Any]], int]:
     return codes, len(found) + 1
 
 
-def _text(rows: pd.DataFrame, key: str) -> pd.Series:
-    """Return a key's column with its type in cells, null where the rows do not have it."""
-    values = rows[key] if key in rows else pd.Series(pd.NA, index=rows.index, dtype="object")
-    values = values.reset_index(drop=True)
-    if key in _INTEGER_KEYS:
-        return values.astype("Int64")
-    return values.astype("string").fillna("none") if key == "method" else values.astype("string")
+def _plain(values: pd.Series, rows: npt.NDArray[np.int64]) -> list[Any]:
+    """Return the values of a key in these rows as plain ones, None for null."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        used, places = np.unique(values.cat.codes.to_numpy()[rows], return_inverse=True)
+        texts = [None if code < 0 else values.cat.categories[code] for code in used.tolist()]
+        return [texts[place] for place in places.tolist()]
+    chosen = values.iloc[rows].astype(object)
+    return chosen.where(chosen.notna(), None).tolist()
 
 
 # --- the activities of each level -------------------------------------------------------------------------------------------
@@ -293,11 +304,11 @@ def _flat(rows: pd.DataFrame, level: int, keys: pd.DataFrame, chosen: npt.NDArra
 
 
 def _host(trace: Trace, free: _Free) -> Trace:
-    """Return the trace with only those calls, operators and ranges that reach into the gaps that the levels above have left.
+    """Return the trace with only those calls and operators that reach into the gaps that the levels above have left.
 
     Ranges are those that enclose work as stacks do; those of our own steps are no ranges inside of steps.
     """
-    ranges = _reaching(trace.ranges[["thread", "start_ns", "end_ns", "category", "name", "nested", "layer", "phase"]], free)
+    ranges = trace.ranges[["thread", "start_ns", "end_ns", "category", "name", "nested", "layer", "phase"]]
     other = ((ranges["category"] == "step") | ~ranges["nested"]).to_numpy()
     ranges = ranges[~other] if other.any() else ranges
     calls = trace.calls[["thread", "start_ns", "end_ns", "name", "api"]]
@@ -326,6 +337,8 @@ def _calls(trace: Trace) -> _Activity:
 
 def _operators(trace: Trace) -> _Activity:
     rows = trace.operators
+    if rows.empty:
+        return _timed(rows, OPERATOR, rows[["name"]])
     named = rows["layer"].notna() | rows["phase"].isin(["optimizer", "data"])
     cause = _either(named.to_numpy(), IN_OPERATOR, DISPATCH)
     method = rows["attribution"].astype("string").where(named, "launch range").fillna("none")
