@@ -1,0 +1,173 @@
+"""Plant known causes, record A (as it is) against B (with one change), and judge by program what is said about them.
+
+    python tests/planted/run.py [--only NAME] [--repeats 3] [--no-steady] [--output DIR] [--again] [--table FILE]
+
+The two sides of a pair take turns, in the same session that `compare` uses. A plant counts as found when its cause is ranked
+first and the ns that it explains are within 15% of the measured difference of the clean steps, or that difference is inside of
+the interval reported for it. A control counts when nothing is said. --again judges what was recorded before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import plants
+from plants import Plant
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.run import Run
+from kernelscope.analysis.statistics import paired_difference
+from kernelscope.tracer.outside import environments
+from kernelscope.tracer.outside.options import RunOptions
+from kernelscope.tracer.outside.session import Session
+from kernelscope.tracer.outside.variants import Variant, program_file
+
+TOLERANCE = 0.15
+TARGET = 15  # of 16 plants
+HEADER = ("plant", "A, ms", "B, ms", "difference, ms", "first cause", "explains, ms", "verdict")
+_WIDTHS = (30, 8, 8, 8, 28, 8, 0)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One row of the table: what was measured, what was said, and whether that was right."""
+
+    plant: Plant
+    a_ns: int | None
+    b_ns: int | None
+    said: str
+    explains_ns: int | None
+    right: bool
+    verdict: str
+
+    def row(self) -> tuple[str, ...]:
+        """Return the texts of HEADER."""
+        delta = None if self.a_ns is None or self.b_ns is None else self.b_ns - self.a_ns
+        times = [_ms(self.a_ns), _ms(self.b_ns), _ms(delta)]
+        return (self.plant.name, *times, self.said, _ms(self.explains_ns), self.verdict)
+
+
+def _ms(ns: int | None) -> str:
+    return "" if ns is None else f"{ns / 1e6:.2f}"
+
+
+def record(plant: Plant, folder: Path, repeats: int, steady: bool) -> None:
+    """Record both sides into folder/a and folder/b, replacing what is there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    options = RunOptions(
+        network=plant.network, mode=plant.mode, batch=plant.batch, threads=plant.threads, steps=plant.steps, repeats=repeats,
+        steady=steady,
+    )  # fmt: skip
+    environment = environments.resolve(plant.framework)
+    variants = [
+        Variant("a", environment, _program(plant.base)),
+        Variant("b", environment, _program(plant.program or plant.base), plant.env),
+    ]
+    session = Session(variants, options, [folder / variant.label for variant in variants], ["tests/planted/run.py", plant.name])
+    session.run(lambda *_: None)
+    for side in session.sides:
+        if side.failure is not None:
+            raise EvidenceError(side.failure)
+
+
+def _program(name: str | None) -> Any:
+    return None if name is None else program_file(str(plants.PROGRAMS / f"{name}.py"))
+
+
+def judge(plant: Plant, folder: Path) -> Judgement:
+    """Compare what is said about a recorded pair with what was planted."""
+    a, b = Run(folder / "a"), Run(folder / "b")
+    difference = paired_difference(*([data.measured for data in run.passes("clean")] for run in (b, a)))
+    try:
+        from kernelscope.analysis import explain
+    except ImportError:
+        text = "clean difference only"
+        means = [int(run.clean_steps().eval("end_ns - start_ns").median()) for run in (a, b)]
+        return Judgement(plant, means[0], means[1], text, difference and difference.median_ns, False, "not judged")
+    said = explain.explain(explain.load(folder / "a"), explain.load(folder / "b"))
+    sides = said["a"]["step_ns"], said["b"]["step_ns"]
+    if not plant.causes:
+        return _judge_control(plant, said, sides)
+    return _judge_plant(plant, said, sides)
+
+
+def _judge_control(plant: Plant, said: dict[str, Any], sides: tuple[int, int]) -> Judgement:
+    causes = ", ".join(finding["cause"] for finding in said["findings"])
+    verdict = "nothing said, as it should be" if not causes else "false accusation"
+    return Judgement(plant, *sides, causes or "-", None, not causes, verdict)
+
+
+def _judge_plant(plant: Plant, said: dict[str, Any], sides: tuple[int, int]) -> Judgement:
+    if not said["findings"]:
+        return Judgement(plant, *sides, "-", None, False, f"nothing said: {said['abstained'] or 'no cause found'}")
+    first, delta = said["findings"][0], said["wall_delta_ns"]
+    explains = int(first["explains_ns"])
+    low, high = first["interval_ns"] or (explains, explains)
+    named = first["cause"] in plant.causes
+    near = abs(explains - delta) <= TOLERANCE * abs(delta) or low <= delta <= high
+    verdict = "found" if named and near else "size wrong" if named else f"not first: {_rank(plant, said)}"
+    return Judgement(plant, *sides, first["cause"], explains, named and near, verdict)
+
+
+def _rank(plant: Plant, said: dict[str, Any]) -> str:
+    ranks = [str(rank) for rank, finding in enumerate(said["findings"], 1) if finding["cause"] in plant.causes]
+    return f"ranked {ranks[0]}" if ranks else "not named"
+
+
+def table(judgements: list[Judgement]) -> str:
+    """Return the judgements and the score as markdown."""
+    rows = [HEADER, tuple("---" for _ in HEADER), *(judgement.row() for judgement in judgements)]
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    for title, wanted in (("planted causes found", True), ("controls left alone", False)):
+        group = [judgement for judgement in judgements if bool(judgement.plant.causes) is wanted]
+        if group:
+            lines += ["", f"{sum(judgement.right for judgement in group)} of {len(group)} {title}."]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """Record, judge and print; return 1 when more than one plant was missed or a control accused."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", action="append", metavar="NAME", help="plants whose name holds this (repeatable)")
+    parser.add_argument("--repeats", type=int, default=3, help="restarts of both sides (default: 3)")
+    parser.add_argument("--steady", action=argparse.BooleanOptionalAction, default=True, help="steady heap, passive waiting")
+    parser.add_argument("--output", type=Path, default=Path("out/planted"), metavar="DIR", help="where the pairs are kept")
+    parser.add_argument("--again", action="store_true", help="judge pairs recorded before, without recording")
+    parser.add_argument("--table", type=Path, metavar="FILE", help="write the table as markdown")
+    arguments = parser.parse_args()
+    every = plants.PLANTS + plants.CONTROLS
+    chosen = [plant for plant in every if not arguments.only or any(word in plant.name for word in arguments.only)]
+    judgements = []
+    for plant in chosen:
+        judgement = _one(plant, arguments)
+        print(
+            "  ".join(f"{text:<{width}}" for text, width in zip(judgement.row(), (28, 8, 8, 8, 28, 8, 0), strict=True)),
+            flush=True,
+        )
+        judgements.append(judgement)
+    text = table(judgements)
+    print("\n" + text.rpartition("|\n")[2].strip())
+    if arguments.table:
+        arguments.table.write_text(text, encoding="utf8")
+    wrong = [judgement for judgement in judgements if not judgement.right]
+    return 0 if len(wrong) <= len(plants.PLANTS) - TARGET and all(j.plant.causes for j in wrong) else 1
+
+
+def _one(plant: Plant, arguments: argparse.Namespace) -> Judgement:
+    """Record one pair unless it is to be judged again, and judge it; what fails is a verdict too."""
+    folder = arguments.output / plant.folder
+    try:
+        if not arguments.again:
+            record(plant, folder, arguments.repeats, arguments.steady)
+        return judge(plant, folder)
+    except Exception as error:
+        return Judgement(plant, None, None, "-", None, False, f"{type(error).__name__}: {error}"[:200])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
