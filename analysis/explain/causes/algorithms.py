@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from kernelscope.analysis.explain.causes import evidence as ev
+from kernelscope.analysis.explain.causes import host_evidence
 from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
 
 _CONVOLUTION = {
@@ -30,11 +31,11 @@ def convolution_algorithms(case: Case) -> list[Suspicion]:
         if not case.same_framework:
             chosen = [(group, kinds) for group, kinds in chosen if (_difference(group, kinds) > 0) == (slow == "b")]
         claims = ev.merged(ev.claim(case, group, kinds) for group, kinds in chosen)
-        if ev.slower(claims) != (slow, fast):
-            continue
-        group, kinds = max(chosen, key=lambda pair: abs(_difference(*pair)))
-        way = {side: _way(group, side, kinds) for side in SIDES}
         groups = [group for group, _ in chosen]
+        if ev.slower(claims, groups) != (slow, fast):
+            continue
+        group, kinds = max(chosen, key=lambda pair: (pair[0].noticed, abs(_difference(*pair))))
+        way = {side: _way(group, side, kinds) for side in SIDES}
         title = (
             f"{ev.name(case, slow)} computes the convolutions of {ev.layers(groups)} by {way[slow]}, "
             f"{ev.name(case, fast)} by {way[fast]}"
@@ -44,8 +45,14 @@ def convolution_algorithms(case: Case) -> list[Suspicion]:
             f"{ev.ms(group.time_ns(side, kinds))}"
             for side in (slow, fast)
         ]
+        stated = host_evidence.owned(host_evidence.differing(case), "algorithms") if case.same_framework else []
+        if stated:
+            sentences.insert(0, host_evidence.stated(case, stated))
+        if host_evidence.only_difference(case, "algorithms"):
+            claims = host_evidence.everything(case)
         remedy = ev.remedy(case, slow, _CONVOLUTION)
-        found.append(Suspicion("convolution algorithm", title, claims, "high", sentences, remedy))
+        precedence = 0 if stated else 1
+        found.append(Suspicion("convolution algorithm", title, claims, "high", sentences, remedy, precedence))
     return found
 
 
@@ -56,12 +63,11 @@ def _comparable(case: Case) -> list[ev.Group]:
     """
     return [
         group
-        for group in ev.groups(case)
-        if group.noticed
-        and not ev.types_differ(case, group)
+        for group in ev.candidates(case)
+        if not ev.types_differ(case, group)
         and not ev.libraries_differ(group)
         and ev.unrolled(group) is None
-        and not (case.same_framework and ev.layouts(group, "a") != ev.layouts(group, "b"))
+        and not (case.same_framework and ev.other_layout(group))
     ]
 
 
@@ -102,7 +108,7 @@ def product_forms(case: Case) -> list[Suspicion]:
                 if differs(group) and (group.time_ns(slow, ["gemm"]) > group.time_ns(fast, ["gemm"]))
             ]
             claims = ev.merged(ev.cell_claims({side: group.kernels(side, ["gemm"]) for side in SIDES}) for group in chosen)
-            if ev.slower(claims) != (slow, fast):
+            if ev.slower(claims, chosen) != (slow, fast):
                 continue
             group = ev.largest(chosen)
             said = {side: ev.listed(_forms(group.kernels(side, ["gemm"]))) for side in SIDES}
@@ -159,10 +165,11 @@ def _other_shapes(group: ev.Group) -> bool:
 def _forms(cells: pd.DataFrame) -> list[str]:
     """Return the products with their shapes and flags, what takes longest first."""
     found = []
-    for row in cells[cells["count"] >= ev.ONCE].sort_values("time_ns", ascending=False).itertuples():
-        shape = "" if row.m is pd.NA or row.k is pd.NA else f" {row.m}x{row.n}x{row.k}"
-        flags = "" if row.transpose is pd.NA else f" {row.transpose}"
-        found.append(f"{ev.number(row.count)} x {row.kernel}{shape}{flags}")
+    rows = cells[cells["count"] >= ev.ONCE].sort_values("time_ns", ascending=False)
+    for row in rows.astype("object").where(rows.notna(), None).to_dict("records"):
+        shape = "" if row["m"] is None or row["k"] is None else f" {row['m']}x{row['n']}x{row['k']}"
+        flags = f" {row['transpose']}" if row["transpose"] else ""
+        found.append(f"{ev.number(row['count'])} x {row['kernel']}{shape}{flags}")
     return found
 
 

@@ -30,7 +30,7 @@ def unfused_chains(case: Case) -> list[Suspicion]:
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group, more, _ in pairs if more == slow and _a_chain(case, group, slow, fast)]
         claims = ev.merged(ev.claim(case, group, KINDS) for group in chosen)
-        if ev.slower(claims) != (slow, fast):
+        if ev.slower(claims, chosen) != (slow, fast):
             continue
         count = {side: sum(group.count(side, KINDS) for group in chosen) for side in SIDES}
         title = (
@@ -49,7 +49,7 @@ def unfused_chains(case: Case) -> list[Suspicion]:
 
 def _a_chain(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
     """Return whether a side with more kernels also has at least half as many again, for no stronger reason."""
-    if ev.unrolled(group) is not None or ev.types_differ(case, group) or group.phase == "optimizer":
+    if ev.unrolled(group) is not None or ev.types_differ(case, group) or ev.again(case, group) or group.phase == "optimizer":
         return False
     return group.count(slow, KINDS) >= 1.5 * group.count(fast, KINDS)
 

@@ -7,8 +7,9 @@ run to run, what is executed does not.
 
 from __future__ import annotations
 
+import re
 import weakref
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -88,15 +89,23 @@ class Group:
         return int(self.kernels(side, kinds)["time_ns"].sum())
 
 
-_latest: tuple[weakref.ref[Case], list[Group]] | None = None
+_latest: tuple[weakref.ref[Case], dict[str, Any]] | None = None
+
+
+def _once(case: Case, name: str, make: Callable[[Case], Any]) -> Any:
+    """Return what a function makes of a case. The rules ask one after another about the same case, which is looked at once."""
+    global _latest
+    if _latest is None or _latest[0]() is not case:
+        _latest = (weakref.ref(case), {})
+    made = _latest[1]
+    if name not in made:
+        made[name] = make(case)
+    return made[name]
 
 
 def groups(case: Case) -> list[Group]:
-    """Return the account's groups. The rules ask one after another for the same case, which is grouped once."""
-    global _latest
-    if _latest is None or _latest[0]() is not case:
-        _latest = (weakref.ref(case), _grouped(case))
-    return _latest[1]
+    """Return the account's groups."""
+    return cast(list[Group], _once(case, "groups", _grouped))
 
 
 def _grouped(case: Case) -> list[Group]:
@@ -108,8 +117,17 @@ def _grouped(case: Case) -> list[Group]:
     found = []
     for (layer, phase), mine in rows.groupby(keys, sort=False):
         of = {side: [sides[side][row] for row in mine.index if row in sides[side]] for side in SIDES}
-        found.append(Group(layer, phase, mine, {side: pd.concat(of[side]) if of[side] else empty for side in SIDES}))
+        found.append(Group(str(layer), str(phase), mine, {side: pd.concat(of[side]) if of[side] else empty for side in SIDES}))
     return found
+
+
+def candidates(case: Case) -> list[Group]:
+    """Return the groups in which a cause may be looked for.
+
+    Within one framework a cause accounts for all the groups that it changes, whether or not each is out of the noise by itself;
+    between frameworks each group has its own reasons, and only what is out of the noise needs one.
+    """
+    return [group for group in groups(case) if group.noticed or case.same_framework]
 
 
 def executed(cells: pd.DataFrame, column: str) -> set[str]:
@@ -126,9 +144,9 @@ def more(case: Case, kinds: Collection[str], least: float = ONCE) -> Iterable[tu
 
     With the side that has more, and the other.
     """
-    for group in groups(case):
+    for group in candidates(case):
         extra = group.count("b", kinds) - group.count("a", kinds)
-        if group.noticed and abs(extra) >= least:
+        if abs(extra) >= least:
             yield (group, "b", "a") if extra > 0 else (group, "a", "b")
 
 
@@ -156,9 +174,19 @@ def libraries_differ(group: Group) -> bool:
 
 
 def layouts(group: Group, side: str) -> set[str]:
-    """Return the layouts of the source (the first tensor) of a side's convolutions."""
+    """Return the layouts of the source (the first tensor) of a side's convolutions, without the word src."""
     texts = group.executed(side, "layout", CONVOLUTIONS)
-    return {text.split(",")[0].strip() for text in texts}
+    return {text.split(",")[0].replace("src", "").strip() for text in texts}
+
+
+def channels_last(group: Group, side: str) -> bool:
+    """Return whether a side's convolutions read images with their channels last, as oneDNN writes it: acdb for NHWC."""
+    return any(re.fullmatch(r"ac[de]*b", layout) for layout in layouts(group, side))
+
+
+def other_layout(group: Group) -> bool:
+    """Return whether one side's convolutions read their images channels last, and the other's do not."""
+    return channels_last(group, "a") != channels_last(group, "b") and all(group.count(side, CONVOLUTIONS) for side in SIDES)
 
 
 def unrolled(group: Group) -> tuple[str, str] | None:
@@ -172,6 +200,52 @@ def unrolled(group: Group) -> tuple[str, str] | None:
         if whole >= ONCE and group.count(loop, ["recurrent"]) < ONCE and cells >= 4 * max(whole, group.count(fused, ["gemm"])):
             return loop, fused
     return None
+
+
+def repeats(case: Case, side: str) -> dict[str, float]:
+    """Return by layer how many kernels of the forward phase a side executes again in the backward phase, per step.
+
+    Such a kernel is one by an operator that only the forward phase of that layer has a use for, as all sides agree: within one
+    framework, an operator in it on both sides; between frameworks, the convolution itself. Arithmetic is in both phases.
+    """
+    forward = {group.layer: group for group in groups(case) if group.phase == "forward" and group.is_layer}
+    found = {}
+    for group in groups(case):
+        if group.phase != "backward" or group.layer not in forward:
+            continue
+        keys = [_forward_work(forward[group.layer], one) for one in SIDES]
+        known = keys[0] & keys[1] if case.same_framework else {key for key in keys[0] | keys[1] if key[0] == CONVOLUTIONS[0]}
+        cells = group.kernels(side)
+        again = [pair in known for pair in zip(cells["kind"], cells["operator"], strict=True)]
+        if (count := float(cells["count"][again].sum())) >= ONCE:
+            found[group.layer] = count
+    return found
+
+
+def _forward_work(group: Group, side: str) -> set[tuple[str, str]]:
+    """Return the kinds and operators of a side's kernels that compute more than arithmetic."""
+    cells = group.kernels(side)
+    small = (*MOVES, "elementwise", "reduction", "unknown")
+    cells = cells[~cells["kind"].isin(small) & cells["operator"].notna() & (cells["count"] >= ONCE)]
+    return set(zip(cells["kind"], cells["operator"], strict=True))
+
+
+def recomputed(case: Case) -> dict[str, set[str]]:
+    """Return by side the layers whose forward work it does again in the backward phase, more often than the other side."""
+    return cast(dict[str, set[str]], _once(case, "recomputed", _recomputed))
+
+
+def _recomputed(case: Case) -> dict[str, set[str]]:
+    counts = {side: repeats(case, side) for side in SIDES}
+    return {
+        side: {layer for layer, count in counts[side].items() if count - counts[other].get(layer, 0.0) >= ONCE}
+        for side, other in (("a", "b"), ("b", "a"))
+    }
+
+
+def again(case: Case, group: Group) -> bool:
+    """Return whether a group is a backward phase in which a side does forward work again: more kernels come of that."""
+    return group.phase == "backward" and any(group.layer in found for found in recomputed(case).values())
 
 
 def alike(group: Group) -> pd.DataFrame:
@@ -223,9 +297,9 @@ def merged(claims: Iterable[dict[str, float]]) -> dict[str, float]:
     return result
 
 
-def slower(claims: dict[str, float]) -> tuple[str, str] | None:
-    """Return (the side that these claims make slower, the other); None where they cancel out."""
-    total = sum(claims.values())
+def slower(claims: dict[str, float], chosen: Iterable[Group]) -> tuple[str, str] | None:
+    """Return (the side that these claims make slower, the other); None where they cancel out, or no group is out of the noise."""
+    total = sum(claims.values()) if any(group.noticed for group in chosen) else 0.0
     return ("b", "a") if total > 0 else ("a", "b") if total < 0 else None
 
 
@@ -267,9 +341,9 @@ def listed(names: Iterable[str], most: int = 3) -> str:
 
 
 def layers(chosen: Iterable[Group]) -> str:
-    """Return the layers of groups, those with the largest difference first."""
+    """Return the layers of groups that are out of the noise, those with the largest difference first."""
     sums: dict[str, int] = {}
-    for group in chosen:
+    for group in (group for group in chosen if group.noticed):
         sums[group.layer] = sums.get(group.layer, 0) + group.delta_ns
     return listed(sorted(sums, key=lambda layer: -abs(sums[layer])))
 
@@ -284,5 +358,5 @@ def executions(cells: pd.DataFrame, column: str = "kernel", most: int = 3) -> st
 
 
 def largest(chosen: list[Group]) -> Group:
-    """Return the group with the largest difference: the one that evidence is quoted of."""
-    return max(chosen, key=lambda group: abs(group.delta_ns))
+    """Return the group with the largest difference that is out of the noise: the one that evidence is quoted of."""
+    return max(chosen, key=lambda group: (group.noticed, abs(group.delta_ns)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernelscope.analysis.explain.causes import evidence as ev
+from kernelscope.analysis.explain.causes import host_evidence
 from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
 
 # Operators of the host that stand around a copy and nothing else, as their frameworks call them
@@ -27,49 +28,68 @@ _COPY = {
 }
 
 
+def memory_format(case: Case) -> list[Suspicion]:
+    """Convolutions that one of two runs of a framework computes channels last, with the copies and conversions that takes."""
+    chosen = [group for group in ev.candidates(case) if case.same_framework and ev.other_layout(group)]
+    chosen = [group for group in chosen if not (ev.types_differ(case, group) or ev.libraries_differ(group))]
+    stated = host_evidence.owned(host_evidence.differing(case), "layouts")
+    claims = ev.merged(ev.claim(case, group, ()) for group in chosen)
+    claims = host_evidence.everything(case) if host_evidence.only_difference(case, "layouts") else claims
+    sides = ev.slower(claims, chosen)
+    if sides is None:
+        return []
+    slow, fast = sides
+    kinds = ("layout", "copy")
+    group = ev.largest(chosen)
+    order = {side: "last" if ev.channels_last(group, side) else "first" for side in SIDES}
+    title = (
+        f"{ev.name(case, slow)} computes the convolutions of {ev.layers(chosen)} channels {order[slow]}, with conversions and "
+        f"copies around; {ev.name(case, fast)} channels {order[fast]}"
+    )
+    sentences = [_moves(case, chosen, sides, kinds), *_layouts_of(case, chosen, sides, kinds)]
+    sentences = [*([host_evidence.stated(case, stated)] if stated else []), *sentences][:3]
+    remedy = ev.remedy(case, slow, _LAYOUT)
+    return [Suspicion("layout conversions", title, claims, "high", sentences, remedy, precedence=0 if stated else 1)]
+
+
 def conversions(case: Case) -> list[Suspicion]:
-    """Layers in which one side converts layouts, or computes in another layout, with copies around."""
+    """Layers in which one side converts layouts more often than the other."""
     found = []
     for slow, fast in (("b", "a"), ("a", "b")):
-        chosen = [group for group in ev.groups(case) if group.noticed and group.is_layer and _converts(case, group, slow, fast)]
+        chosen = [group for group in ev.candidates(case) if group.is_layer and _converts(case, group, slow, fast)]
         claims = ev.merged(ev.claim(case, group, ["layout"]) for group in chosen)
-        if ev.slower(claims) != (slow, fast):
+        if ev.slower(claims, chosen) != (slow, fast):
             continue
-        kinds = ("layout", "copy") if case.same_framework else ("layout",)
-        count = {side: sum(group.count(side, kinds) for group in chosen) for side in SIDES}
-        time = {side: sum(group.time_ns(side, kinds) for group in chosen) for side in SIDES}
         title = f"{ev.name(case, slow)} converts the layout of data in {ev.layers(chosen)}"
-        what = "conversions and copies" if case.same_framework else "conversions"
         sentences = [
-            "; ".join(
-                f"{ev.name(case, side)}: {ev.number(count[side])} {what} per step, {ev.ms(time[side])}" for side in (slow, fast)
-            )
+            _moves(case, chosen, (slow, fast), ("layout",)),
+            *_layouts_of(case, chosen, (slow, fast), ("layout",)),
         ]
-        sentences += _layouts_of(case, chosen, (slow, fast), kinds)
         found.append(Suspicion("layout conversions", title, claims, "high", sentences, ev.remedy(case, slow, _LAYOUT)))
     return found
 
 
 def _converts(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
-    """Return whether one side moves more data for the sake of layouts.
-
-    In two runs of one framework: where images lie otherwise in memory, whatever is copied more; else, more conversions. In two
-    frameworks: more conversions that take longer. (Where another library or type computes, that is the cause.)
-    """
-    if ev.types_differ(case, group) or ev.libraries_differ(group) or ev.unrolled(group) is not None:
+    """Return whether one side converts more often, which takes longer, and for no stronger reason."""
+    if _other_reason(case, group) or (case.same_framework and ev.other_layout(group)):
         return False
-    conversions = group.count(slow, ["layout"]) - group.count(fast, ["layout"])
-    longer = group.time_ns(slow, ["layout"]) > group.time_ns(fast, ["layout"])
-    if case.same_framework and _other_layout(group):
-        moves = group.count(slow, ("layout", "copy")) - group.count(fast, ("layout", "copy"))
-        return moves >= ev.ONCE or (abs(moves) < ev.ONCE and group.count(slow, ["copy"]) > group.count(fast, ["copy"]))
-    return conversions >= ev.ONCE and longer
+    more = group.count(slow, ["layout"]) - group.count(fast, ["layout"])
+    return more >= ev.ONCE and group.time_ns(slow, ["layout"]) > group.time_ns(fast, ["layout"])
 
 
-def _other_layout(group: ev.Group) -> bool:
-    """Return whether the sides' convolutions read images that lie otherwise in memory."""
-    a, b = (ev.layouts(group, side) for side in SIDES)
-    return bool(a and b and a != b)
+def _other_reason(case: Case, group: ev.Group) -> bool:
+    """Return whether data is moved for a stronger reason: another type or library, an unrolled layer, repeated work."""
+    if ev.types_differ(case, group) or ev.libraries_differ(group):
+        return True
+    return ev.unrolled(group) is not None or ev.again(case, group)
+
+
+def _moves(case: Case, chosen: list[ev.Group], order: tuple[str, str], kinds: tuple[str, ...]) -> str:
+    """Return in words how often each side moves data, and how long that takes."""
+    what = " and ".join({"layout": "conversions", "copy": "copies"}[kind] for kind in kinds)
+    counts = {side: sum(group.count(side, kinds) for group in chosen) for side in order}
+    times = {side: sum(group.time_ns(side, kinds) for group in chosen) for side in order}
+    return "; ".join(f"{ev.name(case, side)}: {ev.number(counts[side])} {what} per step, {ev.ms(times[side])}" for side in order)
 
 
 def _layouts_of(case: Case, chosen: list[ev.Group], order: tuple[str, str], kinds: tuple[str, ...]) -> list[str]:
@@ -79,7 +99,7 @@ def _layouts_of(case: Case, chosen: list[ev.Group], order: tuple[str, str], kind
     for side in order:
         said = [f"{group.layer} {group.phase}, {ev.name(case, side)}: {ev.executions(group.kernels(side, kinds))}"]
         if layouts := sorted(ev.layouts(group, side)):
-            said.append(f"convolutions with {ev.listed(layouts)}")
+            said.append(f"convolutions read {ev.listed(layouts)}")
         found.append("; ".join(said))
     return found
 
@@ -91,16 +111,12 @@ def copies(case: Case) -> list[Suspicion]:
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group, more, _ in pairs if more == slow and _only_copies(case, group)]
         claims = ev.merged(_copy_claims(case, group) for group in chosen)
-        if ev.slower(claims) != (slow, fast):
+        if ev.slower(claims, chosen) != (slow, fast):
             continue
-        count = {side: sum(group.count(side, ["copy"]) for group in chosen) for side in SIDES}
-        time = {side: sum(group.time_ns(side, ["copy"]) for group in chosen) for side in SIDES}
         title = f"{ev.name(case, slow)} makes copies in {ev.layers(chosen)} that {ev.name(case, fast)} does not make"
         group = max(chosen, key=lambda one: abs(one.time_ns("b", ["copy"]) - one.time_ns("a", ["copy"])))
         sentences = [
-            "; ".join(
-                f"{ev.name(case, side)}: {ev.number(count[side])} copies per step, {ev.ms(time[side])}" for side in (slow, fast)
-            ),
+            _moves(case, chosen, (slow, fast), ("copy",)),
             f"{group.layer} {group.phase}, {ev.name(case, slow)}: {ev.executions(group.kernels(slow, ['copy']))} in "
             f"{ev.listed(sorted(ev.executed(group.cells[slow], 'operator') & set(_COPYING))) or 'no operator of its own'}",
         ]
@@ -111,9 +127,9 @@ def copies(case: Case) -> list[Suspicion]:
 
 def _only_copies(case: Case, group: ev.Group) -> bool:
     """Return whether a group's copies have no stronger reason, such as another layout, type, library or an unrolled layer."""
-    if ev.types_differ(case, group) or ev.libraries_differ(group) or ev.unrolled(group) is not None:
+    if _other_reason(case, group):
         return False
-    return group.phase != "optimizer" and not (case.same_framework and _other_layout(group))
+    return group.phase != "optimizer" and not (case.same_framework and ev.other_layout(group))
 
 
 def _copy_claims(case: Case, group: ev.Group) -> dict[str, float]:
@@ -127,4 +143,4 @@ def _copy_claims(case: Case, group: ev.Group) -> dict[str, float]:
     return ev.cell_claims(chosen)
 
 
-RULES: tuple[Rule, ...] = (conversions, copies)
+RULES: tuple[Rule, ...] = (memory_format, conversions, copies)

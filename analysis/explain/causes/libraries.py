@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Any
 
 from kernelscope.analysis.explain.causes import evidence as ev
+from kernelscope.analysis.explain.causes import host_evidence
 from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
 
 # Instruction sets in the names of oneDNN's implementations, newest first
 INSTRUCTION_SETS = ("amx", "avx10", "avx512", "avx2", "avx", "sse41")
 # Settings and variables that switch oneDNN on and off, and those that bound the instruction set of a library
-_SWITCHES = {
-    "onednn": "onednn", "TF_ENABLE_ONEDNN_OPTS": "onednn", "TF_DISABLE_MKL": "onednn", "MXNET_MKLDNN_ENABLED": "onednn",
-    "MXNET_ONEDNN_ENABLED": "onednn",
-}  # fmt: skip
+_SWITCHES = ("onednn", "TF_ENABLE_ONEDNN_OPTS", "TF_DISABLE_MKL", "MXNET_MKLDNN_ENABLED", "MXNET_ONEDNN_ENABLED")
 _BOUNDS = {
     "ONEDNN_MAX_CPU_ISA": "onednn", "DNNL_MAX_CPU_ISA": "onednn", "MKL_ENABLE_INSTRUCTIONS": "mkl", "MKL_CBWR": "mkl",
     "ATEN_CPU_CAPABILITY": "aten", "OPENBLAS_CORETYPE": "openblas",
@@ -35,39 +31,29 @@ _LIBRARY = {
 
 def switched_off(case: Case) -> list[Suspicion]:
     """oneDNN on by setting on one side and off on the other, and the layers that another library computes therefore."""
-    stated = _stated(case, _SWITCHES)
+    stated = [name for name in _SWITCHES if name in host_evidence.differing(case)]
     found = []
     for slow, fast in (("b", "a"), ("a", "b")):
-        chosen = [group for group in ev.groups(case) if stated and case.same_framework and _left(group, fast, slow, "onednn")]
+        chosen = [group for group in ev.candidates(case) if stated and case.same_framework and _left(group, fast, slow, "onednn")]
         claims = ev.merged(ev.claim(case, group, _computed(group)) for group in chosen)
-        if not claims:
+        if ev.slower(claims, chosen) is None:
             continue
-        effect = "slower" if ev.slower(claims) == (slow, fast) else "faster"
+        if host_evidence.only_difference(case, "libraries"):
+            claims = host_evidence.everything(case)
+        effect = "slower" if ev.slower(claims, chosen) == (slow, fast) else "faster"
         title = (
             f"{ev.name(case, slow)} runs {ev.layers(chosen)} without oneDNN, which makes it {effect} than {ev.name(case, fast)}"
         )
-        sentences = [_setting(case, stated, (slow, fast)), *_examples(case, chosen, (slow, fast))]
+        sentences = [host_evidence.stated(case, stated), *_examples(case, chosen, (slow, fast))]
         remedy = ev.remedy(case, slow, _ONEDNN) if effect == "slower" else "leave oneDNN off for these layers"
         found.append(Suspicion("library switched off", title, claims, "high", sentences, remedy, precedence=0))
     return found
 
 
-def _stated(case: Case, names: Iterable[str]) -> dict[str, tuple[Any, Any]]:
-    """Return which of these settings and variables are recorded with different values."""
-    return {name: case.differences[name] for name in names if name in case.differences}
-
-
-def _setting(case: Case, stated: dict[str, tuple[Any, Any]], order: tuple[str, str]) -> str:
-    """Return in words what the sides state, the given side first."""
-    name, pair = next(iter(stated.items()))
-    value = dict(zip(SIDES, ("not set" if part is None else part for part in pair), strict=True))
-    return f"{name}: {value[order[0]]} in {ev.name(case, order[0])}, {value[order[1]]} in {ev.name(case, order[1])}"
-
-
 def _left(group: ev.Group, present: str, absent: str, library: str) -> bool:
     """Return whether one side computes a group with this library, and the other does not."""
     with_it, without = (group.computed(side, "library") for side in (present, absent))
-    return group.noticed and library in with_it and bool(without) and library not in without
+    return library in with_it and bool(without) and library not in without
 
 
 def _computed(group: ev.Group) -> set[str]:
@@ -88,8 +74,8 @@ def _examples(case: Case, chosen: list[ev.Group], order: tuple[str, str]) -> lis
 def other_library(case: Case) -> list[Suspicion]:
     """Layers whose libraries have nothing in common, by pair of libraries: the slower one is suspected."""
     pairs: dict[tuple[str, str, str], list[ev.Group]] = {}
-    for group in ev.groups(case):
-        if not group.noticed or not ev.libraries_differ(group) or _explained_otherwise(case, group):
+    for group in ev.candidates(case):
+        if not ev.libraries_differ(group) or _explained_otherwise(case, group):
             continue
         a, b = (" and ".join(sorted(group.computed(side, "library"))) for side in SIDES)
         # within one framework a change of library is one cause, whatever it does to single layers
@@ -98,7 +84,7 @@ def other_library(case: Case) -> list[Suspicion]:
     found = []
     for (a, b, _), chosen in pairs.items():
         claims = ev.merged(ev.claim(case, group, _computed(group)) for group in chosen)
-        sides = ev.slower(claims)
+        sides = ev.slower(claims, chosen)
         if sides is None:
             continue
         library = {"a": a, "b": b}
@@ -114,22 +100,24 @@ def other_library(case: Case) -> list[Suspicion]:
 
 
 def _explained_otherwise(case: Case, group: ev.Group) -> bool:
-    """Return whether another library is only a consequence: of another type, or of a recurrent layer that is unrolled."""
-    return ev.types_differ(case, group) or ev.unrolled(group) is not None
+    """Return whether another library is only a consequence: of another type, an unrolled layer or another optimizer."""
+    return ev.types_differ(case, group) or ev.unrolled(group) is not None or group.phase == "optimizer"
 
 
 def instruction_sets(case: Case) -> list[Suspicion]:
     """The same library's implementations for an older instruction set, or a variable that bounds it."""
-    stated = _stated(case, _BOUNDS)
+    stated = [name for name in _BOUNDS if name in host_evidence.differing(case)]
     bounded = {_BOUNDS[name] for name in stated} if case.same_framework else set()
     found = []
     for slow, fast in (("b", "a"), ("a", "b")):
-        chosen = [group for group in ev.groups(case) if _older(case, group, slow, fast)]
+        chosen = [group for group in ev.candidates(case) if _older(case, group, slow, fast)]
         claims = ev.merged(ev.claim(case, group, _computed(group)) for group in chosen)
         claims = ev.merged([claims, *(_of_libraries(group, bounded) for group in ev.groups(case) if bounded)])
-        if ev.slower(claims) != (slow, fast) or not (chosen or stated):
+        if bounded and host_evidence.only_difference(case, "libraries"):
+            claims = host_evidence.everything(case)
+        named = chosen or [group for group in ev.groups(case) if bounded and _of_libraries(group, bounded)]
+        if ev.slower(claims, named) != (slow, fast):
             continue
-        named = chosen or [group for group in ev.groups(case) if _of_libraries(group, bounded)]
         group = ev.largest(named)
         old, new = (_set_of(group, side) or "the other's" for side in (slow, fast))
         title = (
@@ -138,7 +126,7 @@ def instruction_sets(case: Case) -> list[Suspicion]:
         )
         if not chosen:
             title = f"{ev.name(case, slow)}'s libraries are bound to other instructions than {ev.name(case, fast)}'s"
-        sentences = [*([_setting(case, stated, (slow, fast))] if stated else []), *_examples(case, named, (slow, fast))]
+        sentences = [*([host_evidence.stated(case, stated)] if stated else []), *_examples(case, named, (slow, fast))]
         remedy = f"do not set {ev.listed(stated)}" if stated else "run on a processor with, or allow, the newer instructions"
         precedence = 0 if stated and case.same_framework else 1
         found.append(Suspicion("older instruction set", title, claims, "high", sentences, remedy, precedence))
@@ -153,7 +141,7 @@ def _set_of(group: ev.Group, side: str) -> str | None:
 
 def _older(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
     """Return whether one side's implementations are of an older instruction set of the same library."""
-    if not group.noticed or ev.libraries_differ(group) or _explained_otherwise(case, group):
+    if ev.libraries_differ(group) or _explained_otherwise(case, group):
         return False
     old, new = (_set_of(group, side) for side in (slow, fast))
     return bool(old and new and INSTRUCTION_SETS.index(old) > INSTRUCTION_SETS.index(new))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernelscope.analysis.explain.causes import evidence as ev
+from kernelscope.analysis.explain.causes import host_evidence
 from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
 
 _ONE_TYPE = {
@@ -23,12 +24,12 @@ _MATMUL_SETTINGS = ("matmul_precision", "tf32_matmul", "tf32_cudnn", "tf32", "pr
 
 def other_types(case: Case) -> list[Suspicion]:
     """Layers that the sides compute in different floating types, and what the optimizer does in these types."""
-    chosen = [group for group in ev.groups(case) if group.noticed and ev.types_differ(case, group)]
+    chosen = [group for group in ev.candidates(case) if ev.types_differ(case, group)]
     if not chosen:
         return []
     parts = [ev.claim(case, group, [*ev.MAIN, *_kinds(group)]) if group.is_layer else _typed_cells(group) for group in chosen]
     claims = ev.merged(parts)
-    sides = ev.slower(claims)
+    sides = ev.slower(claims, chosen)
     if sides is None:
         return []
     slow, fast = sides
@@ -36,7 +37,7 @@ def other_types(case: Case) -> list[Suspicion]:
     used = {side: ev.listed(sorted(ev.types(example, side))) for side in SIDES}
     text = f"{ev.name(case, slow)} computes {ev.layers(chosen)} in {used[slow]}, {ev.name(case, fast)} in {used[fast]}"
     sentences = [
-        f"{example.layer} {example.phase}: {ev.executions(example.kernels(side))} in {used[side]}, "
+        f"{example.layer} {example.phase}: {ev.executions(example.kernels(side, _kinds(example)))} in {used[side]}, "
         f"{ev.ms(example.time_ns(side))} in {ev.name(case, side)}"
         for side in (slow, fast)
     ]
@@ -61,25 +62,26 @@ def _typed_cells(group: ev.Group) -> dict[str, float]:
 
 def chosen_precision(case: Case) -> list[Suspicion]:
     """Matrix products of f32 with another precision by setting, where kernels of products differ with it."""
-    stated = {name: case.differences[name] for name in _MATMUL_SETTINGS if name in case.differences}
+    stated = [name for name in _MATMUL_SETTINGS if name in host_evidence.differing(case)]
     kinds = (*ev.CONVOLUTIONS, "gemm", "recurrent")
     chosen = [
         group
-        for group in ev.groups(case)
-        if stated and case.same_framework and group.noticed and not ev.types_differ(case, group) and _others(group, kinds)
+        for group in ev.candidates(case)
+        if stated and case.same_framework and not ev.types_differ(case, group) and _others(group, kinds)
     ]
     claims = ev.merged(ev.claim(case, group, kinds) for group in chosen)
-    sides = ev.slower(claims)
+    sides = ev.slower(claims, chosen)
     if sides is None:
         return []
     slow, fast = sides
-    setting, values = next(iter(stated.items()))
-    value = dict(zip(SIDES, values, strict=True))
+    if host_evidence.only_difference(case, "precision"):
+        claims = host_evidence.everything(case)
+    value = dict(zip(SIDES, host_evidence.differing(case)[stated[0]], strict=True))
     example = ev.largest(chosen)
-    sentences = [f"{setting} is {value[slow]} in {ev.name(case, slow)}, {value[fast]} in {ev.name(case, fast)}"]
+    sentences = [host_evidence.stated(case, stated)]
     sentences += [f"{example.layer} {example.phase}, {ev.name(case, side)}: {ev.executions(example.kernels(side, kinds))}"
                   for side in (slow, fast)]  # fmt: skip
-    title = f"{ev.name(case, slow)} multiplies with {setting} {value[slow]}, {ev.name(case, fast)} with {value[fast]}"
+    title = f"{ev.name(case, slow)} multiplies with {stated[0]} {value[slow]}, {ev.name(case, fast)} with {value[fast]}"
     return [Suspicion("precision", title, claims, "high", sentences, ev.remedy(case, slow, _TF32), precedence=0)]
 
 
@@ -95,7 +97,7 @@ def casts(case: Case) -> list[Suspicion]:
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group, more, _ in ev.more(case, ["cast"]) if more == slow and not ev.types_differ(case, group)]
         claims = ev.merged(ev.cell_claims({side: group.kernels(side, ["cast"]) for side in SIDES}) for group in chosen)
-        if ev.slower(claims) != (slow, fast):
+        if ev.slower(claims, chosen) != (slow, fast):
             continue
         counts = {side: sum(group.count(side, ["cast"]) for group in chosen) for side in SIDES}
         times = {side: sum(group.time_ns(side, ["cast"]) for group in chosen) for side in SIDES}

@@ -19,10 +19,10 @@ def unrolled(case: Case) -> list[Suspicion]:
     """Layers that one side runs by a fused kernel and the other by many kernels for each time step."""
     found = []
     for slow, fast in (("b", "a"), ("a", "b")):
-        chosen = [group for group in ev.groups(case) if group.noticed and ev.unrolled(group) == (slow, fast)]
+        chosen = [group for group in ev.candidates(case) if ev.unrolled(group) == (slow, fast)]
         kinds = ("recurrent", "gemm", "elementwise", "activation", "copy", "layout", "reduction")
         claims = ev.merged(ev.claim(case, group, kinds) for group in chosen)
-        if ev.slower(claims) != (slow, fast):
+        if ev.slower(claims, chosen) != (slow, fast):
             continue
         loops = sum(group.count(slow, _CELL) for group in chosen)
         fused = sum(group.count(fast, ["recurrent"]) for group in chosen)

@@ -28,14 +28,14 @@ _MORE = {"": "call the layer as often, and on as much data, as the other side do
 def input_gradient(case: Case) -> list[Suspicion]:
     """The gradient of the input in the first layer with parameters, which only one side computes."""
     group = _first(case)
-    if group is None or not group.noticed:
+    if group is None:
         return []
     for slow, fast in (("b", "a"), ("a", "b")):
         if not _one_more_gradient(group, slow, fast):
             continue
         kinds = ["convolution data gradient"] if group.count(slow, ev.CONVOLUTIONS) else ["gemm"]
         claims = ev.claim(case, group, kinds)
-        if ev.slower(claims) != (slow, fast):
+        if ev.slower(claims, [group]) != (slow, fast):
             return []
         title = f"{ev.name(case, slow)} computes the gradient of the input in {group.layer}, {ev.name(case, fast)} does not"
         sentences = [
@@ -75,16 +75,16 @@ def _one_more_gradient(group: ev.Group, slow: str, fast: str) -> bool:
 
 def recomputation(case: Case) -> list[Suspicion]:
     """Forward work that one side does again in the backward phase, as gradient checkpointing does."""
-    repeated = {side: _repeated(case, side) for side in SIDES}
+    repeated = {side: ev.repeats(case, side) for side in SIDES}
     found = []
     for slow, fast in (("b", "a"), ("a", "b")):
-        again = {layer: count for layer, count in repeated[slow].items() if count - repeated[fast].get(layer, 0.0) >= ev.ONCE}
+        again = ev.recomputed(case)[slow]
         backward = [group for group in ev.groups(case) if group.phase == "backward"]
-        chosen = [group for group in backward if group.layer in again and group.noticed]
+        chosen = [group for group in backward if group.layer in again and (group.noticed or case.same_framework)]
         claims = ev.merged(_recomputed_claims(case, group, slow) for group in chosen)
         if case.same_framework and chosen:  # saving and finding again what is computed from is the host's work around layers
             claims = ev.merged([claims, *(_host_claims(group) for group in backward if not group.is_layer)])
-        if ev.slower(claims) != (slow, fast):
+        if ev.slower(claims, chosen) != (slow, fast):
             continue
         count = {side: sum(repeated[side].get(layer, 0.0) for layer in again) for side in SIDES}
         title = f"{ev.name(case, slow)} computes the forward pass of {ev.layers(chosen)} again in the backward phase"
@@ -97,28 +97,6 @@ def recomputation(case: Case) -> list[Suspicion]:
         ]
         found.append(Suspicion("recomputation", title, claims, "high", sentences, ev.remedy(case, slow, _RECOMPUTED)))
     return found
-
-
-def _repeated(case: Case, side: str) -> dict[str, float]:
-    """Return by layer how many kernels of its forward phase a side executes in the backward phase as well."""
-    forward = {group.layer: group for group in ev.groups(case) if group.phase == "forward" and group.is_layer}
-    found = {}
-    for group in ev.groups(case):
-        if group.phase == "backward" and group.layer in forward:
-            count = float(_again(forward[group.layer], group, side)["count"].sum())
-            if count >= ev.ONCE:
-                found[group.layer] = count
-    return found
-
-
-def _again(forward: ev.Group, backward: ev.Group, side: str) -> pd.DataFrame:
-    """Return the cells of a backward phase that repeat the forward phase: the same computing kernel on the same problem."""
-    keys = ["kernel", "kind", "operator", "problem"]
-    made = forward.kernels(side)
-    made = made[~made["kind"].isin([*ev.MOVES, "unknown"]) & (made["count"] >= ev.ONCE)][keys].drop_duplicates()
-    cells = backward.kernels(side)
-    known = pd.MultiIndex.from_frame(made.fillna(""))
-    return cells[pd.MultiIndex.from_frame(cells[keys].fillna("")).isin(known)]
 
 
 def _recomputed_claims(case: Case, group: ev.Group, slow: str) -> dict[str, float]:
@@ -137,9 +115,9 @@ def more_of_the_same(case: Case) -> list[Suspicion]:
     """Layers that one side computes more often, or on more data, than the other."""
     found = []
     for slow, fast in (("b", "a"), ("a", "b")):
-        chosen = [group for group in ev.groups(case) if group.noticed and group.is_layer and _more_work(case, group, slow, fast)]
+        chosen = [group for group in ev.candidates(case) if group.is_layer and _more_work(case, group, slow, fast)]
         claims = ev.merged(ev.claim(case, group, ev.MAIN) for group in chosen)
-        if ev.slower(claims) != (slow, fast):
+        if ev.slower(claims, chosen) != (slow, fast):
             continue
         group = ev.largest(chosen)
         title = f"{ev.name(case, slow)} does more work in {ev.layers(chosen)} than {ev.name(case, fast)}"
@@ -154,7 +132,7 @@ def more_of_the_same(case: Case) -> list[Suspicion]:
 
 def _more_work(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
     """Return whether a side executes the same convolution more often, or multiplies more in its products."""
-    if ev.unrolled(group) is not None:
+    if ev.unrolled(group) is not None or ev.again(case, group):
         return False
     for kind in (*ev.CONVOLUTIONS, "recurrent", "attention"):
         more, less = (group.kernels(side, [kind]) for side in (slow, fast))
