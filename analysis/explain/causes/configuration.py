@@ -8,6 +8,13 @@ from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
 
 MOST_NAMED = 5  # differences that a sentence lists
+_OF_KERNELS = (
+    "libraries",
+    "precision",
+    "layouts",
+    "algorithms",
+    "optimizer",
+)  # families that claim the kernels a setting changed
 
 
 def _devices(side: Side) -> list[str]:
@@ -61,7 +68,7 @@ def other_processors(case: Case) -> list[Suspicion]:
 
 
 def unequal(case: Case) -> list[Suspicion]:
-    """Settings, variables or versions of the same framework that differ.
+    """Settings, variables or versions of the same framework that differ, and that no family owns.
 
     A single recorded difference is the root of all that differs; of several, it cannot be told which does what, and they
     only get what nothing else explains.
@@ -72,23 +79,34 @@ def unequal(case: Case) -> list[Suspicion]:
     mine = evidence.owned(differences, "configuration")
     if not mine:
         return []
-    alone = len(differences) == len(mine) == 1
-    named = mine[:MOST_NAMED]
-    more = f", and {len(mine) - len(named)} more" if len(mine) > len(named) else ""
+    alone = len(differences) == 1
+    return [_suspicion(case, mine, "high" if alone else "low", alone, precedence=0 if alone else 2)]
+
+
+def rest_of_a_setting(case: Case) -> list[Suspicion]:
+    """The only setting that differs is one whose kernels another family finds: what else came with it, such as host time."""
+    differences = evidence.differing(case)
+    families = {evidence.OWNER.get(name, "configuration") for name in differences}
+    if not case.same_framework or len(families) != 1 or not families <= set(_OF_KERNELS):
+        return []
+    return [_suspicion(case, list(differences), "medium", True, precedence=2)]
+
+
+def _suspicion(case: Case, names: list[str], confidence: str, alone: bool, precedence: int) -> Suspicion:
+    named = names[:MOST_NAMED]
+    more = f", and {len(names) - len(named)} more" if len(names) > len(named) else ""
     sentences = [f"Recorded differences: {evidence.stated(case, named)}{more}."]
     if alone:
         sentences.append("Nothing else that is recorded differs.")
-    return [
-        Suspicion(
-            "unequal configuration",
-            f"{', '.join(named)}{more} {'differs' if len(mine) == 1 else 'differ'}",
-            evidence.everything(case),
-            "high" if alone else "low",
-            sentences,
-            f"give both sides the same {', '.join(named)}, and measure again",
-            precedence=0 if alone else 2,
-        )
-    ]
+    return Suspicion(
+        "unequal configuration",
+        f"{', '.join(named)}{more} {'differs' if len(names) == 1 else 'differ'}",
+        evidence.everything(case),
+        confidence,
+        sentences,
+        f"give both sides the same {', '.join(named)}, and measure again",
+        precedence,
+    )
 
 
-RULES: tuple[Rule, ...] = (other_devices, other_processors, unequal)
+RULES: tuple[Rule, ...] = (other_devices, other_processors, unequal, rest_of_a_setting)

@@ -27,7 +27,7 @@ _SETTING_REMEDIES = {
     "xla_jit": "tf.config.optimizer.set_jit, or tf.function(jit_compile=True)",
 }
 _TITLES = {
-    "execution": "eager against graph execution",
+    "execution": "",  # its values say it
     "bulk_execution_train": "bulk execution of operators",
     "bulk_execution_inference": "bulk execution of operators",
     "bulk_size": "bulk execution of operators",
@@ -58,7 +58,7 @@ def recorded(case: Case) -> list[Suspicion]:
     return [
         Suspicion(
             CAUSE if first == "execution" else "execution settings",
-            f"{what}: {a} in {case.a.name}, {b} in {case.b.name}",
+            f"{what}: {a} in {case.a.name}, {b} in {case.b.name}" if what else f"{case.a.name} runs {a}, {case.b.name} {b}",
             evidence.everything(case),
             "high",
             sentences,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kernelscope.analysis.explain.causes import host_evidence as evidence
+from kernelscope.analysis.explain.idle import cores
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
 
 CAUSE = "thread count"
@@ -107,12 +108,22 @@ def idle_cores(case: Case) -> list[Suspicion]:
             "medium" if case.same_framework else "low",
             [
                 f"Cores kept busy on average: {evidence.pair(case, busy)}; processor time per step: "
-                f"{evidence.both_ms(case, *used)}."
+                f"{evidence.both_ms(case, *used)}.",
+                *_where_idle(slow),
             ],
             f"find what runs on one thread; {_REMEDIES.get(str(slow.framework), 'OMP_NUM_THREADS')}",
             precedence=2,
         )
     ]
+
+
+def _where_idle(side: Side) -> list[str]:
+    """Return a sentence on where a side's cores idle, as far as its trace tells."""
+    use = cores(side, _threads(side))
+    if use is None or use.inside_ns is None:
+        return []
+    outside, inside = evidence.ms(use.outside_ns), evidence.ms(use.inside_ns)
+    return [f"Core time idle per step in {side.name}: {outside} outside of kernels, {inside} in them."]
 
 
 RULES: tuple[Rule, ...] = (recorded, idle_cores)

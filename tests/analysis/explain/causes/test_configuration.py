@@ -83,3 +83,15 @@ def test_other_processors_own_everything(configured, suspected):
     (found,) = suspected(configuration, made)
     assert found.claims == {"r1": 600, "r2": -100, "r3": 200}
     assert "plain ran on X (2 threads), changed on Y (8 threads)" in found.evidence[0]
+
+
+def test_what_else_came_with_a_setting_that_changes_kernels_is_left_to_it(configured, suspected):
+    made = configured(
+        {"settings": {"onednn": True}, "variables": {}},
+        {"settings": {"onednn": False}, "variables": {"TF_ENABLE_ONEDNN_OPTS": "0"}},
+    )
+    (found,) = suspected(configuration, made)
+    assert (found.precedence, found.confidence) == (2, "medium")
+    assert found.claims == {"r1": 600, "r2": -100, "r3": 200}
+    made = configured({"settings": {"onednn": True, "memory_format": "x"}}, {"settings": {"onednn": False, "memory_format": "y"}})
+    assert suspected(configuration, made) == [], "it may be either"

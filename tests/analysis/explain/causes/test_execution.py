@@ -34,7 +34,7 @@ def test_a_recorded_setting_owns_everything(make_case, make_side, suspected, swa
     assert remedy in found.remedy
     (mirrored,) = suspected(execution, swapped(made))
     assert mirrored.claims == {row: -ns for row, ns in found.claims.items()}
-    assert f"{b} in changed, {a} in plain" in mirrored.title
+    assert mirrored.title.index("changed") < mirrored.title.index("plain")
 
 
 def test_a_variable_and_the_setting_that_it_makes_are_one_difference(make_case, make_side, suspected):

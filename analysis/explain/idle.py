@@ -1,0 +1,71 @@
+"""Cores that idle while a step runs on a CPU: outside of kernels, where one thread works, and inside of them.
+
+The processor time of a step says how much of its cores a process used, and the kernels on the timeline say when they ran. A
+library's own worker threads are not on any timeline: inside of kernels only the sum is known. A thread that spins while it
+waits counts as busy, so that only passive waiting (--steady) shows all that is idle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from kernelscope.analysis.explain.model import Side
+from kernelscope.analysis.trace import Trace
+
+
+@dataclass(frozen=True)
+class Cores:
+    """How the mean recorded step uses the cores that it may use, in ns; None where the capture does not tell.
+
+    step_ns: wall time. serial_ns: of it, no kernel runs; single_ns: one thread is inside kernels; several_ns: several are.
+    busy: cores that the process kept busy on average. idle_ns: core time (not wall time) that it left idle of what its
+    threads could use; outside_ns, inside_ns: of it, outside of kernels (where all threads but one idle) and inside.
+    """
+
+    step_ns: int
+    serial_ns: int
+    single_ns: int
+    several_ns: int
+    busy: float | None
+    idle_ns: int | None
+    outside_ns: int | None
+    inside_ns: int | None
+
+
+def cores(side: Side, threads: int | None) -> Cores | None:
+    """Return how a side's recorded steps use `threads` cores; None for captures without steps or with a device's kernels."""
+    trace = side.trace
+    steps = trace.steps[~trace.steps["warmup"]]
+    on_cpu = (trace.kernels["device"].astype("string").fillna("cpu") == "cpu").to_numpy(bool)
+    if steps.empty or not len(on_cpu) or not on_cpu.all():
+        return None
+    wall = int((steps["end_ns"] - steps["start_ns"]).sum())
+    at_once = _threads_at_once(trace, steps)
+    count = len(steps)
+    serial, single, several = (round(at_once.get(number, 0) / count) for number in range(3))
+    used = (steps["user_ns"] + steps["system_ns"]).astype("Float64")
+    busy = None if used.isna().any() or wall <= 0 else float(used.sum()) / wall
+    if busy is None or threads is None:
+        return Cores(round(wall / count), serial, single, several, busy, None, None, None)
+    idle = max(0, round((threads - busy) * wall / count))
+    outside = min(idle, (threads - 1) * serial)
+    return Cores(round(wall / count), serial, single, several, busy, idle, outside, idle - outside)
+
+
+def _threads_at_once(trace: Trace, steps: pd.DataFrame) -> dict[int, int]:
+    """Return for how many ns no kernel ran in the steps (0), one thread was inside kernels (1), or several (2)."""
+    kernels = trace.kernels[trace.kernels["start_ns"].notna().to_numpy(bool)]
+    starts, ends = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    # the steps are walls: what is outside of them has weight 0
+    times = np.concatenate([starts, ends, steps["start_ns"], steps["end_ns"]])
+    change = np.concatenate([np.ones(len(starts)), -np.ones(len(ends)), np.zeros(2 * len(steps))])
+    within = np.concatenate([np.zeros(2 * len(starts)), np.ones(len(steps)), -np.ones(len(steps))])
+    order = np.argsort(times, kind="stable")
+    running = np.minimum(np.cumsum(change[order])[:-1], 2).astype(np.int64)
+    inside = np.cumsum(within[order])[:-1] > 0
+    lengths = np.where(inside, np.diff(times[order]), 0)
+    found = np.bincount(np.maximum(running, 0), weights=lengths, minlength=3)
+    return {number: int(ns) for number, ns in enumerate(found)}
