@@ -25,8 +25,11 @@ from kernelscope.analysis.explain.sequences import GAP, NEVER, Move, best
 MISLED = 0.1  # names are dropped where the alignment without them is better by this share of the layers, and by a whole pair
 CLOSE = 0.02  # numbers that differ by less are the same: tools count biases and the like differently
 SURE = 0.95  # confidence of a pair whose names are the same but for what wraps them, or whose traits are all equal
+NEARBY, ALIKE, KNOWN = 24, 0.8, 0.5  # of a pair in another order: steps apart, likeness, and share of the traits known
+FUSED = 0.8  # confidence of one layer for several
 CONTRADICTED = 0.25  # what a contradicting trait takes from the confidence of a name
-ONLY = "only in {}"
+
+LARGEST_GROUPED = 1_000_000  # pairs up to which groups are searched: beyond that the memory for them does not pay
 
 _Positions = tuple[int, ...]
 
@@ -39,11 +42,12 @@ def align(a: list[Layer], b: list[Layer], mapping: dict[str, str] | None = None)
     """
     a, b = (sorted(side, key=lambda layer: layer.order) for side in (a, b))
     told = _told(a, b, mapping or {})
+    again = [_again(layers, {p for pair in told for p in pair[side]}) for side, layers in enumerate((a, b))]
     if _identity(b) < _identity(a):  # so that ties are decided alike, whichever side comes first
-        found = [found.mirrored() for found in _Search(b, a, [(y, x) for x, y in told]).groups()]
+        found = [group.mirrored() for group in _Search(b, a, [(y, x) for x, y in told], again[::-1]).groups()]
     else:
-        found = _Search(a, b, told).groups()
-    return [_said(group, a, b) for group in _in_order(found)]
+        found = _Search(a, b, told, again).groups()
+    return [_said(group, a, b, again) for group in _in_order(found)]
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class _Group:
     how: str
     alike: float = 1.0
     exact: bool = True
+    crossed: bool = False
 
     def mirrored(self) -> _Group:
         return replace(self, a=self.b, b=self.a)
@@ -120,14 +125,17 @@ def _positions(name: str, places: dict[str, list[int]], side: str) -> list[int]:
 class _Search:
     """The search for the best alignment of two lists of layers, which are in order."""
 
-    def __init__(self, a: Sequence[Layer], b: Sequence[Layer], told: list[tuple[_Positions, _Positions]]):
+    def __init__(
+        self, a: Sequence[Layer], b: Sequence[Layer], told: list[tuple[_Positions, _Positions]], again: Sequence[dict[int, int]]
+    ):
         self.layers = (a, b)
+        self.again = again
         self.told = [_Group(x, y, "map" if x and y else "missing") for x, y in told]
         self.traits = similarity.traits(a), similarity.traits(b)
         self.pairs = similarity.likeness(*self.traits)
-        flops, parameters = (
-            similarity.of_ratio(*both) for both in zip(*((t.flops, t.parameters) for t in self.traits), strict=True)
-        )
+        first, second = self.traits
+        flops = similarity.of_ratio(first.flops, second.flops)
+        parameters = similarity.parameter_likeness(first.parameters, second.parameters)
         self.alike, self.known = similarity.joined(self.pairs.types, self.pairs.shapes, flops, parameters, self.pairs.names)
 
     def groups(self) -> list[_Group]:
@@ -136,10 +144,18 @@ class _Search:
         trusted = self._aligned(names)
         most = min(map(len, self.layers))
         to_beat = self._worth(trusted) + max(1.0, MISLED * most)
-        if not names or to_beat >= most:
-            return trusted
-        free = self._aligned([])
-        return free if self._worth(free) > to_beat else trusted
+        if names and to_beat < most:
+            free = self._aligned([])
+            trusted = free if self._worth(free) > to_beat else trusted
+        return [self._with_again(group) for group in trusted]
+
+    def _with_again(self, group: _Group) -> _Group:
+        """Return the group with what computes its layers again."""
+        whole = [
+            tuple(sorted({*own, *(position for position, layer in again.items() if layer in own)}))
+            for own, again in zip((group.a, group.b), self.again, strict=True)
+        ]
+        return replace(group, a=whole[0], b=whole[1])
 
     def _named(self) -> list[_Group]:
         """Return the layers of the same name that the map does not speak of."""
@@ -151,8 +167,8 @@ class _Search:
         ]
 
     def _left(self, groups_: Sequence[_Group], side: int) -> list[int]:
-        """Return the positions of a side that are in none of the groups."""
-        taken = {position for group in groups_ for position in (group.a, group.b)[side]}
+        """Return the positions of a side that are in none of the groups, and no other layer computed again."""
+        taken = {position for group in groups_ for position in (group.a, group.b)[side]} | self.again[side].keys()
         return [position for position in range(len(self.layers[side])) if position not in taken]
 
     def _worth(self, found: Sequence[_Group]) -> float:
@@ -176,12 +192,34 @@ class _Search:
             group = _Group(tuple(left[0][n] for n in rows), tuple(left[1][n] for n in columns), "alignment")
             anchor = anchors.get((rows[0], columns[0])) if len(rows) == len(columns) == 1 else None
             found.append(anchor or self._weighed(group))
-        return apart + found
+        return apart + self._crossed(found)
+
+    def _crossed(self, steps: list[_Group]) -> list[_Group]:
+        """Return the steps with those gaps paired that are each other's counterpart nearby, in another order.
+
+        Branches of a network are run in any order. The most alike come first, of those the nearest.
+        """
+        gaps = [[(at, group) for at, group in enumerate(steps) if not (group.b, group.a)[side]] for side in (0, 1)]
+        pairs = []
+        for at, group in gaps[0]:
+            for other_at, other in gaps[1]:
+                pair = group.a[0], other.b[0]
+                if abs(at - other_at) <= NEARBY and self.alike[pair] >= ALIKE and self.known[pair] >= KNOWN:
+                    pairs.append((-float(self.alike[pair]), abs(at - other_at), at, other_at))
+        used: set[int] = set()
+        for _, _, at, other_at in sorted(pairs):
+            if not used & {at, other_at}:
+                used |= {at, other_at}
+                steps[at] = self._weighed(_Group(steps[at].a, steps[other_at].b, "alignment", crossed=True))
+                steps[other_at] = _Group((), (), "")
+        return [group for group in steps if group.a or group.b]
 
     def _moves(self, left: list[list[int]], anchors: dict[tuple[int, int], _Group]) -> list[Move]:
         """Return the pairs and groups that the names and the map allow."""
         traits = [side.of(own) for side, own in zip(self.traits, left, strict=True)]
-        every = [Move(1, 1, self.alike[np.ix_(*left)]), *groups.moves(traits[0], traits[1], self.pairs.of(*left))]
+        every = [Move(1, 1, self.alike[np.ix_(*left)])]
+        if len(left[0]) * len(left[1]) <= LARGEST_GROUPED:
+            every += groups.moves(traits[0], traits[1], self.pairs.of(*left))
         fixed = [pair for pair, group in anchors.items() if group.how == "map"]
         return [move.held(list(anchors), fixed) for move in every]
 
@@ -221,19 +259,27 @@ def _longest_rising(values: Sequence[int]) -> list[int]:
 # --- what is said of a match --------------------------------------------------------------------------------------------------
 
 
-def _said(group: _Group, a: Sequence[Layer], b: Sequence[Layer]) -> Match:
+def _again(layers: Sequence[Layer], spoken: set[int]) -> dict[int, int]:
+    """Return which layers are others computed again, but for those that the map speaks of."""
+    return {p: other for p, other in layer_names.recomputed(layers).items() if p not in spoken}
+
+
+def _said(group: _Group, a: Sequence[Layer], b: Sequence[Layer], again: Sequence[dict[int, int]]) -> Match:
     names = tuple(a[p].name for p in group.a), tuple(b[p].name for p in group.b)
-    notes = []
+    own = [[p for p in side if p not in other] for side, other in zip((group.a, group.b), again, strict=True)]
+    notes = [
+        f"recomputed in {side}" for side, all_, mine in zip("AB", (group.a, group.b), own, strict=True) if len(all_) > len(mine)
+    ]
     wrong: list[str] = []
     confidence = 1.0
     if not group.a or not group.b:
-        notes.append(ONLY.format("A" if group.a else "B"))
-    elif len(group.a) + len(group.b) > 2:
-        same = group.how == "name"
-        notes.append(_repeated(*names) if same else _several([a[p] for p in group.a], [b[p] for p in group.b]))
-        confidence = 0.8 if group.how == "fused" else 1.0
+        notes.append(f"only in {'A' if group.a else 'B'}")
+    elif len(own[0]) + len(own[1]) > 2:
+        notes.append(_several([a[p] for p in own[0]], [b[p] for p in own[1]]))
+        confidence = FUSED if group.how == "fused" else 1.0
     else:
-        wrong = contradictions(a[group.a[0]], b[group.b[0]])
+        notes += ["in another order"] if group.crossed else []
+        wrong = contradictions(a[own[0][0]], b[own[1][0]])
     if group.how == "name":
         confidence = max(0.1, (1.0 if group.exact else SURE) - CONTRADICTED * len(wrong))
     elif group.how == "alignment":
@@ -241,14 +287,10 @@ def _said(group: _Group, a: Sequence[Layer], b: Sequence[Layer]) -> Match:
     return Match(*names, round(confidence, 3), group.how, "; ".join([*notes, *wrong]) or None)
 
 
-def _repeated(a: tuple[str, ...], b: tuple[str, ...]) -> str:
-    """Return what layers of one name that come up several times are, in words."""
-    again = [side for side, names in (("A", a), ("B", b)) if any(map(layer_names.computed_again, names))]
-    return f"recomputed in {' and '.join(again)}" if again else f"repeated: {len(a)} in A, {len(b)} in B"
-
-
 def _several(a: Sequence[Layer], b: Sequence[Layer]) -> str:
     """Return what a match of several layers is, in words."""
+    if len({layer.name for layer in a}) == len({layer.name for layer in b}) == 1:
+        return f"repeated: {len(a)} in A, {len(b)} in B"
     if len(a) > 1 and len(b) > 1:
         return f"{len(a)} layers of A for {len(b)} of B"
     side, one, many = ("B", b[0], a) if len(b) < len(a) else ("A", a[0], b)

@@ -40,7 +40,8 @@ def _several(many: Traits, one: Traits, pairs: Likeness, size: int) -> Move:
     kind = np.fmax.reduce(types)
     share = np.fmax(parameters.alike, parameters.shared)
     alike, _ = similarity.joined(kind, shape, flops.alike, share, np.maximum.reduce(names))
-    evidence = (flops.adds_up | parameters.adds_up | _ends_as(shapes, types)) & ~(flops.refuted | parameters.refuted)
+    adds_up = (flops.adds_up & (~flops.slight | parameters.exact)) | (parameters.adds_up & (~parameters.slight | flops.exact))
+    evidence = (adds_up | _ends_as(shapes, types)) & ~(flops.refuted | parameters.refuted)
     padded = np.full((len(many), len(one)), np.nan)
     padded[size - 1 :] = np.where(evidence & ~(kind < similarity.LOOSE), alike, np.nan)
     return Move(size, 1, padded)
@@ -56,6 +57,8 @@ class _Numbers:
             off = np.abs(total - x)
             single = np.minimum.reduce([np.abs(runs[:, [n]] - x) for n in range(size)])
             self.adds_up: _Mask = (off <= _CLOSE * x) & (off * _CLOSER <= single) & (single > 0)
+            self.slight: _Mask = single <= _CLOSE * x  # one member alone is nearly it: an activation, or a bias counted elsewhere
+            self.exact: _Mask = (off == 0) | np.isnan(off)
             equal = np.logical_and.reduce([runs[:, [n]] == x for n in range(size)]) & (x > 0)
         self.alike = similarity.of_ratio(total[:, 0], one)
         self.shared: Matrix = np.where(equal, 1.0, np.nan)  # all have what the one has: the same module, called several times
@@ -66,7 +69,7 @@ def _ends_as(shapes: list[Matrix], types: list[Matrix]) -> _Mask:
     """Return where the one layer has the last member's output, and the type of an earlier one, whose output is another."""
     with np.errstate(invalid="ignore"):
         last = (shapes[-1] == 1.0) & (types[-1] < similarity.LOOSE)
-        earlier = [(shape < similarity.REORDERED) & (kind >= similarity.SAME) for shape, kind in zip(shapes, types, strict=True)]
+        earlier = [(shape < similarity.JOINED) & (kind >= similarity.SAME) for shape, kind in zip(shapes, types, strict=True)]
     return np.asarray(last & np.logical_or.reduce(earlier[:-1]))
 
 

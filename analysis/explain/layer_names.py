@@ -7,10 +7,11 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.explain.model import Layer
 
 JOINT = " + "  # between the names of several layers that stand for one
 LARGEST_MAP = 16 << 20  # bytes; what is larger is no list of layers
@@ -31,56 +32,67 @@ class SameName:
 def same_names(a: Sequence[str], b: Sequence[str]) -> list[SameName]:
     """Return which names are the same: to the letter first, then up to separators, case and the names of the whole model.
 
-    A name that comes up several times (a module that is called again, or recomputed) is one entry with all its positions. A
-    shortened name that several different names of a side share is not used.
+    A name that comes up several times (a module that is called again) is one entry with all its positions. A shortened name
+    that several different names of a side share is not used.
     """
     sides = [_by_key(names) for names in (a, b)]
     found = []
     for key in sides[0].keys() & sides[1].keys():
-        found += _of_key(sides[0][key], sides[1][key])
+        first, second = sides[0][key], sides[1][key]
+        pairs = [(name, name) for name in first.keys() & second.keys()]
+        if not pairs and len(first) == len(second) == 1:
+            pairs = [(next(iter(first)), next(iter(second)))]
+        found += [SameName(tuple(first[x]), tuple(second[y]), x == y) for x, y in pairs]
     return sorted(found, key=lambda same: same.a)
 
 
-@dataclass
-class _Key:
-    """What stands under one shortened name: the names with their positions, and those of what computes it again."""
-
-    names: dict[str, list[int]] = field(default_factory=dict)
-    again: dict[str, list[int]] = field(default_factory=dict)
-
-
-def _of_key(a: _Key, b: _Key) -> list[SameName]:
-    if len(a.names) == len(b.names) == 1:  # no doubt what is computed again
-        exact = a.names.keys() == b.names.keys()
-        whole = [sorted(p for places in (*side.names.values(), *side.again.values()) for p in places) for side in (a, b)]
-        return [SameName(tuple(whole[0]), tuple(whole[1]), exact)]
-    found = []
-    for first, second in ((a.names, b.names), (a.again, b.again)):
-        found += [SameName(tuple(first[name]), tuple(second[name]), True) for name in first.keys() & second.keys()]
-    return found
-
-
-def _by_key(names: Sequence[str]) -> dict[str, _Key]:
-    parts = [[part for part in _SEPARATORS.split(name.lower()) if part] for name in names]
-    wrapped = _shared_front([p for p in parts if p])
-    found: dict[str, _Key] = defaultdict(_Key)
+def _by_key(names: Sequence[str]) -> dict[str, dict[str, list[int]]]:
+    """Return shortened name -> name -> positions."""
+    parts = [_parts(name) for name in names]
+    shared = _shared_front([own for own in parts if own])
+    found: dict[str, dict[str, list[int]]] = defaultdict(dict)
     for position, (name, own) in enumerate(zip(names, parts, strict=True)):
-        kept = own[wrapped:]
+        kept = own[shared:]
         while len(kept) > 1 and kept[0] in _WRAPPERS:
             kept = kept[1:]
-        plain = [part for part in kept if not computed_again(part)]
-        entry = found["/".join(plain)]
-        again = bool(plain) and len(plain) < len(kept)
-        (entry.again if again else entry.names).setdefault(name, []).append(position)
-    for entry in found.values():  # what is computed again only is what the layer is called here
-        if not entry.names:
-            entry.names, entry.again = entry.again, {}
+        found["/".join(_plain(kept))].setdefault(name, []).append(position)
     return found
 
 
-def computed_again(name: str) -> bool:
-    """Return whether a name says that a framework computes there again what it did not keep."""
-    return _AGAIN.search(name) is not None
+def _parts(name: str) -> list[str]:
+    return [part for part in _SEPARATORS.split(name.lower()) if part]
+
+
+def _plain(parts: Sequence[str]) -> list[str]:
+    """Return a path without the scopes in which something is computed again, unless there is nothing else."""
+    return [part for part in parts if not _AGAIN.search(part)] or list(parts)
+
+
+def recomputed(layers: Sequence[Layer]) -> dict[int, int]:
+    """Return which layers, by position, are others' forward work done again during the backward pass: position -> that layer's.
+
+    Told by the scope of JAX and others, or by a path that is the end of one other layer's: PyTorch calls modules again from
+    its checkpoint, outside of the modules around them. Such layers have no forward work of their own.
+    """
+    paths = [_parts(layer.name) for layer in layers]
+    whole: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    ends: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for position, path in enumerate(paths):
+        if not any(map(_AGAIN.search, path)):
+            whole[tuple(path)].append(position)
+        plain = _plain(path)
+        for start in range(1, len(plain) - 1):
+            ends[tuple(plain[start:])].append(position)
+    found = {}
+    for position, (layer, path) in enumerate(zip(layers, paths, strict=True)):
+        kept = tuple(_plain(path))
+        marked = whole.get(kept, []) if len(kept) < len(path) else []
+        unknown = layer.flops is None and layer.output_shape is None
+        ending = [other for other in ends.get(tuple(path), []) if layers[other].order < layer.order] if unknown else []
+        others = marked or ending
+        if len(others) == 1:
+            found[position] = others[0]
+    return {position: other for position, other in found.items() if other not in found}
 
 
 def _shared_front(parts: Sequence[Sequence[str]]) -> int:

@@ -7,8 +7,10 @@ What a side does not know counts neither for nor against a pair.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import log2, prod
 from typing import Any
 
 import numpy as np
@@ -18,13 +20,16 @@ from kernelscope.analysis.explain.model import Layer
 
 Matrix = npt.NDArray[np.float64]
 Vector = npt.NDArray[np.float64]
+Shape = tuple[int, ...]
 
-# Weight of each trait in the mean. A name weighs little beside any one of the others, and is all there is without them.
-TYPE, SHAPE, FLOPS, PARAMETERS, NAME = 3.0, 3.0, 2.0, 2.0, 0.3
+# Weight of each trait in the mean. Parameters say more than FLOPs: where a network strides does not change them. A name weighs
+# little beside any one of the others, and is all there is without them.
+TYPE, SHAPE, FLOPS, PARAMETERS, NAME = 3.0, 3.0, 1.5, 3.0, 0.3
 LOOSE = 0.4  # types that go together less well than this contradict each other
 OTHER_TYPE = 0.2  # what is left of the likeness of two layers whose types have nothing in common
 SAME = 0.9  # types that go together this well are the same in other words
-REORDERED = 0.8  # as many elements in another shape: flattened, or with axes joined
+JOINED = 0.8  # as many elements in fewer axes: flattened
+SIZE = 0.2  # what the number of elements counts beside the sizes of the axes
 
 # Types and kinds of kernels that mean the same kind of layer
 _FAMILIES = {
@@ -64,7 +69,7 @@ class Traits:
     """The layers of one side as arrays: what is compared. Numbers that are not known are NaN, texts None."""
 
     types: list[str | None]
-    shapes: list[tuple[int, ...] | None]  # without sizes of 1 and in order of size: layouts differ between frameworks
+    shapes: list[Shape | None]  # without sizes of 1 and in order of size: layouts differ between frameworks
     elements: Vector
     flops: Vector
     parameters: Vector
@@ -129,7 +134,13 @@ def joined(types: Matrix, shapes: Matrix, flops: Matrix, parameters: Matrix, nam
         total = total + weight * np.where(there, values, 0.0)
         known = known + weight * there
     share = (known - NAME) / (TYPE + SHAPE + FLOPS + PARAMETERS)
-    return total / known * np.where(types == 0, OTHER_TYPE, 1.0), share
+    unlike = (types == 0) | ((types < SAME) & (parameters == 0))  # with weights and without, and not even of one type
+    return total / known * np.where(unlike, OTHER_TYPE, 1.0), share
+
+
+def parameter_likeness(a: Vector, b: Vector) -> Matrix:
+    """Return how well numbers of parameters go together; some tools count moving averages, which doubles a normalisation's."""
+    return of_ratio(a, b, span=2.0)
 
 
 def of_types(a: str | None, b: str | None) -> float:
@@ -152,19 +163,31 @@ def type_likeness(a: Traits, b: Traits) -> Matrix:
 
 
 def shape_likeness(a: Traits, b: Traits) -> Matrix:
-    """Return how well the output shapes of every pair go together: equal up to order of axes, or as many elements, or nearly."""
-    ids: dict[tuple[int, ...] | None, int] = {}
-    codes = [np.array([ids.setdefault(shape, len(ids)) for shape in side.shapes], dtype=np.int64) for side in (a, b)]
-    near = of_ratio(a.elements, b.elements)
-    score = np.where(near == 1.0, REORDERED, 0.5 * near)
-    return np.where(np.isnan(near), np.nan, np.where(codes[0][:, None] == codes[1][None, :], 1.0, score))
+    """Return how well the output shapes of every pair go together: the share of axes that are alike, in any order."""
+    rows, columns = ({shape: number for number, shape in enumerate(dict.fromkeys(side.shapes))} for side in (a, b))
+    table = np.array([[of_shapes(x, y) for y in columns] for x in rows], dtype=float).reshape(len(rows), len(columns))
+    return table[np.ix_([rows[shape] for shape in a.shapes], [columns[shape] for shape in b.shapes])]
 
 
-def of_ratio(a: Vector, b: Vector) -> Matrix:
-    """Return 1 for equal numbers, falling with the logarithm of their ratio to 0 where one is twice the other."""
+def of_shapes(a: Shape | None, b: Shape | None) -> float:
+    """Return how well two shapes go together, from 0 to 1; NaN where one is not known."""
+    if a is None or b is None:
+        return float("nan")
+    if a == b:
+        return 1.0
+    elements = prod(a), prod(b)
+    if elements[0] == elements[1] and len(a) != len(b):
+        return JOINED
+    common = (Counter(a) & Counter(b)).total() / max(len(a), len(b))
+    near = max(0.0, 1.0 - abs(log2(elements[0] / elements[1]))) if all(elements) else 0.0
+    return (1.0 - SIZE) * common + SIZE * near
+
+
+def of_ratio(a: Vector, b: Vector, span: float = 1.0) -> Matrix:
+    """Return 1 for equal numbers, falling with the logarithm of their ratio to 0 where one is 2 ** span times the other."""
     low, high = np.minimum(a[:, None], b[None, :]), np.maximum(a[:, None], b[None, :])
     with np.errstate(divide="ignore", invalid="ignore"):
-        score = np.clip(1.0 + np.log2(low / high), 0.0, 1.0)
+        score = np.clip(1.0 + np.log2(low / high) / span, 0.0, 1.0)
     return np.where(np.isnan(low), np.nan, np.where(low == high, 1.0, score))
 
 
