@@ -43,7 +43,7 @@ def blocks(file: BinaryIO, path: Path | str, allowed: int = PLAIN_SIZE) -> Itera
     except OSError as error:
         raise EvidenceError(f"{path}: {error.strerror or error}") from error
     except zlib.error as error:
-        raise EvidenceError(f"{path}: compressed data is damaged ({error}); record or copy it again") from error
+        raise EvidenceError(f"{path}: compressed data is damaged or cut short ({error}); record or copy it again") from error
 
 
 def _as_it_is(file: BinaryIO, block: bytes) -> Iterator[bytes]:
@@ -70,7 +70,7 @@ def _unpacked(file: BinaryIO, packed: bytes, path: Path | str, allowed: int) -> 
                 return
             member = zlib.decompressobj(wbits=31)
         elif not packed and not block:
-            raise EvidenceError(f"{path}: compressed data is cut short; record or copy it again")
+            raise EvidenceError(f"{path}: compressed data is damaged or cut short; record or copy it again")
 
 
 def read_table(path: Path, name: str) -> pd.DataFrame:
