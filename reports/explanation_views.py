@@ -105,6 +105,8 @@ def _alternative(result: Result, shown: Scale, total: str) -> str:
 def _finding(cause: Cause, result: Result, shown: Scale, key: str) -> Finding:
     finding = cause.finding
     rows = {row["row"]: row for row in result["rows"]}
+    whole = {"row": explanation.INSTRUMENTATION, "cell": explanation.INSTRUMENTATION, "delta_ns": result["instrumentation_ns"]}
+    rows[explanation.INSTRUMENTATION] = whole
     claimed = sorted((rows[row] for row in finding.get("rows") or [] if row in rows), key=lambda row: -abs(row["delta_ns"]))
     ends = finding.get("interval_ns")
     return Finding(
@@ -128,8 +130,8 @@ def anchor(key: str, row: object) -> str:
 
 
 def _row_name(row: Mapping[str, Any]) -> str:
-    known = [str(row[name]) for name in ("layer", "phase") if row.get(name)]
-    return printable(f"{' '.join(known)}: {row['cell']}", 80)
+    place = " ".join(str(row[name]) for name in ("layer", "phase") if row.get(name))
+    return printable(f"{place}: {row['cell']}" if place else row["cell"], 80)
 
 
 def account(result: Result, key: str) -> View:
@@ -154,7 +156,9 @@ def account(result: Result, key: str) -> View:
     columns = [Column("layer"), Column("phase"), Column("cell"), Column(f"A: {a}", True), Column(f"B: {b}", True)]
     columns += [Column("B - A", True), Column("95% interval", True), Column("outside of noise")]
     caption = f"The account, ns per step: {explanation.title(result)}"
-    return View(f"{key}-account", caption, columns, body, total, anchors=[anchor(key, row["row"]) for row in shown])
+    anchors = [anchor(key, row["row"]) for row in shown]
+    anchors += ([""] if rest else []) + [anchor(key, explanation.INSTRUMENTATION)]
+    return View(f"{key}-account", caption, columns, body, total, anchors=anchors)
 
 
 def _column(rows: Sequence[Mapping[str, Any]], name: str) -> int:

@@ -144,7 +144,8 @@ def waterfall(result: Mapping[str, Any], style: Style | None = None) -> Figure:
     parts = explanation.parts(result)
     scale = units.NS_PER[shown.unit]
     with _drawing(style):
-        figure, axes = _bars(style, len(parts) + 1, "Parts of the difference", f"{shown.unit}, B - A")
+        title = "Parts of the difference" + (f", by {printable(result['parts_by'])}" if result.get("parts_by") else "")
+        figure, axes = _bars(style, len(parts) + 1, title, f"{shown.unit}, B - A")
         left = 0
         for place, part in enumerate(parts):
             _step_of_waterfall(axes, place, (left, left + part.delta_ns), scale, part.label == content.INSTRUMENTATION)

@@ -38,7 +38,7 @@ class Column:
 class View:
     """One table of the page. The first cell of a row is its header; total is the last row and never sorted or hidden.
 
-    anchors: identifiers of the first rows, so that other places of the page can link to them.
+    anchors: identifiers of rows to which other places of the page link, in the order of the rows; "" is none.
     """
 
     key: str

@@ -266,8 +266,10 @@ def test_the_page_is_one_file_with_links_that_lead_somewhere(case, tmp_path, par
 
 
 def test_findings_link_to_their_rows_of_the_account(explained, tmp_path):
+    explained["findings"][3]["rows"].append("(instrumentation)")
     text = written(explained, tmp_path)
     targets = re.findall(r'href="#why-1-(r\d+)"', text)
+    assert re.search(r'href="#(why-1--instrumentation-)">\(instrumentation\)</a>.*<tr id="\1">', text, re.S)
     claimed = {row for finding in explained["findings"] for row in finding["rows"]}
     assert targets
     assert set(targets) <= claimed
