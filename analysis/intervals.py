@@ -10,8 +10,6 @@ from kernelscope.analysis.stacks import Stacks, sorted_distinct
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 
-_FEW = 16  # windows for each interval, from which on it wins to leave alone those in which nothing is active
-
 
 def parents(thread: Int, start: Int, end: Int) -> Int:
     """Return for each interval the row of the innermost interval of its thread that contains it, or -1 (see Stacks)."""
@@ -93,29 +91,19 @@ def _swept(start: Int, end: Int) -> Float:
 
 
 def uncovered(start: Int, end: Int, window_start: Int, window_end: Int) -> tuple[Int, Int]:
-    """Return the gaps, as starts and ends, in windows that follow each other, in which none of the intervals is active."""
-    if 0 < len(start) < len(window_start) // _FEW:
-        return _uncovered_by_few(start, end, window_start, window_end)
-    order = None if bool((start[1:] >= start[:-1]).all()) else np.argsort(start, kind="stable")
-    begun, over = (start, end) if order is None else (start[order], end[order])
-    reached = np.maximum.accumulate(over)
-    opens = np.flatnonzero(begun[1:] > reached[:-1]) + 1  # blocks of activity without a gap inside
-    first, last = begun[np.append(0, opens)[: len(begun)]], np.append(reached[opens - 1], reached[-1:])
-    free_start, free_end = np.append(window_start[:1], last), np.append(first, window_end[-1:])
-    inside = free_end > free_start
-    _, _, gap_start, gap_end = split_at(free_start[inside], free_end[inside], window_start, window_end)
-    return gap_start, gap_end
+    """Return the gaps, as starts and ends, in windows that follow each other, in which none of the intervals is active.
 
-
-def _uncovered_by_few(start: Int, end: Int, window_start: Int, window_end: Int) -> tuple[Int, Int]:
-    """Return the same as `uncovered` where most windows have no interval inside and stay as they are."""
-    first, after = np.searchsorted(window_end, start, side="right"), np.searchsorted(window_start, end, side="left")
-    count = len(window_start) + 1
-    touched = np.cumsum(np.bincount(first, minlength=count) - np.bincount(np.maximum(first, after), minlength=count))[:-1] > 0
-    gap_start, gap_end = uncovered(start, end, window_start[touched], window_end[touched])
-    both = np.concatenate([window_start[~touched], gap_start]), np.concatenate([window_end[~touched], gap_end])
-    order = np.argsort(both[0], kind="stable")
-    return both[0][order], both[1][order]
+    What lies outside of the windows counts as one more interval each, so that the gaps are what is left between all of them.
+    """
+    if not len(window_start):
+        return window_start, window_end
+    low, high = min(window_start[0], start.min(initial=window_start[0])), max(window_end[-1], end.max(initial=window_end[-1]))
+    begun = np.concatenate([[low], window_end, start])
+    over = np.concatenate([window_start, [high], end])
+    order = np.argsort(begun, kind="stable")  # two runs in order, mostly, which are merged quickly
+    begun, reached = begun[order], np.maximum.accumulate(over[order])
+    gaps = np.flatnonzero(begun[1:] > reached[:-1])
+    return reached[gaps], begun[gaps + 1]
 
 
 def apportion(parts: Float, total: int) -> Int:

@@ -17,6 +17,7 @@ Winograd convolution are convolutions.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -115,6 +116,12 @@ def describe_all(names: pd.Series, operators: pd.Series | None = None, phases: p
     columns: dict[str, Any] = {name: found[name].astype("string").astype("category").array for name in COLUMNS[:-1]}
     columns["tensor_core"] = found["tensor_core"].astype("boolean").array
     return pd.DataFrame({name: values.take(inverse) for name, values in columns.items()}, index=names.index, copy=False)
+
+
+def prepare(names: Iterable[str]) -> None:
+    """Find the rules for names that `describe` will be asked for: for who has to wait for something else anyway."""
+    for name in names:
+        _look(name)
 
 
 def spell(name: str) -> str:

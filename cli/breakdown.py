@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from kernelscope.cli import quick
 from kernelscope.cli.output import FORMATS
 
 NAME = "breakdown"
@@ -30,6 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     if imported.is_imported(path):
         write_breakdown(imported.Imported(path).breakdown(arguments.by), arguments.format)
         return 0
+    quick.start()
     from kernelscope import analysis
     from kernelscope.analysis import helper
     from kernelscope.cli.warn import about

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernelscope.cli import quick
+
 if TYPE_CHECKING:
     from kernelscope.analysis.helper import Helper
 
@@ -31,6 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read the captures, write the folder, say what was found."""
+    quick.start()
     if arguments.list:
         _list()
         return 0
