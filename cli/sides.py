@@ -56,7 +56,7 @@ def _entry(part: str) -> Entry:
     if not given:
         label = PurePath(program).stem if at else framework
     if not LABEL.fullmatch(label) or label in _TAKEN:
-        raise UsageError(f"{part}: {label!r} cannot name a side; write LABEL={framework} with another LABEL")
+        raise UsageError(f"{label!r} cannot name a side; write LABEL={framework} with another LABEL")
     return Entry(label, framework, program if at else None)
 
 

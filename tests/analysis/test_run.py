@@ -48,6 +48,15 @@ def test_the_repeat_closest_to_the_clean_pass_is_analysed(folder):
     assert ka.breakdown(run.trace(), "layer").step_ns == mean_step_ns(run.passes("clean")[0].measured)
 
 
+def test_a_run_is_called_by_its_label_and_without_one_by_its_framework(folder):
+    assert ka.Run(folder).name == "pytorch"
+    record = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**record, "label": "planted"}))
+    labelled = ka.Run(folder)
+    assert (labelled.name, labelled.framework) == ("planted", "pytorch")
+    assert len(labelled.trace().kernels)
+
+
 def test_a_repeat_that_did_not_come_to_its_end_is_passed_over(folder):
     (folder / "kernels" / "2" / "child.json").unlink()
     assert ka.Run(folder).kernels_pass().folder.name == "3"

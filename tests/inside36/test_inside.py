@@ -8,7 +8,7 @@ import tempfile
 import time
 import unittest
 
-from kernelscope.tracer.inside import clock, nvtx, steady
+from kernelscope.tracer.inside import child, clock, nvtx, steady
 from kernelscope.tracer.inside.ranges import Recorder, native_thread_id
 
 PROGRAM = """
@@ -29,6 +29,39 @@ def rows(folder, name):
     """Return the objects of a JSON Lines file."""
     with open(os.path.join(folder, name)) as file:
         return [json.loads(line) for line in file]
+
+
+class ProgramTest(unittest.TestCase):
+    """A user's program in place of the workload's own."""
+
+    def setUp(self):
+        """Make a folder."""
+        self.temporary = tempfile.TemporaryDirectory()
+
+    def tearDown(self):
+        """Remove it."""
+        self.temporary.cleanup()
+
+    def load(self, text):
+        """Return the class of a file with this text, whose name would hide a module of Python's library."""
+        path = os.path.join(self.temporary.name, "json.py")
+        with open(path, "w") as file:
+            file.write(text)
+        return child.program_class("pytorch", path)
+
+    def test_the_class_comes_from_the_file(self):
+        """It can tell where its source is, as tracing compilers and line profilers ask."""
+        program = self.load("class Program(object):\n    def where(self):\n        return __file__\n")
+        self.assertTrue(program().where().endswith("json.py"))
+        self.assertIs(sys.modules[program.__module__].Program, program)
+        self.assertTrue(hasattr(json, "dumps"))
+
+    def test_what_is_wrong_names_the_file(self):
+        """Also where the import fails: that is no missing framework."""
+        with self.assertRaisesRegex(RuntimeError, "json.py: defines no class Program"):
+            self.load("class Programme(object):\n    pass\n")
+        with self.assertRaisesRegex(RuntimeError, "json.py: import failed: .*no_such_module"):
+            self.load("import no_such_module\n")
 
 
 class RangesTest(unittest.TestCase):

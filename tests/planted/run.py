@@ -20,8 +20,8 @@ import plants
 from plants import Plant
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.run import Run
-from kernelscope.analysis.statistics import paired_difference
+from kernelscope.analysis.explain.explanation import explain
+from kernelscope.analysis.explain.sides import load
 from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.options import RunOptions
 from kernelscope.tracer.outside.session import Session
@@ -81,15 +81,7 @@ def _program(name: str | None) -> Any:
 
 def judge(plant: Plant, folder: Path) -> Judgement:
     """Compare what is said about a recorded pair with what was planted."""
-    a, b = Run(folder / "a"), Run(folder / "b")
-    difference = paired_difference(*([data.measured for data in run.passes("clean")] for run in (b, a)))
-    try:
-        from kernelscope.analysis import explain
-    except ImportError:
-        text = "clean difference only"
-        means = [int(run.clean_steps().eval("end_ns - start_ns").median()) for run in (a, b)]
-        return Judgement(plant, means[0], means[1], text, difference and difference.median_ns, False, "not judged")
-    said = explain.explain(explain.load(folder / "a"), explain.load(folder / "b"))
+    said = explain(load(folder / "a"), load(folder / "b"))
     sides = said["a"]["step_ns"], said["b"]["step_ns"]
     if not plant.causes:
         return _judge_control(plant, said, sides)

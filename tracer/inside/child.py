@@ -55,7 +55,7 @@ class Child(object):
         self.report["anchors"].append(anchor())
         self.hooks = hooks_module.Hooks(self.spec, self.recorder)
         self.hooks.configure()
-        program_class = _program_class(self.spec["framework"], self.spec.get("program"))
+        program_class = program_class(self.spec["framework"], self.spec.get("program"))
         networks = importlib.import_module("kernelscope.workloads.networks")
         data = importlib.import_module("kernelscope.workloads.data")
         network = networks.get(self.spec["network"])
@@ -148,7 +148,7 @@ class Child(object):
             json.dump(self.report, out, indent=1, sort_keys=True)
 
 
-def _program_class(framework, path):
+def program_class(framework, path):
     """Return the class Program of the file at `path`, or without one the workload's own for this framework."""
     if not path:
         return importlib.import_module("kernelscope.workloads.%s.program" % framework).Program
