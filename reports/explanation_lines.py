@@ -180,7 +180,7 @@ def _ended(found: Sequence[Text], most: int, width: int) -> list[Text]:
     kept = [line.copy() for line in found[:most]]
     if kept and len(found) > most:
         kept[-1].truncate(width - 2)
-        kept[-1].append(" …")
+        kept[-1].append(" …", style="dim")
     return kept
 
 

@@ -21,6 +21,7 @@ from kernelscope.reports.content import Result, Row
 from kernelscope.reports.text import printable
 
 TOP = 5
+FEW = 14  # lines of an explanation below a comparison's table
 TALL = 60  # rows of a breakdown shown, those with most time
 _FULL, _EIGHTHS = "█", " ▏▎▍▌▋▊▉"
 _LEVELS = " ▁▂▃▄▅▆▇█"
@@ -129,7 +130,7 @@ def _explanations(result: Result, width: int) -> Iterator[RenderableType]:
     if not found:
         return
     yield _heading(f"Why: {explanation.title(found[0])}")
-    yield from explanation_lines.lines(found[0], width)
+    yield from explanation_lines.lines(found[0], width, FEW)
     for other in found[1:]:
         yield _bullet(*explanation.brief(other))
 
