@@ -10,6 +10,8 @@ inside of a data range and "other" elsewhere: the latter is dispatch. Events of 
 "call" range on the same thread covers what remains. The executor times only operators that it counts as expensive; cheap
 ones are in the time of ExecutorState::Process.
 
+Operators on the threads of tf.data prepare batches: their phase is "data", and they have no layer.
+
 How a kernel came by its layer: a oneDNN line belongs to the operator that ran at its time and whose type can have called it
 ("operator name": the layer is then in that operator's name). Where two such operators ran at once, the problem's shape decides
 ("shape"), and where it fits both or none, only the time ("time").
@@ -36,6 +38,7 @@ STREAM_FILE = "stdout.raw"
 HOST_PLANE = "/host:CPU"
 
 _OPERATOR = r"^(?P<scope>[^:]+):(?P<type>[A-Za-z_]\w*)$"
+_DATA_THREADS = "tf_data"  # how the names of threads begin that run an input pipeline of tf.data
 _EAGER_EVENTS = ("TFE_Py_ExecuteCancelable", "EagerExecute", "EagerLocalExecute")
 
 # operators that only steer: they compute nothing, whatever their time holds
@@ -78,7 +81,7 @@ def read(folder: Path, context: Context) -> Evidence:
     )
     diagnostics["onednn lines outside of every operator"] = int((owner < 0).sum())
     diagnostics["onednn lines that could not be read"] = int(primitives.attrs.get("parse_failures", 0))
-    diagnostics["operators of unknown layer"] = int((graph["layer"].isna() & (graph["phase"] != "optimizer")).sum())
+    diagnostics["operators of unknown layer"] = int((graph["layer"].isna() & ~graph["phase"].isin(["optimizer", "data"])).sum())
     operators = pd.concat([graph, host], ignore_index=True).sort_values("start_ns", kind="stable")
     return Evidence(conform("operators", operators), conform("kernels", kernels), diagnostics)
 
@@ -131,6 +134,8 @@ def _graph_operators(events: pd.DataFrame, names: GraphNames) -> pd.DataFrame:
     for column in ("layer", "phase", "attribution"):
         values = pd.array([getattr(found, column) for found in resolved], dtype="string")
         table[column] = values.take(codes) if len(codes) else pd.array([], dtype="string")
+    of_data = events.loc[chosen, "line"].astype("string").str.startswith(_DATA_THREADS).fillna(False).to_numpy(bool)
+    table.loc[of_data, ["layer", "phase", "attribution"]] = [pd.NA, "data", "launch range"]
     parent = intervals.parents(*_spans(table))
     holds_another = np.isin(np.arange(len(table)), parent)
     table["leaf"] = ~holds_another & ~table["name"].str.match(_STEERING).to_numpy(dtype=bool)
@@ -154,9 +159,16 @@ def _host_events(events: pd.DataFrame, graph: pd.DataFrame, context: Context) ->
     table = table[(inner < 0) & ~waits].reset_index(drop=True)
     data = context.ranges[context.ranges["category"] == "data"]
     at = intervals.innermost(*_spans(data), *_spans(table)[:2])
-    table["phase"] = np.where(at >= 0, "data", "other")
-    table["attribution"] = np.where(at >= 0, "launch range", "none")
+    of_data = (at >= 0) | np.isin(table["thread"].to_numpy(np.int64), _threads_of_data(events))
+    table["phase"] = np.where(of_data, "data", "other")
+    table["attribution"] = np.where(of_data, "launch range", "none")
     return table
+
+
+def _threads_of_data(events: pd.DataFrame) -> Integers:
+    """Return the threads that run input pipelines."""
+    mine = events["line"].astype("string").str.startswith(_DATA_THREADS).fillna(False).to_numpy(bool)
+    return np.asarray(events.loc[mine, "thread"].unique(), dtype=np.int64)
 
 
 # --- oneDNN's lines -----------------------------------------------------------------------------------------------------

@@ -57,15 +57,7 @@ _OWNERS = {
 OWNER = {name: family for family, names in _OWNERS.items() for name in names}
 
 # What a run was asked to do that cannot make its steps faster or slower, or that differs by its nature
-_WORKLESS_OPTIONS = ("repeats", "timeout_s", "steps", "warmup", "seed", "data", "network", "mode", "batch", "device", "steady")
-_VERBOSE = (
-    "DNNL_VERBOSE",
-    "DNNL_VERBOSE_TIMESTAMP",
-    "MKLDNN_VERBOSE",
-    "MKL_VERBOSE",
-    "ONEDNN_VERBOSE",
-    "ONEDNN_VERBOSE_TIMESTAMP",
-)
+_WORKLESS = ("repeats", "timeout_s", "steps", "warmup", "seed", "data", "network", "mode", "batch", "device", "steady")
 _UNSET = "(not set)"
 
 
@@ -144,9 +136,7 @@ def recorded(side: Side) -> dict[str, Any]:
     facts = side.facts
     found: dict[str, Any] = dict(facts.get("settings") or {})
     found.update({f"version of {name}": value for name, value in (facts.get("versions") or {}).items()})
-    found.update(
-        {f"options.{name}": value for name, value in (facts.get("options") or {}).items() if name not in _WORKLESS_OPTIONS}
-    )
+    found.update({f"options.{name}": value for name, value in (facts.get("options") or {}).items() if name not in _WORKLESS})
     found["conditions"] = facts.get("conditions")
     found["machine.allowed_threads"] = (facts.get("machine") or {}).get("allowed_threads")
     return {name: value for name, value in found.items() if value is not None}

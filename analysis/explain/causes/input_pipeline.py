@@ -54,9 +54,12 @@ def waiting_for_data(case: Case) -> list[Suspicion]:
 def _operators(case: Case, b: bool) -> list[str]:
     """Return a sentence on what the slow side does to get its batch, where operators were recorded for it."""
     cells = case.account.of_side("b" if b else "a")
-    mine = cells[cells["row"].isin(rows_of_data(case)["row"]) & cells["operator"].notna()]
+    rows = rows_of_data(case)
+    mine = cells[cells["row"].isin(rows["row"]) & cells["operator"].notna()]
     if mine.empty:
         return []
+    if mine["time_ns"].sum() < cells.loc[cells["row"].isin(rows["row"]), "time_ns"].sum() / 2:
+        return []  # most of it is in no operator
     times = mine.groupby(mine["operator"].astype("string"))["time_ns"].sum().nlargest(MOST_NAMED)
     return [f"Most of it in {', '.join(f'{operator} ({evidence.ms(ns)})' for operator, ns in times.items())}."]
 
