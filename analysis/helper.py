@@ -2,7 +2,8 @@
 
 Decoding takes numpy only (see readers.nsys_columns), but a Trace takes pandas and pyarrow, which take longer to import than a
 capture of 100 MB takes to be decoded. So the command line forks before it imports any of them: a process with threads must not
-fork, and these libraries start some. Columns come over in memory that both share (memfd; /dev/shm is small in containers).
+fork, and these libraries start some, as numpy does unless OPENBLAS_NUM_THREADS is 1. Columns come over in memory that both share
+(memfd; /dev/shm is small in containers).
 
 Nothing depends on the helper: what it does not deliver, because it died or could not be started, is done in this process.
 """
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from kernelscope.analysis.readers.nsys_tables import Gathered
 
-_SQLITE = b"SQLite format 3\x00"  # readers.sqlite_pages imports numpy, which must not happen before the fork
 _WORTHWHILE = 1 << 20  # bytes of a file for which a helper wins more than it costs
 _LARGE = 1 << 28  # bytes of a database whose tables take longer than the imports: two helpers share them
 _SECRETS = "secrets"
@@ -41,7 +41,12 @@ _MOST_DESCRIPTORS = 250  # that the kernel passes on with a message
 @contextmanager
 def started(path: Path) -> Iterator[Helper | None]:
     """Give a helper that reads ahead in a capture; None where one cannot be had, or would cost more than it wins."""
-    helper = Helper(path) if _possible() and _worthwhile(path) else None
+    helper = None
+    if _possible() and _worthwhile(path):
+        # both processes need it, so it is imported once; it imports numpy, which may have started threads
+        from kernelscope.analysis.readers import nsys_columns, sqlite_pages  # noqa: F401
+
+        helper = Helper(path) if _possible() else None
     try:
         yield helper
     finally:
@@ -104,9 +109,11 @@ class Helper:
 
 def _shares(path: Path) -> list[tuple[str, ...]]:
     """Return the tasks of each process: of a large database one decodes the ranges, mostly the largest table."""
+    from kernelscope.analysis.readers.sqlite_pages import MAGIC
+
     try:
         with path.open("rb") as file:
-            if file.read(len(_SQLITE)) != _SQLITE:
+            if file.read(len(MAGIC)) != MAGIC:
                 return [(_SECRETS,)]
         if path.stat().st_size < _LARGE:
             return [(*_TABLES, _SECRETS)]
@@ -192,7 +199,6 @@ def _run(path: Path, tasks: tuple[str, ...], parent: socket.socket) -> None:
     """Do the tasks and end this process; it says nothing, as what goes wrong here is done, and told, by the parent."""
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy would start threads that have nothing to do here
         from kernelscope.analysis.readers import nsys_columns
 
         if tasks[0] in nsys_columns.GATHERED:

@@ -8,7 +8,10 @@ import sys
 
 
 def start() -> None:
-    """Keep numpy, which is not imported yet, from starting threads for linear algebra, which nobody here needs."""
+    """Keep numpy, which is not imported yet, from starting threads for linear algebra, which nobody here needs.
+
+    They take time to start, and a process that has them cannot fork a helper (see analysis.helper).
+    """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 

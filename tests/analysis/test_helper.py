@@ -17,6 +17,7 @@ SECRET = "ghp_" + "a1B2c3D4" * 5
 # The process that forks must have no threads: so each test reads in a process of its own. BEFORE and DURING are Python.
 READ = """
 import os, signal, sys
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 from pathlib import Path
 from kernelscope.analysis import helper
 from kernelscope.analysis.errors import EvidenceError
