@@ -28,6 +28,19 @@ def rows_of_data(case: Case) -> pd.DataFrame:
     return rows[mine.fillna(False).to_numpy(bool)]
 
 
+def _hidden_behind(case: Case, rows: pd.DataFrame, b: bool) -> pd.DataFrame:
+    """Return the rows that are shorter on the slow side because batches were prepared beside them, on other threads.
+
+    Instants in which both run are shared by the partition: what preparing gained there, those rows have lost.
+    """
+    mine = case.account.of_side("b" if b else "a")
+    beside = mine[mine["row"].isin(rows["row"]) & mine["kind"].notna()]
+    if beside.empty or not case.same_framework:
+        return case.rows.iloc[:0]
+    others = case.rows[~case.rows["row"].isin(rows["row"]).to_numpy(bool)]
+    return others[((others["delta_ns"] < 0) if b else (others["delta_ns"] > 0)).to_numpy(bool)]
+
+
 def waiting_for_data(case: Case) -> list[Suspicion]:
     """Steps spend more time on getting their batch on one side."""
     rows = rows_of_data(case)
@@ -35,12 +48,15 @@ def waiting_for_data(case: Case) -> list[Suspicion]:
     if abs(float(evidence.noticed(rows)["delta_ns"].sum())) < evidence.worth_ns(case):
         return []
     slow = case.b if amount > 0 else case.a
+    claimed = {**evidence.claims(rows), **evidence.claims(_hidden_behind(case, rows, slow is case.b))}
+    if sum(claimed.values()) * (1 if amount > 0 else -1) < evidence.worth_ns(case):
+        return []  # all of it is hidden behind other work
     a_ns, b_ns = int(rows["a_ns"].sum()), int(rows["b_ns"].sum())
     return [
         Suspicion(
             CAUSE,
             f"{slow.name} waits longer for its batches",
-            evidence.claims(rows),
+            claimed,
             "high" if case.same_framework else "medium",
             [
                 f"Getting the batch takes, per step: {evidence.both_ms(case, a_ns, b_ns)}.",
