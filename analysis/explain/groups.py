@@ -41,7 +41,8 @@ def _several(many: Traits, one: Traits, pairs: Likeness, size: int) -> Move:
     share = np.fmax(parameters.alike, parameters.shared)
     alike, _ = similarity.joined(kind, shape, flops.alike, share, np.maximum.reduce(names))
     adds_up = (flops.adds_up & (~flops.slight | parameters.exact)) | (parameters.adds_up & (~parameters.slight | flops.exact))
-    evidence = (adds_up | _ends_as(shapes, types)) & ~(flops.refuted | parameters.refuted)
+    first = np.fmax(flops.first, parameters.first)
+    evidence = (adds_up | _ends_as(shapes, types, first)) & ~(flops.refuted | parameters.refuted)
     padded = np.full((len(many), len(one)), np.nan)
     padded[size - 1 :] = np.where(evidence & ~(kind < similarity.LOOSE), alike, np.nan)
     return Move(size, 1, padded)
@@ -61,16 +62,20 @@ class _Numbers:
             self.exact: _Mask = (off == 0) | np.isnan(off)
             equal = np.logical_and.reduce([runs[:, [n]] == x for n in range(size)]) & (x > 0)
         self.alike = similarity.of_ratio(total[:, 0], one)
+        self.first = similarity.of_ratio(many[: len(runs)], one)
         self.shared: Matrix = np.where(equal, 1.0, np.nan)  # all have what the one has: the same module, called several times
         self.refuted: _Mask = (self.alike < _REFUTED) & ~equal
 
 
-def _ends_as(shapes: list[Matrix], types: list[Matrix]) -> _Mask:
-    """Return where the one layer has the last member's output, and the type of an earlier one, whose output is another."""
+def _ends_as(shapes: list[Matrix], types: list[Matrix], first: Matrix) -> _Mask:
+    """Return where the one layer is the first member (type and numbers; first: how alike these are) with the last one's output.
+
+    As where a convolution and the pooling after it are one: its output is not the convolution's any more.
+    """
     with np.errstate(invalid="ignore"):
-        last = (shapes[-1] == 1.0) & (types[-1] < similarity.LOOSE)
-        earlier = [(shape < similarity.JOINED) & (kind >= similarity.SAME) for shape, kind in zip(shapes, types, strict=True)]
-    return np.asarray(last & np.logical_or.reduce(earlier[:-1]))
+        begins = (types[0] >= similarity.SAME) & (shapes[0] < similarity.JOINED) & (first >= similarity.SAME)
+        others = np.logical_and.reduce([kind < similarity.LOOSE for kind in types[1:]])
+        return np.asarray(begins & others & (shapes[-1] == 1.0))
 
 
 def _sums(values: Vector, size: int) -> Vector:

@@ -86,7 +86,8 @@ def recomputed(layers: Sequence[Layer]) -> dict[int, int]:
     found = {}
     for position, (layer, path) in enumerate(zip(layers, paths, strict=True)):
         kept = tuple(_plain(path))
-        marked = whole.get(kept, []) if len(kept) < len(path) else []
+        inside = len(kept) < len(path) and path[-1] == kept[-1]  # the scope itself is a module like others
+        marked = whole.get(kept, []) if inside else []
         unknown = layer.flops is None and layer.output_shape is None
         ending = [other for other in ends.get(tuple(path), []) if layers[other].order < layer.order] if unknown else []
         others = marked or ending

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-GAP = 0.3  # cost of an element left out; a pair is worth 2 * likeness - 1, so that with a likeness under 0.2 it is none
+GAP = 0.15  # cost of an element left out; a pair is worth 2 * likeness - 1, so that with a likeness under 0.35 it is none
 GROUPED = 0.02  # groups cost what leaving out their further elements would, less this: their evidence decides
 NEVER = 1e6
 

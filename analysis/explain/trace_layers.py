@@ -229,14 +229,21 @@ def _distinct(rows: pd.DataFrame, columns: list[str]) -> list[tuple[Any, ...]]:
 
 
 def _batch(told: Iterable[_Told]) -> int | None:
-    """Return the size of the batch: what most calls and primitives have as theirs, the larger one where as many have another."""
-    found: list[int] = []
+    """Return the size of the batch: what most calls and primitives have as theirs, the larger one where as many have another.
+
+    Where none says so, it is the first dimension that most layers share.
+    """
+    found: Counter[int] = Counter()
+    leading: Counter[int] = Counter()
     for layer in told:
-        found += [call.batch for call in layer.calls if call.batch]
-        works = [problems.of_problem(kernel[2]) for kernel in layer.kernels if kernel[2] is not None]
-        found += [work.batch for work in works if work is not None and work.batch]
-    counts = Counter(found)
-    return max(counts, key=lambda size: (counts[size], size)) if counts else None
+        works = [problems.of_problem(kernel[2]) for kernel in layer.kernels if kernel[2] is not None and kernel[8]]
+        known = [work for work in works if work is not None]
+        found.update(work.batch for work in [*layer.calls, *known] if work.batch)
+        shapes = [work.output for work in known if work.output is not None and len(work.output) > 1]
+        leading.update({shape[0] for shape in [*layer.read[:1], *shapes[:1]] if len(shape) > 1})
+    if not found and leading.total() > 2:
+        found = Counter({size: count for size, count in leading.items() if 2 * count > leading.total()})
+    return max(found, key=lambda size: (found[size], size)) if found else None
 
 
 # --- one layer ----------------------------------------------------------------------------------------------------------------

@@ -89,6 +89,24 @@ def test_a_projection_that_one_side_splits() -> None:
     assert match.note == "fused: one layer of A for 3 of the other side"
 
 
+def test_a_convolution_that_pools_has_the_output_of_the_pooling() -> None:
+    a = [Layer("c", 0, "convolution", (8, 6, 6), None, 400), Layer("p", 1, "pooling_max", (8, 3, 3)),
+         Layer("d", 2, "dense", (10,), None, 720)]  # fmt: skip
+    b = [Layer("x", 0, "convolution", (8, 3, 3), None, 400), Layer("y", 1, "dense", (10,), None, 720)]
+    assert pairs(align(a, b)) == {(("c", "p"), ("x",)), (("d",), ("y",))}
+
+
+def test_a_block_that_is_gone_is_not_fused_into_its_neighbours() -> None:
+    block = [Layer("norm", 0, "elementwise", (64, 512)), Layer("up", 0, "dense", (64, 2048), 134_217_728, 1_048_576),
+             Layer("act", 0, "silu", (64, 2048)), Layer("mul", 0, "elementwise", (64, 2048)),
+             Layer("down", 0, "dense", (64, 512), 134_217_728, 1_048_576)]  # fmt: skip
+    a = numbered([replace(layer, name=f"{layer.name}{n}") for n in range(4) for layer in block])
+    b = numbered([replace(layer, name=f"{layer.name}_{n}") for n in range(3) for layer in block])
+    matches = align(a, b)
+    assert sorted(match.how for match in matches) == ["alignment"] * 15 + ["missing"] * 5
+    assert all(match.a[0][:-1] == match.b[0][:-2] for match in matches if match.b)
+
+
 def test_a_shared_module_stands_for_its_calls() -> None:
     a = [Layer("cell", 0, "dense", (64,), 3000, 500), Layer("head", 1, "dense", (10,), 1280, 650)]
     b = numbered([Layer(f"cell_{n}", n, "dense", (64,), 1000, 500) for n in range(3)] + [replace(a[1], name="top")])
