@@ -231,6 +231,9 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
 }
 
 
+_NO_TEXTS = pd.CategoricalDtype(pd.Index([], dtype="str"))
+
+
 def conform(name: str, rows: pd.DataFrame | Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Return the rows as the table `name`: declared columns in order with their types, missing ones null.
 
@@ -262,13 +265,15 @@ def _absent(column: Column, count: int) -> Any:
     if column.default is not None:
         return np.full(count, column.default)
     if column.dtype == "category":
-        return pd.Categorical.from_codes(np.broadcast_to(np.int8(-1), count), categories=pd.Index([], dtype="str"))
+        return pd.Categorical.from_codes(np.broadcast_to(np.int8(-1), count), dtype=_NO_TEXTS)
     if column.dtype in ("Int64", "Int32"):
         zero = np.zeros((), dtype=column.dtype.lower())
         return pd.arrays.IntegerArray(np.broadcast_to(zero, count), np.broadcast_to(np.True_, count))
     if column.dtype == "boolean":
         return pd.arrays.BooleanArray(np.broadcast_to(np.False_, count), np.broadcast_to(np.True_, count))
-    if column.dtype in ("int64", "bool") and count:
+    if column.dtype in ("int64", "bool", "float64") and not count:
+        return np.empty(0, dtype=column.dtype)
+    if column.dtype in ("int64", "bool"):
         raise ValueError("is missing")
     return pd.Series(pd.NA, index=pd.RangeIndex(count), dtype="object").astype(column.dtype)  # type: ignore[call-overload]
 
