@@ -41,23 +41,23 @@ class Plant:
 
 
 PLANTS = (
-    Plant("pytorch onednn off", ("settings",), "cnn", "pytorch_onednn_off", batch=16),
+    Plant("pytorch onednn off", ("library switched off",), "cnn", "pytorch_onednn_off", batch=16),
     Plant("pytorch one thread", ("thread count",), "cnn", "pytorch_one_thread", batch=64, threads=2),
     Plant("pytorch channels-last copies", ("layout conversions",), "cnn", "pytorch_channels_last_copies", mode="infer", batch=16),
     Plant("pytorch float64 layer", ("precision",), "mlp", "pytorch_float64_layer", batch=256),
-    Plant("pytorch manual activation", ("unfused elementwise chains",), "lenet", "pytorch_manual_activation"),
+    Plant("pytorch manual activation", ("unfused elementwise chain",), "lenet", "pytorch_manual_activation"),
     Plant("pytorch python optimizer", ("optimizer implementation",), "lenet", "pytorch_python_optimizer", batch=16),
     Plant("pytorch slow loading", ("input pipeline",), "lenet", "pytorch_slow_loading", batch=32),
-    Plant("pytorch checkpointing", ("repeated work",), "lenet", "pytorch_checkpointing"),
-    Plant("pytorch clones", ("needless copies",), "lenet", "pytorch_clones", batch=128),
-    Plant("pytorch unrolled lstm", ("unrolled recurrence",), "lstm", "pytorch_unrolled_lstm", batch=32),
+    Plant("pytorch checkpointing", ("recomputation",), "lenet", "pytorch_checkpointing"),
+    Plant("pytorch clones", ("extra copies",), "lenet", "pytorch_clones", batch=128),
+    Plant("pytorch unrolled lstm", ("recurrent layer cell by cell",), "lstm", "pytorch_unrolled_lstm", batch=32),
     Plant("tensorflow eager", ("eager against graph",), "lenet", "tensorflow_eager", batch=32),
-    Plant("tensorflow onednn off", ("settings",), "cnn", batch=16, env={"TF_ENABLE_ONEDNN_OPTS": "0"}),
+    Plant("tensorflow onednn off", ("library switched off",), "cnn", batch=16, env={"TF_ENABLE_ONEDNN_OPTS": "0"}),
     Plant("tensorflow slow input", ("input pipeline",), "lenet", "tensorflow_slow_input", batch=32),
-    Plant("mxnet imperative", ("eager against graph",), "lenet", "mxnet_imperative", batch=4),
-    Plant("mxnet bulk off", ("settings",), "lstm", base="mxnet_unrolled_lstm", batch=1,
-          env={"MXNET_EXEC_BULK_EXEC_TRAIN": "0"}),
-    Plant("cntk tracing", ("settings",), "lenet", "cntk_tracing", batch=16),
+    Plant("mxnet imperative", ("eager against graph",), "lenet", "mxnet_imperative", batch=1),
+    Plant("mxnet bulk off", ("execution settings",), "lenet", base="mxnet_many_operators", batch=1, steps=20,
+          env={"MXNET_EXEC_BULK_EXEC_TRAIN": "0", "MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN": "0"}),
+    Plant("cntk tracing", ("execution settings",), "lenet", "cntk_tracing", batch=16),
 )  # fmt: skip
 
 CONTROLS = (
