@@ -29,7 +29,12 @@ def unfused_chains(case: Case) -> list[Suspicion]:
     pairs = list(ev.more(case, KINDS, LEAST_MORE))
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group, more, _ in pairs if more == slow and _a_chain(case, group, slow, fast)]
-        claims = ev.merged(ev.claim(case, group, KINDS) for group in chosen)
+        claims = ev.merged(
+            ev.claim(case, group, (*KINDS, *ev.MOVES, "reduction"), strict=True)
+            if case.same_framework
+            else ev.claim(case, group, KINDS)
+            for group in chosen
+        )
         if ev.slower(claims, chosen) != (slow, fast):
             continue
         count = {side: sum(group.count(side, KINDS) for group in chosen) for side in SIDES}

@@ -15,7 +15,8 @@ from typing import Any, cast
 
 import pandas as pd
 
-from kernelscope.analysis.explain.model import SIDES, Case
+from kernelscope.analysis.explain import estimates
+from kernelscope.analysis.explain.model import SIDES, Account, Case
 
 CONVOLUTIONS = ("convolution forward", "convolution data gradient", "convolution weight gradient")
 MAIN = (*CONVOLUTIONS, "gemm", "recurrent", "attention")  # where networks have their FLOPs
@@ -32,24 +33,21 @@ ALIKE = 0.5
 class Group:
     """One layer's (or named part's) rows of one phase, and their cells of side "a" and "b".
 
-    layer: the row's label. phase: "" where unknown. known: what has been asked before, as the rules ask the same again.
+    layer: the row's label. phase: "" where unknown. noticed: whether it differs by more than noise, as far as is known: the
+    others may not be named. known: what has been asked before, as the rules ask the same again.
     """
 
     layer: str
     phase: str
     rows: pd.DataFrame
     cells: dict[str, pd.DataFrame]
+    noticed: bool
     known: dict[Any, Any] = field(default_factory=dict)
 
     @property
     def is_layer(self) -> bool:
         """Whether it is a layer, and not a part of the step or what could not be attributed."""
         return not self.layer.startswith("(")
-
-    @property
-    def noticed(self) -> bool:
-        """Whether any of its rows differs as far as is known: nothing may be said of rows that do not."""
-        return bool((self.rows["significant"].astype("boolean").fillna(True) & (self.rows["delta_ns"] != 0)).any())
 
     @property
     def delta_ns(self) -> int:
@@ -117,8 +115,22 @@ def _grouped(case: Case) -> list[Group]:
     found = []
     for (layer, phase), mine in rows.groupby(keys, sort=False):
         of = {side: [sides[side][row] for row in mine.index if row in sides[side]] for side in SIDES}
-        found.append(Group(str(layer), str(phase), mine, {side: pd.concat(of[side]) if of[side] else empty for side in SIDES}))
+        both = {side: pd.concat(of[side]) if of[side] else empty for side in SIDES}
+        found.append(Group(str(layer), str(phase), mine, both, _noticed(case.account, mine)))
     return found
+
+
+def _noticed(account: Account, rows: pd.DataFrame) -> bool:
+    """Return whether rows differ, any by itself or all together, by more than noise; true where nothing tells."""
+    if (rows["significant"].astype("boolean").fillna(True) & (rows["delta_ns"] != 0)).any():
+        return True
+    if account.samples is None or account.by_restart is None:
+        return False
+    mine = account.rows.index.isin(rows.index)
+    low, high = estimates.interval(
+        float(rows["delta_ns"].sum()), account.samples[:, mine].sum(axis=1), account.by_restart[:, mine].sum(axis=1)
+    )
+    return not low <= 0 <= high
 
 
 def candidates(case: Case) -> list[Group]:
@@ -134,8 +146,8 @@ def executed(cells: pd.DataFrame, column: str) -> set[str]:
     """Return the values of a column that are executed at least every other step; unknown ones are left out."""
     counts: dict[str, float] = {}
     for value, count in zip(cells[column], cells["count"], strict=True):
-        if value is not pd.NA and value is not None:
-            counts[str(value)] = counts.get(str(value), 0.0) + count
+        if isinstance(value, str):
+            counts[value] = counts.get(value, 0.0) + count
     return {value for value, count in counts.items() if count >= ONCE}
 
 
@@ -250,7 +262,7 @@ def again(case: Case, group: Group) -> bool:
 
 def alike(group: Group) -> pd.DataFrame:
     """Return the rows whose kernels both sides execute alike: the same names, problems and types, as often."""
-    columns = ["kernel", "problem", "dtype", "layout", "transpose"]
+    columns = ["kernel", "problem", "dtype", "layout", "transpose", "m", "n", "k"]
     keep = []
     for row in group.rows.index:
         cells = [group.cells[side][group.cells[side]["row"] == row] for side in SIDES]
@@ -264,18 +276,20 @@ def alike(group: Group) -> pd.DataFrame:
 # --- claims -----------------------------------------------------------------------------------------------------------------
 
 
-def claim(case: Case, group: Group, kinds: Collection[str]) -> dict[str, float]:
+def claim(case: Case, group: Group, kinds: Collection[str], strict: bool = False) -> dict[str, float]:
     """Return the claims of a cause that decides the kernels of these kinds in a group.
 
-    Within one framework the cause accounts for all that differs in a layer, the host's part included, as there is no other
-    change; but not for kernels that both sides execute alike, where these are most of the layer. Between frameworks, or
-    outside of layers, it accounts for the kernels of these kinds.
+    Within one framework the cause accounts for all that differs in a layer, the host's part included; but not for kernels that
+    both sides execute alike, where these are most of the layer, and, if `strict`, only where no kernels of other kinds differ.
+    Otherwise, between frameworks, and outside of layers, it accounts for the kernels of these kinds.
     """
     rows = group.rows
-    if not (case.same_framework and group.is_layer):
+    same = alike(group)
+    kernels = rows[~rows["cell"].str.startswith("(")]
+    others = kernels[~kernels.index.isin(same.index) & ~kernels["cell"].isin(list(kinds))]
+    if not (case.same_framework and group.is_layer) or (strict and len(others)):
         rows = rows[rows["cell"].isin(list(kinds))]
     else:
-        same = alike(group)
         slow = "b" if group.delta_ns > 0 else "a"
         if same[f"{slow}_ns"].sum() > ALIKE * group.time_ns(slow):
             rows = rows.drop(same.index)

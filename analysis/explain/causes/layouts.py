@@ -57,7 +57,10 @@ def conversions(case: Case) -> list[Suspicion]:
     found = []
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group in ev.candidates(case) if group.is_layer and _converts(case, group, slow, fast)]
-        claims = ev.merged(ev.claim(case, group, ["layout"]) for group in chosen)
+        claims = ev.merged(
+            ev.claim(case, group, ev.MOVES, strict=True) if case.same_framework else ev.claim(case, group, ["layout"])
+            for group in chosen
+        )
         if ev.slower(claims, chosen) != (slow, fast):
             continue
         title = f"{ev.name(case, slow)} converts the layout of data in {ev.layers(chosen)}"
@@ -134,8 +137,9 @@ def _only_copies(case: Case, group: ev.Group) -> bool:
 
 def _copy_claims(case: Case, group: ev.Group) -> dict[str, float]:
     """Return the claims of copies: what the layer takes longer within one framework, else the copies themselves."""
-    if case.same_framework and group.is_layer:
-        return ev.claim(case, group, ["copy"])
+    whole = ev.claim(case, group, ["copy"], strict=True)
+    if any(group.rows.loc[row, "cell"] != "copy" for row in whole):
+        return whole
     chosen = {}
     for side in SIDES:
         cells = group.cells[side]

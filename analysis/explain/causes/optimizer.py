@@ -37,7 +37,7 @@ def implementation(case: Case) -> list[Suspicion]:
         return []
     slow, fast = sides
     ways = {side: _way(chosen, side) for side in SIDES}
-    texts = [f"{ev.name(case, side)} {ways[side]} ({ev.number(count[side])} kernels)" for side in (slow, fast)]
+    texts = [f"{ev.name(case, side)} by {ev.number(count[side])} kernels{ways[side]}" for side in (slow, fast)]
     sentences = []
     for side in (slow, fast):
         kernels = pd.concat([group.kernels(side) for group in chosen])
@@ -46,7 +46,7 @@ def implementation(case: Case) -> list[Suspicion]:
             f"{ev.name(case, side)}: {ev.executions(kernels)} per step, {ev.ms(int(kernels['time_ns'].sum()))} in kernels and "
             f"{ev.ms(host)} of the host"
         )
-    title = f"the optimizer updates parameters otherwise: {texts[0]}, {texts[1]}"
+    title = f"the optimizer's update is written otherwise: {texts[0]} per step, {texts[1]}"
     return [Suspicion("optimizer implementation", title, claims, "high", sentences, ev.remedy(case, slow, _REMEDY))]
 
 
@@ -64,9 +64,9 @@ def _differs(case: Case, chosen: list[ev.Group], count: dict[str, float]) -> boo
 
 
 def _way(chosen: list[ev.Group], side: str) -> str:
-    """Return in words how a side updates parameters."""
+    """Return in words how a side updates parameters, where its kernels' names tell."""
     names = " ".join(sorted(_names(chosen, side)))
-    return next((way for way, pattern in _IMPLEMENTATIONS if re.search(pattern, names)), "one by one")
+    return next((f" ({way})" for way, pattern in _IMPLEMENTATIONS if re.search(pattern, names)), "")
 
 
 RULES: tuple[Rule, ...] = (implementation,)

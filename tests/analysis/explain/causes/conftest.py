@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from kernelscope.analysis.explain.model import ROW_COLUMNS, Account, Case, Side, Wall
+from kernelscope.analysis.explain.model import ROW_COLUMNS, Account, Case, Layer, Match, Side, Wall
 from kernelscope.analysis.partition import KEYS
 from kernelscope.analysis.trace import Trace, conform
 
@@ -44,10 +44,54 @@ def case(rows, a, b, instrumentation_ns=0, cells=()):
     table.index = pd.Index(table["row"], name="row_id")
     wall = Wall(int(table["a_ns"].sum()), int(table["b_ns"].sum()) + instrumentation_ns, None)
     made = pd.DataFrame([{**dict.fromkeys(_CELLS), **cell} for cell in cells], columns=list(_CELLS))
+    made = made.astype(dict.fromkeys(("m", "n", "k"), "Int64"))
     account = Account(wall=wall, rows=table, cells=made, instrumentation_ns=instrumentation_ns, removed_ns={"a": 0, "b": 0},
                       recorded_ns={"a": wall.a_ns, "b": wall.b_ns}, samples=None, by_restart=None, floor_ns=None,
                       restarts=1)  # fmt: skip
     return Case(a, b, [], account, {})
+
+
+def kernel(name, kind, ns, count=1.0, **keys):
+    """A kernel's cell: `count` executions a step, with `ns` of it; keys are those of the partition."""
+    return {"kernel": name, "kind": kind, "time_ns": ns, "duration_ns": float(ns), "count": count, **keys}
+
+
+def kernels_case(groups, a=None, b=None):
+    """A case of what kernels do: groups are (layer, phase, kernels of A, kernels of B, host's ns of A, host's ns of B).
+
+    Rows are numbered in order: those of a group by kind, then its host's. The host's ns may be left out: then there is no row.
+    """
+    a, b = a or side("A"), b or side("B")
+    rows, cells = [], []
+    for layer, phase, of_a, of_b, *host in groups:
+        for kind in dict.fromkeys(one["kind"] for one in [*of_a, *of_b]):
+            sums = [sum(one["time_ns"] for one in made if one["kind"] == kind) for made in (of_a, of_b)]
+            rows.append((layer, phase, kind, *sums))
+            cells += [{**one, "side": name, "row": f"r{len(rows)}"} for name, made in (("a", of_a), ("b", of_b))
+                      for one in made if one["kind"] == kind]  # fmt: skip
+        if host:
+            rows.append((layer, phase, "(host: in operator)", *host))
+            cells += [{"side": name, "row": f"r{len(rows)}", "cause": "in operator", "count": 1.0, "time_ns": ns}
+                      for name, ns in zip("ab", host, strict=True)]  # fmt: skip
+    made = case(rows, a, b, cells=cells)
+    names = [name for name in dict.fromkeys(layer for layer, *_ in groups) if not name.startswith("(")]
+    for order, name in enumerate(names):
+        made.matches.append(Match((name,), (name,), 1.0, "name"))
+        a.layers.append(Layer(name, order))
+        b.layers.append(Layer(name, order))
+    return made
+
+
+@pytest.fixture(scope="session")
+def make_kernel():
+    """The function that makes a kernel's cell."""
+    return kernel
+
+
+@pytest.fixture(scope="session")
+def make_kernels_case():
+    """The function that makes a case of what kernels do."""
+    return kernels_case
 
 
 @pytest.fixture(scope="session")
@@ -76,7 +120,9 @@ def swapped():
         rows = made.rows
         listed = [(r.layer, r.phase, r.cell, r.b_ns, r.a_ns, r.significant) for r in rows.itertuples()]
         cells = [{**cell, "side": "b" if cell["side"] == "a" else "a"} for cell in made.account.cells.to_dict("records")]
-        return case(listed, made.b, made.a, -made.account.instrumentation_ns, cells)
+        turned = case(listed, made.b, made.a, -made.account.instrumentation_ns, cells)
+        turned.matches.extend(made.matches)
+        return turned
 
     return swap
 

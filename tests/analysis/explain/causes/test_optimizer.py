@@ -1,0 +1,34 @@
+"""The optimizer's implementation."""
+
+from kernelscope.analysis.explain.causes import optimizer
+
+
+def test_a_loop_over_parameters_against_few_kernels_owns_the_phase(make_kernel, make_kernels_case, suspected, swapped):
+    few = [make_kernel("aten::_foreach_add_", "optimizer", 60, 2.0)]
+    many = [make_kernel("aten::add_", "optimizer", 300, 40.0), make_kernel("aten::mul_", "optimizer", 200, 20.0)]
+    made = make_kernels_case([("(optimizer)", "optimizer", few, many, 50, 750)])
+    (found,) = suspected(optimizer, made)
+    assert found.cause == "optimizer implementation"
+    assert found.title == "the optimizer's update is written otherwise: B by 60 kernels per step, A by 2 kernels (foreach)"
+    assert found.claims == {"r1": 440, "r2": 700}
+    assert found.evidence[0] == "B: 40 x aten::add_ and 20 x aten::mul_ per step, 0.001 ms in kernels and 0.001 ms of the host"
+    assert "foreach=True" in found.remedy
+    (mirrored,) = suspected(optimizer, swapped(made))
+    assert mirrored.claims == {"r1": -440, "r2": -700}
+    assert mirrored.title == found.title
+
+
+def test_other_kernels_as_often_are_another_implementation_within_one_framework(
+    make_kernel, make_kernels_case, make_side, suspected
+):
+    a, b = [make_kernel("aten::add_", "optimizer", 60, 4.0)], [make_kernel("aten::lerp_", "optimizer", 160, 4.0)]
+    (found,) = suspected(optimizer, make_kernels_case([("(optimizer)", "optimizer", a, b)]))
+    assert found.claims == {"r1": 100}
+    other = make_kernels_case([("(optimizer)", "optimizer", a, b)], b=make_side("B", "mxnet"))
+    assert suspected(optimizer, other) == [], "names of two frameworks always differ"
+
+
+def test_the_same_kernels_and_none_at_all_are_no_cause(make_kernel, make_kernels_case, suspected):
+    a, b = ([make_kernel("aten::add_", "optimizer", ns, 40.0)] for ns in (60, 160))
+    assert suspected(optimizer, make_kernels_case([("(optimizer)", "optimizer", a, b, 5, 50)])) == []
+    assert suspected(optimizer, make_kernels_case([("(optimizer)", "optimizer", [], b, 5, 50)])) == []

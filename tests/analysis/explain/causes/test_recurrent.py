@@ -1,0 +1,49 @@
+"""Recurrent layers: cell by cell, or by a fused kernel."""
+
+import pytest
+
+from kernelscope.analysis.explain.causes import recurrent
+
+
+@pytest.fixture
+def unrolled(make_kernel, make_kernels_case):
+    k = make_kernel
+    cells = [
+        k("SGEMM", "gemm", 2800, 56.0),
+        k("aten::sigmoid", "activation", 900, 84.0),
+        k("aten::mul", "elementwise", 700, 84.0),
+    ]
+    return make_kernels_case(
+        [
+            ("lstm1", "forward", [k("rnn jit:avx512", "recurrent", 1500)], cells, 100, 2000),
+            ("fc1", "forward", [k("SGEMM", "gemm", 200)], [k("SGEMM", "gemm", 210)], 30, 35),
+        ]
+    )
+
+
+def test_a_layer_run_cell_by_cell_owns_its_rows_host_included(unrolled, suspected, swapped):
+    (found,) = suspected(recurrent, unrolled)
+    assert found.title == "B runs lstm1 cell by cell, A by a fused kernel"
+    assert found.claims == {"r1": -1500, "r2": 2800, "r3": 900, "r4": 700, "r5": 1900}
+    assert "224 products, activations and elementwise kernels per step" in found.evidence[0]
+    assert "torch.nn.LSTM" in found.remedy
+    (mirrored,) = suspected(recurrent, swapped(unrolled))
+    assert mirrored.title == found.title
+    assert mirrored.claims == {row: -ns for row, ns in found.claims.items()}
+
+
+def test_between_frameworks_the_kernels_of_it_are_claimed(make_kernel, make_kernels_case, make_side, suspected):
+    loop = [make_kernel("Times", "gemm", 2800, 56.0), make_kernel("Sigmoid", "activation", 900, 84.0)]
+    made = make_kernels_case([("lstm1", "forward", loop, [make_kernel("RNN", "recurrent", 1500)], 700, 100)],
+                             a=make_side("A", "cntk"), b=make_side("B", "mxnet"))  # fmt: skip
+    (found,) = suspected(recurrent, made)
+    assert found.claims == {"r1": -2800, "r2": -900, "r3": 1500}
+    assert "A runs lstm1 cell by cell" in found.title
+
+
+def test_the_same_way_on_both_sides_is_no_cause(make_kernel, make_kernels_case, suspected):
+    loop = [make_kernel("SGEMM", "gemm", 2800, 56.0)]
+    slower = [make_kernel("SGEMM", "gemm", 5800, 56.0)]
+    assert suspected(recurrent, make_kernels_case([("lstm1", "forward", loop, slower)])) == []
+    fused, slow = ([make_kernel("rnn", "recurrent", ns)] for ns in (100, 900))
+    assert suspected(recurrent, make_kernels_case([("lstm1", "forward", fused, slow)])) == []
