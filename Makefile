@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 FRAMEWORKS := pytorch,tensorflow,mxnet,cntk
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint bench fuzz clean
+.PHONY: help demo test test-fast lint bench planted fuzz clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -36,6 +36,10 @@ lint: $(VENV)/.installed ## check style, types, layering and the Python 3.6 part
 
 bench: $(VENV)/.installed ## measure what measuring and reading cost, as ratios (sets up what it compares with)
 	@$(BIN)/python tests/bench/overhead.py; first=$$?; $(BIN)/python tests/bench/reading.py --install-peers && exit $$first
+
+planted: $(VENV)/.installed ## plant known causes, and see whether they are found (sets up what it needs)
+	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS))
+	$(BIN)/python tests/planted/run.py $(PLANTED)
 
 fuzz: $(VENV)/.installed ## damage captures at random and see that every reader says so in one line
 	$(BIN)/python tests/fuzz/run.py --seconds 120 --seed 1

@@ -80,12 +80,14 @@ def _program(name: str | None) -> Any:
 
 
 def judge(plant: Plant, folder: Path) -> Judgement:
-    """Compare what is said about a recorded pair with what was planted."""
-    said = explain(load(folder / "a"), load(folder / "b"))
+    """Explain a recorded pair, and compare what is said with what was planted."""
+    return judged(plant, explain(load(folder / "a"), load(folder / "b")))
+
+
+def judged(plant: Plant, said: dict[str, Any]) -> Judgement:
+    """Compare an explanation with what was planted."""
     sides = said["a"]["step_ns"], said["b"]["step_ns"]
-    if not plant.causes:
-        return _judge_control(plant, said, sides)
-    return _judge_plant(plant, said, sides)
+    return _judge_plant(plant, said, sides) if plant.causes else _judge_control(plant, said, sides)
 
 
 def _judge_control(plant: Plant, said: dict[str, Any], sides: tuple[int, int]) -> Judgement:

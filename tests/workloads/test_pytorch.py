@@ -96,3 +96,45 @@ def test_settings_and_versions_are_told(hooked):
     assert hooked["settings"]["execution"] == "eager"
     assert {"pytorch", "numpy", "onednn", "mkl"} <= set(hooked["versions"])
     assert set(hooked["methods"]) == {"layers", "phases"}
+
+
+WRAPPED = """
+import json
+import numpy
+import torch
+from torch import nn
+from kernelscope.tracer.inside.hooks.pytorch import layer_modules
+from kernelscope.workloads import networks
+from kernelscope.workloads.pytorch import program
+
+class Wrapper(nn.Module):
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, images):
+        return self.module(images)
+
+class Program(program.Program):
+    def __init__(self, network, options):
+        super().__init__(network, options)
+        self.model = Wrapper(Wrapper(self.model))
+
+network = networks.get("lenet")
+found = {}
+for kind in (program.Program, Program):
+    made = kind(network, {"mode": "train"})
+    made.load(networks.initial_weights(network, 0))
+    images = numpy.random.RandomState(1).rand(2, 1, 28, 28).astype("float32")
+    found[kind.__module__] = {
+        "layers": [name for name, _ in layer_modules(made.model)], "parameters": made.parameters(),
+        "shapes": made.layer_shapes(images), "outputs": made.outputs(images).tolist(),
+    }
+print(json.dumps({"plain": found["kernelscope.workloads.pytorch.program"], "wrapped": found["__main__"]}))
+"""
+
+
+def test_what_only_wraps_a_model_changes_nothing(run_inside):
+    found = run_inside(WRAPPED)
+    assert found["wrapped"] == found["plain"]
+    assert found["plain"]["layers"][:2] == ["conv1", "tanh1"]

@@ -23,6 +23,12 @@ def make_optimizer(settings, parameters):
     raise ValueError("no optimizer %r here" % settings["name"])
 
 
+def unwrapped(model):
+    """Return the network inside of modules that only wrap it, such as DataParallel: those with nothing but one child."""
+    children = list(model.children())
+    return unwrapped(children[0]) if len(children) == 1 and list(children[0].children()) else model
+
+
 class Program(object):
     """One network with its loops; `options` are mode, batch, device, seed, threads and dropout."""
 
@@ -45,17 +51,18 @@ class Program(object):
 
     def load(self, weights):
         """Load {(layer, parameter): float32 array in canonical layout}, which is PyTorch's own but for recurrent names."""
+        network = unwrapped(self.model)
         with torch.no_grad():
             for (layer, name), values in weights.items():
-                parameter = getattr(getattr(self.model, layer), RECURRENT.get(name, name), None)
+                parameter = getattr(getattr(network, layer), RECURRENT.get(name, name), None)
                 if parameter is None:
-                    parameter = getattr(getattr(self.model, layer), name)
+                    parameter = getattr(getattr(network, layer), name)
                 parameter.copy_(torch.from_numpy(values))
 
     def parameters(self):
         """Return what is trainable as a list of {layer, name, shape, count}, with PyTorch's names and shapes."""
         found = []
-        for name, parameter in self.model.named_parameters():
+        for name, parameter in unwrapped(self.model).named_parameters():
             if parameter.requires_grad:
                 layer, _, short = name.rpartition(".")
                 shape = list(parameter.shape)
@@ -107,7 +114,7 @@ class Program(object):
 
             return hook
 
-        for name, module in self.model.named_children():
+        for name, module in unwrapped(self.model).named_children():
             handles.append(module.register_forward_hook(observe(name)))
         self.outputs(images)
         for handle in handles:

@@ -32,14 +32,28 @@ def environment(pass_name):
 
 
 def layer_modules(root):
-    """Return [(name, module)] of what counts as a layer under `root`; a root that is itself a layer has its class's name."""
+    """Return [(name, module)] of what counts as a layer under `root`; a root that is itself a layer has its class's name.
+
+    What only wraps the model, such as DataParallel or a compiled module, is no part of the names.
+    """
     found = []
-    for name, module in root.named_modules():
+    for name, module in unwrapped(root).named_modules():
         has_children = next(module.children(), None) is not None
         has_parameters = next(module.parameters(recurse=False), None) is not None
         if not has_children or has_parameters:
             found.append((name or type(module).__name__, module))
     return found
+
+
+def unwrapped(root):
+    """Return the module inside of those that have nothing but one child, which has children itself."""
+    while True:
+        children = list(root.children())
+        if len(children) != 1 or next(children[0].children(), None) is None:
+            return root
+        if next(root.parameters(recurse=False), None) is not None:
+            return root
+        root = children[0]
 
 
 class BackwardLayers(object):
