@@ -134,7 +134,7 @@ class _Search:
         self.traits = similarity.traits(a), similarity.traits(b)
         self.pairs = similarity.likeness(*self.traits)
         first, second = self.traits
-        flops = similarity.of_ratio(first.flops, second.flops)
+        flops = similarity.of_ratio(first.flops[:, None], second.flops[None, :])
         parameters = similarity.parameter_likeness(first.parameters, second.parameters)
         self.alike, self.known = similarity.joined(self.pairs.types, self.pairs.shapes, flops, parameters, self.pairs.names)
 

@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from kernelscope.analysis.explain import similarity
 from kernelscope.analysis.explain.sequences import Move
-from kernelscope.analysis.explain.similarity import Likeness, Matrix, Traits, Vector
+from kernelscope.analysis.explain.similarity import Likeness, Traits, Vector
 
 LARGEST = 6  # layers that one may stand for
 _CLOSER = 4.0  # the sum must be closer to the one layer's number than any single member by this factor
@@ -27,56 +27,70 @@ def moves(a: Traits, b: Traits, pairs: Likeness) -> list[Move]:
     sizes = range(2, LARGEST + 1)
     fused = [_several(a, b, pairs, size) for size in sizes if size <= len(a)]
     split = [_several(b, a, pairs.mirrored(), size) for size in sizes if size <= len(b)]
-    return fused + [Move(move.width, move.height, move.alike.T) for move in split]
+    found = [move for move in fused if move is not None]
+    return found + [Move(move.width, move.height, move.alike.T) for move in split if move is not None]
 
 
-def _several(many: Traits, one: Traits, pairs: Likeness, size: int) -> Move:
-    """Return how alike each run of `size` layers is to each layer of the other side; NaN where there is no evidence for it."""
-    runs = len(many) - size + 1
-    types, shapes, names = ([values[n : n + runs] for n in range(size)] for values in (pairs.types, pairs.shapes, pairs.names))
+def _several(many: Traits, one: Traits, pairs: Likeness, size: int) -> Move | None:
+    """Return how alike each run of `size` layers is to each layer of the other side, NaN where there is no evidence for it.
+
+    Few runs are worth a look, so that all but the first look is at these only. None where there is evidence for none.
+    """
     flops, parameters = _Numbers(many.flops, one.flops, size), _Numbers(many.parameters, one.parameters, size)
-    joined = similarity.of_ratio(_sums(many.elements, size), one.elements)  # several outputs side by side in one
-    shape = np.fmax(shapes[-1], np.where(joined == 1.0, 1.0, np.nan))
-    kind = np.fmax.reduce(types)
-    share = np.fmax(parameters.alike, parameters.shared)
-    alike, _ = similarity.joined(kind, shape, flops.alike, share, np.maximum.reduce(names))
+    row, column = np.nonzero(flops.near | parameters.near | _ends_as(pairs, size))
+    if not len(row):
+        return None
+    flops.look_at(row, column)
+    parameters.look_at(row, column)
+    member = row[:, None] + np.arange(size), column[:, None]
+    types, shapes, names = pairs.types[member], pairs.shapes[member], pairs.names[member]
+    elements = similarity.of_ratio(many.elements[member[0]].sum(axis=1), one.elements[column])
+    shape = np.fmax(shapes[:, -1], np.where(elements == 1.0, 1.0, np.nan))  # or several outputs side by side in one
+    kind = np.fmax.reduce(types, axis=1)
+    alike, _ = similarity.joined(kind, shape, flops.alike, np.fmax(parameters.alike, parameters.shared), names.max(axis=1))
     adds_up = (flops.adds_up & (~flops.slight | parameters.exact)) | (parameters.adds_up & (~parameters.slight | flops.exact))
-    first = np.fmax(flops.first, parameters.first)
-    evidence = (adds_up | _ends_as(shapes, types, first)) & ~(flops.refuted | parameters.refuted)
-    padded = np.full((len(many), len(one)), np.nan)
-    padded[size - 1 :] = np.where(evidence & ~(kind < similarity.LOOSE), alike, np.nan)
-    return Move(size, 1, padded)
+    ends = _ends_as(pairs, size)[row, column] & (np.fmax(flops.first, parameters.first) >= similarity.SAME)
+    evidence = (adds_up | ends) & ~(flops.refuted | parameters.refuted) & ~(kind < similarity.LOOSE)
+    whole = np.full((len(many), len(one)), np.nan)
+    whole[row[evidence] + size - 1, column[evidence]] = alike[evidence]
+    return Move(size, 1, whole) if evidence.any() else None
 
 
 class _Numbers:
-    """What one kind of number says of runs of layers (rows) and single layers (columns)."""
+    """What one kind of number says of runs of layers and single layers of the other side.
+
+    near: [runs, single layers], whether the run's sum is close to the single layer's. The rest is of the pairs looked at.
+    """
 
     def __init__(self, many: Vector, one: Vector, size: int):
-        total, x = _sums(many, size)[:, None], one[None, :]
-        runs = sliding_window_view(many, size)
+        self._runs, self._one = sliding_window_view(many, size), one
+        total = self._runs.sum(axis=1)[:, None]
         with np.errstate(invalid="ignore"):
-            off = np.abs(total - x)
-            single = np.minimum.reduce([np.abs(runs[:, [n]] - x) for n in range(size)])
-            self.adds_up: _Mask = (off <= _CLOSE * x) & (off * _CLOSER <= single) & (single > 0)
+            self.near: _Mask = (np.abs(total - one[None, :]) <= _CLOSE * one[None, :]) & (one[None, :] > 0)
+
+    def look_at(self, row: npt.NDArray[np.int64], column: npt.NDArray[np.int64]) -> None:
+        """Work out the pairs of these runs and single layers."""
+        members, x = self._runs[row], self._one[column]
+        total = members.sum(axis=1)
+        with np.errstate(invalid="ignore"):
+            off, single = np.abs(total - x), np.abs(members - x[:, None]).min(axis=1)
+            self.adds_up: _Mask = self.near[row, column] & (off * _CLOSER <= single) & (single > 0)
             self.slight: _Mask = single <= _CLOSE * x  # one member alone is nearly it: an activation, or a bias counted elsewhere
             self.exact: _Mask = (off == 0) | np.isnan(off)
-            equal = np.logical_and.reduce([runs[:, [n]] == x for n in range(size)]) & (x > 0)
-        self.alike = similarity.of_ratio(total[:, 0], one)
-        self.first = similarity.of_ratio(many[: len(runs)], one)
-        self.shared: Matrix = np.where(equal, 1.0, np.nan)  # all have what the one has: the same module, called several times
+            equal = (members == x[:, None]).all(axis=1) & (x > 0)
+        self.alike = similarity.of_ratio(total, x)
+        self.first = similarity.of_ratio(members[:, 0], x)
+        self.shared: Vector = np.where(equal, 1.0, np.nan)  # all have what the one has: the same module, called several times
         self.refuted: _Mask = (self.alike < _REFUTED) & ~equal
 
 
-def _ends_as(shapes: list[Matrix], types: list[Matrix], first: Matrix) -> _Mask:
-    """Return where the one layer is the first member (type and numbers; first: how alike these are) with the last one's output.
+def _ends_as(pairs: Likeness, size: int) -> _Mask:
+    """Return where a run begins with the single layer's type and ends with its output, which its first member's is not.
 
     As where a convolution and the pooling after it are one: its output is not the convolution's any more.
     """
+    runs = len(pairs.types) - size + 1
     with np.errstate(invalid="ignore"):
-        begins = (types[0] >= similarity.SAME) & (shapes[0] < similarity.JOINED) & (first >= similarity.SAME)
-        others = np.logical_and.reduce([kind < similarity.LOOSE for kind in types[1:]])
-        return np.asarray(begins & others & (shapes[-1] == 1.0))
-
-
-def _sums(values: Vector, size: int) -> Vector:
-    return np.asarray(sliding_window_view(values, size).sum(axis=1), dtype=float)
+        begins = (pairs.types[:runs] >= similarity.SAME) & (pairs.shapes[:runs] < similarity.JOINED)
+        others = np.logical_and.reduce([pairs.types[n : n + runs] < similarity.LOOSE for n in range(1, size)])
+        return np.asarray(begins & others & (pairs.shapes[size - 1 :] == 1.0))

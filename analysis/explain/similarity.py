@@ -139,8 +139,8 @@ def joined(types: Matrix, shapes: Matrix, flops: Matrix, parameters: Matrix, nam
 
 
 def parameter_likeness(a: Vector, b: Vector) -> Matrix:
-    """Return how well numbers of parameters go together; some tools count moving averages, which doubles a normalisation's."""
-    return of_ratio(a, b, span=2.0)
+    """Return how well the parameters of all pairs go together; some count moving averages, which doubles a normalisation's."""
+    return of_ratio(a[:, None], b[None, :], span=2.0)
 
 
 def of_types(a: str | None, b: str | None) -> float:
@@ -183,9 +183,12 @@ def of_shapes(a: Shape | None, b: Shape | None) -> float:
     return (1.0 - SIZE) * common + SIZE * near
 
 
-def of_ratio(a: Vector, b: Vector, span: float = 1.0) -> Matrix:
-    """Return 1 for equal numbers, falling with the logarithm of their ratio to 0 where one is 2 ** span times the other."""
-    low, high = np.minimum(a[:, None], b[None, :]), np.maximum(a[:, None], b[None, :])
+def of_ratio(a: Vector, b: Vector, span: float = 1.0) -> Vector:
+    """Return 1 for equal numbers, falling with the logarithm of their ratio to 0 where one is 2 ** span times the other.
+
+    NaN where one is not known. The numbers are broadcast against each other.
+    """
+    low, high = np.minimum(a, b), np.maximum(a, b)
     with np.errstate(divide="ignore", invalid="ignore"):
         score = np.clip(1.0 + np.log2(low / high) / span, 0.0, 1.0)
     return np.where(np.isnan(low), np.nan, np.where(low == high, 1.0, score))
