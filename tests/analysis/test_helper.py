@@ -1,6 +1,7 @@
 """The process that reads ahead: the same Trace with it and without it, and nothing lost or left over when it dies."""
 
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -189,6 +190,28 @@ def test_the_command_with_a_helper_and_without(export):
         outputs.append((done.stdout, done.stderr))
     assert outputs[0] == outputs[1]
     assert outputs[0][0].count("\n") > 3
+
+
+def test_an_interrupted_command_leaves_no_process(export):
+    script = """
+import os, sys, time
+from kernelscope.analysis import helper
+from kernelscope.cli.main import main
+helper._WORTHWHILE = 0
+def slow(*given):
+    os.write(1, b"at work")
+    time.sleep(600)
+helper._decode = slow
+sys.exit(main(sys.argv[1:]))
+"""
+    command = [sys.executable, "-c", script, "breakdown", export]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    assert process.stdout.read(7) == b"at work"
+    process.send_signal(signal.SIGINT)  # to the parent alone: as `kill` does; terminals send it to both
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (130, b"kernelscope: interrupted\n")
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
 
 
 def test_names_of_tables_are_those_of_the_reader():

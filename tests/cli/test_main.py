@@ -66,3 +66,17 @@ def test_a_closed_pipe_is_no_error():
     process.stdout.close()
     assert process.stderr.read() == ""
     assert process.wait(timeout=60) == 0
+
+
+def test_what_is_to_be_done_at_the_end_is_done_and_the_status_kept():
+    script = (
+        "import atexit, sys\n"
+        "from kernelscope.cli.quick import Leaving\n"
+        "leaving = Leaving()\n"
+        "atexit.register(print, 'done at the end')\n"
+        "print('text without a line feed', end='; ')\n"
+        "leaving.status = 3\n"
+        "sys.exit(3)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "text without a line feed; done at the end\n", "")
