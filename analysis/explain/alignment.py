@@ -3,7 +3,8 @@
 Names come first: of our own runs they are canonical. What has no namesake is aligned as sequences are (S. B. Needleman, C. D.
 Wunsch, J. Mol. Biol. 48, 1970): the pairs in order, with gaps, that are most alike by operator type, output shape, FLOPs and
 parameters (see similarity). Besides one to one, one layer may stand for several consecutive ones of the other side, where
-FLOPs, parameters or shapes add up so. Layers of the same name hold the alignment in place: nothing is aligned across them.
+FLOPs, parameters or shapes add up so. Layers of the same name hold the alignment in place. What is left on both sides, nearby
+and alike, is paired in another order: branches of a network are run in any.
 
 Names that mislead (numbers that a framework gave, say) are told by the alignment without them being clearly better; then they
 only decide between equals.
@@ -23,12 +24,11 @@ from kernelscope.analysis.explain.model import Layer, Match
 from kernelscope.analysis.explain.sequences import GAP, NEVER, Move, best
 
 MISLED = 0.1  # names are dropped where the alignment without them is better by this share of the layers, and by a whole pair
-CLOSE = 0.02  # numbers that differ by less are the same: tools count biases and the like differently
+CLOSE = 0.05  # numbers that differ by less do not contradict each other: tools count biases and the like differently
 SURE = 0.95  # confidence of a pair whose names are the same but for what wraps them, or whose traits are all equal
 NEARBY, ALIKE, KNOWN = 24, 0.8, 0.5  # of a pair in another order: steps apart, likeness, and share of the traits known
 FUSED = 0.8  # confidence of one layer for several
 CONTRADICTED = 0.25  # what a contradicting trait takes from the confidence of a name
-
 LARGEST_GROUPED = 1_000_000  # pairs up to which groups are searched: beyond that the memory for them does not pay
 
 _Positions = tuple[int, ...]
@@ -73,13 +73,14 @@ def _in_order(found: list[_Group]) -> list[_Group]:
     """Return the matches in A's order; what only B has follows the layer that it follows in B."""
     anchored = sorted((group for group in found if group.a), key=lambda group: group.a)
     after = {position: number for number, group in enumerate(anchored) for position in group.b}
-    keys: list[tuple[int, _Positions]] = [(number, ()) for number in range(len(anchored))]
-    alone = [group for group in found if not group.a]
-    for group in alone:
-        before = next((after[p] for p in range(group.b[0] - 1, -1, -1) if p in after), -1)
-        keys.append((before, group.b))
-    everything = anchored + alone
-    return [everything[i] for i in sorted(range(len(everything)), key=lambda i: keys[i])]
+    keyed: list[tuple[int, _Positions, _Group]] = [(number, (), group) for number, group in enumerate(anchored)]
+    alone = {group.b[0]: group for group in found if not group.a}
+    before = -1
+    for position in sorted({*after, *alone}):
+        before = after.get(position, before)
+        if position in alone:
+            keyed.append((before, alone[position].b, alone[position]))
+    return [group for _, _, group in sorted(keyed, key=lambda entry: entry[:2])]
 
 
 # --- what the map says --------------------------------------------------------------------------------------------------------
@@ -199,12 +200,12 @@ class _Search:
 
         Branches of a network are run in any order. The most alike come first, of those the nearest.
         """
-        gaps = [[(at, group) for at, group in enumerate(steps) if not (group.b, group.a)[side]] for side in (0, 1)]
+        gaps = [[at for at, group in enumerate(steps) if not (group.b, group.a)[side]] for side in (0, 1)]
         pairs = []
-        for at, group in gaps[0]:
-            for other_at, other in gaps[1]:
-                pair = group.a[0], other.b[0]
-                if abs(at - other_at) <= NEARBY and self.alike[pair] >= ALIKE and self.known[pair] >= KNOWN:
+        for at in gaps[0]:
+            for other_at in gaps[1][bisect_left(gaps[1], at - NEARBY) : bisect_left(gaps[1], at + NEARBY + 1)]:
+                pair = steps[at].a[0], steps[other_at].b[0]
+                if self.alike[pair] >= ALIKE and self.known[pair] >= KNOWN:
                     pairs.append((-float(self.alike[pair]), abs(at - other_at), at, other_at))
         used: set[int] = set()
         for _, _, at, other_at in sorted(pairs):
