@@ -231,7 +231,7 @@ def nothing_found(result: Result) -> str:
     if result["findings"] or result.get("abstained"):
         return ""
     return "no cause is named: " + (
-        "nothing stands out of the noise" if result.get("significant") is False else "no rule knows where the difference is from"
+        "nothing stands out of the noise" if result.get("significant") is False else "no rule recognises where the difference comes from"
     )
 
 

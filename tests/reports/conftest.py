@@ -1,6 +1,7 @@
 """A real comparison of four frameworks (LeNet-5, kernels cut to seven), and what a hostile trace makes of it."""
 
 import copy
+import itertools
 import json
 from html.parser import HTMLParser
 from pathlib import Path
@@ -67,11 +68,6 @@ def parse():
 
 
 @pytest.fixture
-def hostile_names():
-    return HOSTILE
-
-
-@pytest.fixture
 def result():
     return json.loads(DATA.read_text())
 
@@ -124,4 +120,31 @@ def sparse(result):
     for name in ("methods", "settings", "versions", "diagnostics"):
         changed[name] = {framework: {} for framework in result["frameworks"]}
     changed["machine"] = {}
+    return changed
+
+
+@pytest.fixture
+def explained():
+    """An explanation as analysis.explain gives it."""
+    return json.loads((DATA.parent / "explain.json").read_text())
+
+
+@pytest.fixture
+def hostile_explained(explained):
+    """The explanation with hostile text in every place where a capture, a framework or a user puts text."""
+    changed = copy.deepcopy(explained)
+    names = itertools.cycle(HOSTILE)
+    for side in ("a", "b"):
+        changed[side].update(name=next(names), path=next(names), version=next(names))
+        changed["missing"][side] = {next(names): next(names) for _ in range(4)}
+    for part in changed["parts"]:
+        part["part"] = next(names)
+    for row in changed["rows"]:
+        row.update({key: next(names) for key in ("layer", "phase", "cell", "layer_a", "layer_b")})
+    for finding in changed["findings"]:
+        finding.update({key: next(names) for key in ("cause", "title", "confidence", "remedy")}, evidence=[*HOSTILE])
+    for match in changed["matches"]:
+        match.update(a=[next(names)], b=[next(names)], how=next(names), note=next(names), label=next(names))
+    changed["differences"] = [{"setting": name, "a": name, "b": [name]} for name in HOSTILE]
+    changed.update(notes=[*HOSTILE], differs=[*HOSTILE], abstained=HOSTILE[1], to_find_out=HOSTILE[0], network=HOSTILE[0])
     return changed

@@ -31,9 +31,9 @@ def opened(tmp_path):
     if BROWSER is None:
         pytest.skip("no Chromium on this machine")
 
-    def run(result, extra=""):
+    def run(result, extra="", write=html.write_comparison):
         path = tmp_path / "report.html"
-        html.write_comparison(result, path)
+        write(result, path)
         if extra:
             # the page forbids foreign scripts; only here, to drive it, is that lifted
             text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", path.read_text(encoding="utf8"))
@@ -65,3 +65,27 @@ def test_hostile_names_do_not_run(opened, hostile):
     assert console == []
     assert "<script>alert" not in page
     assert "<img" not in page
+
+
+# follows the first link from a cause to a row of the account
+FOLLOW = """
+<script>addEventListener("load", () => {
+  const link = document.querySelector(".findings a[href^='#why-1-r']");
+  link.click();
+  document.title = "driven " + (document.querySelector("tr:target").id === link.hash.slice(1));
+});</script>"""
+
+
+def test_an_explanation_opens_and_its_links_lead_to_rows(opened, explained):
+    page, console = opened(explained, FOLLOW, html.write_explanation)
+    assert console == []
+    assert "<title>driven true</title>" in page
+
+
+def test_hostile_names_in_an_explanation_do_not_run(opened, hostile_explained, result):
+    page, console = opened(hostile_explained, write=html.write_explanation)
+    assert console == []
+    assert "<script>alert" not in page
+    assert "<img" not in page
+    result["explanations"] = [hostile_explained]
+    assert "<script>alert" not in opened(result)[0]
