@@ -101,7 +101,6 @@ def seen(case: Case) -> list[Suspicion]:
             "high",
             [f"Calls of compiled functions per step: {evidence.pair(case, calls)}."],
             _REMEDIES.get(str(eager.framework), "compile the step"),
-            precedence=0,
         )
     ]
 

@@ -6,6 +6,7 @@ import pandas as pd
 
 from kernelscope.analysis import partition as parts
 from kernelscope.analysis.explain.causes import host_evidence as evidence
+from kernelscope.analysis.explain.causes.input_pipeline import rows_of_data
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
 
 CAUSE = "python overhead"
@@ -46,19 +47,21 @@ def _line(case: Case, slow: Side, amount: float) -> list[str]:
 def overhead(case: Case) -> list[Suspicion]:
     """Outside of operators and calls, Python takes longer on one side."""
     rows = evidence.host(case, parts.IN_LAYER, parts.IN_PHASE, parts.IN_RANGE, parts.OUTSIDE)
+    rows = rows[~rows["row"].isin(rows_of_data(case)["row"]).to_numpy(bool)]
     amount = float(evidence.noticed(rows)["delta_ns"].sum())
     if abs(amount) < evidence.worth_ns(case):
         return []
     slow = case.b if amount > 0 else case.a
+    where = "in Python" if slow.framework else "on the host"  # a capture of a tool that knows no framework may be of any program
     largest = evidence.noticed(rows).assign(size=rows["delta_ns"].abs()).nlargest(1, "size").iloc[0]
     return [
         Suspicion(
             CAUSE,
-            f"{slow.name} spends more time in Python outside of operators",
+            f"{slow.name} spends more time {where} outside of operators",
             evidence.claims(rows),
             "medium",
             [
-                f"Python outside of operators, per step: {evidence.both_ms(case, rows['a_ns'].sum(), rows['b_ns'].sum())}; "
+                f"Time {where} outside of operators, per step: {evidence.both_ms(case, rows['a_ns'].sum(), rows['b_ns'].sum())}; "
                 f"most of the difference in {largest['layer']}, {largest['cell']}.",
                 *_line(case, slow, abs(amount)),
             ],

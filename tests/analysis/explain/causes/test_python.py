@@ -6,6 +6,7 @@ from kernelscope.analysis.explain.causes import python
 from kernelscope.analysis.trace import Trace, conform
 
 ROWS = [
+    ("(data)", "data", "(host: in range)", 100, 9000),
     ("(unattributed)", "other", "(host: loop)", 100, 2100),
     ("fc1", "forward", "(host: in layer)", 100, 200),
     ("fc1", "forward", "(host: in operator)", 100, 700),
@@ -24,11 +25,11 @@ def test_time_outside_of_operators_with_its_line(make_case, make_side, suspected
     b = make_side("logging", trace=_trace([(7, "loss.backward()", 90000), (9, "log(loss)", 24000)]))
     made = make_case(ROWS, a, b)
     (found,) = suspected(python, made)
-    assert found.claims == {"r1": 2000, "r2": 100}
+    assert found.claims == {"r2": 2000, "r3": 100}
     assert found.precedence == 2
     assert "Most of it at train.py:9, `log(loss)`: 0.0023 ms per step more than on the other side." in found.evidence
     (mirrored,) = suspected(python, swapped(made))
-    assert mirrored.claims == {"r1": -2000, "r2": -100}
+    assert mirrored.claims == {"r2": -2000, "r3": -100}
     assert mirrored.title == found.title
     assert mirrored.evidence[1] == found.evidence[1]
 
