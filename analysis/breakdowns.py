@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis import intervals
@@ -115,13 +116,19 @@ def of_cells(partition: parts.Partition, by: str, info: dict[str, Any]) -> Break
     labels = _labels(cells, by)
     known = _known(cells, labels, by)
     whole = max(partition.step_ns, 1)
-    frame = cells.assign(**labels, known_ns=cells["time_ns"].where(known, 0))
-    grouped = frame.groupby(keys, dropna=False, sort=False)
-    table = grouped.agg(count=("count", "sum"), duration_ns=("duration_ns", "sum"), time_ns=("time_ns", "sum")).reset_index()
+    frame = pd.DataFrame({key: labels[key] if key in labels else cells[key] for key in keys})
+    # numbered in the order of appearance
+    group: npt.NDArray[np.integer[Any]] = frame.groupby(keys, dropna=False, sort=False).ngroup().to_numpy()
+    _, first = np.unique(group, return_index=True)
+    table = frame.take(first).reset_index(drop=True)
+    for name in ("count", "duration_ns", "time_ns"):
+        sums = np.zeros(len(first), dtype=np.int64)
+        np.add.at(sums, group, cells[name].to_numpy(np.int64))
+        table[name] = sums
     table["share"] = table["time_ns"] / whole
-    table = table.merge(_methods(frame, keys), on=keys, how="left")
+    table["method"] = _methods(cells, group, len(first))
     table = table.sort_values("time_ns", ascending=False, kind="stable").reset_index(drop=True)
-    coverage = float(frame["known_ns"].sum()) / whole
+    coverage = float(cells["time_ns"].where(known, 0).sum()) / whole
     return Breakdown(by, table, partition.step_ns, coverage, len(partition.steps), _context(info), partition.totals)
 
 
@@ -176,13 +183,13 @@ def _known(cells: pd.DataFrame, labels: dict[str, pd.Series[str]], by: str) -> p
     return explained
 
 
-def _methods(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Return per row the methods by which its time was attributed, the one with most time first."""
-    times = frame.groupby([*keys, "method"], dropna=False, sort=False)["time_ns"].sum().reset_index()
-    rank = times["method"].map({method: number for number, method in enumerate(METHODS)}).fillna(len(METHODS))
-    times = times.assign(rank=rank).sort_values(["time_ns", "rank"], ascending=[False, True], kind="stable")
-    joined = times.groupby(keys, dropna=False, sort=False)["method"].agg("; ".join)
-    return joined.reset_index()
+def _methods(cells: pd.DataFrame, group: npt.NDArray[np.integer[Any]], count: int) -> list[str]:
+    """Return per group of cells the methods by which its time was attributed, the one with most time first."""
+    times: list[dict[str, int]] = [{} for _ in range(count)]
+    for number, method, time in zip(group.tolist(), cells["method"].tolist(), cells["time_ns"].tolist(), strict=True):
+        times[number][method] = times[number].get(method, 0) + time
+    rank = {method: number for number, method in enumerate(METHODS)}
+    return ["; ".join(sorted(found, key=lambda method: (-found[method], rank.get(method, len(rank))))) for found in times]
 
 
 def _context(info: dict[str, Any]) -> dict[str, Any]:
