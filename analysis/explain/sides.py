@@ -12,7 +12,7 @@ import pandas as pd
 from kernelscope.analysis import captures, imported
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain.model import Side
-from kernelscope.analysis.explain.trace_layers import layers_of
+from kernelscope.analysis.explain.trace_layers import labels, layers_of
 from kernelscope.analysis.partition import KEYS, Partition, partition
 from kernelscope.analysis.run import Run
 from kernelscope.analysis.statistics import window_means
@@ -39,7 +39,9 @@ def of_run(run: Run) -> Side:
     facts.update(network_name=options["network"], mode=options["mode"], batch=options["batch"], created=run.record.get("created"))
     clean = [data.measured for data in run.passes("clean")]
     clean_ns = round(float(pd.concat([window_means(steps) for steps in clean]).median())) if clean else None
-    side = _assembled(run.name, str(run.path), run.traces(), run.trace(), facts)
+    main = run.trace()
+    main.info["network"] = run.record["network"]
+    side = _assembled(run.name, str(run.path), run.traces(), main, facts)
     side.clean, side.clean_ns, side.check = clean, clean_ns, run.check()
     side.missing = dict(run.record.get("unavailable", {}))
     return side
@@ -67,7 +69,7 @@ def _assembled(name: str, path: str, traces: list[Trace], main: Trace, facts: di
             tables.append(_per_step(found).assign(window_row=len(windows) - 1))
     cells = pd.concat(tables, ignore_index=True)
     if cells["layer"].isna().all():
-        cells["layer"] = cells["range"]  # the only structure that such a capture has
+        cells["layer"] = labels(cells)  # the only structure that such a capture has
     columns = ["restart", "window", "steps", "wall_ns"]
     return Side(
         name=name, path=path, trace=main, windows=pd.DataFrame(windows, columns=columns), cells=cells, clean=[], clean_ns=None,
