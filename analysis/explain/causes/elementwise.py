@@ -10,9 +10,6 @@ import pandas as pd
 from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
 
-KINDS = ("elementwise", "activation")
-# An activation may be two kernels on one side and one on the other without anybody having written it out by hand
-LEAST_MORE = 2.0
 _BYTES = {"f64": 8, "f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "s64": 8, "s32": 4, "s8": 1, "u8": 1, "bool": 1}
 _FUSE = {
     "pytorch": "call the operator that does it in one (torch.nn.functional), or torch.compile the module",
@@ -26,37 +23,59 @@ _FUSE = {
 def unfused_chains(case: Case) -> list[Suspicion]:
     """Layers in which one side executes several elementwise kernels more than the other."""
     found = []
-    pairs = list(ev.more(case, KINDS, LEAST_MORE))
     for slow, fast in (("b", "a"), ("a", "b")):
-        chosen = [group for group, more, _ in pairs if more == slow and _a_chain(case, group, slow, fast)]
-        claims = ev.merged(
-            ev.claim(case, group, (*KINDS, *ev.MOVES, "reduction"), strict=True)
-            if case.same_framework
-            else ev.claim(case, group, KINDS)
-            for group in chosen
-        )
+        chosen = [group for group in ev.candidates(case) if ev.chained(case, group) == (slow, fast)]
+        kinds = (*ev.SMALL, *ev.MOVES, "reduction") if case.same_framework else ev.SMALL
+        claims = ev.merged(ev.claim(case, group, kinds, strict=True) for group in chosen)
         if ev.slower(claims, chosen) != (slow, fast):
             continue
-        count = {side: sum(group.count(side, KINDS) for group in chosen) for side in SIDES}
+        count = {side: sum(group.count(side, ev.SMALL) for group in chosen) for side in SIDES}
         title = (
             f"{ev.name(case, slow)} computes {ev.layers(chosen)} by {ev.number(count[slow])} elementwise kernels, "
             f"{ev.name(case, fast)} by {ev.number(count[fast])}"
         )
-        group = ev.largest(chosen)
-        sentences = [
-            f"{group.layer} {group.phase}, {ev.name(case, side)}: {ev.executions(group.kernels(side, KINDS), most=4)}"
-            f"{_moved(group.kernels(side, KINDS))}, {ev.ms(group.time_ns(side, KINDS))}"
-            for side in (slow, fast)
-        ]
+        sentences = _examples(case, chosen, (slow, fast))
         found.append(Suspicion("unfused elementwise chain", title, claims, "high", sentences, ev.remedy(case, slow, _FUSE)))
     return found
 
 
-def _a_chain(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
-    """Return whether a side with more kernels also has at least half as many again, for no stronger reason."""
-    if ev.unrolled(group) is not None or ev.types_differ(case, group) or ev.again(case, group) or group.phase == "optimizer":
+def unfused_ends(case: Case) -> list[Suspicion]:
+    """Bias and activation by kernels of their own on one side, and on the other within the kernel of the layer before."""
+    found = []
+    for slow, fast in (("b", "a"), ("a", "b")):
+        chosen = [group for group in ev.candidates(case) if _fused_away(case, group, slow, fast)]
+        claims = ev.merged(ev.claim(case, group, ev.SMALL, strict=True) for group in chosen)
+        if ev.slower(claims, chosen) != (slow, fast):
+            continue
+        title = (
+            f"{ev.name(case, slow)} computes bias or activation of {ev.layers(chosen)} by kernels of their own, "
+            f"{ev.name(case, fast)} within other kernels"
+        )
+        sentences = _examples(case, chosen, (slow, fast))
+        found.append(Suspicion("unfused bias or activation", title, claims, "medium", sentences, ev.remedy(case, slow, _FUSE)))
+    return found
+
+
+def _fused_away(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
+    """Return whether only one side has small kernels in a layer that both compute, or which is all of them on that side."""
+    if not group.is_layer or group.count(slow, ev.SMALL) < ev.ONCE or group.count(fast, ev.SMALL) >= ev.ONCE:
         return False
-    return group.count(slow, KINDS) >= 1.5 * group.count(fast, KINDS)
+    if ev.types_differ(case, group) or ev.unrolled(group) is not None or ev.chained(case, group) is not None:
+        return False
+    if all(group.count(side, ev.MAIN) >= ev.ONCE for side in SIDES):
+        return True
+    known = any(match.label == group.layer and match.a and match.b for match in case.matches)
+    return known and group.phase == "forward" and not group.count(fast) and group.computing(slow) <= set(ev.SMALL)
+
+
+def _examples(case: Case, chosen: list[ev.Group], order: tuple[str, str]) -> list[str]:
+    """Return for each side which small kernels it executes in the group with the largest difference."""
+    group = ev.largest(chosen)
+    return [
+        f"{group.layer} {group.phase}, {ev.name(case, side)}: {ev.executions(group.kernels(side, ev.SMALL), most=4)}"
+        f"{_moved(group.kernels(side, ev.SMALL))}, {ev.ms(group.time_ns(side, ev.SMALL))}"
+        for side in order
+    ]
 
 
 def _moved(cells: pd.DataFrame) -> str:
@@ -76,4 +95,4 @@ def _bytes(problem: object, dtype: object) -> int | None:
     return (sum(sizes) + max(sizes)) * _BYTES[dtype]
 
 
-RULES: tuple[Rule, ...] = (unfused_chains,)
+RULES: tuple[Rule, ...] = (unfused_chains, unfused_ends)

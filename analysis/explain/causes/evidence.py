@@ -21,10 +21,13 @@ from kernelscope.analysis.explain.model import SIDES, Account, Case
 CONVOLUTIONS = ("convolution forward", "convolution data gradient", "convolution weight gradient")
 MAIN = (*CONVOLUTIONS, "gemm", "recurrent", "attention")  # where networks have their FLOPs
 MOVES = ("layout", "copy", "cast")  # data as it was, elsewhere or otherwise written
+SMALL = ("elementwise", "activation")  # one pass over memory each
 FLOATS = ("f64", "f32", "tf32", "f16", "bf16", "f8e4m3", "f8e5m2", "f4e2m1", "c64", "c128")
 
 # Executions per step from which something belongs to the step: a straggler that attribution put elsewhere is rarer
 ONCE = 0.5
+# From so many elementwise kernels more per step they are a chain
+CHAIN = 2.0
 # Above this share of its kernel time in kernels that both sides execute alike, a group is more than what changed in it
 ALIKE = 0.5
 
@@ -107,17 +110,21 @@ def groups(case: Case) -> list[Group]:
 
 
 def _grouped(case: Case) -> list[Group]:
-    rows = case.rows
-    keys = [rows["layer"].astype("string"), rows["phase"].astype("string").fillna("")]
-    cells = case.account.cells
-    sides = {side: dict(list(cells[cells["side"] == side].groupby("row", sort=False))) for side in SIDES}
+    rows, cells = case.rows, case.account.cells
+    number = rows.groupby([rows["layer"].astype("string"), rows["phase"].astype("string").fillna("")], sort=False).ngroup()
+    of_cell = cells["row"].map(number)
+    sides = {side: dict(list(cells[cells["side"] == side].groupby(of_cell, sort=False))) for side in SIDES}
     empty = cells.iloc[:0]
-    found = []
-    for (layer, phase), mine in rows.groupby(keys, sort=False):
-        of = {side: [sides[side][row] for row in mine.index if row in sides[side]] for side in SIDES}
-        both = {side: pd.concat(of[side]) if of[side] else empty for side in SIDES}
-        found.append(Group(str(layer), str(phase), mine, both, _noticed(case.account, mine)))
-    return found
+    return [
+        Group(
+            layer=str(mine["layer"].iloc[0]),
+            phase="" if pd.isna(mine["phase"].iloc[0]) else str(mine["phase"].iloc[0]),
+            rows=mine,
+            cells={side: sides[side].get(group, empty) for side in SIDES},
+            noticed=_noticed(case.account, mine),
+        )
+        for group, mine in rows.groupby(number, sort=False)
+    ]
 
 
 def _noticed(account: Account, rows: pd.DataFrame) -> bool:
@@ -260,17 +267,44 @@ def again(case: Case, group: Group) -> bool:
     return group.phase == "backward" and any(group.layer in found for found in recomputed(case).values())
 
 
-def alike(group: Group) -> pd.DataFrame:
-    """Return the rows whose kernels both sides execute alike: the same names, problems and types, as often."""
+def stronger(case: Case, group: Group) -> bool:
+    """Return whether other kernels have a reason of their own: another type or library, an unrolled layer, repeated work.
+
+    Rules that look at how many kernels there are, or which, leave such groups to the rules for these.
+    """
+    if types_differ(case, group) or libraries_differ(group):
+        return True
+    return unrolled(group) is not None or again(case, group)
+
+
+def chained(case: Case, group: Group) -> tuple[str, str] | None:
+    """Return (the side that computes a group by a chain of small kernels, the other); None where neither does, or with reason.
+
+    An activation may be two kernels on one side and one on the other without anybody having written it out by hand: a chain has
+    CHAIN more, and half as many again.
+    """
+    if types_differ(case, group) or unrolled(group) is not None or again(case, group) or group.phase == "optimizer":
+        return None
+    a, b = (group.count(side, SMALL) for side in SIDES)
+    few, many = sorted((a, b))
+    if many - few < CHAIN or many < 1.5 * few:
+        return None
+    return ("b", "a") if b > a else ("a", "b")
+
+
+def alike(case: Case) -> set[str]:
+    """Return the rows whose kernels both sides execute alike: the same names, problems, types and shapes, as often."""
+    return cast(set[str], _once(case, "alike", _alike))
+
+
+def _alike(case: Case) -> set[str]:
     columns = ["kernel", "problem", "dtype", "layout", "transpose", "m", "n", "k"]
-    keep = []
-    for row in group.rows.index:
-        cells = [group.cells[side][group.cells[side]["row"] == row] for side in SIDES]
-        counts = [side[side["kind"].notna()].groupby(columns, dropna=False)["count"].sum() for side in cells]
-        difference = counts[0].sub(counts[1], fill_value=0.0).abs()
-        if len(difference) and difference.max() < ONCE:
-            keep.append(row)
-    return group.rows.loc[keep]
+    cells = case.account.cells
+    cells = cells[cells["kind"].notna()]
+    keys = [pd.factorize(cells[name], use_na_sentinel=False)[0] for name in columns]
+    signed = cells["count"].where(cells["side"] == "b", -cells["count"])
+    difference = signed.groupby([cells["row"].to_numpy(), *keys]).sum().abs().groupby(level=0).max()
+    return set(difference[difference < ONCE].index)
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------------
@@ -284,7 +318,7 @@ def claim(case: Case, group: Group, kinds: Collection[str], strict: bool = False
     Otherwise, between frameworks, and outside of layers, it accounts for the kernels of these kinds.
     """
     rows = group.rows
-    same = alike(group)
+    same = rows[rows.index.isin(alike(case))]
     kernels = rows[~rows["cell"].str.startswith("(")]
     others = kernels[~kernels.index.isin(same.index) & ~kernels["cell"].isin(list(kinds))]
     if not (case.same_framework and group.is_layer) or (strict and len(others)):

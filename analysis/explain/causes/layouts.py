@@ -74,17 +74,10 @@ def conversions(case: Case) -> list[Suspicion]:
 
 def _converts(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
     """Return whether one side converts more often, which takes longer, and for no stronger reason."""
-    if _other_reason(case, group) or (case.same_framework and ev.other_layout(group)):
+    if ev.stronger(case, group) or (case.same_framework and ev.other_layout(group)):
         return False
     more = group.count(slow, ["layout"]) - group.count(fast, ["layout"])
     return more >= ev.ONCE and group.time_ns(slow, ["layout"]) > group.time_ns(fast, ["layout"])
-
-
-def _other_reason(case: Case, group: ev.Group) -> bool:
-    """Return whether data is moved for a stronger reason: another type or library, an unrolled layer, repeated work."""
-    if ev.types_differ(case, group) or ev.libraries_differ(group):
-        return True
-    return ev.unrolled(group) is not None or ev.again(case, group)
 
 
 def _moves(case: Case, chosen: list[ev.Group], order: tuple[str, str], kinds: tuple[str, ...]) -> str:
@@ -130,7 +123,7 @@ def copies(case: Case) -> list[Suspicion]:
 
 def _only_copies(case: Case, group: ev.Group) -> bool:
     """Return whether a group's copies have no stronger reason, such as another layout, type, library or an unrolled layer."""
-    if _other_reason(case, group):
+    if ev.stronger(case, group):
         return False
     return group.phase != "optimizer" and not (case.same_framework and ev.other_layout(group))
 

@@ -100,8 +100,10 @@ def other_library(case: Case) -> list[Suspicion]:
 
 
 def _explained_otherwise(case: Case, group: ev.Group) -> bool:
-    """Return whether another library is only a consequence: of another type, an unrolled layer or another optimizer."""
-    return ev.types_differ(case, group) or ev.unrolled(group) is not None or group.phase == "optimizer"
+    """Return whether another library is only a consequence: of another type, of more kernels, or of another optimizer."""
+    if ev.types_differ(case, group) or ev.unrolled(group) is not None:
+        return True
+    return ev.chained(case, group) is not None or group.phase == "optimizer"
 
 
 def instruction_sets(case: Case) -> list[Suspicion]:

@@ -22,6 +22,7 @@ _RECOMPUTED = {
     "mxnet": "unset MXNET_BACKWARD_DO_MIRROR and MXNET_MEMORY_OPT where memory allows",
     "": "keep the activations where memory allows, in place of computing them again",
 }
+_OTHER = "leave out what the step does not need, or move it out of the loop"
 _MORE = {"": "call the layer as often, and on as much data, as the other side does"}
 
 
@@ -159,4 +160,50 @@ def _flops(group: ev.Group, side: str) -> str:
     return f" ({2 * work / 1e6:.1f} MFLOP)" if work else ""
 
 
-RULES: tuple[Rule, ...] = (input_gradient, recomputation, more_of_the_same)
+def other_operators(case: Case) -> list[Suspicion]:
+    """Kernels that one of two runs of a framework executes more often, whatever they are for: what no other rule explains."""
+    found = []
+    for slow, fast in (("b", "a"), ("a", "b")):
+        chosen = {
+            group: more for group in ev.candidates(case) if case.same_framework and (more := _executes_more(group, slow, fast))
+        }
+        claims = ev.merged(_more_claims(case, group, more) for group, more in chosen.items())
+        if ev.slower(claims, chosen) != (slow, fast):
+            continue
+        title = (
+            f"{ev.name(case, slow)} executes operators in {ev.layers(chosen)} that {ev.name(case, fast)} does not execute there"
+        )
+        group = ev.largest(list(chosen))
+        sentences = []
+        for side in (slow, fast):
+            cells = group.kernels(side)
+            cells = cells[cells["kernel"].isin(list(chosen[group]))]
+            sentences.append(f"{group.layer} {group.phase}, {ev.name(case, side)}: {ev.executions(cells, most=4)}")
+        found.append(Suspicion("other operators", title, claims, "medium", sentences, _OTHER, precedence=2))
+    return found
+
+
+def _executes_more(group: ev.Group, slow: str, fast: str) -> set[str]:
+    """Return the names of the kernels of which a side executes more; the optimizer's are another rule's."""
+    if group.phase == "optimizer":
+        return set()
+    counts = [group.kernels(side).groupby("kernel")["count"].sum() for side in (slow, fast)]
+    extra = counts[0].sub(counts[1], fill_value=0.0)
+    return set(extra[extra >= ev.ONCE].index)
+
+
+def _more_claims(case: Case, group: ev.Group, more: set[str]) -> dict[str, float]:
+    """Return all that a layer differs by; outside of layers, the kernels and the host's time in operators of one side only."""
+    if group.is_layer:
+        return ev.claim(case, group, [])
+    operators = {side: set(group.cells[side]["operator"].dropna()) for side in SIDES}
+    own = operators["a"] ^ operators["b"]
+    chosen = {}
+    for side in SIDES:
+        cells = group.cells[side]
+        host = cells["kind"].isna() & cells["operator"].isin(list(own))
+        chosen[side] = cells[cells["kernel"].isin(list(more)) | host]
+    return ev.cell_claims(chosen)
+
+
+RULES: tuple[Rule, ...] = (input_gradient, recomputation, more_of_the_same, other_operators)

@@ -44,3 +44,18 @@ def test_as_many_kernels_or_a_few_more_are_no_chain(counts, make_kernel, make_ke
 def test_rows_in_the_noise_are_not_named(by_hand, suspected):
     by_hand.rows["significant"] = False
     assert suspected(elementwise, by_hand) == []
+
+
+def test_a_bias_of_its_own_and_an_activation_that_is_fused_away(make_kernel, make_kernels_case, make_side, suspected, swapped):
+    k = make_kernel
+    conv, plus, tanh = k("conv", "convolution forward", 500), k("Plus", "elementwise", 300), k("Tanh", "activation", 200)
+    made = make_kernels_case(
+        [("conv1", "forward", [conv], [{**conv, "time_ns": 700}, plus], 10, 90), ("tanh1", "forward", [], [tanh], 0, 5),
+         ("tanh1", "backward", [tanh], [tanh])],
+        b=make_side("B", "cntk"),
+    )  # fmt: skip
+    (found,) = suspected(elementwise, made)
+    assert (found.cause, found.claims) == ("unfused bias or activation", {"r2": 300, "r4": 200})
+    assert found.title == "B computes bias or activation of conv1 and tanh1 by kernels of their own, A within other kernels"
+    (mirrored,) = suspected(elementwise, swapped(made))
+    assert (mirrored.title, mirrored.claims) == (found.title, {"r2": -300, "r4": -200})

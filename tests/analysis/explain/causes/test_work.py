@@ -4,6 +4,13 @@ import pytest
 
 from kernelscope.analysis.explain.causes import work
 
+
+@pytest.fixture
+def suspected(suspected):
+    """What the rules for particular work find, without the last one, which takes whatever is executed more often."""
+    return lambda family, made: [found for found in suspected(family, made) if found.cause != "other operators"]
+
+
 WEIGHTS, DATA = "convolution weight gradient", "convolution data gradient"
 
 
@@ -93,3 +100,19 @@ def test_products_of_unknown_shape_and_of_equal_work_are_no_more_work(make_kerne
     known = [make_kernel("SGEMM", "gemm", 100, m=64, n=10, k=100)]
     for other in ([make_kernel("SGEMM", "gemm", 900)], [make_kernel("SGEMM", "gemm", 900, 4.0, m=16, n=10, k=100)]):
         assert suspected(work, make_kernels_case([("fc1", "forward", known, other)])) == []
+
+
+def test_operators_that_nothing_else_explains(make_kernel, make_kernels_case, make_side, swapped):
+    k = make_kernel
+    relu, norm = k("aten::relu", "activation", 100), k("aten::linalg_vector_norm", "reduction", 300, 10.0)
+    made = make_kernels_case([("relu1", "forward", [relu], [relu, norm], 20, 90), ("(unattributed)", "other", [], [norm], 50, 70),
+                              ("(optimizer)", "optimizer", [relu], [relu, norm])])  # fmt: skip
+    (found,) = work.other_operators(made)
+    assert (found.precedence, found.confidence) == (2, "medium")
+    assert found.title == "B executes operators in relu1 and (unattributed) that A does not execute there"
+    # the layer's other kernels are executed alike, and the host's time outside of layers is in operators of no name
+    assert found.claims == {"r2": 300, "r3": 70, "r4": 300}
+    (mirrored,) = work.other_operators(swapped(made))
+    assert (mirrored.title, mirrored.claims) == (found.title, {row: -ns for row, ns in found.claims.items()})
+    other = make_kernels_case([("relu1", "forward", [relu], [relu, norm])], b=make_side("B", "mxnet"))
+    assert work.other_operators(other) == [], "operators of two frameworks always differ"
