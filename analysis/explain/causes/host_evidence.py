@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from kernelscope.analysis import partition as parts
+from kernelscope.analysis.explain.estimates import interval
 from kernelscope.analysis.explain.model import INSTRUMENTATION, Case, Side
 
 # A cause that makes less than this share of the slower step is not worth a line, and smaller than what machines drift.
@@ -92,6 +93,16 @@ def noticed(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["significant"].astype("boolean").fillna(True).to_numpy(bool)]
 
 
+def noticed_ns(case: Case, rows: pd.DataFrame) -> float:
+    """Return by how much these rows differ in all, or 0 where that may be noise: a sum is surer than each of its rows."""
+    account = case.account
+    if account.samples is None or account.by_restart is None:
+        return float(noticed(rows)["delta_ns"].sum())
+    amount, place = float(rows["delta_ns"].sum()), case.rows.index.get_indexer(rows.index)
+    low, high = interval(amount, account.samples[:, place].sum(axis=1), account.by_restart[:, place].sum(axis=1))
+    return 0.0 if low <= 0 <= high else amount
+
+
 def host(case: Case, *causes: str) -> pd.DataFrame:
     """Return the rows of the host in which it did one of `causes` (all without)."""
     cells = case.rows["cell"].astype("string")
@@ -123,7 +134,7 @@ def everything(case: Case, share: float = 1.0) -> dict[str, float]:
 def towards(case: Case, amount_ns: float, rows: pd.DataFrame | None = None) -> dict[str, float]:
     """Claim `amount_ns` in all, spread over those of `rows` (all without) that differ in its direction, by their size."""
     rows = case.rows if rows is None else rows
-    rows = noticed(rows[(rows["delta_ns"] > 0) if amount_ns > 0 else (rows["delta_ns"] < 0)])
+    rows = rows[((rows["delta_ns"] > 0) if amount_ns > 0 else (rows["delta_ns"] < 0)).to_numpy(bool)]
     whole = float(rows["delta_ns"].sum())
     return claims(rows, min(1.0, amount_ns / whole)) if whole else {}
 

@@ -44,8 +44,8 @@ def _hidden_behind(case: Case, rows: pd.DataFrame, b: bool) -> pd.DataFrame:
 def waiting_for_data(case: Case) -> list[Suspicion]:
     """Steps spend more time on getting their batch on one side."""
     rows = rows_of_data(case)
-    amount = float(rows["delta_ns"].sum())
-    if abs(float(evidence.noticed(rows)["delta_ns"].sum())) < evidence.worth_ns(case):
+    amount = evidence.noticed_ns(case, rows)
+    if abs(amount) < evidence.worth_ns(case):
         return []
     slow = case.b if amount > 0 else case.a
     claimed = {**evidence.claims(rows), **evidence.claims(_hidden_behind(case, rows, slow is case.b))}

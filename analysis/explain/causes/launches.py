@@ -46,7 +46,7 @@ def gaps(case: Case) -> list[Suspicion]:
     """One side starts more work per step, and computes less of the time for it."""
     started = (_started(case.a), _started(case.b))
     rows = _gaps(case)
-    amount = float(evidence.noticed(rows)["delta_ns"].sum())
+    amount = evidence.noticed_ns(case, rows)
     if abs(amount) < evidence.worth_ns(case) or not started[0] or not started[1]:
         return []
     slow, ratio = (case.b, started[1] / started[0]) if amount > 0 else (case.a, started[0] / started[1])

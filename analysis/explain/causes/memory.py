@@ -93,7 +93,7 @@ def _allocations(side: Side) -> float | None:
 def allocator(case: Case) -> list[Suspicion]:
     """The device idles while the host takes or gives back its memory."""
     rows = evidence.host(case, api.ALLOCATING)
-    amount = float(evidence.noticed(rows)["delta_ns"].sum())
+    amount = evidence.noticed_ns(case, rows)
     if abs(amount) < evidence.worth_ns(case):
         return []
     slow = case.b if amount > 0 else case.a

@@ -48,12 +48,15 @@ def overhead(case: Case) -> list[Suspicion]:
     """Outside of operators and calls, Python takes longer on one side."""
     rows = evidence.host(case, parts.IN_LAYER, parts.IN_PHASE, parts.IN_RANGE, parts.OUTSIDE)
     rows = rows[~rows["row"].isin(rows_of_data(case)["row"]).to_numpy(bool)]
-    amount = float(evidence.noticed(rows)["delta_ns"].sum())
+    amount = evidence.noticed_ns(case, rows)
     if abs(amount) < evidence.worth_ns(case):
         return []
     slow = case.b if amount > 0 else case.a
     where = "in Python" if slow.framework else "on the host"  # a capture of a tool that knows no framework may be of any program
-    largest = evidence.noticed(rows).assign(size=rows["delta_ns"].abs()).nlargest(1, "size").iloc[0]
+    both = evidence.both_ms(case, rows["a_ns"].sum(), rows["b_ns"].sum())
+    named = evidence.noticed(rows)
+    largest = named.loc[named["delta_ns"].abs().nlargest(1).index]
+    most = "".join(f"; most of the difference in {row.layer}, {row.cell}" for row in largest.itertuples())
     return [
         Suspicion(
             CAUSE,
@@ -61,8 +64,7 @@ def overhead(case: Case) -> list[Suspicion]:
             evidence.claims(rows),
             "medium",
             [
-                f"Time {where} outside of operators, per step: {evidence.both_ms(case, rows['a_ns'].sum(), rows['b_ns'].sum())}; "
-                f"most of the difference in {largest['layer']}, {largest['cell']}.",
+                f"Time {where} outside of operators, per step: {both}{most}.",
                 *_line(case, slow, abs(amount)),
             ],
             "move work out of the loop, or compile the step so that Python does not run in it",

@@ -59,7 +59,7 @@ def waits(case: Case) -> list[Suspicion]:
                                parts.IN_RANGE, parts.OUTSIDE, parts.UNSEEN)  # fmt: skip
         copies = evidence.device(case, "copy device to host")
         rows = case.rows[case.rows["row"].isin([*rows["row"], *behind["row"], *copies["row"]]).to_numpy(bool)]
-    amount = float(evidence.noticed(rows)["delta_ns"].sum())
+    amount = evidence.noticed_ns(case, rows)
     if amount * sign < evidence.worth_ns(case):
         return []
     sentences = [

@@ -35,7 +35,7 @@ def copies(case: Case) -> list[Suspicion]:
     rows = evidence.device(case, *(f"copy {operation}" for operation in BETWEEN))
     calls = evidence.host(case, api.COPYING)
     rows = case.rows[case.rows["row"].isin([*rows["row"], *calls["row"]]).to_numpy(bool)]
-    amount = float(evidence.noticed(rows)["delta_ns"].sum())
+    amount = evidence.noticed_ns(case, rows)
     if abs(amount) < evidence.worth_ns(case):
         return []
     slow = case.b if amount > 0 else case.a

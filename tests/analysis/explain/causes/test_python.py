@@ -1,5 +1,6 @@
 """Python's own time, with the line."""
 
+import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.explain.causes import python
@@ -40,3 +41,16 @@ def test_without_lines_nothing_is_quoted_and_without_significance_nothing_said(m
     assert len(found.evidence) == 1
     assert suspected(python, make_case([(*row[:5], False) for row in ROWS], a, b)) == []
     assert suspected(python, make_case([(*row[:4], row[3]) for row in ROWS], a, b)) == []
+
+
+def test_a_sum_may_be_sure_where_no_row_is(make_case, make_side, suspected):
+    unsure = [(*row[:5], False) for row in ROWS]
+    made = make_case(unsure, make_side("a"), make_side("b"))
+    # the rows vary, but against each other
+    made.account.samples = np.array([[0, 2000 + noise, 100 - noise, 0, 0] for noise in (-3000.0, 0.0, 3000.0)])
+    made.account.by_restart = made.account.samples
+    (found,) = suspected(python, made)
+    assert found.claims == {"r2": 2000, "r3": 100}
+    assert "most of the difference" not in found.evidence[0], "no row may be named"
+    made.account.samples = made.account.by_restart = np.array([[0, noise, 100, 0, 0] for noise in (-3000.0, 0.0, 3000.0)])
+    assert suspected(python, made) == []
