@@ -226,13 +226,22 @@ def gaps(result: Result) -> list[str]:
     return [*found, *(printable(note) for note in result.get("notes") or [])]
 
 
+def settings(result: Result) -> str:
+    """Return what was set differently, A's value before B's, in one sentence; nothing where nothing was."""
+    pairs = [
+        f"{printable(row['setting'], _NAME)} {' / '.join(printable(content.setting(row[side]), _NAME) for side in SIDES)}"
+        for row in result.get("differences") or []
+    ]
+    return f"set differently (A / B): {'; '.join(pairs)}" if pairs else ""
+
+
 def nothing_found(result: Result) -> str:
     """Return why there is no cause, where there is none and nothing was said of it yet."""
     if result["findings"] or result.get("abstained"):
         return ""
-    return "no cause is named: " + (
-        "nothing stands out of the noise" if result.get("significant") is False else "no rule recognises where the difference comes from"
-    )
+    noise = result.get("significant") is False
+    why = "nothing stands out of the noise" if noise else "no rule recognises where the difference comes from"
+    return f"no cause is named: {why}"
 
 
 def brief(result: Result) -> tuple[str, str]:

@@ -55,11 +55,14 @@ def _head(result: Result, width: int, most: int) -> list[Text]:
 
 
 def _foot(result: Result, width: int, most: int, spare: int = 0) -> list[Text]:
-    """Return what the numbers rest on, and what the captures lack; the latter on `spare` more lines, if it needs them."""
+    """Return what the numbers rest on and what the captures lack; on `spare` more lines all of it, and the settings."""
     facts, gaps = " · ".join(explanation.facts(result)), " · ".join(explanation.gaps(result))
-    allowed = (2 if most >= LINES else 1, 1 + spare)
-    found = [_fold(text, width, rows, "dim") for text, rows in zip((facts, gaps), allowed, strict=True) if text]
-    return [line for part in found for line in part]
+    found = _fold(facts, width, 2 if most >= LINES else 1, "dim") if facts else []
+    before = len(found)
+    found += _fold(gaps, width, 1 + spare, "dim") if gaps else []
+    left = spare - max(len(found) - before - 1, 0)
+    settings = explanation.settings(result) if left > 0 else ""
+    return [*found, *(_fold(settings, width, left, "dim") if settings else [])]
 
 
 def _parts(result: Result, width: int, room: int) -> list[Text]:
@@ -180,6 +183,7 @@ def _ended(found: Sequence[Text], most: int, width: int) -> list[Text]:
     kept = [line.copy() for line in found[:most]]
     if kept and len(found) > most:
         kept[-1].truncate(width - 2)
+        kept[-1].rstrip()
         kept[-1].append(" …", style="dim")
     return kept
 

@@ -191,6 +191,12 @@ def test_abstention_says_why_and_what_to_run(explained):
     assert "no cause is named: no rule recognises" in " ".join(text_of(with_findings(explained, 0), 200))
 
 
+def test_settings_fill_lines_that_are_left(explained):
+    page = " ".join(text_of(with_findings(explained, 0), 120))
+    assert "set differently (A / B): execution graph (tf.function) / graph; layout channels last / channels first" in page
+    assert "set differently" not in " ".join(text_of(explained, 80)), "no line is left"
+
+
 def test_colours_only_on_a_terminal(explained, monkeypatch):
     def drawn(**options):
         stream = io.StringIO()
