@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from kernelscope.analysis.errors import EvidenceError
@@ -149,6 +150,29 @@ def test_what_the_host_does_has_no_layer_and_the_waiting_thread_claims_nothing(c
     made = host[host["name"] == "tf.constant"]
     assert (made["phase"] == "data").all()
     assert set(made["thread"]) == set(context.steps["thread"])
+
+
+def test_work_on_the_threads_of_an_input_pipeline_is_of_the_data(captures, monkeypatch):
+    context, before = captures["lenet-train"]
+    read = tensorflow.xplane.read
+
+    def with_a_pipeline(path):
+        events = read(path)
+        work = events[events["name"].str.endswith(":Tanh")].assign(name="resize/Resize:ResizeBicubic")
+        steering = work.assign(name="ExecutorState::Process", start_ns=work["start_ns"] + work["duration_ns"])
+        extra = pd.concat([work, steering]).assign(line="tf_data_private_threadpool/7", line_id=7)
+        return pd.concat([events, extra], ignore_index=True)
+
+    monkeypatch.setattr(tensorflow.xplane, "read", with_a_pipeline)
+    evidence = tensorflow.read(DATA / "lenet-train", context)
+    resized = evidence.kernels[evidence.kernels["operator"] == "ResizeBicubic"]
+    assert len(resized) == (before.operators["name"] == "Tanh").sum() == 2 * len(context.steps)
+    assert set(resized["phase"]) == {"data"}
+    assert resized["layer"].isna().all()
+    mine = evidence.operators[evidence.operators["thread"] == 7]
+    assert set(mine["name"]) == {"ResizeBicubic", "ExecutorState::Process"}
+    assert set(mine["phase"]) == {"data"}
+    assert evidence.diagnostics["operators of unknown layer"] == before.diagnostics["operators of unknown layer"]
 
 
 def test_an_lstm_is_one_layer_with_its_loops_products(captures):
