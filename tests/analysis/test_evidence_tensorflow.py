@@ -159,7 +159,7 @@ def test_work_on_the_threads_of_an_input_pipeline_is_of_the_data(captures, monke
     def with_a_pipeline(path):
         events = read(path)
         work = events[events["name"].str.endswith(":Tanh")].assign(name="resize/Resize:ResizeBicubic")
-        steering = work.assign(name="ExecutorState::Process", start_ns=work["start_ns"] + work["duration_ns"])
+        steering = work.assign(name="ExecutorState::Process", start_ns=work["start_ns"] + work["duration_ns"] + 1000)
         extra = pd.concat([work, steering]).assign(line="tf_data_private_threadpool/7", line_id=7)
         return pd.concat([events, extra], ignore_index=True)
 
