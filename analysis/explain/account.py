@@ -21,7 +21,7 @@ from kernelscope.analysis.explain import estimates
 from kernelscope.analysis.explain.instrumentation import host_factors
 from kernelscope.analysis.explain.model import ROW_COLUMNS, Account, Match, Side, Wall
 from kernelscope.analysis.partition import KEYS
-from kernelscope.analysis.statistics import window_means
+from kernelscope.analysis.statistics import RESAMPLES, Turns, interval, paired_difference
 
 Float = npt.NDArray[np.float64]
 _ROW_KEYS = ["layer", "phase", "cell"]
@@ -29,8 +29,8 @@ _ROW_KEYS = ["layer", "phase", "cell"]
 
 def account(a: Side, b: Side, matches: Sequence[Match]) -> Account:
     """Return the account of why B takes another time than A."""
-    ends = (a.clean_ns, b.clean_ns)
-    tables = {"a": _Cells(a, None not in ends), "b": _Cells(b, None not in ends)}
+    clean = _clean_wall(a, b)
+    tables = {"a": _Cells(a, clean is not None), "b": _Cells(b, clean is not None)}
     labels = {"a": {n: m.label for m in matches for n in m.a}, "b": {n: m.label for m in matches for n in m.b}}
     cells = pd.concat([table.rounded(side, labels[side]) for side, table in tables.items()], ignore_index=True)
     rows = _rows(cells, labels)
@@ -38,11 +38,10 @@ def account(a: Side, b: Side, matches: Sequence[Match]) -> Account:
     turns = estimates.paired(a.windows, b.windows)
     samples = by_restart = None
     if len(turns.a) > 1:
-        draws = turns.draws(estimates.RESAMPLES)
-        alone = np.stack([turns.of_restart(number) for number in range(turns.restarts)])
-        samples, by_restart = (_differences(tables, cells, rows, turns, counts) for counts in (draws, alone))
+        draws = (turns.draws(RESAMPLES), turns.each_restart())
+        samples, by_restart = (_differences(tables, cells, rows, turns, counts) for counts in draws)
         _add_intervals(rows, samples, by_restart)
-    wall = _recorded_wall(tables, turns) if ends[0] is None or ends[1] is None else clean_wall(a, b, ends[0], ends[1])
+    wall = clean or _recorded_wall(tables, turns)
     explained = int(rows["delta_ns"].sum())
     return Account(
         wall=wall,
@@ -132,7 +131,7 @@ def _rows(cells: pd.DataFrame, labels: dict[str, dict[str, str]]) -> pd.DataFram
 
 
 def _differences(
-    tables: dict[str, _Cells], cells: pd.DataFrame, rows: pd.DataFrame, turns: estimates.Turns, counts: npt.NDArray[np.int64]
+    tables: dict[str, _Cells], cells: pd.DataFrame, rows: pd.DataFrame, turns: Turns, counts: npt.NDArray[np.int64]
 ) -> Float:
     """Return the difference of every row under each draw of windows: [draws, rows]."""
     position = pd.Series(np.arange(len(rows)), index=rows["row"])
@@ -148,10 +147,7 @@ def _differences(
 
 
 def _add_intervals(rows: pd.DataFrame, samples: Float, by_restart: Float) -> None:
-    found = [
-        estimates.interval(float(delta), samples[:, number], by_restart[:, number])
-        for number, delta in enumerate(rows["delta_ns"])
-    ]
+    found = [interval(float(delta), samples[:, number], by_restart[:, number]) for number, delta in enumerate(rows["delta_ns"])]
     rows["ci_low_ns"], rows["ci_high_ns"] = (pd.array([pair[end] for pair in found], dtype="Int64") for end in (0, 1))
     rows["significant"] = ~((rows["ci_low_ns"] <= 0) & (rows["ci_high_ns"] >= 0))
 
@@ -159,43 +155,26 @@ def _add_intervals(rows: pd.DataFrame, samples: Float, by_restart: Float) -> Non
 # --- wall times -----------------------------------------------------------------------------------------------------------
 
 
-def clean_wall(a: Side, b: Side, a_ns: int, b_ns: int) -> Wall:
+def _clean_wall(a: Side, b: Side) -> Wall | None:
     """Return the clean steps of both sides, medians over windows, and the interval of their difference from paired windows."""
-    pairs = [_joined(mine, other) for mine, other in zip(a.clean, b.clean, strict=False)]
-    table = pd.concat([pair.assign(restart=number) for number, pair in enumerate(pairs)], ignore_index=True)
-    turns = estimates.Turns(table.index.to_numpy(), table.index.to_numpy(), table["restart"].to_numpy(np.int64))
-    left, right = table["a"].to_numpy(dtype=float), table["b"].to_numpy(dtype=float)
-    interval = None
-    if len(table) > 1:
-        draws = turns.draws(estimates.RESAMPLES)
-        alone = np.stack([turns.of_restart(number) for number in range(turns.restarts)])
-        samples, by_restart = (
-            np.array([np.median(np.repeat(right, count)) - np.median(np.repeat(left, count)) for count in counts])
-            for counts in (draws, alone)
-        )
-        interval = estimates.interval(b_ns - a_ns, samples, by_restart)
-    return Wall(a_ns, b_ns, interval)
+    if a.clean_ns is None or b.clean_ns is None:
+        return None
+    difference = paired_difference(b.clean, a.clean)
+    return Wall(a.clean_ns, b.clean_ns, difference.interval_ns if difference else None)
 
 
-def _joined(mine: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
-    """Return the means of the windows that both have, as columns a and b."""
-    return pd.DataFrame({"a": window_means(mine), "b": window_means(other)}).dropna()
-
-
-def _recorded_wall(tables: dict[str, _Cells], turns: estimates.Turns) -> Wall:
+def _recorded_wall(tables: dict[str, _Cells], turns: Turns) -> Wall:
     """Return the steps as recorded, where no clean pass is there on both sides."""
     a, b = tables["a"], tables["b"]
     ends = round(a.recorded_ns), round(b.recorded_ns)
     if len(turns.a) < 2:
         return Wall(*ends, None)
-    draws = turns.draws(estimates.RESAMPLES)
-    alone = np.stack([turns.of_restart(number) for number in range(turns.restarts)])
     samples, by_restart = (
         b.weighted(counts, b.wall_ns[turns.b], b.steps[turns.b]) @ b.wall_ns[turns.b]
         - a.weighted(counts, a.wall_ns[turns.a], a.steps[turns.a]) @ a.wall_ns[turns.a]
-        for counts in (draws, alone)
+        for counts in (turns.draws(RESAMPLES), turns.each_restart())
     )
-    return Wall(*ends, estimates.interval(ends[1] - ends[0], samples, by_restart))
+    return Wall(*ends, interval(ends[1] - ends[0], samples, by_restart))
 
 
 @dataclass(frozen=True)

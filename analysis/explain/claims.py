@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.analysis.explain import estimates
 from kernelscope.analysis.explain.model import INSTRUMENTATION, Account, Case, Suspicion
+from kernelscope.analysis.statistics import interval
 
 SMALLEST_SHARE = 0.02  # of the wall difference: less is no cause that anybody would act on
 LISTED_ROWS = 40  # of a finding, the largest first: the others are in the account
@@ -68,15 +68,15 @@ def _interval(account: Account, granted: dict[str, int]) -> tuple[int, int] | No
     delta = account.rows["delta_ns"]
     share = np.array([granted.get(str(row), 0) / whole if whole else 0.0 for row, whole in delta.items()])
     fixed = granted.get(INSTRUMENTATION, 0)  # is a difference of wall times, whose noise the wall's own interval shows
-    return estimates.interval(sum(granted.values()), account.samples @ share + fixed, account.by_restart @ share + fixed)
+    return interval(sum(granted.values()), account.samples @ share + fixed, account.by_restart @ share + fixed)
 
 
 def _worth(finding: Finding, account: Account) -> bool:
     """Return whether a finding is large enough to name and no noise."""
     if abs(finding.explains_ns) < max(1.0, SMALLEST_SHARE * abs(account.wall.delta_ns)):
         return False
-    interval = finding.interval_ns
-    return interval is None or not interval[0] <= 0 <= interval[1]
+    ends = finding.interval_ns
+    return ends is None or not ends[0] <= 0 <= ends[1]
 
 
 def as_dict(finding: Finding, account: Account) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from kernelscope.analysis.explain.model import Side
 from kernelscope.analysis.explain.trace_layers import labels, layers_of
 from kernelscope.analysis.partition import KEYS, Partition, partition
 from kernelscope.analysis.run import Run
-from kernelscope.analysis.statistics import window_means
+from kernelscope.analysis.statistics import median_step_ns
 from kernelscope.analysis.trace import Trace
 
 MOST_WINDOWS = 24  # of a capture without turns: more do not make its interval any better
@@ -38,7 +38,7 @@ def of_run(run: Run) -> Side:
     options = run.record["options"]
     facts.update(network_name=options["network"], mode=options["mode"], batch=options["batch"], created=run.record.get("created"))
     clean = [data.measured for data in run.passes("clean")]
-    clean_ns = round(float(pd.concat([window_means(steps) for steps in clean]).median())) if clean else None
+    clean_ns = median_step_ns(clean) if clean else None
     main = run.trace()
     main.info["network"] = run.record["network"]
     side = _assembled(run.name, str(run.path), run.traces(), main, facts)
@@ -52,6 +52,8 @@ def of_trace(trace: Trace, name: str, path: str) -> Side:
     facts = {"framework": trace.info.get("framework"), "devices": trace.info.get("devices"), **_stated(trace.info)}
     side = _assembled(name, path, [trace], trace, facts)
     side.missing = dict(trace.info.get("unavailable", {}))
+    if trace.steps.empty:
+        side.missing["steps"] = "nothing in the capture says where a step ends and the next begins"
     return side
 
 

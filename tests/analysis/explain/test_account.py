@@ -36,7 +36,7 @@ def sides(tmp_path_factory, run_folder):
     return {source: load(run_folder(folder / str(n), source, (0.8, 0.9, 0.7), 2)) for n, source in enumerate(SOURCES)}
 
 
-@pytest.mark.parametrize(("a", "b"), itertools.permutations(SOURCES, 2))
+@pytest.mark.parametrize(("a", "b"), list(itertools.permutations(SOURCES, 2)))
 def test_parts_add_up_to_the_difference_of_the_wall_times(sides, a, b):
     _sums(explain(sides[a], sides[b]))
 

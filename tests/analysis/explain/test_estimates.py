@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernelscope.analysis import statistics
 from kernelscope.analysis.explain import estimates
 from kernelscope.analysis.explain.instrumentation import host_factors
 
@@ -42,7 +43,7 @@ def test_windows_are_paired_by_restart_and_rank():
 
 
 def test_draws_take_restarts_whole_and_as_many_windows_as_they_have():
-    turns = estimates.Turns(np.arange(6), np.arange(6), np.array([0, 0, 0, 1, 1, 2]))
+    turns = statistics.Turns(np.arange(6), np.arange(6), np.array([0, 0, 0, 1, 1, 2]))
     draws = turns.draws(200)
     per_restart = np.stack([draws[:, :3].sum(axis=1), draws[:, 3:5].sum(axis=1), draws[:, 5]], axis=1)
     times = per_restart / np.array([3, 2, 1])
@@ -53,14 +54,14 @@ def test_draws_take_restarts_whole_and_as_many_windows_as_they_have():
 
 def test_the_interval_of_few_restarts_is_that_of_students_t():
     # mean 20, standard deviation 1 over three restarts: 20 +- 4.303 / sqrt(3) = 2.484
-    low, high = estimates.interval(20e6, np.full(1000, 20e6), np.array([19e6, 20e6, 21e6]))
+    low, high = statistics.interval(20e6, np.full(1000, 20e6), np.array([19e6, 20e6, 21e6]))
     assert (low, high) == (pytest.approx(20e6 - 2.4843e6, abs=500), pytest.approx(20e6 + 2.4843e6, abs=500))
 
 
 def test_the_interval_of_one_restart_is_that_of_its_windows_and_holds_the_estimate():
     samples = np.arange(1001, dtype=float)
-    assert estimates.interval(500.0, samples, np.array([500.0])) == (25, 975)
-    assert estimates.interval(2000.0, samples, np.array([500.0])) == (25, 2000)
+    assert statistics.interval(500.0, samples, np.array([500.0])) == (25, 975)
+    assert statistics.interval(2000.0, samples, np.array([500.0])) == (25, 2000)
 
 
 def _cells(*rows):
