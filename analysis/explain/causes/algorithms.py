@@ -41,7 +41,7 @@ def convolution_algorithms(case: Case) -> list[Suspicion]:
             f"{ev.name(case, fast)} by {way[fast]}"
         )
         sentences = [
-            f"{group.layer} {group.phase}, {ev.name(case, side)}: {ev.executions(group.kernels(side, kinds))}, "
+            f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side, kinds))}, "
             f"{ev.ms(group.time_ns(side, kinds))}"
             for side in (slow, fast)
         ]
@@ -114,7 +114,7 @@ def product_forms(case: Case) -> list[Suspicion]:
             said = {side: ev.listed(_forms(group.kernels(side, ["gemm"]))) for side in SIDES}
             title = f"{ev.name(case, slow)} multiplies in {ev.layers(chosen)} in another form than {ev.name(case, fast)}"
             sentences = [
-                f"{group.layer} {group.phase}, {ev.name(case, side)}: {said[side]}, {ev.ms(group.time_ns(side, ['gemm']))}"
+                f"{ev.place(group)}, {ev.name(case, side)}: {said[side]}, {ev.ms(group.time_ns(side, ['gemm']))}"
                 for side in (slow, fast)
             ]
             found.append(Suspicion(cause, title, claims, "medium", sentences, ev.remedy(case, slow, _PRODUCT)))
@@ -169,7 +169,7 @@ def _forms(cells: pd.DataFrame) -> list[str]:
     for row in rows.astype("object").where(rows.notna(), None).to_dict("records"):
         shape = "" if row["m"] is None or row["k"] is None else f" {row['m']}x{row['n']}x{row['k']}"
         flags = f" {row['transpose']}" if row["transpose"] else ""
-        found.append(f"{ev.number(row['count'])} x {row['kernel']}{shape}{flags}")
+        found.append(f"{ev.number(row['count'])} x {ev.short(row['kernel'])}{shape}{flags}")
     return found
 
 

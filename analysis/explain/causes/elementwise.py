@@ -72,7 +72,7 @@ def _examples(case: Case, chosen: list[ev.Group], order: tuple[str, str]) -> lis
     """Return for each side which small kernels it executes in the group with the largest difference."""
     group = ev.largest(chosen)
     return [
-        f"{group.layer} {group.phase}, {ev.name(case, side)}: {ev.executions(group.kernels(side, ev.SMALL), most=4)}"
+        f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side, ev.SMALL), most=4)}"
         f"{_moved(group.kernels(side, ev.SMALL))}, {ev.ms(group.time_ns(side, ev.SMALL))}"
         for side in order
     ]

@@ -15,8 +15,9 @@ from typing import Any, cast
 
 import pandas as pd
 
-from kernelscope.analysis.explain import estimates
-from kernelscope.analysis.explain.model import SIDES, Account, Case
+from kernelscope.analysis.breakdowns import UNATTRIBUTED
+from kernelscope.analysis.explain.causes import host_evidence
+from kernelscope.analysis.explain.model import SIDES, Case
 
 CONVOLUTIONS = ("convolution forward", "convolution data gradient", "convolution weight gradient")
 MAIN = (*CONVOLUTIONS, "gemm", "recurrent", "attention")  # where networks have their FLOPs
@@ -26,6 +27,9 @@ FLOATS = ("f64", "f32", "tf32", "f16", "bf16", "f8e4m3", "f8e5m2", "f4e2m1", "c6
 
 # Executions per step from which something belongs to the step: a straggler that attribution put elsewhere is rarer
 ONCE = 0.5
+# Counts of asynchronous work waver where steps begin and end: by less than this share, many are as many
+WAVER = 0.1
+LONGEST = 60  # characters of a kernel's name in a sentence
 # From so many elementwise kernels more per step they are a chain
 CHAIN = 2.0
 # Above this share of its kernel time in kernels that both sides execute alike, a group is more than what changed in it
@@ -111,33 +115,28 @@ def groups(case: Case) -> list[Group]:
 
 def _grouped(case: Case) -> list[Group]:
     rows, cells = case.rows, case.account.cells
-    number = rows.groupby([rows["layer"].astype("string"), rows["phase"].astype("string").fillna("")], sort=False).ngroup()
+    # captures tell the phase of what has no layer for different parts of it, so that it is compared as a whole
+    phase = rows["phase"].astype("string").fillna("").mask(rows["layer"] == UNATTRIBUTED, "")
+    number = rows.groupby([rows["layer"].astype("string"), phase], sort=False).ngroup()
     of_cell = cells["row"].map(number)
     sides = {side: dict(list(cells[cells["side"] == side].groupby(of_cell, sort=False))) for side in SIDES}
     empty = cells.iloc[:0]
     return [
         Group(
             layer=str(mine["layer"].iloc[0]),
-            phase="" if pd.isna(mine["phase"].iloc[0]) else str(mine["phase"].iloc[0]),
+            phase=phase[mine.index[0]],
             rows=mine,
             cells={side: sides[side].get(group, empty) for side in SIDES},
-            noticed=_noticed(case.account, mine),
+            noticed=_noticed(case, mine),
         )
         for group, mine in rows.groupby(number, sort=False)
     ]
 
 
-def _noticed(account: Account, rows: pd.DataFrame) -> bool:
+def _noticed(case: Case, rows: pd.DataFrame) -> bool:
     """Return whether rows differ, any by itself or all together, by more than noise; true where nothing tells."""
-    if (rows["significant"].astype("boolean").fillna(True) & (rows["delta_ns"] != 0)).any():
-        return True
-    if account.samples is None or account.by_restart is None:
-        return False
-    mine = account.rows.index.isin(rows.index)
-    low, high = estimates.interval(
-        float(rows["delta_ns"].sum()), account.samples[:, mine].sum(axis=1), account.by_restart[:, mine].sum(axis=1)
-    )
-    return not low <= 0 <= high
+    each = host_evidence.noticed(rows)["delta_ns"]
+    return bool((each != 0).any()) or host_evidence.noticed_ns(case, rows) != 0
 
 
 def candidates(case: Case) -> list[Group]:
@@ -164,9 +163,9 @@ def more(case: Case, kinds: Collection[str], least: float = ONCE) -> Iterable[tu
     With the side that has more, and the other.
     """
     for group in candidates(case):
-        extra = group.count("b", kinds) - group.count("a", kinds)
-        if abs(extra) >= least:
-            yield (group, "b", "a") if extra > 0 else (group, "a", "b")
+        a, b = (group.count(side, kinds) for side in SIDES)
+        if abs(b - a) >= max(least, WAVER * max(a, b)):
+            yield (group, "b", "a") if b > a else (group, "a", "b")
 
 
 # --- what differs in a group ------------------------------------------------------------------------------------------------
@@ -302,9 +301,11 @@ def _alike(case: Case) -> set[str]:
     cells = case.account.cells
     cells = cells[cells["kind"].notna()]
     keys = [pd.factorize(cells[name], use_na_sentinel=False)[0] for name in columns]
-    signed = cells["count"].where(cells["side"] == "b", -cells["count"])
-    difference = signed.groupby([cells["row"].to_numpy(), *keys]).sum().abs().groupby(level=0).max()
-    return set(difference[difference < ONCE].index)
+    counts = pd.DataFrame({side: cells["count"].where(cells["side"] == side, 0.0) for side in SIDES})
+    sums = counts.groupby([cells["row"].to_numpy(), *keys]).sum()
+    other = (sums["b"] - sums["a"]).abs() >= (WAVER * sums.max(axis=1)).clip(lower=ONCE)
+    by_row = other.groupby(level=0).any()
+    return set(by_row[~by_row].index)
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------------
@@ -370,6 +371,17 @@ def remedy(case: Case, side: str, texts: dict[str, str]) -> str:
     return texts.get(framework(case, side), texts[""])
 
 
+def short(kernel: str) -> str:
+    """Return a kernel's name without its return type, and the first part of a long one."""
+    text = kernel.removeprefix("void ")
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def place(group: Group) -> str:
+    """Return a group's layer and phase."""
+    return f"{group.layer} {group.phase}".strip()
+
+
 def ms(ns: float) -> str:
     """Return ns as ms, with the digits that are worth reading."""
     return f"{ns / 1e6:.3f} ms" if abs(ns) < 1e6 else f"{ns / 1e6:.2f} ms"
@@ -402,7 +414,13 @@ def executions(cells: pd.DataFrame, column: str = "kernel", most: int = 3) -> st
     sums = sums[sums["count"] >= ONCE].sort_values("time_ns", ascending=False, kind="stable")
     if sums.empty:
         return "none"
-    return listed((f"{number(count)} x {kernel}" for kernel, count in sums["count"].items()), most)
+    return listed((f"{number(count)} x {short(str(kernel))}" for kernel, count in sums["count"].items()), most)
+
+
+def names(cells: pd.DataFrame, chosen: Collection[str], most: int = 2) -> str:
+    """Return the names of these kernels among cells, what takes longest first."""
+    sums = cells[cells["kernel"].isin(list(chosen))].groupby("kernel")["time_ns"].sum()
+    return listed(map(short, sums.sort_values(ascending=False, kind="stable").index), most)
 
 
 def largest(chosen: list[Group]) -> Group:

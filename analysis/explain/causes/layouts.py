@@ -93,7 +93,7 @@ def _layouts_of(case: Case, chosen: list[ev.Group], order: tuple[str, str], kind
     group = ev.largest(chosen)
     found = []
     for side in order:
-        said = [f"{group.layer} {group.phase}, {ev.name(case, side)}: {ev.executions(group.kernels(side, kinds))}"]
+        said = [f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side, kinds))}"]
         if layouts := sorted(ev.layouts(group, side)):
             said.append(f"convolutions read {ev.listed(layouts)}")
         found.append("; ".join(said))
@@ -113,7 +113,7 @@ def copies(case: Case) -> list[Suspicion]:
         group = max(chosen, key=lambda one: abs(one.time_ns("b", ["copy"]) - one.time_ns("a", ["copy"])))
         sentences = [
             _moves(case, chosen, (slow, fast), ("copy",)),
-            f"{group.layer} {group.phase}, {ev.name(case, slow)}: {ev.executions(group.kernels(slow, ['copy']))} in "
+            f"{ev.place(group)}, {ev.name(case, slow)}: {ev.executions(group.kernels(slow, ['copy']))} in "
             f"{ev.listed(sorted(ev.executed(group.cells[slow], 'operator') & set(_COPYING))) or 'no operator of its own'}",
         ]
         confidence = "high" if case.same_framework else "medium"

@@ -65,7 +65,7 @@ def _examples(case: Case, chosen: list[ev.Group], order: tuple[str, str]) -> lis
     """Return for each side what it executes in the group with the largest difference."""
     group = ev.largest(chosen)
     return [
-        f"{group.layer} {group.phase}, {ev.name(case, side)}: {ev.executions(group.kernels(side, group.computing(side)))} "
+        f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side, group.computing(side)))} "
         f"({ev.listed(sorted(group.computed(side, 'library')))}), {ev.ms(group.time_ns(side))}"
         for side in order
     ]
@@ -87,7 +87,7 @@ def other_library(case: Case) -> list[Suspicion]:
         sides = ev.slower(claims, chosen)
         if sides is None:
             continue
-        library = {"a": a, "b": b}
+        library = {side: "its own kernels" if text == ev.framework(case, side) else text for side, text in (("a", a), ("b", b))}
         slow, fast = sides
         title = (
             f"{ev.name(case, slow)} computes {ev.layers(chosen)} with {library[slow]}, slower here than {library[fast]} "

@@ -37,7 +37,7 @@ def other_types(case: Case) -> list[Suspicion]:
     used = {side: ev.listed(sorted(ev.types(example, side))) for side in SIDES}
     text = f"{ev.name(case, slow)} computes {ev.layers(chosen)} in {used[slow]}, {ev.name(case, fast)} in {used[fast]}"
     sentences = [
-        f"{example.layer} {example.phase}: {ev.executions(example.kernels(side, _kinds(example)))} in {used[side]}, "
+        f"{ev.place(example)}: {ev.executions(example.kernels(side, _kinds(example)))} in {used[side]}, "
         f"{ev.ms(example.time_ns(side))} in {ev.name(case, side)}"
         for side in (slow, fast)
     ]
@@ -79,7 +79,7 @@ def chosen_precision(case: Case) -> list[Suspicion]:
     value = dict(zip(SIDES, host_evidence.differing(case)[stated[0]], strict=True))
     example = ev.largest(chosen)
     sentences = [host_evidence.stated(case, stated)]
-    sentences += [f"{example.layer} {example.phase}, {ev.name(case, side)}: {ev.executions(example.kernels(side, kinds))}"
+    sentences += [f"{ev.place(example)}, {ev.name(case, side)}: {ev.executions(example.kernels(side, kinds))}"
                   for side in (slow, fast)]  # fmt: skip
     title = f"{ev.name(case, slow)} multiplies with {stated[0]} {value[slow]}, {ev.name(case, fast)} with {value[fast]}"
     return [Suspicion("precision", title, claims, "high", sentences, ev.remedy(case, slow, _TF32), precedence=0)]

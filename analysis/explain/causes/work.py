@@ -40,7 +40,7 @@ def input_gradient(case: Case) -> list[Suspicion]:
             return []
         title = f"{ev.name(case, slow)} computes the gradient of the input in {group.layer}, {ev.name(case, fast)} does not"
         sentences = [
-            f"{group.layer} {group.phase}, {ev.name(case, side)}: {ev.executions(group.kernels(side, ev.MAIN))}, "
+            f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side, ev.MAIN))}, "
             f"{ev.ms(group.time_ns(side, ev.MAIN))}"
             for side in (slow, fast)
         ]
@@ -84,7 +84,7 @@ def recomputation(case: Case) -> list[Suspicion]:
         chosen = [group for group in backward if group.layer in again and (group.noticed or case.same_framework)]
         claims = ev.merged(_recomputed_claims(case, group, slow) for group in chosen)
         if case.same_framework and chosen:  # saving and finding again what is computed from is the host's work around layers
-            claims = ev.merged([claims, *(_host_claims(group) for group in backward if not group.is_layer)])
+            claims = ev.merged([claims, _host_claims(case)])
         if ev.slower(claims, chosen) != (slow, fast):
             continue
         count = {side: sum(repeated[side].get(layer, 0.0) for layer in again) for side in SIDES}
@@ -107,8 +107,9 @@ def _recomputed_claims(case: Case, group: ev.Group, slow: str) -> dict[str, floa
     return ev.claim(case, group, kinds)
 
 
-def _host_claims(group: ev.Group) -> dict[str, float]:
-    rows = group.rows[group.rows["cell"].str.startswith("(host")]
+def _host_claims(case: Case) -> dict[str, float]:
+    rows = case.rows[case.rows["layer"].str.startswith("(") & (case.rows["phase"] == "backward")]
+    rows = rows[rows["cell"].str.startswith("(host")]
     return {str(row): float(ns) for row, ns in rows["delta_ns"].items() if ns}
 
 
@@ -123,7 +124,7 @@ def more_of_the_same(case: Case) -> list[Suspicion]:
         group = ev.largest(chosen)
         title = f"{ev.name(case, slow)} does more work in {ev.layers(chosen)} than {ev.name(case, fast)}"
         sentences = [
-            f"{group.layer} {group.phase}, {ev.name(case, side)}: {ev.executions(group.kernels(side, ev.MAIN))}"
+            f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side, ev.MAIN))}"
             f"{_flops(group, side)}, {ev.ms(group.time_ns(side, ev.MAIN))}"
             for side in (slow, fast)
         ]
@@ -161,35 +162,34 @@ def _flops(group: ev.Group, side: str) -> str:
 
 
 def other_operators(case: Case) -> list[Suspicion]:
-    """Kernels that one of two runs of a framework executes more often, whatever they are for: what no other rule explains."""
-    found = []
-    for slow, fast in (("b", "a"), ("a", "b")):
-        chosen = {
-            group: more for group in ev.candidates(case) if case.same_framework and (more := _executes_more(group, slow, fast))
-        }
-        claims = ev.merged(_more_claims(case, group, more) for group, more in chosen.items())
-        if ev.slower(claims, chosen) != (slow, fast):
-            continue
-        title = (
-            f"{ev.name(case, slow)} executes operators in {ev.layers(chosen)} that {ev.name(case, fast)} does not execute there"
-        )
-        group = ev.largest(list(chosen))
-        sentences = []
-        for side in (slow, fast):
-            cells = group.kernels(side)
-            cells = cells[cells["kernel"].isin(list(chosen[group]))]
-            sentences.append(f"{group.layer} {group.phase}, {ev.name(case, side)}: {ev.executions(cells, most=4)}")
-        found.append(Suspicion("other operators", title, claims, "medium", sentences, _OTHER, precedence=2))
-    return found
+    """Kernels of which two runs of a framework execute other numbers, whatever they are for: what no other rule explains."""
+    groups = [group for group in ev.candidates(case) if case.same_framework and not ev.stronger(case, group)]
+    extra = {side: {group: _executes_more(group, side, other) for group in groups} for side, other in (("a", "b"), ("b", "a"))}
+    chosen = [group for group in groups if extra["a"][group] or extra["b"][group]]
+    claims = ev.merged(_more_claims(case, group, extra["a"][group] | extra["b"][group]) for group in chosen)
+    sides = ev.slower(claims, chosen)
+    if sides is None or not any(extra[sides[0]].values()):
+        return []
+    slow, fast = sides
+    chosen = [group for group in chosen if extra[slow][group]]
+    group = ev.largest(chosen)
+    which = ev.names(group.kernels(slow), extra[slow][group])
+    title = f"{ev.name(case, slow)} executes {which} in {ev.layers(chosen)} more often than {ev.name(case, fast)}"
+    sentences = []
+    for side in (slow, fast):
+        cells = group.kernels(side)
+        cells = cells[cells["kernel"].isin(list(extra["a"][group] | extra["b"][group]))]
+        sentences.append(f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(cells, most=4)}")
+    return [Suspicion("other operators", title, claims, "medium", sentences, _OTHER, precedence=2)]
 
 
 def _executes_more(group: ev.Group, slow: str, fast: str) -> set[str]:
-    """Return the names of the kernels of which a side executes more; the optimizer's are another rule's."""
-    if group.phase == "optimizer":
+    """Return the names of the kernels of which a side executes more; those of optimizer and data are for other rules."""
+    if group.phase in ("optimizer", "data"):
         return set()
     counts = [group.kernels(side).groupby("kernel")["count"].sum() for side in (slow, fast)]
     extra = counts[0].sub(counts[1], fill_value=0.0)
-    return set(extra[extra >= ev.ONCE].index)
+    return set(extra[extra >= (ev.WAVER * counts[0].reindex(extra.index).fillna(0.0)).clip(lower=ev.ONCE)].index)
 
 
 def _more_claims(case: Case, group: ev.Group, more: set[str]) -> dict[str, float]:

@@ -22,7 +22,7 @@ def test_winograd_against_implicit_gemm_of_cudnn(make_kernel, make_kernels_case,
     (found,) = suspected(algorithms, made)
     assert found.title == "B computes the convolutions of conv1 by implicit gemm, A by winograd"
     assert found.claims == {"r1": 700, "r2": 5}
-    assert found.evidence[0] == f"conv1 forward, B: 1 x {CUDNN['gemm'][0]}, 0.001 ms"
+    assert found.evidence[0] == f"conv1 forward, B: 1 x {CUDNN['gemm'][0][:59]}…, 0.001 ms"
     assert "cudnn.benchmark" in found.remedy
     (mirrored,) = suspected(algorithms, swapped(made))
     assert (mirrored.title, mirrored.claims) == (found.title, {"r1": -700, "r2": -5})
