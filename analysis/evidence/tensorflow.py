@@ -135,7 +135,8 @@ def _graph_operators(events: pd.DataFrame, names: GraphNames) -> pd.DataFrame:
         values = pd.array([getattr(found, column) for found in resolved], dtype="string")
         table[column] = values.take(codes) if len(codes) else pd.array([], dtype="string")
     of_data = events.loc[chosen, "line"].astype("string").str.startswith(_DATA_THREADS).fillna(False).to_numpy(bool)
-    table.loc[of_data, ["layer", "phase", "attribution"]] = [pd.NA, "data", "launch range"]
+    for column, value in (("layer", pd.NA), ("phase", "data"), ("attribution", "launch range")):
+        table[column] = table[column].mask(of_data, value)
     parent = intervals.parents(*_spans(table))
     holds_another = np.isin(np.arange(len(table)), parent)
     table["leaf"] = ~holds_another & ~table["name"].str.match(_STEERING).to_numpy(dtype=bool)

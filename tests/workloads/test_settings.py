@@ -117,6 +117,8 @@ print(json.dumps(seen))
         ("torch.autograd.set_detect_anomaly(True)", {"anomaly_detection": True}),
         ("torch.backends.mkldnn.set_flags(_enabled=False)", {"onednn": False}),
         ("torch.set_num_threads(1)", {"threads": 1}),
+        ("import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})", {"cores": 1}),
+        ("import atexit; p = torch.profiler.profile(); p.start(); atexit.register(p.stop)", {"profiler": True}),
     ],
 )
 def test_pytorch_settings_that_a_program_changes(run_in, code, changed):

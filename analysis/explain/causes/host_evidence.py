@@ -17,7 +17,7 @@ LEAST_SHARE = 0.02
 # Which family owns a recorded setting, version or environment variable: what is not here is configuration.
 _OWNERS = {
     "threads": (
-        "threads", "interop_threads", "omp_num_threads", "engine_workers", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
+        "threads", "interop_threads", "cores", "omp_num_threads", "engine_workers", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
         "TF_NUM_INTEROP_THREADS", "TF_NUM_INTRAOP_THREADS", "KMP_AFFINITY", "KMP_BLOCKTIME", "GOMP_CPU_AFFINITY",
         "GOMP_SPINCOUNT", "OMP_PLACES", "OMP_PROC_BIND", "OMP_WAIT_POLICY", "MKL_DYNAMIC", "OMP_DYNAMIC",
         "OMP_THREAD_LIMIT", "OMP_SCHEDULE", "OPENBLAS_NUM_THREADS", "MKL_THREADING_LAYER", "MXNET_CPU_WORKER_NTHREADS",

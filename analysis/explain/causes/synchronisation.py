@@ -40,10 +40,12 @@ def _waits(side: Side) -> float | None:
 
 
 def _launches(side: Side) -> float | None:
-    if side.trace.calls.empty:
-        return None
-    names = [name for name in side.trace.calls["name"].cat.categories if api.launches_kernels(name)]
-    return evidence.per_step(side, side.trace.calls[side.trace.calls["name"].isin(names).to_numpy(bool)])
+    """Return how many kernels a step launches; on a CPU, how many operators it runs."""
+    trace = side.trace
+    if len(trace.calls):
+        names = [name for name in trace.calls["name"].cat.categories if api.launches_kernels(name)]
+        return evidence.per_step(side, trace.calls[trace.calls["name"].isin(names).to_numpy(bool)])
+    return evidence.per_step(side, trace.operators[trace.operators["scope"].notna() | trace.operators["layer"].notna()])
 
 
 def waits(case: Case) -> list[Suspicion]:

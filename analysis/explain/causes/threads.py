@@ -34,8 +34,8 @@ def _threads(side: Side) -> int | None:
 
 
 def _cores(side: Side) -> int | None:
-    machine = side.facts.get("machine") or {}
-    return machine.get("allowed_threads") or machine.get("threads")
+    settings, machine = side.facts.get("settings") or {}, side.facts.get("machine") or {}
+    return settings.get("cores") or machine.get("allowed_threads") or machine.get("threads")
 
 
 def recorded(case: Case) -> list[Suspicion]:

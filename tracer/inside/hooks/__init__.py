@@ -9,3 +9,10 @@ Hooks(spec, recorder) then offers, in the order of their calls:
     settings()              the settings in force that can make a difference: threads, layout, precision, graph or eager, ...
     start_operators(program), stop_operators()   the framework's own operator trace; the latter returns the files written
 """
+
+import os
+
+
+def cores():
+    """Return on how many processors this process may run now; a program may have bound itself. None where nothing tells."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None

@@ -14,7 +14,7 @@ import os
 import shutil
 import tempfile
 
-from kernelscope.tracer.inside import interpose
+from kernelscope.tracer.inside import hooks, interpose
 from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.hooks import cntk_graph, cntk_mkl
 
@@ -151,6 +151,7 @@ class Hooks(object):
         return {
             "threads": cntk.cntk_py.get_max_num_cputhreads(),
             "omp_num_threads": os.environ.get("OMP_NUM_THREADS"),
+            "cores": hooks.cores(),
             "device": str(cntk.device.use_default_device()),
             "precision": "float32",
             "layout": "NCHW",

@@ -18,6 +18,8 @@ import re
 import shutil
 import weakref
 
+from kernelscope.tracer.inside import hooks
+
 TRACE_FILE = "operators.mxnet.json"
 GRAPH_FILE = "graph.json"
 _SYNCHRONISING = ("asnumpy", "wait_to_read")  # methods of an array that wait for its value; asscalar calls asnumpy
@@ -170,6 +172,7 @@ class Hooks(object):
         variable = os.environ.get
         return {
             "threads": int(variable("OMP_NUM_THREADS", "0")) or None,
+            "cores": hooks.cores(),
             "engine": variable("MXNET_ENGINE_TYPE", "ThreadedEnginePerDevice"),
             "engine_workers": int(variable("MXNET_CPU_WORKER_NTHREADS", "1")),
             "bulk_execution_train": variable("MXNET_EXEC_BULK_EXEC_TRAIN", "1") != "0",

@@ -16,6 +16,8 @@ import re
 import threading
 from collections import OrderedDict
 
+from kernelscope.tracer.inside import hooks
+
 TRACE_FILE = "operators.pt.trace.json.gz"
 _MARK = "_kernelscope"  # on a module: its layer, or _ROOT; on a tensor: its version when the hook was set
 _ROOT = object()
@@ -197,6 +199,7 @@ class Hooks(object):
         return {
             "threads": torch.get_num_threads(),
             "interop_threads": torch.get_num_interop_threads(),
+            "cores": hooks.cores(),
             "onednn": bool(torch.backends.mkldnn.is_available() and getattr(torch.backends.mkldnn, "enabled", True)),
             "default_dtype": str(torch.get_default_dtype()).replace("torch.", ""),
             "matmul_precision": torch.get_float32_matmul_precision(),
@@ -206,6 +209,7 @@ class Hooks(object):
             "cudnn_deterministic": bool(cudnn.deterministic),
             "deterministic_algorithms": bool(torch.are_deterministic_algorithms_enabled()),
             "anomaly_detection": bool(torch.is_anomaly_enabled()),
+            "profiler": bool(getattr(torch.autograd.profiler, "_is_profiler_enabled", False)),
             "memory_format": self._memory_format(),
             "execution": self._execution(),
         }

@@ -15,6 +15,8 @@ import os
 import shutil
 import tempfile
 
+from kernelscope.tracer.inside import hooks
+
 TRACE_FILE = "operators.xplane.pb"
 # 2 records the operators that TensorFlow's executor counts as expensive (above some 8000 cycles by its own estimate), 3 all of
 # them; TensorFlow 2.21 takes this option and then records at level 2 whatever was asked for
@@ -128,6 +130,7 @@ class Hooks(object):
         return {
             "threads": tf.config.threading.get_intra_op_parallelism_threads(),
             "interop_threads": tf.config.threading.get_inter_op_parallelism_threads(),
+            "cores": hooks.cores(),
             "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1") != "0",
             "xla_jit": tf.config.optimizer.get_jit() or ("jit_compile" if self.jit_compiled else "off"),
             "execution": self._execution(),
