@@ -39,7 +39,7 @@ bench: $(VENV)/.installed ## measure what measuring and reading cost, as ratios 
 
 planted: $(VENV)/.installed ## plant known causes, and see whether they are found (sets up what it needs)
 	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS))
-	$(BIN)/python tests/planted/run.py $(PLANTED)
+	@$(BIN)/python tests/planted/run.py $(PLANTED); first=$$?; $(BIN)/python tests/planted/run.py --same 10 $(PLANTED) && exit $$first
 
 fuzz: $(VENV)/.installed ## damage captures at random and see that every reader says so in one line
 	$(BIN)/python tests/fuzz/run.py --seconds 120 --seed 1

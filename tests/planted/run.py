@@ -1,16 +1,20 @@
 """Plant known causes, record A (as it is) against B (with one change), and judge by program what is said about them.
 
-    python tests/planted/run.py [--only NAME] [--repeats 3] [--no-steady] [--output DIR] [--again] [--table FILE]
+    python tests/planted/run.py [--only NAME] [--same TIMES] [--repeats 3] [--no-steady] [--output DIR] [--again] [--table FILE]
 
 The two sides of a pair take turns, in the same session that `compare` uses. A plant counts as found when its cause is ranked
 first and the ns that it explains are within 15% of the measured difference of the clean steps, or that difference is inside of
 the interval reported for it. A control counts when nothing is said. --again judges what was recorded before.
+
+--same records two sides that are the same instead: nothing may be said about any such pair, and in steady conditions the median of
+the differences, whichever sign they have, is to be 1% of the step at most.
 """
 
 from __future__ import annotations
 
 import argparse
 import shutil
+import statistics
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +33,7 @@ from kernelscope.tracer.outside.variants import Variant, program_file
 
 TOLERANCE = 0.15
 TARGET = 15  # of 16 plants
+SAME = 0.01  # of the step: how far sides that are the same may be apart in steady conditions
 HEADER = ("plant", "A, ms", "B, ms", "difference, ms", "first cause", "explains, ms", "verdict")
 _WIDTHS = (30, 8, 8, 8, 28, 8, 0)
 
@@ -124,43 +129,64 @@ def table(judgements: list[Judgement]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def same(arguments: argparse.Namespace) -> int:
+    """Record and judge A against A; return 1 when something is said or the sides differ by more than may be."""
+    plant = next(plant for plant in plants.CONTROLS if plant.program is None and not plant.env)
+    folders = [arguments.output / f"{plant.folder}-{number}" for number in range(1, arguments.same + 1)]
+    judgements = [_one(plant, folder, arguments) for folder in folders]
+    known = [(j.a_ns, j.b_ns) for j in judgements if j.a_ns is not None and j.b_ns is not None]
+    middle = statistics.median(abs(b_ns - a_ns) / a_ns for a_ns, b_ns in known) if known else 1.0
+    wanted = f"; at most {SAME:.0%} is wanted" if arguments.steady else ""
+    _finish(f"{table(judgements)}\nMedian of the differences: {middle:.2%} of the step{wanted}.\n", arguments.table)
+    return 0 if all(j.right for j in judgements) and (middle <= SAME or not arguments.steady) else 1
+
+
+def plant_all(arguments: argparse.Namespace) -> int:
+    """Record and judge plants and controls; return 1 when more than one plant was missed or a control accused."""
+    judgements = [_one(plant, arguments.output / plant.folder, arguments) for plant in _chosen(arguments.only)]
+    _finish(table(judgements), arguments.table)
+    wrong = [judgement for judgement in judgements if not judgement.right]
+    return 0 if len(wrong) <= len(plants.PLANTS) - TARGET and all(j.plant.causes for j in wrong) else 1
+
+
+def _chosen(words: list[str] | None) -> list[Plant]:
+    """Return the plants of these names, or whose names hold a word that is no whole name."""
+    every = plants.PLANTS + plants.CONTROLS
+    names = {plant.name for plant in every}
+    return [p for p in every if not words or any(w == p.name or (w not in names and w in p.name) for w in words)]
+
+
+def _one(plant: Plant, folder: Path, arguments: argparse.Namespace) -> Judgement:
+    """Record one pair unless it is to be judged again, judge it and print the row; what fails is a verdict too."""
+    try:
+        if not arguments.again:
+            record(plant, folder, arguments.repeats, arguments.steady)
+        judgement = judge(plant, folder)
+    except Exception as error:
+        judgement = Judgement(plant, None, None, "-", None, False, f"{type(error).__name__}: {error}"[:200])
+    print("  ".join(f"{text:<{width}}" for text, width in zip(judgement.row(), _WIDTHS, strict=True)), flush=True)
+    return judgement
+
+
+def _finish(text: str, file: Path | None) -> None:
+    """Print the score and write the table."""
+    print("\n" + text.rpartition("|\n")[2].strip())
+    if file:
+        file.write_text(text, encoding="utf8")
+
+
 def main() -> int:
-    """Record, judge and print; return 1 when more than one plant was missed or a control accused."""
+    """Do what the command line says; return its exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", metavar="NAME", help="plants whose name holds this (repeatable)")
+    parser.add_argument("--only", action="append", metavar="NAME", help="plants whose name this is or holds (repeatable)")
+    parser.add_argument("--same", type=int, default=0, metavar="TIMES", help="A against A instead, so many times")
     parser.add_argument("--repeats", type=int, default=3, help="restarts of both sides (default: 3)")
     parser.add_argument("--steady", action=argparse.BooleanOptionalAction, default=True, help="steady heap, passive waiting")
     parser.add_argument("--output", type=Path, default=Path("out/planted"), metavar="DIR", help="where the pairs are kept")
     parser.add_argument("--again", action="store_true", help="judge pairs recorded before, without recording")
     parser.add_argument("--table", type=Path, metavar="FILE", help="write the table as markdown")
     arguments = parser.parse_args()
-    every = plants.PLANTS + plants.CONTROLS
-    chosen = [plant for plant in every if not arguments.only or any(word in plant.name for word in arguments.only)]
-    judgements = []
-    for plant in chosen:
-        judgement = _one(plant, arguments)
-        print(
-            "  ".join(f"{text:<{width}}" for text, width in zip(judgement.row(), (28, 8, 8, 8, 28, 8, 0), strict=True)),
-            flush=True,
-        )
-        judgements.append(judgement)
-    text = table(judgements)
-    print("\n" + text.rpartition("|\n")[2].strip())
-    if arguments.table:
-        arguments.table.write_text(text, encoding="utf8")
-    wrong = [judgement for judgement in judgements if not judgement.right]
-    return 0 if len(wrong) <= len(plants.PLANTS) - TARGET and all(j.plant.causes for j in wrong) else 1
-
-
-def _one(plant: Plant, arguments: argparse.Namespace) -> Judgement:
-    """Record one pair unless it is to be judged again, and judge it; what fails is a verdict too."""
-    folder = arguments.output / plant.folder
-    try:
-        if not arguments.again:
-            record(plant, folder, arguments.repeats, arguments.steady)
-        return judge(plant, folder)
-    except Exception as error:
-        return Judgement(plant, None, None, "-", None, False, f"{type(error).__name__}: {error}"[:200])
+    return same(arguments) if arguments.same else plant_all(arguments)
 
 
 if __name__ == "__main__":
