@@ -6,7 +6,7 @@ The two sides of a pair take turns, in the same session that `compare` uses. A p
 first and the ns that it explains are within 15% of the measured difference of the clean steps, or that difference is inside of
 the interval reported for it. A control counts when nothing is said. --again judges what was recorded before.
 
---same records two sides that are the same instead: nothing may be said about any such pair, and in steady conditions the median of
+--same records two sides that are the same instead: nothing may be said of any such pair, and in steady conditions the median of
 the differences, whichever sign they have, is to be 1% of the step at most.
 """
 
