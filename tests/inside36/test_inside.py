@@ -64,6 +64,33 @@ class ProgramTest(unittest.TestCase):
             self.load("import no_such_module\n")
 
 
+FAULTS = """
+import resource, sys
+from kernelscope.tracer.inside import heap
+if sys.argv[1] == "touched":
+    heap.touch()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+block = b"x" * (100 << 20)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+class HeapTest(unittest.TestCase):
+    """Pages of the heap before they are needed."""
+
+    def faults(self, how, **variables):
+        """Return the page faults of taking 100 MiB, that is 25600 pages."""
+        environment = dict(os.environ, **variables)
+        return int(subprocess.check_output([sys.executable, "-c", FAULTS, how], env=environment))
+
+    def test_what_is_taken_after_a_touch_is_there(self):
+        """Only where the heap keeps what is given back; elsewhere nothing happens."""
+        kept = {"MALLOC_TRIM_THRESHOLD_": "4294967296", "MALLOC_MMAP_THRESHOLD_": "1073741824"}
+        self.assertGreater(self.faults("untouched", **kept), 1000)
+        self.assertLess(self.faults("touched", **kept), 100)
+        self.assertGreater(self.faults("touched"), 20)
+
+
 class RangesTest(unittest.TestCase):
     """Steps and ranges as they are recorded and written."""
 

@@ -15,7 +15,7 @@ import sys
 import time
 import traceback
 
-from kernelscope.tracer.inside import lines, nvtx, steady, streams
+from kernelscope.tracer.inside import heap, lines, nvtx, steady, streams
 from kernelscope.tracer.inside.clock import anchor
 from kernelscope.tracer.inside.ranges import Recorder
 
@@ -110,6 +110,7 @@ class Child(object):
         self.report["warmup"] = {"steps": len(times), "settled": steady.settled(times, minimum)}
         self.recorder.flush()
         if self.recorder.layers and not self.tracing:
+            heap.touch()
             self.hooks.start_operators(self.program)
             self.tracing = True
         return {"event": "warm", "steps": len(times), "settled": self.report["warmup"]["settled"]}
