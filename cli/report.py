@@ -149,7 +149,7 @@ def _recorded_comparison(paths: list[Path]) -> dict[str, Any] | None:
 
 
 def _runs(paths: list[Path]) -> tuple[list[Run], list[dict[str, Any]]]:
-    """Open the run folders, those of comparisons among the paths included; raise UsageError when a framework is there twice."""
+    """Open the run folders, those of comparisons among the paths included; raise UsageError when two are called the same."""
     from kernelscope.analysis.readers.records import read_object
     from kernelscope.analysis.run import Run
     from kernelscope.tracer.outside.errors import UsageError
@@ -163,8 +163,8 @@ def _runs(paths: list[Path]) -> tuple[list[Run], list[dict[str, Any]]]:
             left_out += recorded.get("left_out", [])
         else:
             runs.append(Run(path))
-    names = [run.framework for run in runs]
+    names = [run.name for run in runs]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise UsageError(f"two runs of {twice[0]}; runs side by side must be of different frameworks")
+        raise UsageError(f"two runs are called {twice[0]}; record one of them with a label: -f LABEL={twice[0]}")
     return runs, left_out

@@ -17,7 +17,7 @@ HELP = "record one workload in one framework"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     capture.configure(parser)
-    parser.add_argument("-f", "--framework", required=True, metavar="NAME", help=", ".join(FRAMEWORKS))
+    parser.add_argument("-f", "--framework", required=True, metavar="[LABEL=]NAME", help=", ".join(FRAMEWORKS))
     parser.add_argument("--format", choices=FORMATS, default="table", help="of the layers' table (default: table)")
     parser.add_argument("--python", metavar="PATH", help="use this interpreter, which has the framework, as it is")
     parser.add_argument("--program", metavar="FILE.py", help="a variation of the workload: a file that defines a class Program")
