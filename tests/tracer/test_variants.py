@@ -74,7 +74,16 @@ def test_variables_that_were_chosen_are_recorded_but_no_secrets(tmp_path, monkey
     monkeypatch.setenv("MXNET_EXEC_BULK_EXEC_TRAIN", "0")
     monkeypatch.setenv("SOMETHING_ELSE", "not chosen for the run")
     chosen = {"MY_SWITCH": "on", "HF_TOKEN": "hf_abc", "my_password": "1234", "CACHE": os.path.expanduser("~/cache")}
-    command = ["kernelscope", "--env", "b:HF_TOKEN=hf_abc", "--env=my_password=1234", "--env", "MY_SWITCH=on"]
+    command = [
+        "kernelscope",
+        "-f",
+        "monkey=pytorch",
+        "--env",
+        "b:HF_TOKEN=hf_abc",
+        "--env=my_password=1234",
+        "--env",
+        "MY_SWITCH=on",
+    ]
     record = _record(tmp_path / "run", Variant("b", _environment(), None, chosen), command)
     variables = record["variables"]
     assert variables["MXNET_EXEC_BULK_EXEC_TRAIN"] == "0"
@@ -86,6 +95,7 @@ def test_variables_that_were_chosen_are_recorded_but_no_secrets(tmp_path, monkey
     assert "hf_abc" not in text
     assert "1234" not in text
     assert record["command"][-1] == "MY_SWITCH=on"
+    assert record["command"][2] == "monkey=pytorch"
 
 
 def test_chosen_variables_go_before_all_others(tmp_path):

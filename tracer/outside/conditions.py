@@ -49,11 +49,12 @@ def recorded(variables: Mapping[str, str], chosen: Mapping[str, str] | None = No
 
 def command(parts: Sequence[str]) -> list[str]:
     """Return a command line as it may be written down: without the home folder and the values of secrets."""
-    return [without_home(_without_secret(part)) for part in parts]
+    return [without_home(_without_secret(part, before)) for before, part in zip(("", *parts), parts, strict=False)]
 
 
-def _without_secret(part: str) -> str:
-    match = _SECRET_OPTION.search(part)
+def _without_secret(part: str, before: str) -> str:
+    """Return an argument without its value if it is --SECRET=VALUE, or SECRET=VALUE behind --env."""
+    match = _SECRET_OPTION.search(part) if part.startswith("--") or before.startswith("--e") else None
     return part[: match.end()] + HIDDEN if match else part
 
 
