@@ -114,6 +114,13 @@ class Run:
         self.kernels_pass()
         return [self._trace_of(data) for data in self.passes("kernels")]
 
+    def layers_trace(self) -> Trace | None:
+        """Return the steps and ranges of the layers pass as a Trace; None when there is none."""
+        for data in self.passes("layers"):
+            if (data.folder / "ranges.jsonl").is_file():
+                return Trace(steps=data.steps, ranges=recomputed_ranges(read_table(data.folder / "ranges.jsonl", "ranges")))
+        return None
+
     def _trace_of(self, data: PassData) -> Trace:
         cache = self.path / "trace" / data.folder.name
         key = self._content_key(data)

@@ -61,12 +61,33 @@ def paired_difference(repeats: Sequence[pd.DataFrame], base: Sequence[pd.DataFra
     ends = [median_step_ns(base), median_step_ns(repeats)]
     restart = pd.factorize(table["restart"])[0].astype(np.int64)
     turns = Turns(np.arange(len(table)), np.arange(len(table)), restart)
-    samples, by_restart = (
-        np.array([np.median(np.repeat(table["mine"], count)) - np.median(np.repeat(table["other"], count)) for count in counts])
+    if turns.restarts < 2:
+        return Difference(ends[1] - ends[0], None)
+    draws, alone = (
+        np.array([[np.median(np.repeat(table[side], count)) for side in ("other", "mine")] for count in counts])
         for counts in (turns.draws(RESAMPLES, seed), turns.each_restart())
     )
-    enough = turns.restarts > 1
-    return Difference(ends[1] - ends[0], interval(ends[1] - ends[0], samples, by_restart) if enough else None)
+    low, high = interval(ends[1] - ends[0], draws[:, 1] - draws[:, 0], np.zeros(0))
+    least, most = _between_restarts(ends[0], ends[1], alone)
+    return Difference(ends[1] - ends[0], (min(low, least), max(high, most)))
+
+
+def _between_restarts(base_ns: int, mine_ns: int, medians: Float) -> tuple[int, int]:
+    """Return the interval (95%) of a difference by Student's t over the logarithms of the restarts' ratios.
+
+    medians: [restarts, 2], of the base and of the other side. What makes one process slower than another makes most of it slower
+    by a factor, so that ratios, not differences, spread evenly.
+    """
+    ratios = np.log(medians[:, 1] / medians[:, 0])
+    reach = student_t(len(ratios)) * float(np.std(ratios, ddof=1)) / len(ratios) ** 0.5
+    middle = float(np.log(mine_ns / base_ns))
+    low, high = (base_ns * (np.exp(min(middle + end, 30.0)) - 1.0) for end in (-reach, reach))
+    return round(float(low)), round(float(high))
+
+
+def student_t(count: int) -> float:
+    """Return Student's t at 97.5% for the mean of so many values (two or more)."""
+    return _T[count - 2] if count - 2 < len(_T) else _T_MANY
 
 
 def _joined(mine: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
@@ -113,8 +134,7 @@ def interval(estimate: float, samples: Float, by_restart: Float) -> tuple[int, i
     low, high = np.quantile(samples, [tail, 1.0 - tail])
     count = len(by_restart)
     if count > 1:
-        t = _T[count - 2] if count - 2 < len(_T) else _T_MANY
-        reach = t * float(np.std(by_restart, ddof=1)) / count**0.5
+        reach = student_t(count) * float(np.std(by_restart, ddof=1)) / count**0.5
         low, high = min(low, estimate - reach), max(high, estimate + reach)
     return round(float(min(low, estimate))), round(float(max(high, estimate)))
 

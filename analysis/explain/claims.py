@@ -11,6 +11,8 @@ from kernelscope.analysis.explain.model import INSTRUMENTATION, Account, Case, S
 from kernelscope.analysis.statistics import interval
 
 SMALLEST_SHARE = 0.02  # of the wall difference: less is no cause that anybody would act on
+WHOLE = 0.01  # of the wall difference: what is closer to it explains all of it
+LEADING = ("different devices",)  # said first, whatever their size: all else depends on them
 LISTED_ROWS = 40  # of a finding, the largest first: the others are in the account
 
 
@@ -42,12 +44,13 @@ def settle(case: Case, suspicions: list[Suspicion]) -> list[Finding]:
     for suspicion in sorted(suspicions, key=lambda one: (one.precedence, -abs(sum(_granted(one, left).values())))):
         granted = _granted(suspicion, left)
         found = Finding(suspicion, granted, _interval(account, granted))
-        if _worth(found, account):
+        claimed = sum(suspicion.claims.values())  # what is left can turn the sign, and then the title would be wrong
+        if _worth(found, account) and claimed * found.explains_ns > 0:
             findings.append(found)
             for row, amount in granted.items():
                 left[row] -= amount
     sign = 1 if account.wall.delta_ns >= 0 else -1
-    return sorted(findings, key=lambda finding: -sign * finding.explains_ns)
+    return sorted(findings, key=lambda found: (found.suspicion.cause not in LEADING, -sign * found.explains_ns))
 
 
 def _granted(suspicion: Suspicion, left: dict[str, int]) -> dict[str, int]:
@@ -65,10 +68,13 @@ def _interval(account: Account, granted: dict[str, int]) -> tuple[int, int] | No
     """Return the interval of a finding's ns: the rows' samples, each with the share of it that was granted."""
     if account.samples is None or account.by_restart is None or not granted:
         return None
+    wall, explained = account.wall, sum(granted.values())
+    if abs(explained - wall.delta_ns) <= WHOLE * abs(wall.delta_ns):
+        return wall.interval_ns  # clean times are less noisy than the sum of recorded rows
     delta = account.rows["delta_ns"]
     share = np.array([granted.get(str(row), 0) / whole if whole else 0.0 for row, whole in delta.items()])
     fixed = granted.get(INSTRUMENTATION, 0)  # is a difference of wall times, whose noise the wall's own interval shows
-    return interval(sum(granted.values()), account.samples @ share + fixed, account.by_restart @ share + fixed)
+    return interval(explained, account.samples @ share + fixed, account.by_restart @ share + fixed)
 
 
 def _worth(finding: Finding, account: Account) -> bool:

@@ -1,21 +1,28 @@
 """What recording itself cost: taken out of the rows where it must have been spent, and shown as its own where that is unknown.
 
-The traced pass is slower than the clean one by a known amount. Recorders spend it between the events that they record: around
-operators, kernels and ranges, which shows as host time of the layer and phase in which these lie. Kernels' own times are taken
-by their library around the computation and hold none of it. So each (layer, phase) gives back a share in proportion to the
-events recorded in it, at most the host time that it has and MOST_PER_EVENT_NS for each event; what no row can give back stays in
-the row "instrumentation".
+The traced pass is slower than the clean one by a known amount. Where the layers pass, which costs little, tells what each layer
+and phase takes, each gives back what the traced pass took longer (`anchored_factors`): first of its host time, because recorders
+work between the events that they record; then of operators that the recorder timed itself; last of kernels that their library
+timed. What is then left between the layers pass and the clean one, which are two processes of one program, is a factor
+common to all rows, within BOUND.
 
-Source of the idea: per-event calibration, as RL-Scope (Gleeson et al., MLSys 2021) does it; here the sum is not calibrated but
-measured, and only its distribution is modelled.
+Where no layers pass knows the layers, each (layer, phase) gives back host time in proportion to the events recorded in it, at
+most what it has and MOST_PER_EVENT_NS for each event (`host_factors`). What no row can give back stays in the row
+"instrumentation".
+
+Source of the ideas: each number from the least instrumented run that has it, as in XSP (Li et al., IPDPS 2020), and per-event
+calibration, as in RL-Scope (Gleeson et al., MLSys 2021).
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kernelscope.analysis.breakdowns import layer_labels
 from kernelscope.analysis.partition import DEVICE
 
 Float = npt.NDArray[np.float64]
@@ -23,6 +30,8 @@ Float = npt.NDArray[np.float64]
 # What recording one event costs at most: 2 to 9 us were measured of torch.profiler, XLA's, MXNet's and oneDNN's records. What the
 # traced pass took beyond that was noise, and no host row can have been its place.
 MOST_PER_EVENT_NS = 10_000.0
+BOUND = 1.25  # of the common factor: processes of one program that differ by more were in different states
+SELF_TIMED = ("onednn", "mkl", "cudnn", "cublas", "cutlass")  # take the time around the computation alone
 _ROUNDS = 50  # each gives what full groups could not take to the others; a group is full after one, so groups bound it too
 
 
@@ -44,6 +53,45 @@ def host_factors(cells: pd.DataFrame, time_ns: Float, events: pd.Series[float], 
     taken = _poured(cost_ns, weight, np.minimum(room, MOST_PER_EVENT_NS * weight))
     factor = 1.0 - np.divide(taken, room, out=np.zeros_like(room), where=room > 0)
     return np.where(host, factor[group], 1.0)
+
+
+def anchored_factors(cells: pd.DataFrame, time_ns: Float, layers_ns: pd.Series[float], clean_ns: float) -> Float:
+    """Return by which factor to multiply each cell's time so that layers and phases take what the layers pass says.
+
+    cells: with layer, phase, cause, library and kind; time_ns: of each per step. layers_ns: per step, by (label of the layer,
+    phase) as `labels` gives them; groups that it does not have are scaled as all are together.
+    """
+    group, found = pd.factorize(labels(cells))
+    recorded = np.bincount(group, weights=time_ns, minlength=len(found)).astype(float)
+    told = layers_ns.reindex(pd.MultiIndex.from_tuples(list(found))).to_numpy(dtype=float)
+    overall = layers_ns.sum() / max(recorded.sum(), 1.0)
+    wanted = np.where(np.isnan(told), recorded * min(overall, 1.0), told)
+    kept = time_ns.copy()
+    for tier, least in _tiers(cells):
+        held = np.bincount(group, weights=kept, minlength=len(found)).astype(float)
+        there = np.bincount(group, weights=np.where(tier, kept, 0.0), minlength=len(found)).astype(float)
+        given = np.minimum(np.maximum(held - wanted, 0.0), there * (1 - least))
+        share = np.divide(given, there, out=np.zeros_like(given), where=there > 0)
+        kept = np.where(tier, kept * (1 - share[group]), kept)
+    held = np.bincount(group, weights=kept, minlength=len(found)).astype(float)
+    grown = np.divide(wanted, held, out=np.ones_like(held), where=held > 0)
+    kept *= np.maximum(grown, 1.0)[group]
+    kept *= np.clip(clean_ns / max(kept.sum(), 1.0), 1 / BOUND, BOUND)
+    return np.divide(kept, time_ns, out=np.ones_like(kept), where=time_ns > 0)
+
+
+def labels(cells: pd.DataFrame) -> pd.MultiIndex:
+    """Return the group of each cell: label of its layer, and phase."""
+    return pd.MultiIndex.from_arrays([layer_labels(cells).astype(object), cells["phase"].fillna("other").astype(object)])
+
+
+def _tiers(cells: pd.DataFrame) -> Iterator[tuple[npt.NDArray[np.bool_], float]]:
+    """Yield which cells give time back first, second and last, and the least share of it that they keep."""
+    host = cells["cause"].notna().to_numpy()
+    timed_by_itself = cells["library"].isin(SELF_TIMED).fillna(False).to_numpy(dtype=bool) & ~host
+    yield host, 0.2
+    yield ~host & ~timed_by_itself, 0.1
+    yield timed_by_itself, 0.0
 
 
 def _poured(amount: float, weight: Float, room: Float) -> Float:

@@ -11,6 +11,8 @@ import pandas as pd
 
 from kernelscope.analysis import captures, imported
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.explain.estimates import closest_half
+from kernelscope.analysis.explain.instrumentation import labels as labels_of
 from kernelscope.analysis.explain.model import Side
 from kernelscope.analysis.explain.trace_layers import labels, layers_of
 from kernelscope.analysis.partition import KEYS, Partition, partition
@@ -37,14 +39,31 @@ def of_run(run: Run) -> Side:
     facts = {name: run.record.get(name) for name in _RECORDED}
     options = run.record["options"]
     facts.update(network_name=options["network"], mode=options["mode"], batch=options["batch"], created=run.record.get("created"))
-    clean = [data.measured for data in run.passes("clean")]
+    passes = run.passes("clean")
+    if passes and passes[0].report.get("settings"):
+        facts["settings"] = passes[0].report["settings"]  # those of the times that are explained
+    clean = [data.measured for data in passes]
     clean_ns = median_step_ns(clean) if clean else None
     main = run.trace()
     main.info["network"] = run.record["network"]
     side = _assembled(run.name, str(run.path), run.traces(), main, facts)
     side.clean, side.clean_ns, side.check = clean, clean_ns, run.check()
+    side.layers_ns = _layers_ns(run, side.clean_ns)
     side.missing = dict(run.record.get("unavailable", {}))
     return side
+
+
+def _layers_ns(run: Run, clean_ns: int | None) -> pd.Series[float] | None:
+    """Return what each layer and phase takes in the layers pass: in the half of its windows that is closest to the clean step."""
+    found = run.layers_trace()
+    if found is None or clean_ns is None:
+        return None
+    windows = [partition for _, partition in _windows(found)]
+    wall = np.array([window.step_ns for window in windows], dtype=float)
+    weights = closest_half(wall, clean_ns, np.ones(len(wall), dtype=np.int64))
+    cells = pd.concat([window.cells.assign(part=window.cells["time_ns"] * w) for window, w in zip(windows, weights, strict=True)])
+    of_layers = float(cells.loc[cells["layer"].notna(), "part"].sum())
+    return cells.groupby(labels_of(cells))["part"].sum() if of_layers > 0.5 * cells["part"].sum() else None
 
 
 def of_trace(trace: Trace, name: str, path: str) -> Side:
