@@ -6,6 +6,7 @@ import pandas as pd
 
 from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.causes import host_evidence
+from kernelscope.analysis.explain.causes.groups import Kernel
 from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
 
 _CONVOLUTION = {
@@ -75,15 +76,10 @@ def _other_convolutions(group: ev.Group) -> list[str]:
     """Return the directions that both sides compute, by kernels of no common name and, where told, of the same problem."""
     kinds = []
     for kind in ev.CONVOLUTIONS:
-        a, b = (group.kernels(side, [kind]) for side in SIDES)
-        names, problems = (_pair(a, b, column) for column in ("kernel", "problem"))
+        names, problems = ([group.executed(side, column, [kind]) for side in SIDES] for column in ("kernel", "problem"))
         if names[0] and names[1] and not names[0] & names[1] and (not all(problems) or problems[0] & problems[1]):
             kinds.append(kind)
     return kinds
-
-
-def _pair(a: pd.DataFrame, b: pd.DataFrame, column: str) -> tuple[set[str], set[str]]:
-    return ev.executed(a, column), ev.executed(b, column)
 
 
 def _difference(group: ev.Group, kinds: list[str]) -> int:
@@ -121,24 +117,24 @@ def product_forms(case: Case) -> list[Suspicion]:
     return found
 
 
-def _products(group: ev.Group, side: str) -> pd.DataFrame:
-    """Return a side's products with known m, n and k and, as libraries see transposes, the smaller of m and n first."""
-    cells = group.kernels(side, ["gemm"])
-    cells = cells[cells["m"].notna() & cells["n"].notna() & cells["k"].notna() & (cells["count"] >= ev.ONCE)]
-    ends = cells[["m", "n"]].astype("int64")
-    return cells.assign(small=ends.min(axis=1), large=ends.max(axis=1), inner=cells["k"].astype("int64"))
+def _products(group: ev.Group, side: str) -> list[tuple[tuple[int, int, int], Kernel]]:
+    """Return a side's products with their sizes, as far as known; as libraries see transposes, the smaller of m and n first."""
+    found = []
+    for one in group.of(side, ["gemm"]):
+        if one.m is not None and one.n is not None and one.k is not None and one.count >= ev.ONCE:
+            found.append(((min(one.m, one.n), max(one.m, one.n), one.k), one))
+    return found
 
 
 def _sizes(group: ev.Group, side: str) -> set[tuple[int, int, int]]:
-    table = _products(group, side)
-    return set(zip(table["small"].tolist(), table["large"].tolist(), table["inner"].tolist(), strict=True))
+    return {size for size, _ in _products(group, side)}
 
 
 def _work(group: ev.Group, side: str) -> float:
     """Return the multiplications per step of a side's products; 0 where any has no known shape."""
-    table = _products(group, side)
-    whole = float(table["count"].sum()) > group.count(side, ["gemm"]) - ev.ONCE
-    return float((table["small"] * table["large"] * table["inner"] * table["count"]).sum()) if whole else 0.0
+    products = _products(group, side)
+    whole = sum(one.count for _, one in products) > group.count(side, ["gemm"]) - ev.ONCE
+    return sum(small * large * inner * one.count for (small, large, inner), one in products) if whole else 0.0
 
 
 def _other_flags(group: ev.Group) -> bool:
@@ -146,7 +142,7 @@ def _other_flags(group: ev.Group) -> bool:
 
     A product can be written as itself or as its transpose (row-major frameworks do); then NN stands for NN and NT for TN.
     """
-    flags = [{_order(text) for text in ev.executed(_products(group, side), "transpose")} for side in SIDES]
+    flags = [{_order(one.transpose) for _, one in _products(group, side) if one.transpose} for side in SIDES]
     sizes = [_sizes(group, side) for side in SIDES]
     return bool(flags[0] and flags[1] and sizes[0] and sizes[0] == sizes[1] and flags[0] != flags[1])
 

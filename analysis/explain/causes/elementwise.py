@@ -64,8 +64,9 @@ def _fused_away(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
         return False
     if all(group.count(side, ev.MAIN) >= ev.ONCE for side in SIDES):
         return True
-    known = any(match.label == group.layer and match.a and match.b for match in case.matches)
-    return known and group.phase == "forward" and not group.count(fast) and group.computing(slow) <= set(ev.SMALL)
+    if group.phase != "forward" or group.count(fast) or not group.computing(slow) <= set(ev.SMALL):
+        return False
+    return any(match.label == group.layer and match.a and match.b for match in case.matches)
 
 
 def _examples(case: Case, chosen: list[ev.Group], order: tuple[str, str]) -> list[str]:

@@ -1,32 +1,26 @@
-"""What rules of several families look at: the account by layer and phase, and what of it only one side does.
-
-Rules see groups: the rows and cells of one layer (or of a named part of the step, in brackets) in one phase. What a group's
-sides execute is compared as sets of what runs at least every other step, never by which of two takes longer: times vary from
-run to run, what is executed does not.
-"""
+"""What rules of several families ask of the account's groups: what differs in them, what a cause may claim, and words for it."""
 
 from __future__ import annotations
 
 import re
-import weakref
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
-from typing import Any, cast
+from collections.abc import Collection, Iterable
+from typing import cast
 
 import pandas as pd
 
-from kernelscope.analysis.breakdowns import UNATTRIBUTED
-from kernelscope.analysis.explain.causes import host_evidence
+from kernelscope.analysis.explain.causes.groups import CONVOLUTIONS as CONVOLUTIONS
+from kernelscope.analysis.explain.causes.groups import MAIN as MAIN
+from kernelscope.analysis.explain.causes.groups import MOVES as MOVES
+from kernelscope.analysis.explain.causes.groups import ONCE as ONCE
+from kernelscope.analysis.explain.causes.groups import Group as Group
+from kernelscope.analysis.explain.causes.groups import candidates as candidates
+from kernelscope.analysis.explain.causes.groups import groups as groups
+from kernelscope.analysis.explain.causes.groups import once
 from kernelscope.analysis.explain.model import SIDES, Case
 
-CONVOLUTIONS = ("convolution forward", "convolution data gradient", "convolution weight gradient")
-MAIN = (*CONVOLUTIONS, "gemm", "recurrent", "attention")  # where networks have their FLOPs
-MOVES = ("layout", "copy", "cast")  # data as it was, elsewhere or otherwise written
 SMALL = ("elementwise", "activation")  # one pass over memory each
 FLOATS = ("f64", "f32", "tf32", "f16", "bf16", "f8e4m3", "f8e5m2", "f4e2m1", "c64", "c128")
 
-# Executions per step from which something belongs to the step: a straggler that attribution put elsewhere is rarer
-ONCE = 0.5
 # Counts of asynchronous work waver where steps begin and end: by less than this share, many are as many
 WAVER = 0.1
 LONGEST = 60  # characters of a kernel's name in a sentence
@@ -34,127 +28,6 @@ LONGEST = 60  # characters of a kernel's name in a sentence
 CHAIN = 2.0
 # Above this share of its kernel time in kernels that both sides execute alike, a group is more than what changed in it
 ALIKE = 0.5
-
-
-@dataclass(frozen=True, eq=False)
-class Group:
-    """One layer's (or named part's) rows of one phase, and their cells of side "a" and "b".
-
-    layer: the row's label. phase: "" where unknown. noticed: whether it differs by more than noise, as far as is known: the
-    others may not be named. known: what has been asked before, as the rules ask the same again.
-    """
-
-    layer: str
-    phase: str
-    rows: pd.DataFrame
-    cells: dict[str, pd.DataFrame]
-    noticed: bool
-    known: dict[Any, Any] = field(default_factory=dict)
-
-    @property
-    def is_layer(self) -> bool:
-        """Whether it is a layer, and not a part of the step or what could not be attributed."""
-        return not self.layer.startswith("(")
-
-    @property
-    def delta_ns(self) -> int:
-        """How much longer B takes."""
-        return int(self.rows["delta_ns"].sum())
-
-    def kernels(self, side: str, kinds: Collection[str] | None = None) -> pd.DataFrame:
-        """Return the cells of a side's kernels, of these kinds only where any are given."""
-        key = ("kernels", side, None if kinds is None else frozenset(kinds))
-        if key not in self.known:
-            kind = self.cells[side]["kind"]
-            self.known[key] = self.cells[side][kind.notna() if kinds is None else kind.isin(list(kinds))]
-        return cast(pd.DataFrame, self.known[key])
-
-    def computing(self, side: str) -> frozenset[str]:
-        """Return the kinds that compute: of a side's kernels the main ones where it has any, else all that move no data."""
-        kinds = self.executed(side, "kind")
-        return frozenset(kinds & set(MAIN) or kinds - {*MOVES, "unknown"})
-
-    def executed(self, side: str, column: str, kinds: Collection[str] | None = None) -> set[str]:
-        """Return the values of a column that a side's kernels execute at least every other step; unknown ones are left out."""
-        key = (column, side, None if kinds is None else frozenset(kinds))
-        if key not in self.known:
-            self.known[key] = executed(self.kernels(side, kinds), column)
-        return cast(set[str], self.known[key])
-
-    def computed(self, side: str, column: str) -> set[str]:
-        """Return the values of a column that a side's computing kernels execute at least every other step."""
-        return self.executed(side, column, self.computing(side))
-
-    def count(self, side: str, kinds: Collection[str] | None = None) -> float:
-        """Return how many kernels a side executes per step."""
-        return float(self.kernels(side, kinds)["count"].sum())
-
-    def time_ns(self, side: str, kinds: Collection[str] | None = None) -> int:
-        """Return the share of the step that a side's kernels have."""
-        return int(self.kernels(side, kinds)["time_ns"].sum())
-
-
-_latest: tuple[weakref.ref[Case], dict[str, Any]] | None = None
-
-
-def _once(case: Case, name: str, make: Callable[[Case], Any]) -> Any:
-    """Return what a function makes of a case. The rules ask one after another about the same case, which is looked at once."""
-    global _latest
-    if _latest is None or _latest[0]() is not case:
-        _latest = (weakref.ref(case), {})
-    made = _latest[1]
-    if name not in made:
-        made[name] = make(case)
-    return made[name]
-
-
-def groups(case: Case) -> list[Group]:
-    """Return the account's groups."""
-    return cast(list[Group], _once(case, "groups", _grouped))
-
-
-def _grouped(case: Case) -> list[Group]:
-    rows, cells = case.rows, case.account.cells
-    # captures tell the phase of what has no layer for different parts of it, so that it is compared as a whole
-    phase = rows["phase"].astype("string").fillna("").mask(rows["layer"] == UNATTRIBUTED, "")
-    number = rows.groupby([rows["layer"].astype("string"), phase], sort=False).ngroup()
-    of_cell = cells["row"].map(number)
-    sides = {side: dict(list(cells[cells["side"] == side].groupby(of_cell, sort=False))) for side in SIDES}
-    empty = cells.iloc[:0]
-    return [
-        Group(
-            layer=str(mine["layer"].iloc[0]),
-            phase=phase[mine.index[0]],
-            rows=mine,
-            cells={side: sides[side].get(group, empty) for side in SIDES},
-            noticed=_noticed(case, mine),
-        )
-        for group, mine in rows.groupby(number, sort=False)
-    ]
-
-
-def _noticed(case: Case, rows: pd.DataFrame) -> bool:
-    """Return whether rows differ, any by itself or all together, by more than noise; true where nothing tells."""
-    each = host_evidence.noticed(rows)["delta_ns"]
-    return bool((each != 0).any()) or host_evidence.noticed_ns(case, rows) != 0
-
-
-def candidates(case: Case) -> list[Group]:
-    """Return the groups in which a cause may be looked for.
-
-    Within one framework a cause accounts for all the groups that it changes, whether or not each is out of the noise by itself;
-    between frameworks each group has its own reasons, and only what is out of the noise needs one.
-    """
-    return [group for group in groups(case) if group.noticed or case.same_framework]
-
-
-def executed(cells: pd.DataFrame, column: str) -> set[str]:
-    """Return the values of a column that are executed at least every other step; unknown ones are left out."""
-    counts: dict[str, float] = {}
-    for value, count in zip(cells[column], cells["count"], strict=True):
-        if isinstance(value, str):
-            counts[value] = counts.get(value, 0.0) + count
-    return {value for value, count in counts.items() if count >= ONCE}
 
 
 def more(case: Case, kinds: Collection[str], least: float = ONCE) -> Iterable[tuple[Group, str, str]]:
@@ -233,24 +106,22 @@ def repeats(case: Case, side: str) -> dict[str, float]:
             continue
         keys = [_forward_work(forward[group.layer], one) for one in SIDES]
         known = keys[0] & keys[1] if case.same_framework else {key for key in keys[0] | keys[1] if key[0] == CONVOLUTIONS[0]}
-        cells = group.kernels(side)
-        again = [pair in known for pair in zip(cells["kind"], cells["operator"], strict=True)]
-        if (count := float(cells["count"][again].sum())) >= ONCE:
+        count = sum(kernel.count for kernel in group.of(side) if (kernel.kind, kernel.operator) in known)
+        if count >= ONCE:
             found[group.layer] = count
     return found
 
 
 def _forward_work(group: Group, side: str) -> set[tuple[str, str]]:
     """Return the kinds and operators of a side's kernels that compute more than arithmetic."""
-    cells = group.kernels(side)
     small = (*MOVES, "elementwise", "reduction", "unknown")
-    cells = cells[~cells["kind"].isin(small) & cells["operator"].notna() & (cells["count"] >= ONCE)]
-    return set(zip(cells["kind"], cells["operator"], strict=True))
+    made = [kernel for kernel in group.of(side) if kernel.kind not in small and kernel.count >= ONCE]
+    return {(kernel.kind, kernel.operator) for kernel in made if kernel.operator is not None}
 
 
 def recomputed(case: Case) -> dict[str, set[str]]:
     """Return by side the layers whose forward work it does again in the backward phase, more often than the other side."""
-    return cast(dict[str, set[str]], _once(case, "recomputed", _recomputed))
+    return cast(dict[str, set[str]], once(case, "recomputed", _recomputed))
 
 
 def _recomputed(case: Case) -> dict[str, set[str]]:
@@ -293,7 +164,7 @@ def chained(case: Case, group: Group) -> tuple[str, str] | None:
 
 def alike(case: Case) -> set[str]:
     """Return the rows whose kernels both sides execute alike: the same names, problems, types and shapes, as often."""
-    return cast(set[str], _once(case, "alike", _alike))
+    return cast(set[str], once(case, "alike", _alike))
 
 
 def _alike(case: Case) -> set[str]:

@@ -114,7 +114,7 @@ def copies(case: Case) -> list[Suspicion]:
         sentences = [
             _moves(case, chosen, (slow, fast), ("copy",)),
             f"{ev.place(group)}, {ev.name(case, slow)}: {ev.executions(group.kernels(slow, ['copy']))} in "
-            f"{ev.listed(sorted(ev.executed(group.cells[slow], 'operator') & set(_COPYING))) or 'no operator of its own'}",
+            f"{ev.listed(sorted(set(group.cells(slow)['operator'].dropna()) & set(_COPYING))) or 'no operator of its own'}",
         ]
         confidence = "high" if case.same_framework else "medium"
         found.append(Suspicion("extra copies", title, claims, confidence, sentences, ev.remedy(case, slow, _COPY)))
@@ -135,7 +135,7 @@ def _copy_claims(case: Case, group: ev.Group) -> dict[str, float]:
         return whole
     chosen = {}
     for side in SIDES:
-        cells = group.cells[side]
+        cells = group.cells(side)
         chosen[side] = cells[(cells["kind"] == "copy") | (cells["kind"].isna() & cells["operator"].isin(_COPYING))]
     return ev.cell_claims(chosen)
 

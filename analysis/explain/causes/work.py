@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pandas as pd
-
 from kernelscope.analysis.explain.causes import evidence as ev
+from kernelscope.analysis.explain.causes.groups import Kernel
 from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
 
 # Products of a layer may be written with some more or fewer multiplications; as much more is other work
@@ -137,27 +136,24 @@ def _more_work(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
     if ev.unrolled(group) is not None or ev.again(case, group):
         return False
     for kind in (*ev.CONVOLUTIONS, "recurrent", "attention"):
-        more, less = (group.kernels(side, [kind]) for side in (slow, fast))
-        same = ev.executed(more, "problem") & ev.executed(less, "problem")
-        counts = [table[table["problem"].isin(list(same))]["count"].sum() for table in (more, less)]
-        if same and counts[0] - counts[1] >= ev.ONCE and (case.same_framework or kind in ev.CONVOLUTIONS):
+        more, less = (group.counts(side, "problem", [kind]) for side in (slow, fast))
+        extra = sum(more[problem] - less[problem] for problem in more.keys() & less.keys())
+        if extra >= ev.ONCE and (case.same_framework or kind in ev.CONVOLUTIONS):
             return True
     if any(group.count(side, [*ev.CONVOLUTIONS, "recurrent", "attention"]) >= ev.ONCE for side in SIDES):
         return False
-    works = [multiplications(group.kernels(side, ["gemm"])) for side in (slow, fast)]
+    works = [multiplications(group.of(side, ["gemm"])) for side in (slow, fast)]
     return works[0] is not None and works[1] is not None and works[0] > MORE_FLOPS * works[1] > 0
 
 
-def multiplications(products: pd.DataFrame) -> float | None:
+def multiplications(products: list[Kernel]) -> float | None:
     """Return the multiplications per step of matrix products; None where the shape of any is not known."""
-    shapes = products[["m", "n", "k"]]
-    if products.empty or shapes.isna().any().any():
-        return None
-    return float((shapes.astype("float64").prod(axis=1) * products["count"]).sum())
+    sizes = [None if None in (one.m, one.n, one.k) else one.m * one.n * one.k * one.count for one in products]  # type: ignore[operator]
+    return None if not sizes or None in sizes else float(sum(size for size in sizes if size is not None))
 
 
 def _flops(group: ev.Group, side: str) -> str:
-    work = multiplications(group.kernels(side, ["gemm"]))
+    work = multiplications(group.of(side, ["gemm"]))
     return f" ({2 * work / 1e6:.1f} MFLOP)" if work else ""
 
 
@@ -187,20 +183,19 @@ def _executes_more(group: ev.Group, slow: str, fast: str) -> set[str]:
     """Return the names of the kernels of which a side executes more; those of optimizer and data are for other rules."""
     if group.phase in ("optimizer", "data"):
         return set()
-    counts = [group.kernels(side).groupby("kernel")["count"].sum() for side in (slow, fast)]
-    extra = counts[0].sub(counts[1], fill_value=0.0)
-    return set(extra[extra >= (ev.WAVER * counts[0].reindex(extra.index).fillna(0.0)).clip(lower=ev.ONCE)].index)
+    mine, others = (group.counts(side, "kernel") for side in (slow, fast))
+    return {name for name, count in mine.items() if count - others.get(name, 0.0) >= max(ev.ONCE, ev.WAVER * count)}
 
 
 def _more_claims(case: Case, group: ev.Group, more: set[str]) -> dict[str, float]:
     """Return all that a layer differs by; outside of layers, the kernels and the host's time in operators of one side only."""
     if group.is_layer:
         return ev.claim(case, group, [])
-    operators = {side: set(group.cells[side]["operator"].dropna()) for side in SIDES}
+    operators = {side: set(group.cells(side)["operator"].dropna()) for side in SIDES}
     own = operators["a"] ^ operators["b"]
     chosen = {}
     for side in SIDES:
-        cells = group.cells[side]
+        cells = group.cells(side)
         host = cells["kind"].isna() & cells["operator"].isin(list(own))
         chosen[side] = cells[cells["kernel"].isin(list(more)) | host]
     return ev.cell_claims(chosen)
