@@ -51,9 +51,15 @@ def switched_off(case: Case) -> list[Suspicion]:
 
 
 def _left(group: ev.Group, present: str, absent: str, library: str) -> bool:
-    """Return whether one side computes a group with this library, and the other does not."""
-    with_it, without = (group.computed(side, "library") for side in (present, absent))
-    return library in with_it and bool(without) and library not in without
+    """Return whether one side computes something with this library that the other side computes without it.
+
+    Switched off as a whole, a library may still serve another: Eigen's convolutions call oneDNN's matrix product.
+    """
+    kinds = {
+        side: {one.kind for one in group.of(side) if one.library == library and one.count >= ev.ONCE}
+        for side in (present, absent)
+    }
+    return bool(kinds[present] - kinds[absent] - set(ev.MOVES)) and bool(group.computing(absent))
 
 
 def _computed(group: ev.Group) -> set[str]:
