@@ -32,22 +32,23 @@ _LIBRARY = {
 def switched_off(case: Case) -> list[Suspicion]:
     """oneDNN on by setting on one side and off on the other, and the layers that another library computes therefore."""
     stated = [name for name in _SWITCHES if name in host_evidence.differing(case)]
-    found = []
-    for slow, fast in (("b", "a"), ("a", "b")):
-        chosen = [group for group in ev.candidates(case) if stated and case.same_framework and _left(group, fast, slow, "onednn")]
-        claims = ev.merged(ev.claim(case, group, _computed(group)) for group in chosen)
-        if ev.slower(claims, chosen) is None:
-            continue
-        if host_evidence.only_difference(case, "libraries"):
-            claims = host_evidence.everything(case)
-        effect = "slower" if ev.slower(claims, chosen) == (slow, fast) else "faster"
-        title = (
-            f"{ev.name(case, slow)} runs {ev.layers(chosen)} without oneDNN, which makes it {effect} than {ev.name(case, fast)}"
-        )
-        sentences = [host_evidence.stated(case, stated), *_examples(case, chosen, (slow, fast))]
-        remedy = ev.remedy(case, slow, _ONEDNN) if effect == "slower" else "leave oneDNN off for these layers"
-        found.append(Suspicion("library switched off", title, claims, "high", sentences, remedy, precedence=0))
-    return found
+    if not stated or not case.same_framework:
+        return []
+    left = {
+        (off, on): [group for group in ev.candidates(case) if _left(group, on, off, "onednn")]
+        for off, on in (("b", "a"), ("a", "b"))
+    }
+    (off, on), chosen = max(left.items(), key=lambda item: len(item[1]))
+    claims = ev.merged(ev.claim(case, group, _computed(group)) for group in chosen)
+    if ev.slower(claims, chosen) is None:
+        return []
+    if host_evidence.only_difference(case, "libraries"):
+        claims = host_evidence.everything(case)
+    effect = "slower" if ev.slower(claims, chosen) == (off, on) else "faster"
+    title = f"{ev.name(case, off)} runs {ev.layers(chosen)} without oneDNN, which makes it {effect} than {ev.name(case, on)}"
+    sentences = [host_evidence.stated(case, stated), *_examples(case, chosen, (off, on))]
+    remedy = ev.remedy(case, off, _ONEDNN) if effect == "slower" else "leave oneDNN off for these layers"
+    return [Suspicion("library switched off", title, claims, "high", sentences, remedy, precedence=0)]
 
 
 def _left(group: ev.Group, present: str, absent: str, library: str) -> bool:

@@ -95,3 +95,15 @@ def test_the_same_library_and_an_unknown_one_are_no_cause(make_kernel, make_kern
     for pair in (("mkl", "mkl"), ("mkl", None), (None, None)):
         a, b = ([make_kernel("SGEMM", "gemm", ns, library=library)] for ns, library in zip((100, 900), pair, strict=True))
         assert suspected(libraries, make_kernels_case([("fc1", "forward", a, b)])) == []
+
+
+def test_a_library_that_is_off_may_still_serve_another(make_kernel, make_kernels_case, make_side, suspected):
+    sides = [make_side(name, "tensorflow", settings={"onednn": value}) for name, value in (("A", True), ("B", False))]
+    conv = [make_kernel("convolution brg", "convolution forward", 600, library="onednn")]
+    pool = [make_kernel("pooling jit", "pooling", 100, library="onednn")]
+    eigen = [make_kernel("gemm_api", "gemm", 1400, 40.0, library="onednn")]
+    made = make_kernels_case([("conv1", "forward", conv, eigen),
+                              ("pool1", "forward", pool, [make_kernel("MaxPool", "pooling", 500, library="eigen")])], *sides)  # fmt: skip
+    (found,) = [one for one in suspected(libraries, made) if one.precedence == 0]
+    assert found.title == "B runs conv1 and pool1 without oneDNN, which makes it slower than A"
+    assert found.claims == {"r1": -600, "r2": 1400, "r3": 400}
