@@ -102,8 +102,8 @@ def test_a_library_that_is_off_may_still_serve_another(make_kernel, make_kernels
     conv = [make_kernel("convolution brg", "convolution forward", 600, library="onednn")]
     pool = [make_kernel("pooling jit", "pooling", 100, library="onednn")]
     eigen = [make_kernel("gemm_api", "gemm", 1400, 40.0, library="onednn")]
-    made = make_kernels_case([("conv1", "forward", conv, eigen),
-                              ("pool1", "forward", pool, [make_kernel("MaxPool", "pooling", 500, library="eigen")])], *sides)  # fmt: skip
+    native = [make_kernel("MaxPool", "pooling", 500, library="eigen")]
+    made = make_kernels_case([("conv1", "forward", conv, eigen), ("pool1", "forward", pool, native)], *sides)
     (found,) = [one for one in suspected(libraries, made) if one.precedence == 0]
     assert found.title == "B runs conv1 and pool1 without oneDNN, which makes it slower than A"
     assert found.claims == {"r1": -600, "r2": 1400, "r3": 400}
