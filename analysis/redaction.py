@@ -24,8 +24,7 @@ from typing import IO, TypeVar
 
 from kernelscope.analysis import secret_patterns, secrets
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.readers.records import GZIP_MAGIC
-from kernelscope.analysis.readers.sqlite_pages import MAGIC as SQLITE_MAGIC
+from kernelscope.analysis.readers.magic import GZIP_MAGIC, SQLITE_MAGIC
 
 _MOST_FINDINGS = 1_000_000
 _MOST_UNPACKED = 1 << 30  # bytes, or this many times the packed size if that is more

@@ -122,11 +122,11 @@ def suspicious(data: bytes, pattern: str = _SCREEN) -> list[tuple[int, int]]:
     pattern: what to look for instead, in RE2's syntax; what it matches may have up to 256 bytes.
     """
     count = -(-len(data) // CHUNK)
-    offsets = np.minimum(np.arange(count + 1, dtype=np.int64) * CHUNK, len(data)).astype(np.int32)
+    offsets = np.minimum(np.arange(count + 1, dtype=np.int64) * CHUNK, len(data))
     edges = b"".join(data[edge - 256 : edge + 256] for edge in range(CHUNK, len(data), CHUNK))
     found = set(_matching(pa.py_buffer(data), offsets, pattern))
     lengths = [min(512, len(data) - edge + 256) for edge in range(CHUNK, len(data), CHUNK)]
-    found.update(_matching(pa.py_buffer(edges), np.cumsum([0, *lengths]).astype(np.int32), pattern))
+    found.update(_matching(pa.py_buffer(edges), np.cumsum([0, *lengths], dtype=np.int64), pattern))
     stretches: list[tuple[int, int]] = []
     for chunk in sorted(found):
         start, after = max(0, chunk * CHUNK - 512), (chunk + 1) * CHUNK
@@ -138,18 +138,22 @@ def suspicious(data: bytes, pattern: str = _SCREEN) -> list[tuple[int, int]]:
     return stretches
 
 
-def _matching(buffer: pa.Buffer, offsets: npt.NDArray[np.int32], pattern: str) -> list[int]:
-    """Return which pieces of the buffer, between offsets, hold what the pattern matches."""
+def _matching(buffer: pa.Buffer, offsets: npt.NDArray[np.int64], pattern: str) -> list[int]:
+    """Return which pieces of the buffer, between offsets, hold what the pattern matches.
+
+    Neither pa.array nor to_numpy: they import pandas, which a helper process does not need otherwise.
+    """
     if len(offsets) < 2:
         return []
-    pieces = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets.tobytes()), buffer])
-    return [int(place) for place in np.flatnonzero(pc.match_substring_regex(pieces, pattern).to_numpy(zero_copy_only=False))]
+    pieces = pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, [None, pa.py_buffer(offsets.tobytes()), buffer])
+    places = pc.indices_nonzero(pc.match_substring_regex(pieces, pattern)).to_pylist()
+    return [place for place in places if place is not None]
 
 
 def suspicious_values(values: list[bytes], pattern: str = _SCREEN) -> list[int]:
     """Return the places of the values in which `spans` may find something, or which hold what the pattern matches."""
-    matches = pc.match_substring_regex(pa.array(values, type=pa.large_binary()), pattern)
-    return [int(place) for place in np.flatnonzero(matches.to_numpy(zero_copy_only=False))]
+    offsets = np.cumsum([0, *map(len, values)], dtype=np.int64)
+    return _matching(pa.py_buffer(b"".join(values)), offsets, pattern)
 
 
 def spans(text: bytes, thorough: bool = False) -> list[Span]:

@@ -19,8 +19,7 @@ from typing import IO, Any, NamedTuple
 
 from kernelscope.analysis import secret_patterns
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.readers.records import GZIP_MAGIC
-from kernelscope.analysis.readers.sqlite_pages import MAGIC as SQLITE_MAGIC
+from kernelscope.analysis.readers.magic import GZIP_MAGIC, SQLITE_MAGIC
 
 REPORT_MAGIC = b"NVIDIA Tegra Profiler Report"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")

@@ -9,8 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.readers.records import GZIP_MAGIC
-from kernelscope.analysis.readers.sqlite_pages import MAGIC as SQLITE_MAGIC
+from kernelscope.analysis.readers.magic import GZIP_MAGIC, SQLITE_MAGIC
 
 SIZE = 1 << 16
 _MOST_STEPS = 10_000_000  # of SQLite's virtual machine: a second or so

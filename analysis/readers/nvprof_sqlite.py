@@ -18,6 +18,7 @@ import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.readers import sqlite_pages
+from kernelscope.analysis.readers.magic import SQLITE_MAGIC
 
 PREFIX = "CUPTI_ACTIVITY_KIND_"
 STRINGS = "StringTable"
@@ -40,7 +41,7 @@ class Database:
         try:
             self._size = self.path.stat().st_size
             with self.path.open("rb") as file:
-                if file.read(len(sqlite_pages.MAGIC)) != sqlite_pages.MAGIC:
+                if file.read(len(SQLITE_MAGIC)) != SQLITE_MAGIC:
                     raise EvidenceError(f"{path}: no SQLite file; name the file that nvprof -o wrote")
             self._connection = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
         except OSError as error:

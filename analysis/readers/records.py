@@ -15,8 +15,8 @@ import pyarrow.json
 
 from kernelscope.analysis import trace
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.readers.magic import GZIP_MAGIC
 
-GZIP_MAGIC = b"\x1f\x8b"
 _PACKED, _BLOCK = 1 << 17, 1 << 20  # bytes that are read, and had of them, at once: they stay in the processor's cache
 PLAIN_SIZE = 256 << 20  # packed data may always unpack to this much,
 PACKING = 300  # and to this many times its own size: traces pack to a tenth or a thirtieth

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.readers.magic import SQLITE_MAGIC
 
 _HEADER = 100
-MAGIC = b"SQLite format 3\x00"
 _LEAF, _INTERIOR = 0x0D, 0x05
 _MAX_DEPTH = 20
 _BATCH_BYTES = 1 << 20
@@ -170,7 +170,7 @@ class Database:
     def _read_header(self) -> None:
         size = os.fstat(self._file.fileno()).st_size
         header = os.pread(self._file.fileno(), _HEADER, 0)
-        if len(header) < _HEADER or not header.startswith(MAGIC):
+        if len(header) < _HEADER or not header.startswith(SQLITE_MAGIC):
             raise EvidenceError(f"{self.path}: not a SQLite file; name an SQLite export")
         self._page_size = int.from_bytes(header[16:18], "big")
         self._page_size = 1 << 16 if self._page_size == 1 else self._page_size

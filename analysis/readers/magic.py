@@ -1,0 +1,4 @@
+"""First bytes by which files are told: apart from the readers, so that asking for them imports nothing else."""
+
+GZIP_MAGIC = b"\x1f\x8b"
+SQLITE_MAGIC = b"SQLite format 3\x00"
