@@ -8,6 +8,7 @@ ka.breakdown(trace, by="layer").table
 from __future__ import annotations
 
 import importlib
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,8 +37,8 @@ def read(path: str | Path, form: str | None = None, helper: Helper | None = None
     """Return the Trace of a run folder, of a folder that `import` wrote, or of a capture in any format of `import`.
 
     form: a format's name (see analysis.captures.FORMATS); found out from the content if not given. helper: a process that reads
-    ahead in the same capture, if one was started (see analysis.helper). Raises EvidenceError when the path cannot be read as any
-    of these.
+    ahead in the same capture (see analysis.helper); if not given, one is started for a capture, unless this process has threads.
+    Raises EvidenceError when the path cannot be read as any of these.
     """
     from kernelscope.analysis import imported
 
@@ -48,6 +49,9 @@ def read(path: str | Path, form: str | None = None, helper: Helper | None = None
         from kernelscope.analysis.run import Run
 
         return Run(path).trace()
-    from kernelscope.analysis import captures
+    from kernelscope.analysis.helper import started
 
-    return captures.read(path, form, helper)
+    with nullcontext(helper) if helper else started(path) as ahead:
+        from kernelscope.analysis import captures  # now, while the helper is at work: these imports take a while
+
+        return captures.read(path, form, ahead)

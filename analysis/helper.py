@@ -1,33 +1,33 @@
 """A second process that reads ahead: it decodes a capture's tables and searches it for secrets while this one imports libraries.
 
 Decoding takes numpy only (see readers.nsys_columns), but a Trace takes pandas and pyarrow, which take longer to import than a
-capture of 100 MB takes to be decoded. So the command line forks before it imports any of them: a process with threads must not
-fork, and these libraries start some, as numpy does unless OPENBLAS_NUM_THREADS is 1. Columns come over in memory that both share
-(memfd; /dev/shm is small in containers).
+capture of 100 MB takes to be decoded. So the fork comes before any of them is imported: a process with threads must not fork, and
+these libraries start some, as numpy does unless OPENBLAS_NUM_THREADS is 1. Columns come over in memory that both processes share
+(see helper_messages).
 
-Nothing depends on the helper: what it does not deliver, because it died or could not be started, is done in this process.
+Nothing depends on the helper: what it does not deliver, because it died or could not be started, is done in this process. After
+the first message that is not as agreed it is not listened to any more.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
-import pickle
 import signal
 import socket
 import struct
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.readers.magic import SQLITE_MAGIC
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from kernelscope.analysis.helper_messages import Content, Memory, Message, Remarks
     from kernelscope.analysis.readers.nsys_tables import Gathered
 
 _WORTHWHILE = 1 << 20  # bytes of a file for which a helper wins more than it costs
@@ -43,8 +43,10 @@ def started(path: Path) -> Iterator[Helper | None]:
     """Give a helper that reads ahead in a capture; None where one cannot be had, or would cost more than it wins."""
     helper = None
     if _possible() and _worthwhile(path):
-        # both processes need it, so it is imported once; it imports numpy, which may have started threads
-        from kernelscope.analysis.readers import nsys_columns, sqlite_pages  # noqa: F401
+        if "numpy" in sys.modules or os.environ.get("OPENBLAS_NUM_THREADS") == "1":
+            # both processes need it, so it is imported once where that starts no threads
+            from kernelscope.analysis import helper_messages  # noqa: F401
+            from kernelscope.analysis.readers import sqlite_pages  # noqa: F401
 
         helper = Helper(path) if _possible() else None
     try:
@@ -89,31 +91,31 @@ class Helper:
 
         Raises EvidenceError where the tables are damaged.
         """
-        gathered: Gathered | None = self._take(name)
-        return gathered
+        from kernelscope.analysis.readers.nsys_tables import Gathered
 
-    def remarks(self) -> list[tuple[str, str]] | None:
+        found = self._take(name)
+        return found if isinstance(found, Gathered) else None
+
+    def remarks(self) -> Remarks | None:
         """Return what secrets.remarks says of the capture; None if it is not to be had."""
-        remarks: list[tuple[str, str]] | None = self._take(_SECRETS)
-        return remarks
+        found = self._take(_SECRETS)
+        return found if isinstance(found, list) else None
 
     def close(self) -> None:
         """End the processes, whatever they do."""
         while self._workers:
             self._workers.pop().close()
 
-    def _take(self, task: str) -> Any:
+    def _take(self, task: str) -> Content | None:
         worker = next((worker for worker in self._workers if task in worker.tasks), None)
         return worker.take(task) if worker else None
 
 
 def _shares(path: Path) -> list[tuple[str, ...]]:
     """Return the tasks of each process: of a large database one decodes the ranges, mostly the largest table."""
-    from kernelscope.analysis.readers.sqlite_pages import MAGIC
-
     try:
         with path.open("rb") as file:
-            if file.read(len(MAGIC)) != MAGIC:
+            if file.read(len(SQLITE_MAGIC)) != SQLITE_MAGIC:
                 return [(_SECRETS,)]
         if path.stat().st_size < _LARGE:
             return [(*_TABLES, _SECRETS)]
@@ -127,7 +129,7 @@ class _Worker:
 
     def __init__(self, path: Path, tasks: tuple[str, ...], others: Sequence[_Worker]):
         self.tasks = tasks
-        self._arrived: dict[str, Any] = {}
+        self._arrived: dict[str, Content] = {}
         self._socket, remote = socket.socketpair()
         try:
             self._process = os.fork()
@@ -141,11 +143,12 @@ class _Worker:
             _run(path, tasks, remote)
         remote.close()
 
-    def take(self, task: str) -> Any:
+    def take(self, task: str) -> Content | None:
         """Return what came out of a task, once; None where nothing came before the process ended."""
         while task not in self._arrived:
             message = self._received()
             if message is None:
+                self._socket.close()  # nobody knows where a next message would begin
                 return None
             self._arrived[message[0]] = message[1]
         found = self._arrived.pop(task)
@@ -153,7 +156,9 @@ class _Worker:
             raise found
         return found
 
-    def _received(self) -> tuple[str, Any] | None:
+    def _received(self) -> tuple[str, Content] | None:
+        from kernelscope.analysis.helper_messages import unpacked
+
         try:
             head, descriptors, _, _ = socket.recv_fds(self._socket, _HEAD.size, _MOST_DESCRIPTORS)
             try:
@@ -163,14 +168,13 @@ class _Worker:
                 body = bytearray(size)
                 if len(descriptors) != expected or not _filled(self._socket, memoryview(body)):
                     return None
-                buffers = [mmap.mmap(descriptor, os.fstat(descriptor).st_size) for descriptor in descriptors]
+                memory = [mmap.mmap(descriptor, os.fstat(descriptor).st_size) for descriptor in descriptors]
             finally:
                 for descriptor in descriptors:
                     os.close(descriptor)
-        except OSError:
+        except (OSError, ValueError, OverflowError, MemoryError):  # the last three: of absurd sizes
             return None
-        message: tuple[str, Any] = pickle.loads(body, buffers=buffers)  # noqa: S301 - from our own process
-        return message
+        return unpacked(body, memory)
 
     def close(self) -> None:
         """End the process."""
@@ -199,6 +203,8 @@ def _run(path: Path, tasks: tuple[str, ...], parent: socket.socket) -> None:
     """Do the tasks and end this process; it says nothing, as what goes wrong here is done, and told, by the parent."""
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # for numpy, if it is not imported yet: threads are of no use here
+        from kernelscope.analysis.helper_messages import Memory, Searched
         from kernelscope.analysis.readers import nsys_columns
 
         if tasks[0] in nsys_columns.GATHERED:
@@ -206,13 +212,14 @@ def _run(path: Path, tasks: tuple[str, ...], parent: socket.socket) -> None:
         if _SECRETS in tasks:
             from kernelscope.analysis import secrets
 
-            _send(parent, (_SECRETS, secrets.remarks(path)), _Memory())
+            _send(parent, Searched(_SECRETS, secrets.remarks(path)), Memory())
     finally:
         os._exit(0)
 
 
 def _decode(path: Path, names: Sequence[str], parent: socket.socket) -> None:
     """Send the columns of an export of nsys, table by table, or why they cannot be read; nothing for any other database."""
+    from kernelscope.analysis.helper_messages import Failed, Memory, found
     from kernelscope.analysis.readers.nsys_columns import GATHERED, SIGNS
     from kernelscope.analysis.readers.nsys_tables import Ids
     from kernelscope.analysis.readers.sqlite_pages import Database
@@ -223,56 +230,17 @@ def _decode(path: Path, names: Sequence[str], parent: socket.socket) -> None:
                 return
             ids = Ids(database)
             for name in names:
-                memory = _Memory()
-                _send(parent, (name, GATHERED[name](database, ids, memory.room)), memory)
+                memory = Memory()
+                _send(parent, found(name, GATHERED[name](database, ids, memory.room), memory), memory)
     except EvidenceError as error:
         for name in names:
-            _send(parent, (name, error), _Memory())
+            _send(parent, Failed(name, str(error)), Memory())
 
 
-class _Memory:
-    """Memory for columns that the parent can have too, without a copy."""
+def _send(parent: socket.socket, message: Message, memory: Memory) -> None:
+    from kernelscope.analysis.helper_messages import packed
 
-    def __init__(self) -> None:
-        self._descriptors: dict[int, int] = {}  # by address
-        self.passed: list[int] = []
-
-    def room(self, count: int, kind: np.dtype[Any]) -> NDArray[Any]:
-        """Return room for so many values of a type."""
-        import numpy as np
-
-        if not count:
-            return np.empty(0, dtype=kind)
-        descriptor = os.memfd_create("kernelscope")
-        os.ftruncate(descriptor, count * kind.itemsize)
-        values = np.frombuffer(mmap.mmap(descriptor, count * kind.itemsize), dtype=kind)
-        self._descriptors[_address(values)] = descriptor
-        return values
-
-    def keeps(self, buffer: pickle.PickleBuffer) -> bool:
-        """Return whether a buffer must be sent, for pickle; remember it where it is shared."""
-        import numpy as np
-
-        content = buffer.raw()
-        descriptor = self._descriptors.get(_address(np.frombuffer(content, dtype=np.uint8))) if content.nbytes else None
-        if descriptor is None:
-            return True
-        self.passed.append(descriptor)
-        return False
-
-    def close(self) -> None:
-        """Close what the parent has by now."""
-        for descriptor in self._descriptors.values():
-            os.close(descriptor)
-        self._descriptors.clear()
-
-
-def _address(values: NDArray[Any]) -> int:
-    return int(values.__array_interface__["data"][0])
-
-
-def _send(parent: socket.socket, message: tuple[str, Any], memory: _Memory) -> None:
-    body = pickle.dumps(message, protocol=5, buffer_callback=memory.keeps)
+    body = packed(message)
     socket.send_fds(parent, [_HEAD.pack(len(body), len(memory.passed))], memory.passed)
     parent.sendall(body)
     memory.close()

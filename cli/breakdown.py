@@ -33,11 +33,9 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     quick.start()
     from kernelscope import analysis
-    from kernelscope.analysis import helper
     from kernelscope.cli.warn import about
 
-    with helper.started(path) as ahead:
-        trace = analysis.read(path, helper=ahead)
+    trace = analysis.read(path)
     about(trace)
     write_breakdown(analysis.breakdown(trace, arguments.by).as_dict(), arguments.format)
     return 0

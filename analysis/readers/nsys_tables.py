@@ -217,6 +217,20 @@ class Column:
         self.distinct: dict[tuple[int | None, ...], int] = {}
         self.texts: list[tuple[int, Texts]] = []
 
+    @classmethod
+    def of(
+        cls,
+        values: NDArray[Any],
+        null: Mask | None,
+        distinct: dict[tuple[int | None, ...], int],
+        texts: list[tuple[int, Texts]],
+    ) -> Column:
+        """Return a column that has all its rows; it keeps these arrays."""
+        column = cls(values.size)
+        column._size, column._values, column._null = values.size, values, null
+        column.distinct, column.texts = distinct, texts
+        return column
+
     def add(self, part: Part, room: Room) -> None:
         """Append some rows, in memory that `room` gives; raise ValueError where there are more than fit."""
         values: NDArray[Any]

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,7 @@ def test_the_same_trace_with_helpers(export, alone, before, helpers):
         ("helper._send = lambda *given: os.kill(os.getpid(), signal.SIGKILL)", ""),
         ("helper._decode = lambda path, names, parent: parent.sendall(b'cut')", ""),
         ("helper._decode = lambda path, names, parent: parent.sendall(helper._HEAD.pack(1000, 0) + b'cut')", ""),
+        ("from kernelscope.analysis import helper_messages\nhelper_messages.packed = lambda message: b'no message'", ""),
         ("def refused(): raise BlockingIOError(11, 'no more processes')\nos.fork = refused", ""),
     ],
 )
@@ -127,7 +129,7 @@ def test_what_a_helper_does_not_deliver_is_done_without_it(export, alone, before
 
 def test_a_helper_that_dies_before_the_secrets(export, alone):
     before = """send = helper._send
-helper._send = lambda parent, message, memory: os._exit(1) if message[0] == "secrets" else send(parent, message, memory)"""
+helper._send = lambda parent, message, memory: os._exit(1) if message.task == "secrets" else send(parent, message, memory)"""
     assert read(export, before) == (1, "", alone)
 
 
@@ -177,6 +179,39 @@ def test_no_helper_where_the_system_has_none(missing, monkeypatch):
     assert not helper._possible()
 
 
+# A program of a user's own: BEFORE is Python, and what forks tells what was imported by then.
+PROGRAM = """
+import os, sys
+from kernelscope.analysis import helper
+import kernelscope.analysis as ka
+helper._WORTHWHILE = 0
+fork = os.fork
+os.fork = lambda: print("forked, numpy imported:", "numpy" in sys.modules) or fork()
+{before}
+trace = ka.read(sys.argv[1])
+print(trace.kernels.to_csv(), trace.ranges.to_csv(), trace.info["warnings"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "forked"),
+    [
+        ("", True),
+        ("import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()", False),
+        ("helper._possible = lambda: False", False),
+    ],
+)
+def test_reading_in_a_program_starts_a_helper_unless_there_are_threads(export, before, forked):
+    script = PROGRAM.replace("{before}", before)
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(export)], capture_output=True, text=True, timeout=60, check=True, env=environment
+    )
+    assert done.stdout.count("forked, numpy imported: False") == done.stdout.count("forked") == forked
+    assert "own text" in done.stdout
+    assert "looks like a secret: GitHub token" in done.stdout
+
+
 def test_the_command_with_a_helper_and_without(export):
     command = "from kernelscope.analysis import helper; from kernelscope.cli.main import main; import sys; "
     outputs = []
@@ -212,6 +247,24 @@ sys.exit(main(sys.argv[1:]))
     assert (process.returncode, errors) == (130, b"kernelscope: interrupted\n")
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
+
+
+def test_a_helper_does_not_import_pandas(export):
+    with closing(sqlite3.connect(export)) as database, database:
+        database.execute("UPDATE NVTX_EVENTS SET text = NULL")  # pyarrow imports pandas for texts in the table itself
+    script = """
+import os, sys
+from pathlib import Path
+from kernelscope.analysis import helper
+helper._WORTHWHILE = 0
+leave = os._exit
+os._exit = lambda status: print("pandas" in sys.modules, flush=True) or leave(status)
+with helper.started(Path(sys.argv[1])) as ahead:
+    assert ahead.decoded("ranges") and ahead.remarks()
+    os.wait()
+"""
+    done = subprocess.run([sys.executable, "-c", script, str(export)], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_names_of_tables_are_those_of_the_reader():
