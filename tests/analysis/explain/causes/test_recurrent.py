@@ -3,6 +3,7 @@
 import pytest
 
 from kernelscope.analysis.explain.causes import recurrent
+from kernelscope.analysis.explain.model import Layer, Match
 
 
 @pytest.fixture
@@ -47,3 +48,18 @@ def test_the_same_way_on_both_sides_is_no_cause(make_kernel, make_kernels_case, 
     assert suspected(recurrent, make_kernels_case([("lstm1", "forward", loop, slower)])) == []
     fused, slow = ([make_kernel("rnn", "recurrent", ns)] for ns in (100, 900))
     assert suspected(recurrent, make_kernels_case([("lstm1", "forward", fused, slow)])) == []
+
+
+def test_two_frameworks_that_both_loop_are_told_by_their_cells(make_kernel, make_kernels_case, make_side, suspected, swapped):
+    quick = [make_kernel("sgemm", "gemm", 3000, 28.0), make_kernel("Mul", "elementwise", 900, 84.0)]
+    slow = [make_kernel("Times", "gemm", 4000, 28.0), make_kernel("Slice", "copy", 9000, 112.0)]
+    sides = {"a": make_side("A", "tensorflow"), "b": make_side("B", "cntk")}
+    made = make_kernels_case([("lstm1", "forward", quick, slow)], **sides)
+    made.matches, made.a.layers = [Match(("lstm1",), ("lstm1",), 1.0, "name")], [Layer("lstm1", 0, "lstm")]
+    (found,) = suspected(recurrent, made)
+    assert found.claims == {"r1": 1000, "r2": -900, "r3": 9000}
+    assert found.title == (
+        "B takes longer for the cells of lstm1; both run cell by cell, B by 140 kernels per step and A by 112 kernels per step"
+    )
+    made.a.layers = [Layer("lstm1", 0, "dense")]
+    assert suspected(recurrent, made) == []
