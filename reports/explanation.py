@@ -210,6 +210,8 @@ def facts(result: Result) -> list[str]:
         ("cost of recording that was taken out", "removed_ns", units.duration),
     ):
         values = [result[side].get(key) for side in SIDES]
+        if key == "removed_ns":
+            values = [max(value or 0, 0) for value in values]  # below zero where the recorded pass was the faster one
         if any(values):
             found.append(f"{sentence} {' and '.join(map(text, values))}")
     if result.get("floor_ns"):

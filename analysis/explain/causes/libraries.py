@@ -23,7 +23,9 @@ _ONEDNN = {
     "": "switch oneDNN on",
 }
 _LIBRARY = {
-    **_ONEDNN,
+    "pytorch": "another layout (model.to(memory_format=torch.channels_last)) or torch.compile takes other kernels here",
+    "tensorflow": "jit_compile=True takes other kernels for these layers",
+    "mxnet": "net.optimize_for(x, backend='ONEDNN') takes other kernels for these layers",
     "cntk": "a build of CNTK with MKL-DNN, or the layer's layout that its faster engine takes",
     "": "choose the backend or build that calls the faster library",
 }
@@ -102,7 +104,9 @@ def other_library(case: Case) -> list[Suspicion]:
         )
         confidence = "high" if case.same_framework else "medium"
         sentences = _examples(case, chosen, sides)
-        found.append(Suspicion("slower library", title, claims, confidence, sentences, ev.remedy(case, slow, _LIBRARY)))
+        stated = (case.a if slow == "a" else case.b).facts.get("settings") or {}
+        remedy = ev.remedy(case, slow, _ONEDNN if stated.get("onednn") is False else _LIBRARY)
+        found.append(Suspicion("slower library", title, claims, confidence, sentences, remedy))
     return found
 
 
