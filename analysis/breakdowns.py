@@ -198,6 +198,14 @@ def _context(info: dict[str, Any]) -> dict[str, Any]:
     return {name: info[name] for name in names if name in info}
 
 
+def totals_cells(trace: Trace) -> pd.DataFrame:
+    """Return the device work of a source of totals as cells: partition.KEYS, count and duration_ns."""
+    kernels = trace.kernels.rename(columns={"name": "kernel"})
+    copies = pd.DataFrame({"cause": parts.DEVICE + trace.copies["operation"].astype("string").map(parts.copy_name)})
+    rows = pd.concat([kernels, copies.assign(count=trace.copies["count"], duration_ns=trace.copies["duration_ns"])])
+    return rows.reset_index(drop=True).reindex(columns=[*parts.KEYS, "count", "duration_ns"])
+
+
 def _of_totals(trace: Trace, by: str) -> Breakdown:
     """Group what a source gives as totals only: counts and durations, which are no shares of a wall time."""
     if by in ("step", "idle"):
@@ -209,10 +217,7 @@ def _of_totals(trace: Trace, by: str) -> Breakdown:
         if rows.empty:
             raise EvidenceError("the capture holds totals only, and none of ranges")
     else:
-        kernels = trace.kernels.rename(columns={"name": "kernel"})
-        copies = pd.DataFrame({"cause": parts.DEVICE + trace.copies["operation"].astype("string").map(parts.copy_name)})
-        rows = pd.concat([kernels, copies.assign(count=trace.copies["count"], duration_ns=trace.copies["duration_ns"])])
-        rows = rows.reset_index(drop=True).reindex(columns=[*parts.KEYS, "count", "duration_ns"])
+        rows = totals_cells(trace)
         rows = rows.assign(**_labels(rows, by))
     table = rows.groupby(list(BY[by]), dropna=False, sort=False)[["count", "duration_ns"]].sum().reset_index()
     table["time_ns"] = pd.Series(pd.NA, index=table.index, dtype="Int64")

@@ -46,6 +46,8 @@ def reason(a: Side, b: Side, account: Account, force: bool) -> tuple[str, str] |
     failed = [] if force else unfair(a, b)
     if failed:
         return f"the two sides did not do the same work: {'; '.join(failed)}", "make them equal, or explain with --force"
+    if a.path == b.path:
+        return "both sides are the same recording", "name two different ones"
     wall = account.wall
     faster = min(wall.a_ns, wall.b_ns)
     if wall.significant is False:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis import captures, imported
+from kernelscope.analysis.breakdowns import has_timeline, totals_cells
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain.estimates import closest_half
 from kernelscope.analysis.explain.instrumentation import labels as labels_of
@@ -69,8 +70,13 @@ def _layers_ns(run: Run, clean_ns: int | None) -> pd.Series[float] | None:
 def of_trace(trace: Trace, name: str, path: str) -> Side:
     """Return the side of a single recording; raise EvidenceError where it has no timeline."""
     facts = {"framework": trace.info.get("framework"), "devices": trace.info.get("devices"), **_stated(trace.info)}
-    side = _assembled(name, path, [trace], trace, facts)
+    try:
+        side = _assembled(name, path, [trace], trace, facts)
+    except EvidenceError as error:
+        raise EvidenceError(f"{path}: {error}") from error
     side.missing = dict(trace.info.get("unavailable", {}))
+    if not has_timeline(trace):
+        side.missing["timeline"] = "totals only: what ran at the same time is not known, and durations are compared"
     if trace.steps.empty:
         side.missing["steps"] = "nothing in the capture says where a step ends and the next begins"
     return side
@@ -85,6 +91,11 @@ def _assembled(name: str, path: str, traces: list[Trace], main: Trace, facts: di
     """Put the windows of several recordings of one side together."""
     tables, windows = [], []
     for restart, trace in enumerate(traces, start=1):
+        if not has_timeline(trace):
+            cells = _totals(trace)
+            windows.append((restart, 0, 1, int(cells["time_ns"].sum())))
+            tables.append(cells.assign(window_row=len(windows) - 1))
+            continue
         for window, found in _windows(trace):
             windows.append((restart, window, max(len(found.steps), 1), found.step_ns))
             tables.append(_per_step(found).assign(window_row=len(windows) - 1))
@@ -109,6 +120,15 @@ def _windows(trace: Trace) -> list[tuple[int, Partition]]:
         rank = np.argsort(np.argsort(steps["start_ns"].to_numpy()))
         number = pd.Series(rank * min(len(steps), MOST_WINDOWS) // len(steps), index=steps.index)
     return [(int(window), partition(replace(trace, steps=mine))) for window, mine in steps.groupby(number)]
+
+
+def _totals(trace: Trace) -> pd.DataFrame:
+    """Return the cells of a source of totals: their durations, added up, stand for the time that is explained."""
+    cells = totals_cells(trace)
+    if cells.empty:
+        raise EvidenceError("it holds no kernels, copies or steps: there is nothing to set against another capture")
+    text = {key: "Int64" if key in ("m", "n", "k") else "string" for key in KEYS}
+    return cells.astype({**text, "count": "float64", "duration_ns": "float64"}).assign(time_ns=cells["duration_ns"].astype(float))
 
 
 def _per_step(found: Partition) -> pd.DataFrame:

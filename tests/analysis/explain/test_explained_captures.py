@@ -40,6 +40,23 @@ def test_parts_add_up_to_the_difference_of_the_captures(pair):
     assert any("no clean pass" in note for note in result["notes"])
 
 
+def test_totals_are_set_against_totals():
+    forward, both = _paths([
+        "ShibukiZero__assignment2-systems__2.7b_ctx512_forward_cuda_gpu_kern_sum.txt",
+        "ShibukiZero__assignment2-systems__2.7b_ctx512_forward_cuda_gpu_kern_sum_nvtx.txt",
+    ])  # fmt: skip
+    result = explain(load(forward), load(both))
+    sums = [int(ka.read(path).kernels["duration_ns"].sum()) for path in (forward, both)]
+    assert [result["a"]["step_ns"], result["b"]["step_ns"]] == sums
+    assert sum(row["delta_ns"] for row in result["rows"]) == sums[1] - sums[0] == result["wall_delta_ns"]
+    assert "totals only" in result["missing"]["a"]["timeline"]
+
+
+def test_the_same_recording_twice_is_said_to_be_that(tmp_path, run_folder):
+    folder = run_folder(tmp_path / "run", "tensorflow/lenet-train")
+    assert explain(load(folder), load(folder))["abstained"] == "both sides are the same recording"
+
+
 def test_a_capture_against_itself_has_no_findings():
     path = _paths(PAIRS[0])[0]
     side = load(path)
