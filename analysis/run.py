@@ -22,7 +22,7 @@ from kernelscope.analysis.steps import step_of
 from kernelscope.analysis.trace import Trace, conform
 
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
-CACHE_VERSION = 6  # part of the cache's key: raise it when a reader changes what it makes of the same files
+CACHE_VERSION = 7  # part of the cache's key: raise it when a reader changes what it makes of the same files
 
 
 @dataclass(frozen=True)
@@ -136,16 +136,29 @@ class Run:
         others = [p for name in ("lines", "clean") for p in self.path.glob(f"{name}/*/*")]
         for path in sorted(p for p in [*data.folder.iterdir(), *others] if p.is_file()):
             digest.update(f"{path.relative_to(self.path)}\n".encode())
-            digest.update(path.read_bytes())
+            with path.open("rb") as file:  # reports of collectors are too large to be had whole
+                digest.update(hashlib.file_digest(file, "sha256").digest())
         return digest.hexdigest()[:24]
 
     def _read_trace(self, data: PassData) -> Trace:
+        from kernelscope.analysis.evidence import device  # late: a cached trace needs none of the readers
+
         ranges = recomputed_ranges(read_table(data.folder / "ranges.jsonl", "ranges"))
         options = self.record["options"]
         clock = Clock.from_anchors(data.report["anchors"])
-        context = Context(data.steps, ranges, self.record["network"], options["mode"], data.report, clock)
+        collector = self._collector()
+        context = Context(
+            data.steps,
+            ranges,
+            self.record["network"],
+            options["mode"],
+            data.report,
+            clock,
+            options.get("device", "cpu"),
+            collector,
+        )
         module = importlib.import_module(f"kernelscope.analysis.evidence.{self.framework}")
-        evidence = module.read(data.folder, context)
+        evidence = device.added(module.read(data.folder, context), data.folder, context)
         kernels = conform("kernels", evidence.kernels)
         kernels["step"] = step_of(kernels, data.steps)
         info = {
@@ -156,15 +169,22 @@ class Run:
             "pass": "kernels",
             "conditions": self.record["conditions"],
             "clean_step_ns": mean_step_ns(self.clean_steps()),
-            "unavailable": dict(self.record.get("unavailable", {})),
+            "unavailable": {**self.record.get("unavailable", {}), **evidence.unavailable},
         }
+        info |= {name: value for name, value in (("devices", evidence.devices), ("collector", collector)) if value}
         diagnostics = {**evidence.diagnostics, "steps with other kernels than most": _unlike_steps(kernels, data.measured)}
         trace = Trace(
             steps=data.steps, ranges=ranges, operators=conform("operators", evidence.operators), kernels=kernels,
             samples=data.samples(), info=info, diagnostics=diagnostics,
+            **{name: conform(name, getattr(evidence, name)) for name in ("graphs", "copies", "syncs", "calls", "memory")},
         )  # fmt: skip
         self._add_lines(trace)
         return trace
+
+    def _collector(self) -> str | None:
+        """Return what recorded the device's work in the kernels pass, as the run says."""
+        used = self.record.get("passes", {}).get("kernels", {}).get("collector", {}).get("used")
+        return str(used) if used else None
 
     def _add_lines(self, trace: Trace) -> None:
         for data in self.passes("lines"):
@@ -186,8 +206,12 @@ def _check_schema(file: Path, schema: str) -> None:
 
 
 def _unlike_steps(kernels: pd.DataFrame, steps: pd.DataFrame) -> int:
-    """Return how many measured steps ran another set of kernels than most steps: autotuning or compilation still going on."""
-    mine = kernels[kernels["step"].isin(steps["step"])]
+    """Return how many measured steps ran another set of kernels than most steps: autotuning or compilation still going on.
+
+    A device's kernels count for the step that launched them: they may run when the next one has begun.
+    """
+    launched = step_of(pd.DataFrame({"start_ns": kernels["launch_ns"].fillna(kernels["start_ns"])}), steps)
+    mine = kernels.assign(step=launched)[launched.notna()]
     sets = mine.groupby("step")["name"].agg(lambda names: hash(frozenset(names)))
     return len(steps) - int(sets.value_counts().max()) if len(sets) else 0
 

@@ -130,13 +130,13 @@ def finish(trace: Trace) -> None:
     """Relate the tables of a Trace that a format's module read, name the kernels' kinds, and check it, in place."""
     set_aside_impossible(trace)
     launches.relate(trace)
-    _describe_kernels(trace)
+    describe_kernels(trace)
     if len(trace.steps):
         trace.kernels["step"] = step_of(trace.kernels, trace.steps)
     trace.check()
 
 
-def _describe_kernels(trace: Trace) -> None:
+def describe_kernels(trace: Trace) -> None:
     """Fill what the source does not say of each kernel from its operator and its name."""
     kernels = trace.kernels
     if kernels.empty:

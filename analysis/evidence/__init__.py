@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kernelscope.analysis.trace import empty
+
 
 @dataclass(frozen=True)
 class Clock:
@@ -36,7 +38,8 @@ class Context:
     """What a module here may use besides the raw files: the pass's own records.
 
     steps, ranges: tables of analysis.trace (steps of the pass, warm-up included). network: as workloads.networks.as_dict
-    wrote it. mode: train or infer. report: child.json (versions, settings, methods, operator_files, anchors).
+    wrote it. mode: train or infer. report: child.json (versions, settings, methods, operator_files, anchors). device: cpu or
+    cuda. collector: what recorded the device's work (framework, nsys, nvprof, cupti); null where the run does not say.
     """
 
     steps: pd.DataFrame
@@ -45,15 +48,27 @@ class Context:
     mode: str
     report: dict[str, Any]
     clock: Clock
+    device: str = "cpu"
+    collector: str | None = None
 
 
 @dataclass
 class Evidence:
-    """What came out: tables of analysis.trace and counts of what could not be read or placed, by name."""
+    """What came out: tables of analysis.trace and counts of what could not be read or placed, by name.
+
+    devices: what is known of each accelerator, as in a Trace's info. unavailable: what is missing, with the reason.
+    """
 
     operators: pd.DataFrame
     kernels: pd.DataFrame
     diagnostics: dict[str, int] = field(default_factory=dict)
+    graphs: pd.DataFrame = field(default_factory=lambda: empty("graphs"))
+    copies: pd.DataFrame = field(default_factory=lambda: empty("copies"))
+    syncs: pd.DataFrame = field(default_factory=lambda: empty("syncs"))
+    calls: pd.DataFrame = field(default_factory=lambda: empty("calls"))
+    memory: pd.DataFrame = field(default_factory=lambda: empty("memory"))
+    devices: list[dict[str, Any]] = field(default_factory=list)
+    unavailable: dict[str, str] = field(default_factory=dict)
 
 
 def recomputed_ranges(ranges: pd.DataFrame) -> pd.DataFrame:

@@ -37,7 +37,7 @@ _STAGES = (
     ("reading and decoding", "captures", "read_raw"),
     ("checking times", "captures", "set_aside_impossible"),
     ("tying kernels to calls and ranges", "launches", "relate"),
-    ("naming kernels", "captures", "_describe_kernels"),
+    ("naming kernels", "captures", "describe_kernels"),
     ("sharing out the time", "partition", "partition"),
     ("grouping", "breakdowns", "of_cells"),
 )
