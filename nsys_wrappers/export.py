@@ -1,4 +1,4 @@
-"""Run an installed Nsight Systems to turn a report into an SQLite file."""
+"""Run an installed Nsight Systems to turn its streams into reports, and reports into files that others can read."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
-from kernelscope.nsys_wrappers.find import Tool, find, find_all
+from kernelscope.nsys_wrappers.find import Tool, find, find_all, importer
 
 STREAM_SUFFIX = ".qdstrm"
+_PARQUET_SINCE = (2023, 4)  # seen in its help; 2022.4's has none
 _START_S, _S_PER_MB = 60.0, 2.0
 _KEPT = 1 << 16
 _CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[^\x20-\x7e]+")
@@ -32,33 +34,31 @@ def suitable(needed: tuple[int, ...] = ()) -> Tool | None:
     return max(find_all("nsys"), key=lambda tool: tool.release)
 
 
-def export_sqlite(tool: Tool, report: Path, folder: Path, stream: bool = False) -> Path:
-    """Export a report into a new SQLite file in the folder and return its path; `stream` tells that it is a .qdstrm.
+def export_report(
+    tool: Tool, report: Path, folder: Path, form: Literal["sqlite", "parquetdir"] = "sqlite", stream: bool = False
+) -> Path:
+    """Export a report into the folder and return what was made: export.sqlite, or the folder export.parquetdir, a file a table.
 
-    Nothing is written beside the report. Raises ExportError when nsys fails, takes too long or writes nothing.
+    stream: the report is still a .qdstrm and is imported first. Nothing is written beside the report. Raises ExportError when the
+    release has no such form, or when nsys fails, takes too long or writes nothing.
     """
+    if form == "parquetdir" and tool.release < _PARQUET_SINCE:
+        raise ExportError(f"nsys {tool.version} cannot export Parquet; export SQLite, or use nsys 2023.4 or later")
     if stream:
-        report = _imported(tool, report, folder)
-    exported = folder / "export.sqlite"
-    arguments = ["export", "--type", "sqlite", "--force-overwrite", "true", "--output", str(exported), str(report.absolute())]
+        report = import_stream(tool, report, folder)
+    exported = folder / f"export.{form}"
+    arguments = ["export", "--type", form, "--force-overwrite", "true", "--output", str(exported), str(report.absolute())]
     printed = _run([str(tool.path), *arguments], folder, report)
-    if not exported.is_file() or not exported.stat().st_size:
+    if not (any(exported.iterdir()) if exported.is_dir() else exported.is_file() and exported.stat().st_size):
         raise ExportError(f"nsys {tool.version} did not export it: {_reason(printed)}")
     return exported
 
 
-def importer(tool: Tool) -> Path | None:
-    """Return the program that turns a .qdstrm into a report: it is in a folder beside nsys's, or elsewhere near it."""
-    real = Path(os.path.realpath(tool.path))
-    for base in real.parents[1:5]:
-        for pattern in ("host-linux-*/QdstrmImporter", "nsight-systems*/host-linux-*/QdstrmImporter"):
-            found = [path for path in sorted(base.glob(pattern)) if os.access(path, os.X_OK)]
-            if found:
-                return found[-1]
-    return None
+def import_stream(tool: Tool, stream: Path, folder: Path) -> Path:
+    """Make a report of a .qdstrm with the importer near the tool, in the folder, and return its path.
 
-
-def _imported(tool: Tool, stream: Path, folder: Path) -> Path:
+    Raises ExportError without an importer, when it fails, and for a stream that was not written to its end.
+    """
     program = importer(tool)
     if program is None:
         raise ExportError(f"nsys {tool.version} has no QdstrmImporter, which a .qdstrm needs")

@@ -1,4 +1,4 @@
-"""Find Nsight Systems' `nsys` and CUDA's `nvprof` where people and packages put them."""
+"""Find Nsight Systems' `nsys` and CUDA's `nvprof` where people and packages put them, and what each installation can do."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 _TIMEOUT_S = 30.0
@@ -27,10 +29,20 @@ _PATTERNS = {
         "/usr/lib/nsight-systems*/target-linux-*/nsys",
         "/usr/lib/nsight-systems*/nsys",
         "/usr/lib/*/nsight-systems*/target-linux-*/nsys",
+        "/opt/nvidia/nsight-compute/*/host/target-linux-*/nsys",
+        "/usr/local/cuda*/nsight-compute-*/host/target-linux-*/nsys",
     ),
     "nvprof": ("/usr/local/cuda*/bin/nvprof", "/opt/cuda/bin/nvprof", "/usr/lib/nvidia-cuda-toolkit/bin/nvprof"),
 }
-_VERSION = re.compile(r"version\s+(\d+(?:\.\d+)*)")
+# Inside an environment of conda, or of pip, whose folder is what precedes these.
+_IN_ENVIRONMENT = {
+    "nsys": ("bin/nsys", "nsight-systems-*/bin/nsys", "nsight-compute*/host/target-linux-*/nsys"),
+    "nvprof": ("bin/nvprof",),
+}
+_IN_WHEELS = {"nsys": ("nvidia/nsight_systems*/**/nsys", "nsight_systems*/**/nsys")}
+_IMPORTERS = ("host-linux-*/QdstrmImporter", "host/host-linux-*/QdstrmImporter", "nsight-systems*/host-linux-*/QdstrmImporter")
+_OPTION = re.compile(r"^\s+(?:-\w, ?)?(--[a-z][a-z-]+)", re.MULTILINE)
+_VERSION = re.compile(r"(?:version|Nsight Systems)\s+(\d+(?:\.\d+)*)")
 NAMES = tuple(_PATTERNS)
 _NVTX_LIBRARIES = ("libnvtx3interop.so.1", "libnvtx3interop.so", "libnvToolsExt.so.1", "libnvToolsExt.so")
 
@@ -51,10 +63,80 @@ class Tool:
 
 
 def find(name: str) -> Tool | None:
-    """Return the `nsys` or `nvprof` to use, or None: what $KERNELSCOPE_NSYS (_NVPROF) names, the one in PATH, else the newest."""
+    """Return the `nsys` or `nvprof` to use, or None without any.
+
+    That is the one that $KERNELSCOPE_NSYS (_NVPROF) names, else the newest that is `usable`, else the newest. nvprof goes with
+    its toolkit: the one in PATH or $CUDA_HOME comes before newer ones.
+    """
     found = find_all(name)
-    chosen = [tool for tool in found if tool.source != "installed"]
-    return chosen[0] if chosen else max(found, key=lambda tool: tool.release, default=None)
+    first = [tool for tool in found if tool.source == _variable(name) or (name == "nvprof" and tool.source != "installed")]
+    if first:
+        return first[0]
+    newest_first = sorted(found, key=lambda tool: tool.release, reverse=True)
+    return next((tool for tool in newest_first if usable(tool) is None), next(iter(newest_first), None))
+
+
+def examine(name: str, path: str | Path) -> Tool | str:
+    """Return the tool at a path that somebody named, a program or an installation's folder, or one line: what is wrong."""
+    named = os.path.abspath(os.path.expanduser(path))
+    places = [named]
+    if os.path.isdir(named):
+        places = _inside(named, (name, *_IN_ENVIRONMENT[name], f"target-linux-*/{name}"))
+    for place in places:
+        if os.path.isfile(place) and os.access(place, os.X_OK):
+            version, failure = _version(place)
+            return f"{place} is no {name}: {failure}" if version is None else Tool(name, Path(place), version, "named")
+    return f"{named}: no program {name} there; give the path of {name} itself"
+
+
+@cache
+def usable(tool: Tool) -> str | None:
+    """Return None if captures of this nsys can be had as reports, else one line that says why not. nvprof needs nothing more.
+
+    nsys writes a stream, and a program beside it, QdstrmImporter, makes the report. Packages put that elsewhere or leave out
+    libraries of it. Where none is found near, a capture of `true` tells whether nsys can do without.
+    """
+    if tool.name != "nsys":
+        return None
+    program = importer(tool)
+    if program is not None:
+        version, failure = _version(str(program))
+        return None if version else f"nsys {tool.version} ({tool.path}): its importer does not run: {failure}"
+    with tempfile.TemporaryDirectory(prefix="kernelscope-") as folder:
+        command = [str(tool.path), "profile", "--trace=none", "--sample=none", "--cpuctxsw=none", f"--output={folder}/trial"]
+        try:
+            subprocess.run(
+                [*command, "/bin/true"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                timeout=_TIMEOUT_S, check=False, cwd=folder,
+            )  # fmt: skip
+        except (OSError, subprocess.SubprocessError) as error:
+            return f"nsys {tool.version} ({tool.path}) does not record: {error}"
+        if glob.glob(os.path.join(glob.escape(folder), "trial.*rep")):
+            return None
+    return f"nsys {tool.version} ({tool.path}): no QdstrmImporter near it, which makes its reports; install the whole package"
+
+
+def importer(tool: Tool) -> Path | None:
+    """Return the program that turns a .qdstrm into a report: it is in a folder beside nsys's, or elsewhere near it."""
+    real = Path(os.path.realpath(tool.path))
+    for base in real.parents[1:5]:
+        for pattern in _IMPORTERS:
+            found = [path for path in sorted(base.glob(pattern)) if os.access(path, os.X_OK)]
+            if found:
+                return found[-1]
+    return None
+
+
+@cache
+def offered(tool: Tool) -> frozenset[str]:
+    """Return the long options of `nsys profile` that the installation's own help names; empty where it gives none."""
+    try:
+        done = subprocess.run(
+            [str(tool.path), "profile", "--help"], stdin=subprocess.DEVNULL, capture_output=True, timeout=_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return frozenset()
+    return frozenset(_OPTION.findall(done.stdout.decode("utf8", "replace")))
 
 
 def find_all(name: str) -> list[Tool]:
@@ -77,7 +159,7 @@ def _examined(name: str) -> Iterator[Tool | str]:
         if os.path.isfile(real) and os.access(real, os.X_OK):
             version, failure = _version(path)
             yield f"{path} does not run: {failure}" if version is None else Tool(name, Path(path), version, source)
-        elif source not in ("PATH", "installed"):
+        elif source in (_variable(name), "CUDA_HOME", "CUDA_PATH"):
             yield f"{source} names {path}, where there is none"
 
 
@@ -96,19 +178,37 @@ def _version(path: str) -> tuple[str | None, str]:
     return None, (printed.splitlines() or [f"exit status {done.returncode}"])[-1]
 
 
+def _variable(name: str) -> str:
+    return f"KERNELSCOPE_{name.upper()}"
+
+
 def _places(name: str) -> Iterator[tuple[str, str]]:
-    named = os.environ.get(f"KERNELSCOPE_{name.upper()}")
+    named = os.environ.get(_variable(name))
     if named:
-        yield os.path.abspath(os.path.expanduser(named)), f"KERNELSCOPE_{name.upper()}"
+        yield os.path.abspath(os.path.expanduser(named)), _variable(name)
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         if os.path.isabs(folder):
             yield os.path.join(folder, name), "PATH"
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         if os.environ.get(variable):
             yield os.path.join(os.environ[variable], "bin", name), variable
+    for variable in ("CONDA_PREFIX", "VIRTUAL_ENV"):
+        for path in _inside(os.environ.get(variable), _IN_ENVIRONMENT[name]):
+            yield path, variable
     for pattern in _PATTERNS[name]:
         for path in sorted(glob.glob(pattern), reverse=True):
             yield path, "installed"
+    for folder in sys.path:
+        for path in _inside(folder, _IN_WHEELS.get(name, ())):
+            yield path, "installed"
+
+
+def _inside(folder: str | None, patterns: tuple[str, ...]) -> list[str]:
+    """Return what is at these patterns inside a folder."""
+    if not folder:
+        return []
+    found = [glob.glob(os.path.join(glob.escape(folder), pattern), recursive=True) for pattern in patterns]
+    return [path for paths in found for path in sorted(paths)]
 
 
 def nvtx_library() -> str | None:

@@ -25,11 +25,12 @@ class NsysOptions:
     output: the report without its suffix; nsys appends ".nsys-rep" (".qdrep" before 2021.4). Nothing that exists is overwritten.
     traces: the interfaces to trace, as nsys calls them: cuda, nvtx, osrt (calls into the operating system), cudnn, cublas, ...
     capture: None records the whole program; else from a range's begin to its end, or between cudaProfilerStart and -Stop.
-    cuda_graph_trace: "graph" has one interval an execution of a CUDA graph, "node" one a kernel in it, at some cost; None is nsys's own
-    default. cpu_sampling: sample call stacks of the processor (needs the kernel's permission). context_switches: when threads
-    run. gpu_metrics: devices whose counters are sampled, by nsys's numbers or "all" (needs the driver's permission).
-    memory_usage: allocations on the GPU. delay_s, duration_s: start so long after the program's start; stop after so long.
-    stats: print summaries at the end.
+    cuda_graph_trace: "graph" has one interval an execution of a CUDA graph, "node" one a kernel in it, at some cost; None is
+    nsys's own default. cpu_sampling: sample call stacks of the processor (needs the kernel's permission). context_switches: when
+    threads run. gpu_metrics: devices whose counters are sampled, by nsys's numbers or "all" (needs the driver's permission).
+    memory_usage: allocations on the GPU. delay_s, duration_s: start so long after the program's start; stop after so long, while
+    the program goes on. stats: print summaries at the end. environment: variables set for the program alone; a value may hold
+    no comma, at which nsys splits.
     """
 
     output: Path
@@ -43,17 +44,18 @@ class NsysOptions:
     delay_s: int = 0
     duration_s: int = 0
     stats: bool = False
+    environment: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
 class NvprofOptions:
     """What nvprof is to record: kernels, copies and API calls, and NVTX ranges.
 
-    output: the file that it writes, an SQLite database. capture: "cudaProfilerApi" records between cudaProfilerStart and
-    -Stop. memory_usage: allocations on the GPU (nvprof 11 and later). duration_s: stop after so long.
+    output: the file that it writes, an SQLite database; log: the file for its own messages. Nothing that exists is overwritten.
+    capture: "cudaProfilerApi" records between cudaProfilerStart and -Stop. memory_usage: allocations on the GPU.
     """
 
     output: Path
+    log: Path
     capture: Literal["cudaProfilerApi"] | None = None
     memory_usage: bool = False
-    duration_s: int = 0

@@ -45,7 +45,7 @@ def read(path: Path) -> Trace:
         raise EvidenceError(f"{path}: a report needs nsys to be read, and none is installed; {remedy}")
     try:
         with tempfile.TemporaryDirectory(prefix="kernelscope-") as folder:
-            exported = export.export_sqlite(tool, path, Path(folder), stream=bool(stream))
+            exported = export.export_report(tool, path, Path(folder), stream=bool(stream))
             with Database(exported) as database:
                 trace = read_tables(database, "nsys-report")
     except export.ExportError as error:

@@ -33,10 +33,25 @@ def test_newest_of_the_installed(tmp_path):
     assert len(find.find_all("nsys")) == 3
 
 
-def test_path_then_variable_come_first(tmp_path, monkeypatch):
-    tool(tmp_path / "opt/new/bin/nsys", NSYS.format("2025.1.1.1"))
-    chosen = tool(tmp_path / "bin/nsys", NSYS.format("2023.4.4.54"))
+def with_importer(nsys, text):
+    """Put an importer where NVIDIA's packages have it: in a folder beside that of nsys."""
+    tool(nsys.parent.parent / "host-linux-x64/QdstrmImporter", text)
+    return nsys
+
+
+def test_the_variable_then_the_newest_that_is_usable(tmp_path, monkeypatch):
+    without = tool(tmp_path / "opt/newest/bin/nsys", NSYS.format("2025.1.1.1"))
+    assert find.find("nsys").path == without  # better than none
+    assert "no QdstrmImporter near it" in find.usable(find.find("nsys"))
+    broken = with_importer(tool(tmp_path / "opt/newer/bin/nsys", NSYS.format("2024.6.2.1")), "")
+    (broken.parent.parent / "host-linux-x64/QdstrmImporter").write_text(
+        "#!/bin/sh\necho 'libssh.so: cannot open' >&2\nexit 127\n"
+    )
+    chosen = with_importer(tool(tmp_path / "bin/nsys", NSYS.format("2023.4.4.54")), "NVIDIA Nsight Systems 2023.4.4.54-23v0")
+    with_importer(tool(tmp_path / "opt/old/bin/nsys", NSYS.format("2022.4.2.1")), "NVIDIA Nsight Systems 2022.4.2.1-df9881f")
     assert find.find("nsys") == find.Tool("nsys", chosen, "2023.4.4.54", "PATH")
+    [reason] = [find.usable(each) for each in find.find_all("nsys") if each.path == broken]
+    assert reason == f"nsys 2024.6.2.1 ({broken}): its importer does not run: libssh.so: cannot open"
     named = tool(tmp_path / "elsewhere/nsys", NSYS.format("2022.4.2.1"))
     monkeypatch.setenv("KERNELSCOPE_NSYS", str(named))
     assert find.find("nsys").path == named
@@ -75,3 +90,30 @@ def test_no_nvtx_library_from_a_wrong_name(tmp_path, monkeypatch):
     (tmp_path / "libwrong.so").write_text("not a library")
     monkeypatch.setenv("KERNELSCOPE_NVTX_LIBRARY", str(tmp_path / "libwrong.so"))
     assert find.nvtx_library() != str(tmp_path / "libwrong.so")
+
+
+def test_environments_of_conda_and_wheels(tmp_path, monkeypatch):
+    monkeypatch.setenv("CONDA_PREFIX", str(tmp_path / "conda"))
+    inside = tool(tmp_path / "conda/nsight-compute-2025.1.1/host/target-linux-x64/nsys", NSYS.format("2024.6.2.225"))
+    assert find.find("nsys").path == inside
+    assert find.find("nsys").source == "CONDA_PREFIX"
+    wheel = tool(tmp_path / "site/nvidia/nsight_systems/bin/nsys", NSYS.format("2025.6.1.1"))
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    assert find.find("nsys").path == wheel
+
+
+def test_a_named_path(tmp_path):
+    program = tool(tmp_path / "n/target-linux-x64/nsys", NSYS.format("2024.6.2.225"))
+    assert find.examine("nsys", program) == find.Tool("nsys", program, "2024.6.2.225", "named")
+    assert find.examine("nsys", tmp_path / "n") == find.examine("nsys", program)
+    assert find.examine("nsys", tmp_path / "none") == f"{tmp_path}/none: no program nsys there; give the path of nsys itself"
+    other = tool(tmp_path / "n/ls", "coreutils")
+    assert find.examine("nsys", other) == f"{other} is no nsys: coreutils"
+
+
+def test_options_come_from_the_help(tmp_path):
+    program = tool(
+        tmp_path / "nsys", "\t-b, --backtrace=\n\n\t   Use the '--cpu-core-events=help' switch\n\t--cuda-graph-trace=<a>[:<b>]\n"
+    )
+    assert find.offered(find.Tool("nsys", program, "2024.1", "PATH")) == {"--backtrace", "--cuda-graph-trace"}
+    assert find.offered(find.Tool("nsys", tmp_path / "gone", "2024.1", "PATH")) == frozenset()
