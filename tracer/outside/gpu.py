@@ -1,21 +1,43 @@
-"""Which NVIDIA GPUs this machine has, as NVML tells it."""
+"""Which NVIDIA GPUs this machine has, as NVML tells it, and which of them a process sees under which number."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 
 @dataclass(frozen=True)
+class Mig:
+    """One instance of a GPU that is divided (MIG, multi-instance GPU)."""
+
+    uuid: str
+    name: str
+    memory_bytes: int | None
+
+
+@dataclass(frozen=True)
 class Gpu:
-    """One GPU. `compute_capability` is written as in "9.0"; what NVML does not tell is None."""
+    """One GPU. `compute_capability` is written as in "9.0"; what NVML does not tell is None.
+
+    index: NVML's, in the order of PCI addresses. pci: domain:bus:device.function in lower case, such as 0000:1b:00.0.
+    mig: its instances; empty where the GPU is not divided.
+    """
 
     index: int
     name: str
     memory_bytes: int | None
     compute_capability: str | None
     driver: str | None
+    uuid: str | None = None
+    pci: str | None = None
+    mig: tuple[Mig, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what tells this GPU from others, for run.json."""
+        facts = {"index": self.index, "name": self.name, "uuid": self.uuid, "pci": self.pci}
+        return {**facts, "mig": [instance.uuid for instance in self.mig] or None}
 
 
 @dataclass(frozen=True)
@@ -24,6 +46,24 @@ class Gpus:
 
     devices: tuple[Gpu, ...]
     reason: str | None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A GPU as one process sees it: as cuda:`number`. method: how that is known, or why it is not certain."""
+
+    number: int
+    gpu: Gpu
+    mig: Mig | None
+    method: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain data for run.json."""
+        facts = {"device": f"cuda:{self.number}", **self.gpu.as_dict(), "method": self.method}
+        if self.mig is not None:
+            whole = "power, energy, clocks and temperature are of the whole GPU, its other instances included"
+            facts |= {"mig": self.mig.uuid, "note": whole}
+        return facts
 
 
 @lru_cache(maxsize=1)
@@ -37,16 +77,22 @@ def find() -> Gpus:
         pynvml.nvmlInit()
     except (pynvml.NVMLError, OSError) as error:
         return Gpus((), f"NVML: {error}")
+    devices, refused = [], []
     try:
-        devices = tuple(_describe(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount()))
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            try:
+                devices.append(describe(pynvml, index))
+            except pynvml.NVMLError as error:  # lost, or not for this user: no reason to do without the others
+                refused.append(f"NVML: GPU {index}: {error}")
     except pynvml.NVMLError as error:
         return Gpus((), f"NVML: {error}")
     finally:
         pynvml.nvmlShutdown()
-    return Gpus(devices, None if devices else "NVML sees no GPU")
+    return Gpus(tuple(devices), None if devices else "; ".join(refused) or "NVML sees no GPU")
 
 
-def _describe(nvml: Any, index: int) -> Gpu:
+def describe(nvml: Any, index: int) -> Gpu:
+    """Return what NVML (the module pynvml, initialised) tells of one GPU; raise NVMLError when the GPU cannot be opened."""
     device = nvml.nvmlDeviceGetHandleByIndex(index)
 
     def told(question: Any, *arguments: Any) -> Any:
@@ -57,15 +103,137 @@ def _describe(nvml: Any, index: int) -> Gpu:
 
     memory = told(nvml.nvmlDeviceGetMemoryInfo, device)
     capability = told(nvml.nvmlDeviceGetCudaComputeCapability, device)
+    address = told(nvml.nvmlDeviceGetPciInfo, device)
     return Gpu(
         index=index,
         name=_text(told(nvml.nvmlDeviceGetName, device)) or "unknown",
         memory_bytes=None if memory is None else int(memory.total),
         compute_capability=None if capability is None else "{}.{}".format(*capability),
         driver=_text(told(nvml.nvmlSystemGetDriverVersion)),
+        uuid=_text(told(nvml.nvmlDeviceGetUUID, device)),
+        pci=None if address is None else pci_address(_text(address.busId) or ""),
+        mig=tuple(_instances(nvml, device, told)),
     )
+
+
+def _instances(nvml: Any, device: Any, told: Callable[..., Any]) -> list[Mig]:
+    """Return the instances of a GPU in MIG mode, in NVML's order; places without an instance are skipped."""
+    mode = told(nvml.nvmlDeviceGetMigMode, device)
+    if not mode or not mode[0]:
+        return []
+    handles = [
+        told(nvml.nvmlDeviceGetMigDeviceHandleByIndex, device, place)
+        for place in range(told(nvml.nvmlDeviceGetMaxMigDeviceCount, device) or 0)
+    ]
+    found = []
+    for handle in handles:
+        uuid = None if handle is None else _text(told(nvml.nvmlDeviceGetUUID, handle))
+        if uuid:
+            memory = told(nvml.nvmlDeviceGetMemoryInfo, handle)
+            name = _text(told(nvml.nvmlDeviceGetName, handle)) or "unknown"
+            found.append(Mig(uuid, name, None if memory is None else int(memory.total)))
+    return found
 
 
 def _text(value: str | bytes | None) -> str | None:
     # bytes up to release 11 of nvidia-ml-py
     return value.decode("utf8", "replace") if isinstance(value, bytes) else value
+
+
+def pci_address(text: str) -> str | None:
+    """Return a PCI address in one form, 0000:1b:00.0; NVML writes the domain with eight digits, CUDA with four; None if none."""
+    parts = text.strip().lower().replace(".", ":").split(":")
+    try:
+        domain, bus, device, function = (int(part, 16) for part in (["0"] * (4 - len(parts)) + parts))
+    except ValueError:
+        return None
+    return f"{domain:04x}:{bus:02x}:{device:02x}.{function:x}"
+
+
+# --- what a process sees ----------------------------------------------------------------------------------------------------
+
+
+def reported(told: Sequence[Mapping[str, Any]], devices: Sequence[Gpu]) -> list[Seen]:
+    """Match what a child says of its devices (each {"index", "uuid", "pci"}, from the CUDA driver) to NVML's, by UUID and PCI.
+
+    This is certain, whatever the order that CUDA gave them. Devices that NVML does not know are left out.
+    """
+    seen = []
+    for entry in told:
+        uuid, address = str(entry.get("uuid") or "").lower(), pci_address(str(entry.get("pci") or ""))
+        for gpu in devices:
+            instance = next((mig for mig in gpu.mig if uuid and _bare(mig.uuid) == _bare(uuid)), None)
+            if instance or (uuid and gpu.uuid and _bare(gpu.uuid) == _bare(uuid)):
+                seen.append(Seen(int(entry["index"]), gpu, instance, "UUID, as the CUDA driver told the framework's process"))
+                break
+            if address and gpu.pci == address:
+                only = gpu.mig[0] if len(gpu.mig) == 1 else None
+                seen.append(Seen(int(entry["index"]), gpu, only, "PCI address, as the CUDA driver told the framework's process"))
+                break
+    return seen
+
+
+def _bare(uuid: str) -> str:
+    """Return a UUID without GPU- or MIG-, which the CUDA driver leaves out."""
+    return uuid.lower().removeprefix("gpu-").removeprefix("mig-")
+
+
+def visible(variables: Mapping[str, str], devices: Sequence[Gpu]) -> list[Seen]:
+    """Return what a process with these environment variables sees as cuda:0, cuda:1, ..., before it has told so itself.
+
+    CUDA_VISIBLE_DEVICES holds numbers, or beginnings of UUIDs (GPU-..., MIG-...), and counts up to its first invalid entry; an
+    entry that is there twice makes all invisible. Numbers are in the order of CUDA_DEVICE_ORDER: PCI_BUS_ID is NVML's;
+    FASTEST_FIRST, the default, is the same where all GPUs are alike and CUDA's secret otherwise, which `method` then says.
+    On a divided GPU CUDA sees one instance only, the first unless named.
+    Source: CUDA C Programming Guide, CUDA environment variables, and NVIDIA's MIG user guide; the parsing of odd values as
+    PyTorch found it out (torch.cuda._parse_visible_devices).
+    """
+    text = variables.get("CUDA_VISIBLE_DEVICES")
+    if text is not None and text.strip().startswith(("GPU-", "MIG-")):
+        return _by_uuid(text, devices)
+    chosen = list(range(len(devices))) if text is None else _numbers(text, len(devices))
+    method = _order(variables, devices)
+    seen: list[Seen] = []
+    for number in chosen:
+        gpu = devices[number]
+        seen.append(Seen(len(seen), gpu, gpu.mig[0] if gpu.mig else None, method))
+    divided = [entry for entry in seen if entry.mig is not None]
+    return [Seen(0, divided[0].gpu, divided[0].mig, "the first MIG instance: CUDA sees no more")] if divided else seen
+
+
+def _order(variables: Mapping[str, str], devices: Sequence[Gpu]) -> str:
+    if variables.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID":
+        return "order of PCI addresses (CUDA_DEVICE_ORDER)"
+    if len({gpu.name for gpu in devices}) <= 1:
+        return "order of PCI addresses (all GPUs are alike)"
+    return "not certain: CUDA orders unlike GPUs by speed; set CUDA_DEVICE_ORDER=PCI_BUS_ID"
+
+
+def _numbers(text: str, count: int) -> list[int]:
+    """Return the numbers in CUDA_VISIBLE_DEVICES up to the first that is no device; as C's strtol reads them: 1gpu is 1."""
+    found: list[int] = []
+    for entry in text.split(","):
+        entry = entry.strip().removeprefix("+")
+        digits = entry[: len(entry) - len(entry.lstrip("0123456789"))]
+        if not digits or int(digits) >= count:
+            break
+        if int(digits) in found:
+            return []
+        found.append(int(digits))
+    return found
+
+
+def _by_uuid(text: str, devices: Sequence[Gpu]) -> list[Seen]:
+    """Return the devices that beginnings of UUIDs name; the list ends at one that names none or several."""
+    known: list[tuple[str, Gpu, Mig | None]] = [(gpu.uuid, gpu, None) for gpu in devices if gpu.uuid and not gpu.mig]
+    known += [(instance.uuid, gpu, instance) for gpu in devices for instance in gpu.mig]
+    seen: list[Seen] = []
+    for entry in (part.strip() for part in text.split(",")):
+        found = [(gpu, mig) for uuid, gpu, mig in known if entry[4:] and uuid.startswith(entry)]
+        if len(found) != 1:
+            break
+        if any((one.gpu, one.mig) == found[0] for one in seen):
+            return []
+        seen.append(Seen(len(seen), *found[0], "UUID in CUDA_VISIBLE_DEVICES"))
+    # CUDA sees one instance of one divided GPU and nothing beside it
+    return seen[:1] if seen and seen[0].mig is not None else seen

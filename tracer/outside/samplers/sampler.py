@@ -4,22 +4,36 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 RATE_HZ = 10.0
 
 
 class Sample(NamedTuple):
-    """One reading: what, how much, and of which core or GPU."""
+    """One reading: what, how much, and of which core or GPU (as its source counts them).
+
+    time_ns: when, on our clock, where the source knows it better than "now": the middle of the question, which took spread_ns.
+    source_time_ns: the source's own time stamp, ns since the epoch.
+    """
 
     metric: str
     value: float
     core: int | None = None
+    gpu: int | None = None
+    time_ns: int | None = None
+    spread_ns: int | None = None
+    source_time_ns: int | None = None
+
+
+class _Row(NamedTuple):
+    """One reading in a window, at a time of our clock."""
+
+    time_ns: int
+    window: int
+    sample: Sample
 
 
 class Source(Protocol):
@@ -43,7 +57,7 @@ class Sampler:
     def __init__(self, sources: list[Source], rate_hz: float = RATE_HZ):
         self._sources = sources
         self._period = 1.0 / rate_hz
-        self._rows: dict[int, list[tuple[int, int, int | None, str, float]]] = {}
+        self._rows: dict[int, list[_Row]] = {}
         self._watched: tuple[int, int] | None = None
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -90,22 +104,42 @@ class Sampler:
             return
         pid, window = self._watched
         now = time.monotonic_ns()
+        rows = self._rows.setdefault(pid, [])
         for source in self._sources:
-            for sample in source.sample(pid):
-                row = (now, window, sample.core, sample.metric, float(sample.value))
-                self._rows.setdefault(pid, []).append(row)
+            rows += [_Row(sample.time_ns or now, window, sample) for sample in source.sample(pid)]
 
-    def write(self, pid: int, path: Path) -> None:
-        """Write the readings of one child as parquet, in the columns of the Trace's samples."""
-        rows = self._rows.pop(pid, [])
-        times, windows, cores, metrics, values = zip(*rows, strict=True) if rows else ((), (), (), (), ())
+    def since(self, pid: int, time_ns: int, metric: str) -> list[tuple[int, float]]:
+        """Return (time, value) of one child's readings of a metric since then, oldest first."""
+        found = []
+        with self._lock:
+            for row in reversed(self._rows.get(pid, [])):
+                if row.time_ns < time_ns:
+                    break
+                if row.sample.metric == metric:
+                    found.append((row.time_ns, row.sample.value))
+        return found[::-1]
+
+    def write(self, pid: int, path: Path, gpus: Mapping[int, str] | None = None) -> None:
+        """Write the readings of one child as parquet: the columns of the Trace's samples, spread_ns and source_time_ns.
+
+        gpus: what the child calls each GPU (cuda:0), by NVML's index; readings of other GPUs are left out. Without it all are
+        kept, under NVML's indices.
+        """
+        import pyarrow as pa  # slow to import, and needed at a pass's end only
+        import pyarrow.parquet as pq
+
+        rows = [row for row in self._rows.pop(pid, []) if row.sample.gpu is None or gpus is None or row.sample.gpu in gpus]
+        names = {row.sample.gpu: f"cuda:{row.sample.gpu}" for row in rows} | {None: None} | dict(gpus or {})
         table = pa.table(
             {
-                "time_ns": pa.array(times, pa.int64()),
-                "window": pa.array(windows, pa.int64()),
-                "core": pa.array(cores, pa.int64()),
-                "metric": pa.array(metrics, pa.string()).dictionary_encode(),
-                "value": pa.array(values, pa.float64()),
+                "time_ns": pa.array([row.time_ns for row in rows], pa.int64()),
+                "window": pa.array([row.window for row in rows], pa.int64()),
+                "core": pa.array([row.sample.core for row in rows], pa.int64()),
+                "device": pa.array([names[row.sample.gpu] for row in rows], pa.string()).dictionary_encode(),
+                "metric": pa.array([row.sample.metric for row in rows], pa.string()).dictionary_encode(),
+                "value": pa.array([float(row.sample.value) for row in rows], pa.float64()),
+                "spread_ns": pa.array([row.sample.spread_ns for row in rows], pa.int64()),
+                "source_time_ns": pa.array([row.sample.source_time_ns for row in rows], pa.int64()),
             }
         )
         pq.write_table(table, path)
