@@ -46,8 +46,7 @@ def added(evidence: Evidence, folder: Path, context: Context) -> Evidence:
         if on_device:
             return _without_device(evidence, str(error))
         return replace(evidence, unavailable={**evidence.unavailable, "calls": str(error)})
-    noted = {f"{found[0]}: {name}": count for name, count in trace.diagnostics.items()}
-    trace.diagnostics = {}
+    noted, trace.diagnostics = _noted(found[0], trace), {}
     calls = _inside(trace.calls, context)
     trace.kernels = trace.kernels[(trace.kernels["device"] != "cpu").to_numpy(dtype=bool)].reset_index(drop=True)
     worked = any(len(getattr(trace, name)) for name in ("kernels", "graphs", "copies"))
@@ -57,13 +56,18 @@ def added(evidence: Evidence, folder: Path, context: Context) -> Evidence:
     trace.ranges = context.ranges.copy(deep=False)  # its phases are not to be filled in ours
     launches.relate(trace)
     _attribute(trace, operators, context)
-    noted |= {f"{found[0]}: {name}": count for name, count in trace.diagnostics.items()}
+    noted |= _noted(found[0], trace)
     return replace(
         evidence, operators=operators, calls=calls, memory=trace.memory, graphs=_inside(trace.graphs, context),
         kernels=pd.concat([_inside(trace.kernels, context), _of_libraries(evidence.kernels)], ignore_index=True),
         copies=_inside(trace.copies, context), syncs=_inside(trace.syncs, context),
         devices=trace.info.get("devices", []), diagnostics={**evidence.diagnostics, **noted},
     )  # fmt: skip
+
+
+def _noted(collector: str, trace: Trace) -> dict[str, int]:
+    """Return what is odd in a collector's file, under its name."""
+    return {f"{collector}: {name.removeprefix(f'{collector}: ')}": count for name, count in trace.diagnostics.items()}
 
 
 def _without_device(evidence: Evidence, reason: str) -> Evidence:
@@ -143,8 +147,8 @@ def _open_operator(kernels: pd.DataFrame, operators: pd.DataFrame) -> tuple[Int,
     stacks, threads = Stacks(*spans), np.unique(spans[0])
     row = np.where(launched, stacks.innermost(thread, at), -1)
     unknown = launched & ~np.isin(thread, threads)
-    if not unknown.any():
-        return row, unknown
+    if not unknown.any() or not len(operators):
+        return row, np.zeros(len(row), dtype=np.bool_)
     told = (operators["layer"].notna() | operators["phase"].isin(["optimizer", "data"])).to_numpy(dtype=bool)
     running = [stacks.innermost(np.full(int(unknown.sum()), number), at[unknown]) for number in threads]
     candidates = np.column_stack([np.where((found >= 0) & told[np.maximum(found, 0)], found, -1) for found in running])

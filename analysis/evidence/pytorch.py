@@ -80,10 +80,8 @@ def _attribute(operators: pd.DataFrame, ranges: pd.DataFrame) -> None:
     operators["attribution"] = np.where(found, "launch range", "none")
     backward = autograd.backward_sequence(operators)
     operators["phase"] = operators["phase"].mask(operators["phase"].isna() & backward.notna(), "backward").fillna("other")
-    forward = operators[(operators["forward_thread"] == 0) & operators["sequence"].notna() & operators["layer"].notna()]
-    # several operators carry a number until one makes its node: that is the last one to start
-    made = forward[forward["phase"] == "forward"].drop_duplicates("sequence", keep="last").set_index("sequence")["layer"]
-    tied = backward.map(made).astype("string")
+    forward = autograd.forward_operators(operators)
+    tied = operators["layer"].reindex(np.where(forward >= 0, forward, -1)).reset_index(drop=True)
     missing = operators["layer"].isna() & tied.notna()
     operators["layer"] = operators["layer"].mask(missing, tied)
     operators["attribution"] = operators["attribution"].mask(missing, "sequence number")
