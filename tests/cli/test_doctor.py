@@ -49,5 +49,6 @@ def test_energy_counters(tmp_path):
         domain = tmp_path / f"intel-rapl:{number}"
         domain.mkdir()
         (domain / "name").write_text(name + "\n")
+        (domain / "max_energy_range_uj").write_text("262143328850\n")
         (domain / "energy_uj").write_text("12345\n")
     assert counters.energy_counters(str(tmp_path)) == (["package-0", "dram"], None)

@@ -8,11 +8,13 @@ import glob
 import os
 import platform
 import struct
+from dataclasses import dataclass
 from pathlib import Path
 
 _PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
 _ATTRIBUTE_BYTES = 112
 _EXCLUDE_KERNEL_AND_HYPERVISOR = (1 << 5) | (1 << 6)
+POWERCAP = "/sys/class/powercap"
 
 
 def hardware_counters() -> str | None:
@@ -43,16 +45,50 @@ def _paranoid() -> str:
         return "unknown"
 
 
-def energy_counters(root: str = "/sys/class/powercap") -> tuple[list[str], str | None]:
-    """Return the names of the readable RAPL domains (package-0, dram, ...), and why there are none or fewer."""
-    names, refused = [], 0
-    for path in sorted(glob.glob(os.path.join(glob.escape(root), "*rapl*", "energy_uj"))):
+@dataclass(frozen=True)
+class EnergyDomain:
+    """A RAPL domain that can be read: package-0, dram, core, ...; package: the socket that it belongs to.
+
+    range_uj: the counter's value after which it begins again at 0.
+    """
+
+    name: str
+    package: int
+    file: Path
+    range_uj: int
+
+
+def energy_domains(root: str = POWERCAP) -> tuple[list[EnergyDomain], str | None]:
+    """Return the RAPL domains of this machine that can be read, each once, and why there are none or fewer.
+
+    A package can be there twice, as intel-rapl and intel-rapl-mmio, which are two ways to the same counter: the first is taken.
+    """
+    found: dict[tuple[str, int], EnergyDomain] = {}
+    refused = 0
+    for path in sorted(
+        glob.glob(os.path.join(glob.escape(root), "*rapl*", "energy_uj")), key=lambda name: ("mmio" in name, name)
+    ):
         folder = Path(path).parent
         try:
             Path(path).read_text()
-            names.append((folder / "name").read_text().strip())
-        except OSError:
+            domain = _domain(folder)
+        except (OSError, ValueError):
             refused += 1
+            continue
+        found.setdefault((domain.name, domain.package), domain)
     if refused:
-        return names, f"{refused} energy_uj files in {root} may be read by root only (sudo chmod a+r them)"
-    return names, None if names else "the kernel offers no RAPL here (as in most virtual machines)"
+        return list(found.values()), f"{refused} energy_uj files in {root} may be read by root only (sudo chmod a+r them)"
+    return list(found.values()), None if found else "the kernel offers no RAPL here (as in most virtual machines)"
+
+
+def _domain(folder: Path) -> EnergyDomain:
+    # intel-rapl:0 is a package, intel-rapl:0:2 a domain within it
+    package = int(folder.name.split(":")[1])
+    limit = int((folder / "max_energy_range_uj").read_text())
+    return EnergyDomain((folder / "name").read_text().strip(), package, folder / "energy_uj", limit)
+
+
+def energy_counters(root: str = POWERCAP) -> tuple[list[str], str | None]:
+    """Return the names of the readable RAPL domains (package-0, dram, ...), and why there are none or fewer."""
+    domains, reason = energy_domains(root)
+    return [domain.name for domain in domains], reason
