@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
+import ctypes
+import gc
 import os
 import sys
 
+# Parameters of glibc's mallopt(3), and what they are set to: bytes
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+_KEPT, _MAPPED = 256 << 20, 32 << 20
+
 
 def start() -> None:
-    """Keep numpy, which is not imported yet, from starting threads for linear algebra, which nobody here needs.
+    """Prepare this process for reading a capture; to be called before numpy is imported.
 
-    They take time to start, and a process that has them cannot fork a helper (see analysis.helper).
+    numpy starts no threads for linear algebra: nobody here needs them, they take time to start, and a process that has them
+    cannot fork a helper (see analysis.helper). Looking for garbage with cycles waits until there are more objects than libraries
+    bring. Memory of arrays below 32 MB, up to 256 MB in all, is used again and not given back: to be given it anew, page by page,
+    takes longer than much of what is done with it.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    gc.set_threshold(500_000, 20, 20)
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        libc = ctypes.CDLL(None)
+        libc.mallopt(_MMAP_THRESHOLD, _MAPPED)
+        libc.mallopt(_TRIM_THRESHOLD, _KEPT)
 
 
 class Leaving:

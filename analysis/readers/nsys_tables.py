@@ -171,24 +171,30 @@ def combinations(*columns: tuple[Integers, Mask | None]) -> Combinations:
         code, values = _numbered(column)
         if null is not None:
             code[null] = values
+        elif found == 1:
+            codes, found = code, values
+            continue
         codes, found = _numbered(codes * (values + 1) + code)
+    if found == 1:
+        return Combinations(codes, [_combination(columns, 0)] if size else [])
     first = np.zeros(found, dtype=np.int64)
     first[codes[::-1]] = np.arange(size)[::-1]  # of several writes to one place the last one stays
     order = np.argsort(first)
     rank = np.empty(found, dtype=np.intp)
     rank[order] = np.arange(found)
-    rows = first[order].tolist() if size else []
-    return Combinations(
-        rank[codes],
-        [tuple(None if null is not None and null[row] else int(column[row]) for column, null in columns) for row in rows],
-    )
+    return Combinations(rank[codes], [_combination(columns, row) for row in first[order].tolist()] if size else [])
+
+
+def _combination(columns: Sequence[tuple[Integers, Mask | None]], row: int) -> tuple[int | None, ...]:
+    return tuple(None if null is not None and null[row] else int(column[row]) for column, null in columns)
 
 
 def _numbered(values: NDArray[Any]) -> tuple[NDArray[np.intp], int]:
     """Number the distinct values: (number of each row, how many there are)."""
     if not values.size:
         return np.zeros(0, dtype=np.intp), 0
-    low, span = int(values.min()), int(values.max()) - int(values.min()) + 1
+    low = int(values.min())
+    span = int(values.max()) - low + 1
     if span > _DENSE:
         distinct, codes = np.unique(values, return_inverse=True)
         return codes, len(distinct)

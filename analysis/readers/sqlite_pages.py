@@ -366,24 +366,25 @@ class _Decoder:
         header, at = records.varints(0)
         stop: Offset = _alike(header)
         data: Offset = stop
-        if np.any(at > stop) or np.any(stop > length):
+        shortest = int(length.min())
+        if _beyond(at, stop) or _beyond(stop, length):
             raise self._damaged("a row's head is longer than the row")
         wanted = {column.position: name for name, column in self._columns.items()}
         found: dict[str, _Values] = {}
         for position in range(max(wanted, default=-1) + 1):
             code, after = records.codes(at)
-            short = at >= stop  # columns that were added after the row was written
-            if np.any(short):
+            if _beyond(at + 1, stop):  # columns that were added after the row was written
+                short = at >= stop
                 code, after = np.where(short, _NULL, code), np.where(short, stop, after)
             at = after
-            if np.min(code) < 0 or np.any(at > stop):
+            if _least(code) < 0 or _beyond(at, stop):
                 raise self._damaged("a row's head is longer than the row")
             if position in wanted:
                 name = wanted[position]
                 given = rows if self._columns[name].row_id else None
                 found[name] = _Values(self._database, f"{self._table}, column {name}", records, code, data, given)
             data = data + _sizes(code)
-            if np.any(data > length):
+            if _beyond(data, shortest if isinstance(data, int) else length):
                 raise self._damaged("a value is longer than its row")
         return Batch(record.size, found)
 
@@ -402,7 +403,7 @@ class _Records:
         if isinstance(offset, int) and offset < _WINDOW:
             if self._eight_alike(offset // 8) and self._window[0, offset] < 128:
                 return int(self._window[0, offset]), offset + 1
-            codes: NDArray[Any] = self._window[:, offset]
+            codes: NDArray[Any] = self._window[:, offset].copy()  # side by side: they are looked at several times
         else:
             codes = self.flat[self.start + offset]
         if codes.max() >= 128:
@@ -435,6 +436,16 @@ def _windows(flat: Bytes, size: int) -> NDArray[Any]:
     return np.ndarray((flat.size - size + 1,), dtype=f"V{size}", buffer=flat, strides=(1,))
 
 
+def _least(numbers: Offset | Codes) -> int:
+    """Return the smallest of the numbers."""
+    return numbers if isinstance(numbers, int) else int(numbers.min())
+
+
+def _beyond(at: Offset, end: Offset) -> bool:
+    """Return whether an offset is beyond its end in any row."""
+    return at > _least(end) if isinstance(at, int) else bool((at > end).any())
+
+
 def _alike(numbers: NDArray[Any]) -> Any:
     """Return the one number that all are, if so."""
     low = int(numbers.min())
@@ -464,9 +475,13 @@ class _Values:
         code = self._code
         if isinstance(code, int):
             return self._alike_integers(code)
-        if code.max() > _ONE or (code == _FLOAT).any():
+        highest = int(code.max())
+        if highest > _ONE or (highest >= _FLOAT and (code == _FLOAT).any()):
             raise self._wrong("not an integer")
-        values = self._words(">i8").astype(np.int64) >> _SHIFT.take(code)
+        values = self._words(">i8").astype(np.int64)
+        values >>= _SHIFT.take(code)
+        if highest < _FLOAT and code.min() > _NULL:
+            return values, None
         null = code == _NULL
         values[null | (code == _ZERO)] = 0
         values[code == _ONE] = 1
@@ -480,7 +495,9 @@ class _Values:
             return (none, np.ones(self._size, dtype=np.bool_)) if self._rows is None else (self._rows, None)
         if code >= _ZERO:
             return np.full(self._size, code - _ZERO, dtype=np.int64), None
-        return self._words(">i8").astype(np.int64) >> int(_SHIFT[code]), None
+        values = self._words(">i8").astype(np.int64)
+        values >>= int(_SHIFT[code])
+        return values, None
 
     def numbers(self) -> NDArray[np.float64]:
         floats = np.broadcast_to(np.asarray(self._code) == _FLOAT, (self._size,))
