@@ -84,7 +84,7 @@ class Session:
 
     def run(self, progress: Progress) -> None:
         """Run all passes. On Ctrl-C or a fault of ours, children are ended and the run folders say so before it is raised."""
-        plan = [(name, repeat) for name in PASSES for repeat in range(1, self._repeats(name) + 1)]
+        plan = self._plan()
         name = PASSES[0]
         try:
             with tempfile.TemporaryDirectory(prefix="kernelscope-") as temporary:
@@ -103,6 +103,16 @@ class Session:
                 text = error.strerror or "files cannot be written"
                 raise InputError(f"{name} pass: {where}: {text}; free some space or name another folder") from error
             raise
+
+    def _plan(self) -> list[tuple[str, int]]:
+        """Return passes and their repeats in the order in which they run.
+
+        The passes of one repeat stand together: machines drift over minutes, and what was recorded is put beside what was clean.
+        """
+        rounds = range(1, max(map(self._repeats, PASSES)) + 1)
+        return [(name, number) for number in rounds for name in PASSES if name != "lines" and number <= self._repeats(name)] + [
+            ("lines", 1)
+        ]
 
     def _repeats(self, name: str) -> int:
         """Passes whose times are compared are repeated: the clean one for its interval, the kernels one to choose among."""
