@@ -35,6 +35,7 @@ class Child(object):
             path = os.path.abspath(os.path.join(self.folder, spec["program"]))
             self.spec.update(program=path, roots=spec["roots"] + [os.path.dirname(path)])
         self.pass_name = spec["pass"]
+        self.collector = spec.get("collector")  # what records the kernels pass: framework, nsys, nvprof or cupti
         self.report = {"pass": self.pass_name, "python": platform.python_version(), "anchors": []}
         self.hooks = None
         self.program = None
@@ -42,6 +43,7 @@ class Child(object):
         self.batches = None
         self.line_profiler = None
         self.tracing = False
+        self.cupti = None
 
     def build(self):
         """Import the framework, build the program with the canonical weights and attach what this pass records."""
@@ -51,8 +53,10 @@ class Child(object):
         if self.pass_name == "kernels":
             marker_fd = streams.StreamCapture(self.folder).marker_fd
         traced = self.pass_name in ("layers", "kernels")
-        self.recorder = Recorder(self.folder, layers=traced, nvtx=nvtx.load() if traced else None, marker_fd=marker_fd)
+        self.recorder = Recorder(self.folder, layers=traced, nvtx=self._nvtx() if traced else None, marker_fd=marker_fd)
         self.report["anchors"].append(anchor())
+        if self.collector == "cupti":
+            self._start_cupti()
         self.hooks = hooks_module.Hooks(self.spec, self.recorder)
         self.hooks.configure()
         make_program = program_class(self.spec["framework"], self.spec.get("program"))
@@ -72,6 +76,30 @@ class Child(object):
         if self.pass_name == "check":
             self._check(host_batches)
         self.report["settings"] = self.hooks.settings()
+
+    def _nvtx(self):
+        """Return what emits ranges, if a tool listens; where one should and no library can be loaded, the report says so."""
+        wanted = self.collector in ("nsys", "nvprof")
+        found = nvtx.load(wanted)
+        if wanted and found is None:
+            reason = "libnvtx3interop.so cannot be loaded; name it with KERNELSCOPE_NVTX_LIBRARY"
+            self.report.setdefault("unavailable", {})["NVTX ranges"] = reason
+        return found
+
+    def _start_cupti(self):
+        """Start CUPTI, before the framework's first call of CUDA; where it cannot be had, fail or let the framework record."""
+        from kernelscope.tracer.inside import cupti
+
+        try:
+            self.cupti = cupti.Cupti(self.folder)
+            self.cupti.start()
+            self.recorder.correlator = self.cupti
+        except cupti.Unavailable as error:
+            self.cupti = None
+            if self.spec.get("collector_required"):
+                raise RuntimeError("--collector cupti: %s" % error) from error
+            self.spec["device_profiler"] = True
+            self.report["collector"] = {"used": "framework", "reason": str(error)}
 
     def _profile_lines(self):
         """Set line_profiler up; where the user's interpreter has none, the run goes on and says so."""
@@ -126,6 +154,8 @@ class Child(object):
             self.line_profiler.disable_by_count()
         times = self.recorder.step_times()
         self.recorder.flush()
+        if self.cupti is not None:
+            self.cupti.flush()
         return {"event": "window", "window": index, "step_ns": times}
 
     def finish(self):
@@ -133,10 +163,12 @@ class Child(object):
         self.report["anchors"].append(anchor())
         if self.tracing:
             self.report["operator_files"] = self.hooks.stop_operators()
+        if self.cupti is not None:
+            self.report["cupti"] = self.cupti.stop()
         if self.line_profiler is not None:
             lines.save(self.line_profiler, self.folder, self.spec["roots"])
         if self.recorder.nvtx is not None:
-            self.report["nvtx_emitted"] = self.recorder.nvtx.emitted
+            self.report["nvtx_emitted"] = {"count": self.recorder.nvtx.emitted, "names": self.recorder.nvtx.names}
         self.report["settings"] = self.hooks.settings()  # again: a program may change them, and some show only once it ran
         self.report["losses"] = [float(loss) for loss in self.program.losses[-5:]]
         self.report["memory"] = _memory()
@@ -199,6 +231,9 @@ def main(path):
         spec = json.load(file)
     commands = os.fdopen(spec["commands_fd"], "r")
     answers = os.fdopen(spec["answers_fd"], "w")
+    if spec.get("variables_follow"):
+        # not in the environment of a collector, which writes all of it down
+        os.environ.update(json.loads(commands.readline())["variables"])
 
     def answer(message):
         answers.write(json.dumps(message) + "\n")
@@ -208,7 +243,7 @@ def main(path):
     try:
         child.build()
         child.write_report()
-        answer({"event": "ready"})
+        answer({"event": "ready", "pid": os.getpid()})
         _serve(child, commands, answer)
     except ImportError as error:
         traceback.print_exc()

@@ -23,12 +23,17 @@ class Nvtx(object):
         self._pop = library.nvtxRangePop
         self._pop.argtypes = []
         self._pop.restype = ctypes.c_int
-        self.emitted = 0
+        self.names = {}  # how often a range of each name was opened
+
+    @property
+    def emitted(self):
+        """How many ranges were opened."""
+        return sum(self.names.values())
 
     def push(self, name):
-        """Open a range; the count of emitted ranges lets a capture be checked for losses."""
+        """Open a range; the counts of emitted ranges let a capture be checked for losses."""
         self._push(name.encode("utf8", "replace"))
-        self.emitted += 1
+        self.names[name] = self.names.get(name, 0) + 1
 
     def pop(self):
         """Close the innermost range."""
@@ -52,9 +57,9 @@ def _candidates():
         yield name
 
 
-def load():
-    """Return an Nvtx, or None when no tool listens or no library can be loaded."""
-    if not listening():
+def load(wanted=False):
+    """Return an Nvtx, or None when no tool listens (and none is `wanted` to) or no library can be loaded."""
+    if not wanted and not listening():
         return None
     for path in _candidates():
         try:

@@ -6,6 +6,7 @@ A range belongs to the thread that opened it and nests in the ranges open on tha
 
 import ctypes
 import functools
+import itertools
 import json
 import os
 import platform
@@ -29,7 +30,8 @@ class Recorder(object):
     """Collects steps always, and ranges while `layers` is on; `flush` writes what was collected since the last flush.
 
     nvtx: an object with push(name) and pop(), or None. marker_fd: a file descriptor into which each range's begin and end is
-    written as a line, so that a library's untimed output in the same stream can be placed between them.
+    written as a line, so that a library's untimed output in the same stream can be placed between them. correlator: an object
+    with push(number) and pop(number, name, thread, start, end), or None (see cupti).
     """
 
     def __init__(self, folder, layers=False, nvtx=None, marker_fd=None):
@@ -37,12 +39,14 @@ class Recorder(object):
         self.layers = layers
         self.nvtx = nvtx
         self.marker_fd = marker_fd
+        self.correlator = None
         self.window = None
         self.step = -1
         self.in_step = False
         self.settle = None  # set by hooks: waits at the end of a loop's last step for work that is still queued
         self._steps = []
         self._ranges = []
+        self._numbers = itertools.count(1)
         self._local = threading.local()
 
     def _stack(self):
@@ -60,8 +64,11 @@ class Recorder(object):
         stack = self._stack()
         if self.nvtx is not None:
             self.nvtx.push(name)
+        number = next(self._numbers)
+        if self.correlator is not None:
+            self.correlator.push(number)
         start = now_ns()
-        stack.append((start, category, name, layer, phase))
+        stack.append((start, category, name, layer, phase, number))
         if self.marker_fd is not None:
             os.write(self.marker_fd, b"@kernelscope %d B %s\n" % (start, name.encode("utf8", "replace")))
 
@@ -72,11 +79,14 @@ class Recorder(object):
         stack = self._stack()
         if not stack:
             return
-        start, category, name, layer, phase = stack.pop()
+        start, category, name, layer, phase, number = stack.pop()
         if self.marker_fd is not None:
             # written before the range ends: what marking costs belongs to the range that is marked, not to the one around it
             os.write(self.marker_fd, b"@kernelscope %d E %s\n" % (now_ns(), name.encode("utf8", "replace")))
-        self._ranges.append((self._local.thread, start, now_ns(), category, name, layer, phase, self.step))
+        end = now_ns()
+        self._ranges.append((self._local.thread, start, end, category, name, layer, phase, self.step))
+        if self.correlator is not None:
+            self.correlator.pop(number, name, self._local.thread, start, end)
         if self.nvtx is not None:
             self.nvtx.pop()
 

@@ -10,16 +10,34 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from kernelscope.tracer.outside import conditions
 from kernelscope.tracer.outside.errors import ChildError
 
 _SLEEP_LIMIT_S = 0.4  # how long to wait for a child's spinning threads to fall asleep (Intel's OpenMP spins for 0.2 s)
 _LOG_TAIL = 400
 
 
+class Collector(Protocol):
+    """A profiler that a child runs under: what goes before its command line, and the processes that come of it."""
+
+    prefix: list[str]
+
+    def processes(self) -> list[int]:
+        """Return the ids of the profiler's processes and the child's."""
+
+    def stop(self) -> None:
+        """End all of them."""
+
+
 class Child:
-    """A started child. `log` is where its stdout and stderr go; every failure names it."""
+    """A started child. `log` is where its stdout and stderr go; every failure names it.
+
+    Under a collector the process that is started is the profiler's and the child one of its descendants, with a group of its own.
+    It inherits the pipes like any child, but profilers keep copies: their end comes seconds after the child's. A profiler writes
+    the whole environment into its report, so that only what programs need to start is in there; the rest is sent.
+    """
 
     def __init__(
         self,
@@ -29,44 +47,57 @@ class Child:
         environment: dict[str, str],
         timeout_s: float,
         module: str = "kernelscope.tracer.inside.child",
+        collector: Collector | None = None,
     ):
         self.framework = str(spec["framework"])
         self.name = f"{spec.get('label') or self.framework}, {spec['pass']} pass"
         self.log = folder / "child.log"
         self.timeout_s = timeout_s
         self._buffer = b""
+        self._collector = collector
+        self._pid: int | None = None
+        self._watched: list[int] = []
+        sent: dict[str, str] = {}
+        if collector is not None:
+            environment, sent = conditions.divided(environment)
         commands_read, self._commands = os.pipe()
         self._answers, answers_write = os.pipe()
         try:
-            spec = {**spec, "commands_fd": commands_read, "answers_fd": answers_write}
+            spec = {**spec, "commands_fd": commands_read, "answers_fd": answers_write, "variables_follow": bool(sent)}
             path = folder.resolve() / "spec.json"
             path.write_text(json.dumps(spec, indent=1), encoding="utf8")
             with self.log.open("wb") as log:
                 self._process = subprocess.Popen(
-                    [str(python), "-m", module, str(path)],
+                    [*(collector.prefix if collector else ()), str(python), "-m", module, str(path)],
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=folder,
                     pass_fds=(commands_read, answers_write), start_new_session=True,
                 )  # fmt: skip
         except OSError as error:
             os.close(self._commands)
             os.close(self._answers)
+            self._commands = self._answers = -1
             raise ChildError(f"{self.name}: cannot start {python}: {error.strerror or error}") from error
         finally:
             os.close(commands_read)
             os.close(answers_write)
+        if sent:
+            self._send({"do": "variables", "variables": sent})
 
     @property
     def pid(self) -> int:
-        """Process id."""
-        return self._process.pid
+        """Process id; under a collector the child's own, from its first answer on."""
+        return self._process.pid if self._pid is None else self._pid
 
     def tell(self, **command: Any) -> dict[str, Any]:
         """Send one command and return its answer; raise ChildError when the child fails, dies or does not answer in time."""
+        self._send(command)
+        return self.answer()
+
+    def _send(self, command: dict[str, Any]) -> None:
         try:
             os.write(self._commands, (json.dumps(command) + "\n").encode())
         except BrokenPipeError:
             raise self._died() from None
-        return self.answer()
 
     def answer(self) -> dict[str, Any]:
         """Wait for the next answer."""
@@ -78,6 +109,9 @@ class Child:
                 remedy = f"create its environment with `kernelscope env create {self.framework}`"
                 raise ChildError(f"{self.name}: import failed: {message['message']}; {remedy} (log: {self.log})")
             raise ChildError(f"{self.name}: {message['message']} (log: {self.log})")
+        if "pid" in message:
+            self._pid = int(message["pid"])
+            self._watched = [self._pid, *(self._collector.processes() if self._collector else ())]
         return message
 
     def _read_line(self) -> bytes:
@@ -97,43 +131,56 @@ class Child:
         return line
 
     def _died(self) -> ChildError:
-        self._process.wait()
-        code = self._process.returncode
-        how = f"exit status {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(self.timeout_s)
         tail = self._last_line()
         self.stop()
-        return ChildError(f"{self.name}: ended with {how}{tail} (log: {self.log})")
+        return ChildError(f"{self.name}: ended with {self._how(self._process.returncode)}{tail} (log: {self.log})")
+
+    def _how(self, code: int) -> str:
+        """Return what a process's exit status tells; profilers pass their program's on as shells do."""
+        if self._collector is not None and 128 < code < 128 + signal.NSIG:
+            code = 128 - code
+        return f"exit status {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
 
     def _last_line(self) -> str:
         text = self.log.read_bytes()[-_LOG_TAIL:].decode("utf8", "replace").strip()
         return f": {text.splitlines()[-1]}" if text else ""
 
     def wait_until_asleep(self) -> None:
-        """Wait until no thread of the child runs, so that it does not disturb the next one; give up after a while."""
+        """Wait until no thread of the child or its collector runs: it would disturb the next one. Give up after a while."""
         deadline = time.monotonic() + _SLEEP_LIMIT_S
-        while time.monotonic() < deadline and _any_thread_runs(self.pid):
+        watched = self._watched or [self.pid]
+        while time.monotonic() < deadline and any(_any_thread_runs(pid) for pid in watched):
             time.sleep(0.002)
 
     def stop(self) -> None:
-        """End the child, whatever it does, with its own children; what it wrote stays."""
+        """End the child, whatever it does, with its own children and its collector; what it wrote stays."""
         if self._process.poll() is None:
             try:
                 os.killpg(self._process.pid, signal.SIGKILL)
             except ProcessLookupError:
                 self._process.kill()
+        if self._collector is not None:
+            self._collector.stop()
         self._process.wait()
+        self._close()
+
+    def _close(self) -> None:
         for descriptor in (self._commands, self._answers):
             if descriptor >= 0:
                 os.close(descriptor)
         self._commands = self._answers = -1
 
     def finish(self) -> None:
-        """Let the child write what is left and end by itself."""
+        """Let the child write what is left and end by itself; a collector of a child that does may go on writing its report."""
         self.tell(do="finish")
         # everything is written by now: a framework that hangs at exit has nothing left to tell
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        try:
             self._process.wait(self.timeout_s)
-        self.stop()
+        except subprocess.TimeoutExpired:
+            self.stop()
+        self._close()
 
 
 def _any_thread_runs(pid: int) -> bool:

@@ -319,7 +319,7 @@ class Hooks(object):
             return
         profiler = self.torch.profiler
         activities = [profiler.ProfilerActivity.CPU]
-        if self._on_cuda():
+        if self._on_cuda() and self.spec.get("device_profiler", True):  # else another collector has CUPTI
             activities.append(profiler.ProfilerActivity.CUDA)
         self.profiler = profiler.profile(activities=activities, record_shapes=True)
         self.profiler.start()
