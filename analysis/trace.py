@@ -86,6 +86,9 @@ OPERATORS = _columns(
     ("phase", "category", "", "one of PHASES"),
     ("attribution", "category", "", "how the layer was found: one of METHODS"),
     ("shapes", "category", "", "input shapes as text, as far as recorded"),
+    ("types", "category", "", "types of the inputs as JSON text, as the framework writes them"),
+    ("strides", "category", "", "strides of the inputs as JSON text"),
+    ("arguments", "category", "", "values of the inputs that are no tensors, as JSON text: strides and padding of a convolution"),
 )
 
 # How device work is tied to the host: the same columns in every table of device work. `analysis.launches` fills the last four.
@@ -184,6 +187,7 @@ MEMORY = _columns(
     ("bytes", "int64", "bytes", "taken (positive) or given back (negative)"),
     ("allocated_bytes", "Int64", "bytes", "in use afterwards, as the source reports it"),
     ("reserved_bytes", "Int64", "bytes", "held by the framework's allocator afterwards"),
+    ("address", "Int64", "", "of the memory, which ties what is given back to what was taken"),
 )
 
 # What a source gives as totals only and what is no device work: API calls, ranges, operators of a summary

@@ -45,7 +45,7 @@ _TELLING = frozenset({
 
 _GROUPS = {
     "operators": Group(
-        _OPERATORS, arguments=("sequence", "forward_thread", "external_id", "shapes", "types")
+        _OPERATORS, arguments=("sequence", "forward_thread", "external_id", "shapes", "types", "strides", "arguments")
     ),
     "annotations": Group(_ANNOTATIONS),
     "modules": Group(frozenset({"python_function"}), required="module"),
@@ -60,7 +60,7 @@ _GROUPS = {
     "copies": Group(_COPIES, arguments=("correlation", "external_id", "device", "stream", "bytes")),
     "syncs": Group(_SYNCS, arguments=("correlation", "device", "stream", "sync_kind")),
     "memory": Group(
-        _INSTANTS, frozenset("iI"), ("bytes", "allocated_bytes", "reserved_bytes", "device_type", "device_id")
+        _INSTANTS, frozenset("iI"), ("bytes", "allocated_bytes", "reserved_bytes", "device_type", "device_id", "address")
     ),
     "flows": Group(_FORWARD_BACKWARD, frozenset("sf")),
     "plain": Group(frozenset({""})),

@@ -125,10 +125,24 @@ def _properties(scan: Scan) -> list[dict[str, Any]]:
 
 def _described(used: set[str], properties: list[dict[str, Any]], accelerator: str) -> list[dict[str, Any]]:
     """Return the devices that did something, with their names. ROCm numbers the agents of the host too: one name serves all."""
-    names = {f"{accelerator}:{entry.get('id')}": str(entry.get("name") or "") for entry in properties}
-    only = names and len(set(names.values())) == 1 and next(iter(names.values()))
-    shown = {device: names.get(device) or only or None for device in used or names}
-    return [{"device": device} | ({"name": name} if name else {}) for device, name in sorted(shown.items())]
+    known = {f"{accelerator}:{entry.get('id')}": _told(entry, accelerator) for entry in properties}
+    distinct = list({tuple(told.items()): told for told in known.values()}.values())
+    only = distinct[0] if len(distinct) == 1 else {}
+    return [{"device": device, **known.get(device, only)} for device in sorted(used or known)]
+
+
+def _told(entry: dict[str, Any], accelerator: str) -> dict[str, Any]:
+    """Return what a device's properties tell, in the words of info["devices"]; what is no number is left out."""
+    major, minor = (entry.get(f"compute{part.capitalize()}", entry.get(part)) for part in ("major", "minor"))
+    numbers = {
+        "memory_bytes": entry.get("totalGlobalMem"),
+        "multiprocessors": entry.get("numSms", entry.get("multiProcessorCount")),
+    }
+    told = {"name": str(entry["name"])} if entry.get("name") else {}
+    told |= {name: value for name, value in numbers.items() if type(value) is int and value > 0}
+    if accelerator == "cuda" and type(major) is int and type(minor) is int:
+        told["compute_capability"] = f"{major}.{minor}"
+    return told
 
 
 def _processes(correlation: pd.Series, calls: pd.DataFrame, operators: pd.DataFrame) -> pd.Series:
@@ -212,7 +226,7 @@ def _memory(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
             "time_ns": rows["start_ns"],
             "device": device.mask((kind == "cpu").to_numpy(), "cpu"),
             "thread": tracks["thread"].to_numpy()[rows["track"].to_numpy()],
-            **{name: rows[name] for name in ("bytes", "allocated_bytes", "reserved_bytes")},
+            **{name: rows[name] for name in ("bytes", "allocated_bytes", "reserved_bytes", "address")},
         }
     ).reset_index(drop=True)
 

@@ -67,6 +67,8 @@ ARGUMENTS: Mapping[str, Argument] = {
     "shapes": Argument(("Input Dims", "Input dims"), JSON),
     "types": Argument(("Input type",), JSON),
     "strides": Argument(("Input Strides",), JSON),
+    "arguments": Argument(("Concrete Inputs",), JSON),
+    "address": Argument(("Addr",)),
     "grid": Argument(("grid",), JSON),
     "block": Argument(("block",), JSON),
 }
