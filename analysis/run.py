@@ -171,7 +171,7 @@ class Run:
             "clean_step_ns": mean_step_ns(self.clean_steps()),
             "unavailable": {**self.record.get("unavailable", {}), **evidence.unavailable},
         }
-        info |= {name: value for name, value in (("devices", evidence.devices), ("collector", collector)) if value}
+        info |= {**evidence.info, **({"collector": collector} if collector else {})}
         diagnostics = {**evidence.diagnostics, "steps with other kernels than most": _unlike_steps(kernels, data.measured)}
         trace = Trace(
             steps=data.steps, ranges=ranges, operators=conform("operators", evidence.operators), kernels=kernels,

@@ -56,7 +56,7 @@ class Context:
 class Evidence:
     """What came out: tables of analysis.trace and counts of what could not be read or placed, by name.
 
-    devices: what is known of each accelerator, as in a Trace's info. unavailable: what is missing, with the reason.
+    info: more for the Trace's info, such as what is known of each device. unavailable: what is missing, with the reason.
     """
 
     operators: pd.DataFrame
@@ -67,7 +67,7 @@ class Evidence:
     syncs: pd.DataFrame = field(default_factory=lambda: empty("syncs"))
     calls: pd.DataFrame = field(default_factory=lambda: empty("calls"))
     memory: pd.DataFrame = field(default_factory=lambda: empty("memory"))
-    devices: list[dict[str, Any]] = field(default_factory=list)
+    info: dict[str, Any] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
 
 

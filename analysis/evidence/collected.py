@@ -4,7 +4,7 @@
 |---|---|---|
 | nsys | nsys.sqlite, else nsys.nsys-rep (an installed nsys exports it) | by ranges, else the session's start in UTC |
 | nvprof | nvprof.sqlite | by ranges, else the wall clock |
-| cupti | cupti.records | pairs of CUPTI's clock and ours in the file |
+| cupti | cupti.records | ours already: the file holds readings of both clocks |
 | framework | the framework's own trace: Kineto's, or an XSpace | the wall clock |
 
 What the files say is read by the modules that read captures of others. Ranges: see `clock_ties`; the wall clock: see `Clock`.
@@ -32,6 +32,7 @@ from kernelscope.analysis.trace import Trace, conform
 _FILES = {
     "nsys": ("nsys.sqlite", "nsys.nsys-rep"),
     "nvprof": ("nvprof.sqlite",),
+    "cupti": ("cupti.records",),
     "framework": (r".*\.pt\.trace\.json(\.gz)?", r".*\.xplane\.pb"),
 }
 _ON_A_CPU = ("nsys",)  # the others have nothing to tell of it that the framework's module does not read
@@ -113,6 +114,14 @@ def _tied(path: Path, trace: Trace, context: Context, otherwise: Clock | None) -
     return trace, tie.clock, {**threads, **tie.threads}
 
 
+def _cupti(path: Path, _: Context) -> _Read:
+    trace = _captured(path, "cupti")
+    if trace.info["clock"] != "monotonic":
+        raise EvidenceError(f"{path}: holds no reading of our clock, so its times cannot be tied to the run's; record it again")
+    ours = np.zeros(1, dtype=np.int64)
+    return trace, Clock(ours, ours), {}
+
+
 def _framework(path: Path, context: Context) -> _Read:
     if path.suffix == ".pb":
         trace = _captured(path, "xplane")
@@ -132,7 +141,7 @@ def _loop_thread(trace: Trace, context: Context) -> Mapping[int, int]:
     return {int(theirs[0]): int(ours[0])} if len(theirs) == 1 and len(ours) == 1 else {}
 
 
-_READERS = {".sqlite": _nsys_sqlite, ".nsys-rep": _nsys_report, "nvprof": _nvprof, "framework": _framework}
+_READERS = {".sqlite": _nsys_sqlite, ".nsys-rep": _nsys_report, "nvprof": _nvprof, "cupti": _cupti, "framework": _framework}
 
 
 def _shifted(times: pd.Series, clock: Clock) -> Any:

@@ -51,7 +51,9 @@ def added(evidence: Evidence, folder: Path, context: Context) -> Evidence:
     trace.kernels = trace.kernels[(trace.kernels["device"] != "cpu").to_numpy(dtype=bool)].reset_index(drop=True)
     worked = any(len(getattr(trace, name)) for name in ("kernels", "graphs", "copies"))
     if not worked:
-        return replace(evidence, calls=calls, diagnostics={**evidence.diagnostics, **noted})
+        return replace(
+            evidence, calls=calls, info={**evidence.info, **_told(trace)}, diagnostics={**evidence.diagnostics, **noted}
+        )
     operators = conform("operators", evidence.operators)
     trace.ranges = context.ranges.copy(deep=False)  # its phases are not to be filled in ours
     launches.relate(trace)
@@ -61,13 +63,18 @@ def added(evidence: Evidence, folder: Path, context: Context) -> Evidence:
         evidence, operators=operators, calls=calls, memory=trace.memory, graphs=_inside(trace.graphs, context),
         kernels=pd.concat([_inside(trace.kernels, context), _of_libraries(evidence.kernels)], ignore_index=True),
         copies=_inside(trace.copies, context), syncs=_inside(trace.syncs, context),
-        devices=trace.info.get("devices", []), diagnostics={**evidence.diagnostics, **noted},
+        info={**evidence.info, **_told(trace)}, diagnostics={**evidence.diagnostics, **noted},
     )  # fmt: skip
 
 
 def _noted(collector: str, trace: Trace) -> dict[str, int]:
     """Return what is odd in a collector's file, under its name."""
     return {f"{collector}: {name.removeprefix(f'{collector}: ')}": count for name, count in trace.diagnostics.items()}
+
+
+def _told(trace: Trace) -> dict[str, object]:
+    """Return what a collector's file tells of itself and of the devices."""
+    return {name: trace.info[name] for name in ("devices", "notes") if trace.info.get(name)}
 
 
 def _without_device(evidence: Evidence, reason: str) -> Evidence:
