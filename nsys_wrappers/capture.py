@@ -3,9 +3,12 @@
     prefix = prepare(tool, folder, NsysOptions(folder / "nsys", traces=CPU_TRACES))
     process = subprocess.Popen([*prefix, *program], pass_fds=...)
     ...
-    capture = finish(folder)
+    capture = finish(tool, folder)
     if capture.exported:
         verification = verify.verify(capture.exported, emitted)
+
+Files: folder/collector.json says which tool recorded, with the exact command. nsys keeps its temporary files in a folder of its
+own outside, because their names hold sockets, whose paths must be short; `finish` moves what is left there into the folder.
 
 What the program sees: descriptors that the process was given (pass_fds) reach the program under nsys and under nvprof. But nsys
 keeps copies of them until the report is written, so the end of a pipe that the program writes into comes seconds after the
@@ -16,19 +19,37 @@ stderr of the program are pipes to nsys, which passes them on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from kernelscope.nsys_wrappers.find import Tool
+from kernelscope.nsys_wrappers import export, nvprof
+from kernelscope.nsys_wrappers.command import CaptureError, nsys_command, nvprof_command, report_suffix
+from kernelscope.nsys_wrappers.find import Tool, offered
 from kernelscope.nsys_wrappers.options import NsysOptions, NvprofOptions
+
+NOTE = "collector.json"
+_LOG_KEPT = 1 << 20
+_POLL_S = 0.05
+_GRACE_S = 2.0
+_OF_NSYS, _OF_PROGRAM = ("TMPDIR",), ("NSYS_AGENT_TMP_DIR",)  # variables that name the run's folder for temporary files
+_PROGRAM = "program"  # stands for the program while the command is built
 
 
 @dataclass(frozen=True)
 class Capture:
     """What a run left. report: nsys's report or nvprof's database; exported: the SQLite file to read; None where there is none.
 
-    version: of the tool that recorded. failures: one line each, with the remedy: what could not be had or had to be finished
-    by hand.
+    version: of the tool that recorded. failures: one line each, with the remedy: what could not be had.
     """
 
     version: str
@@ -40,20 +61,219 @@ class Capture:
 def prepare(tool: Tool, folder: Path, options: NsysOptions | NvprofOptions) -> list[str]:
     """Return what to put before a program's command line so that it runs under the tool, and note it in folder/collector.json.
 
-    tool.name says which one it is; the options must be of the same. Raises CaptureError for what this release cannot do.
+    tool.name says which one it is; the options must be of the same, and their output inside the folder. Raises CaptureError for
+    what this release cannot do, and when a capture of that name is there already: nsys would keep it and leave the new one
+    elsewhere.
     """
-    raise NotImplementedError
+    if any(path.is_file() for path in _left(options.output)):
+        raise CaptureError(f"{options.output}: a capture of this name is there already; remove it or choose another name")
+    note: dict[str, Any] = {
+        "tool": tool.name, "version": tool.version, "output": options.output.name, "range": None,
+        "log": None, "temporary": None,
+    }  # fmt: skip
+    if isinstance(options, NvprofOptions):
+        prefix = nvprof_command(tool, options, [_PROGRAM])[:-1]
+        note["log"] = options.log.name
+    else:
+        temporary = tempfile.mkdtemp(prefix="kernelscope-")
+        # the program keeps the folder for temporary files that it would have had
+        environment = (("TMPDIR", tempfile.gettempdir()), *options.environment)
+        try:
+            asked = replace(options, environment=environment, session=Path(temporary).name)
+            command = nsys_command(tool, asked, [_PROGRAM], offered(tool))
+        except CaptureError:
+            os.rmdir(temporary)
+            raise
+        prefix = ["/usr/bin/env", f"TMPDIR={temporary}", *command[:-1]]
+        note |= {"temporary": temporary, "range": getattr(options.capture, "text", options.capture)}
+    _write(folder, note | {"command": prefix})
+    return prefix
 
 
-def finish(folder: Path, wait_s: float = 60.0) -> Capture:
-    """Return what a prepared run left in its folder, when the program has ended.
+def finish(tool: Tool, folder: Path, wait_s: float = 60.0) -> Capture:
+    """Return what a run prepared with this tool left in its folder, when the program has ended.
 
-    Waits for an nsys that still writes its report, at most wait_s. A left-over .qdstrm is imported and the report exported to
-    SQLite beside it. Never raises for what nsys did: the failures say it.
+    Waits for an nsys that still writes its report, at most wait_s: when the process that was started is killed, nsys's agent goes
+    on and writes one. A left-over .qdstrm is imported and the report exported to SQLite beside it. Never raises for what the tool
+    did or did not do: the failures say it.
     """
-    raise NotImplementedError
+    try:
+        note = _read(folder)
+    except (OSError, ValueError, KeyError) as error:
+        return Capture(tool.version, None, None, (f"{folder / NOTE}: what was recorded is not known ({error}); record again",))
+    if tool.name == "nvprof":
+        return _finish_nvprof(tool, folder, note)
+    failures = []
+    if note["temporary"]:
+        failures = _wait(tool, note["temporary"], wait_s)
+        _collect(tool, folder, note)
+        _write(folder, note | {"temporary": None})
+    report = _report(tool, folder, note, failures)
+    exported = _export(tool, folder, note, report, failures) if report else None
+    return Capture(tool.version, report, exported, tuple(failures))
 
 
-def stop(folder: Path) -> int:
-    """End every process of a prepared run: nsys, its agent and the program, whatever they do. Returns how many there were."""
-    raise NotImplementedError
+def stop(folder: Path, keep: bool = False) -> int:
+    """End every process of a prepared run under nsys: nsys, its agent and the program, whatever they do; return how many.
+
+    keep: only the program is ended; nsys then writes what it has recorded, for `finish`. The processes are known by the name of
+    the run's folder for temporary files, which is in their environment and nobody else's.
+    """
+    try:
+        temporary = _read(folder)["temporary"]
+    except (OSError, ValueError, KeyError):
+        return 0
+    ended: set[int] = set()
+    variables = _OF_PROGRAM if keep else _OF_PROGRAM + _OF_NSYS
+    while temporary and (found := set(_processes(temporary, variables)) - ended):
+        for process in found:
+            _kill(process)
+        ended |= found
+    return len(ended)
+
+
+def _left(output: Path) -> list[Path]:
+    """Return the places of what a capture can leave: a report of either name, a stream, nvprof's database, an export."""
+    names = [output.name, *(output.name + suffix for suffix in (".nsys-rep", ".qdrep", export.STREAM_SUFFIX, ".sqlite"))]
+    return [output.with_name(name) for name in names]
+
+
+def _write(folder: Path, note: dict[str, Any]) -> None:
+    (folder / NOTE).write_text(json.dumps(note, indent=1), encoding="utf8")
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    note: dict[str, Any] = json.loads((folder / NOTE).read_text(encoding="utf8"))
+    output, log, temporary = Path(note["output"]), note["log"], note["temporary"]
+    # names and no paths: the file may come from elsewhere
+    if output.name != note["output"] or (log and Path(log).name != log):
+        raise ValueError("it names files outside of the folder")
+    if temporary and (Path(temporary).parent, Path(temporary).name[:12]) != (Path(tempfile.gettempdir()), "kernelscope-"):
+        raise ValueError("its temporary folder is none of ours")
+    return note
+
+
+def _processes(temporary: str, variables: tuple[str, ...], name: bytes = b"") -> Iterator[int]:
+    """Yield the processes in whose environment one of the variables is that folder; name: only of programs of this name."""
+    marks = {os.fsencode(f"{variable}={temporary}") for variable in variables}
+    for entry in os.listdir("/proc"):
+        if not entry.isdecimal() or int(entry) == os.getpid():
+            continue
+        try:
+            environment = Path("/proc", entry, "environ").read_bytes()
+            program = Path("/proc", entry, "cmdline").read_bytes().split(b"\0")[0]
+        except OSError:
+            continue  # it ended meanwhile, or is somebody else's
+        if marks & set(environment.split(b"\0")) and (not name or os.path.basename(program) == name):
+            yield int(entry)
+
+
+def _kill(process: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+
+
+def _wait(tool: Tool, temporary: str, wait_s: float) -> list[str]:
+    """Wait until nsys's own processes have ended, or end them when they take too long; return what is to be told of that.
+
+    When the process that was started is killed together with nsys's launcher, the agent does not learn that the program has
+    ended, and records on: it is told to stop, and writes its report.
+    """
+    started, told = time.monotonic(), []
+    while found := list(_processes(temporary, _OF_NSYS, b"nsys")):
+        passed = time.monotonic() - started
+        if passed > wait_s:
+            for process in found:
+                _kill(process)
+            return [f"nsys {tool.version} still ran {wait_s:.0f} s after the program and was ended; record fewer steps"]
+        if not told and passed > _GRACE_S and _abandoned(temporary, found):
+            told = [f"nsys {tool.version} was killed, and its agent wrote what it had: the end of the recording may be missing"]
+            _stop_session(tool, temporary, wait_s - passed)
+            for process in found:
+                _kill(process)
+        time.sleep(_POLL_S)
+    return told
+
+
+def _abandoned(temporary: str, found: list[int]) -> bool:
+    """Return whether nsys's agent is the only process left of a run."""
+    return len(found) == 1 and not any(_processes(temporary, _OF_PROGRAM))
+
+
+def _stop_session(tool: Tool, temporary: str, limit_s: float) -> None:
+    """Have the agent of a session write what it recorded; whether it did shows in what is left."""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        subprocess.run(
+            [str(tool.path), "stop", f"--session={Path(temporary).name}"], env={**os.environ, "TMPDIR": temporary},
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=limit_s, check=False,
+        )  # fmt: skip
+
+
+def _collect(tool: Tool, folder: Path, note: dict[str, Any]) -> None:
+    """Move the report or stream that nsys left among its temporary files into the folder, and remove these."""
+    temporary = Path(note["temporary"])
+    for suffix in (report_suffix(tool), export.STREAM_SUFFIX):
+        target = folder / (note["output"] + suffix)
+        for path in sorted(temporary.glob(f"nsys-report-*{suffix}")):
+            if not target.exists():
+                shutil.move(path, target)
+    shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _report(tool: Tool, folder: Path, note: dict[str, Any], failures: list[str]) -> Path | None:
+    """Return the report, made of the stream where there is only that."""
+    for suffix in (".nsys-rep", ".qdrep"):
+        if (report := folder / (note["output"] + suffix)).is_file():
+            return report
+    stream = folder / (note["output"] + export.STREAM_SUFFIX)
+    if not stream.is_file():
+        failures.append(_nothing(tool, note))
+        return None
+    report = folder / (note["output"] + report_suffix(tool))
+    try:
+        with tempfile.TemporaryDirectory(dir=folder) as work:
+            export.import_stream(tool, stream, Path(work)).replace(report)
+        stream.unlink()
+        return report
+    except export.ExportError as error:
+        if "incomplete" in str(error):
+            remedy = "nsys was ended before it had written it, and nothing of it can be recovered; record again"
+        else:
+            remedy = f"run QdstrmImporter -i {stream.name} of a whole installation of nsys {tool.version} or later"
+        failures.append(f"{stream}: {error}; {remedy}")
+    except OSError as error:
+        failures.append(f"{stream}: cannot be imported here ({error.strerror or error}); make room and import it")
+    return None
+
+
+def _nothing(tool: Tool, note: dict[str, Any]) -> str:
+    if note["range"]:
+        return f"nsys {tool.version} recorded nothing: the range {note['range']!r} never began; see that the program opens it"
+    return f"nsys {tool.version} left no report: it or its agent was ended, or could not start the program; see what it printed"
+
+
+def _export(tool: Tool, folder: Path, note: dict[str, Any], report: Path, failures: list[str]) -> Path | None:
+    exported = folder / f"{note['output']}.sqlite"
+    try:
+        with tempfile.TemporaryDirectory(dir=folder) as work:
+            export.export_report(tool, report, Path(work)).replace(exported)
+        return exported
+    except export.ExportError as error:
+        failures.append(f"{report}: {error}; export it with a newer nsys: nsys export --type sqlite {report.name}")
+    except OSError as error:
+        failures.append(f"{report}: no room for its export ({error.strerror or error}); make some and export it")
+    return None
+
+
+def _finish_nvprof(tool: Tool, folder: Path, note: dict[str, Any]) -> Capture:
+    """Return nvprof's database, which is report and export in one, and what its log says went wrong."""
+    database = folder / note["output"]
+    try:
+        with (folder / note["log"]).open("rb") as log:
+            failures = nvprof.failures(log.read(_LOG_KEPT).decode("utf8", "replace"))
+    except OSError:
+        failures = []
+    if database.is_file() and database.stat().st_size:
+        return Capture(tool.version, database, database, tuple(failures))
+    told = failures or [f"nvprof {tool.version} left no profile: it was ended, or could not start; see what it printed"]
+    return Capture(tool.version, None, None, tuple(told))

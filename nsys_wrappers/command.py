@@ -51,6 +51,7 @@ def nsys_command(tool: Tool, options: NsysOptions, program: Sequence[str], offer
         f"--cpuctxsw={'process-tree' if options.context_switches or options.cpu_sampling else 'none'}",
         "--kill=none", "--wait=primary",
     ]  # fmt: skip
+    command += [f"--session-new={options.session}"] if options.session else []
     environment = dict(options.environment)
     if options.capture is not None:
         command += _capture_range(options.capture, _has(tool, "--capture-range-end", offered))

@@ -39,6 +39,4 @@ def warning(tool: Tool, cuda: str) -> str | None:
     if wanted is None or tool.release >= wanted:
         return None
     told = ".".join(map(str, wanted))
-    return (
-        f"nsys {tool.version} is older than CUDA {cuda}, which came with {told}: kernels may be missing; install {told} or later"
-    )
+    return f"nsys {tool.version} is older than CUDA {cuda}, made with {told}: kernels may be missing; install {told} or later"

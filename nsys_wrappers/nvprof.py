@@ -11,11 +11,11 @@ _INSTEAD = "use nsys (--collector nsys), CUPTI (--collector cupti) or the framew
 _OUTCOMES = (
     (r"CUDA device error, GPU profiling skipped",
      "nvprof found no GPU that works (CUDA device error) and recorded nothing; see what nvidia-smi says of the driver"),
-    (r"not supported on devices with compute capability", f"nvprof records no GPU of compute capability 8.0 and later; {_INSTEAD}"),
+    (r"compute capability 8\.0 and higher", f"nvprof records no GPU of compute capability 8.0 and later; {_INSTEAD}"),
     (r"ERR_NVGPUCTRPERM",
      "nvprof has no permission for the GPU's counters (ERR_NVGPUCTRPERM); allow it with NVreg_RestrictProfilingToAdminUsers=0"),
-    (r"not compatible with other NVIDIA tools", "another profiler holds CUPTI, which has one client; end it, and run nvprof alone"),
-    (r"No kernels were profiled|No CUDA application was profiled", "nvprof saw no kernel: the program used no GPU, or no kernel ran"),
+    (r"not compatible with other NVIDIA tools", "another profiler holds CUPTI, which has one client; run nvprof alone"),
+    (r"No kernels were profiled|No CUDA application was profiled", "nvprof saw no kernel: the program used no GPU"),
     (r"(\d+) records were dropped|(\d+) records have invalid timestamps",
      "nvprof lost {} records: its device buffer was full; record fewer steps"),
     (r"Application returned non-zero code (-?\d+)", "the program under nvprof ended with exit status {}"),
@@ -24,7 +24,7 @@ _OUTCOMES = (
 
 
 def refusal(compute_capability: str | None) -> str | None:
-    """Return one line if nvprof does not record this GPU ("8.0" and later), else None. None, an unknown capability, is not refused."""
+    """Return one line if nvprof does not record this GPU ("8.0" and later), else None; None is an unknown capability."""
     if compute_capability is None:
         return None
     parts = compute_capability.split(".")

@@ -30,7 +30,7 @@ class NsysOptions:
     threads run. gpu_metrics: devices whose counters are sampled, by nsys's numbers or "all" (needs the driver's permission).
     memory_usage: allocations on the GPU. delay_s, duration_s: start so long after the program's start; stop after so long, while
     the program goes on. stats: print summaries at the end. environment: variables set for the program alone; a value may hold
-    no comma, at which nsys splits.
+    no comma, at which nsys splits. session: the name by which `nsys stop` knows the run.
     """
 
     output: Path
@@ -45,6 +45,7 @@ class NsysOptions:
     duration_s: int = 0
     stats: bool = False
     environment: tuple[tuple[str, str], ...] = ()
+    session: str = ""
 
 
 @dataclass(frozen=True)
