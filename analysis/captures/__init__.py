@@ -8,8 +8,9 @@ the calls, ranges and operators that launched it, kernels get their kind, and th
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -45,6 +46,7 @@ FORMATS = (
     Format("nsys-folder", "Nsight Systems: parquetdir or arrowdir export"),
     Format("nsys-report", "Nsight Systems: report (.nsys-rep, .qdrep, .qdstrm), through an installed nsys"),
     Format("nvprof-sqlite", "nvprof: SQLite file (.nvprof, .nvvp, .sql)"),
+    Format("cupti", "kernelscope's CUPTI collector: cupti.records"),
     Format("kineto", "PyTorch: chrome trace of torch.profiler or autograd"),
     Format("tensorflow-timeline", "TensorFlow 1: chrome trace of RunMetadata"),
     Format("mxnet", "MXNet: chrome trace of mx.profiler"),
@@ -90,15 +92,34 @@ def read(path: Path, form: str | None = None, helper: Helper | None = None) -> T
 
     helper: a process that reads ahead in the same capture, if one was started. Raises EvidenceError when it cannot be read.
     """
+    with reading(path, form, helper) as trace:
+        return trace
+
+
+@contextmanager
+def reading(path: Path, form: str | None = None, helper: Helper | None = None) -> Iterator[Trace]:
+    """Give the Trace that `read` returns while the capture is still searched for secrets.
+
+    Its info says what was found, as warnings and notes, at the end only.
+    """
     chosen = format_named(form) if form else detect(path)
-    try:
-        with ThreadPoolExecutor(max_workers=1) as beside:  # the search for secrets takes a second core where there is one
-            searching = None if helper else beside.submit(_remarks, path)
+    with ThreadPoolExecutor(max_workers=1) as beside:  # the search for secrets takes a second core where there is one
+        searching = None if helper else beside.submit(_remarks, path)
+        with _explained(path, chosen):
             trace = read_raw(path, chosen, helper)
             finish(trace)
+        yield trace
+        with _explained(path, chosen):
             remarks = searching.result() if searching else helper.remarks() if helper else None
             for kind, line in _remarks(path) if remarks is None else remarks:
                 trace.info.setdefault(kind, []).append(line)
+
+
+@contextmanager
+def _explained(path: Path, form: Format) -> Iterator[None]:
+    """Turn what goes wrong in reading a capture into an EvidenceError that names it."""
+    try:
+        yield
     except EvidenceError as error:
         if str(path) in str(error):
             raise
@@ -106,8 +127,7 @@ def read(path: Path, form: str | None = None, helper: Helper | None = None) -> T
     except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError, MemoryError, pa.ArrowException) as error:
         # a reader met what it was not built for; the user shall know the file and whom to tell, not the stack
         reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no details'}"
-        raise EvidenceError(f"{path}: cannot be read as {chosen.title} ({reason}); please report it") from error
-    return trace
+        raise EvidenceError(f"{path}: cannot be read as {form.title} ({reason}); please report it") from error
 
 
 def _remarks(path: Path) -> list[tuple[str, str]]:

@@ -146,7 +146,7 @@ def _blocks(path: Path) -> _File:
     place, size = len(CUPTI_RECORDS_MAGIC), len(content)
     while found.truncated is None and place < size:
         place = _block(found, memoryview(content), place)
-    if not found.header:
+    if not found.layouts:
         reason = found.truncated or "ends before its header"
         raise EvidenceError(f"{path}: {reason}; nothing was recorded, or copy it again")
     if found.truncated is None and found.report is None:
@@ -200,6 +200,8 @@ def _layouts(described: Mapping[str, Any]) -> dict[bytes, tuple[str, np.dtype[An
     found = {}
     for tag, table in described.items():
         columns = [(str(name), _CODES[code]) for name, code in table["columns"]]
+        if not columns:
+            raise ValueError("a table without columns")
         found[str(tag).encode("ascii")] = str(table["table"]), np.dtype(columns)
     return found
 
