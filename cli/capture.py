@@ -10,9 +10,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kernelscope.tracer.outside.collectors import Choice
     from kernelscope.tracer.outside.environments import Environment
     from kernelscope.tracer.outside.options import RunOptions
-    from kernelscope.tracer.outside.session import Progress
+    from kernelscope.tracer.outside.session import Progress, Session
+    from kernelscope.tracer.outside.variants import Variant
+
+COLLECTORS = ("framework", "nsys", "nvprof", "cupti")  # collectors.NAMES, which is slow to import
 
 
 def _at_least(low: int, high: int = 1 << 20) -> type:
@@ -58,6 +62,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="least warm-up steps before they settle (default: 10)",
     )
     add("--repeats", type=_at_least(1, 1000), default=3, metavar="N", help="restarts of the clean pass (default: 3)")
+    add("--collector", choices=("auto", *COLLECTORS), default="auto", help="what records the kernels pass (default: auto)")
+    add("--nsys", metavar="PATH", help="the nsys to use (default: the newest that works)")
     add("--seed", type=_at_least(0, (1 << 31) - 1), default=0, metavar="N", help="of weights and data (default: 0)")
     add("--steady", action="store_true", help="steady heap and passive waiting: resolves smaller differences, see docs")
     add("--data", metavar="DIR", help="folder with MNIST idx or CIFAR-10 binary files (default: random data)")
@@ -86,8 +92,23 @@ def options(arguments: argparse.Namespace) -> RunOptions:
         network=arguments.network, mode=arguments.mode, batch=arguments.batch, device=device,
         threads=arguments.threads or len(os.sched_getaffinity(0)), seed=arguments.seed, steps=arguments.steps,
         warmup=arguments.warmup, repeats=arguments.repeats, steady=arguments.steady, timeout_s=arguments.timeout,
-        data=arguments.data,
+        data=arguments.data, collector=arguments.collector,
     )  # fmt: skip
+
+
+def choices(arguments: argparse.Namespace, options: RunOptions, variants: list[Variant]) -> list[Choice]:
+    """Return what records each side's kernels pass; raise UsageError when what was asked for cannot be had."""
+    from kernelscope.tracer.outside import collectors
+
+    return [collectors.chosen(options, variant, arguments.nsys) for variant in variants]
+
+
+def record(session: Session) -> None:
+    """Run a session, showing its progress, and then what its profilers lost."""
+    with progress() as shown:
+        session.run(shown)
+    for line in session.warnings:
+        print(f"kernelscope: warning: {line}", file=sys.stderr)
 
 
 def environment(framework: str, python: str | None) -> Environment:

@@ -51,10 +51,10 @@ def run(arguments: argparse.Namespace) -> int:
     options = capture.options(arguments)
     variants, left_out = sides.variants(arguments)
     folder = Path(arguments.output)
+    choices = capture.choices(arguments, options, variants)
     prepare_output(folder, arguments.force)
-    session = Session(variants, options, [folder / variant.label for variant in variants], sys.argv)
-    with capture.progress() as progress:
-        session.run(progress)
+    session = Session(variants, options, [folder / variant.label for variant in variants], sys.argv, choices)
+    capture.record(session)
     failed = [{"framework": side.label, "reason": side.failure} for side in session.sides if side.failure is not None]
     for side in failed:
         print(f"kernelscope: {side['framework']} dropped out: {side['reason']}", file=sys.stderr)

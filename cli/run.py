@@ -36,10 +36,10 @@ def run(arguments: argparse.Namespace) -> int:
     options = capture.options(arguments)
     variant = sides.variant(arguments)
     folder = Path(arguments.output)
+    choices = capture.choices(arguments, options, [variant])
     prepare_output(folder, arguments.force)
-    session = Session([variant], options, [folder], sys.argv)
-    with capture.progress() as progress:
-        session.run(progress)
+    session = Session([variant], options, [folder], sys.argv, choices)
+    capture.record(session)
     side = session.sides[0]
     if side.failure is not None:
         raise ChildError(f"{side.failure}; what was recorded is in {folder}")

@@ -28,21 +28,34 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from kernelscope.nsys_wrappers import export, nvprof
 from kernelscope.nsys_wrappers.command import CaptureError, nsys_command, nvprof_command, report_suffix
 from kernelscope.nsys_wrappers.find import Tool, offered
-from kernelscope.nsys_wrappers.options import NsysOptions, NvprofOptions
+from kernelscope.nsys_wrappers.options import NsysOptions, NvprofOptions, NvtxRange
 
 NOTE = "collector.json"
 _LOG_KEPT = 1 << 20
 _POLL_S = 0.05
 _GRACE_S = 2.0
+_PREFIX = "kernelscope-nsys-"
 _OF_NSYS, _OF_PROGRAM = ("TMPDIR",), ("NSYS_AGENT_TMP_DIR",)  # variables that name the run's folder for temporary files
 _PROGRAM = "program"  # stands for the program while the command is built
+
+
+@dataclass(frozen=True)
+class _Note:
+    """What collector.json says of a run. output, log: names in the folder; range: of NVTX, when that begins the recording."""
+
+    tool: str
+    version: str
+    output: str
+    command: list[str]
+    range: str | None = None
+    log: str | None = None
+    temporary: str | None = None
 
 
 @dataclass(frozen=True)
@@ -67,26 +80,22 @@ def prepare(tool: Tool, folder: Path, options: NsysOptions | NvprofOptions) -> l
     """
     if any(path.is_file() for path in _left(options.output)):
         raise CaptureError(f"{options.output}: a capture of this name is there already; remove it or choose another name")
-    note: dict[str, Any] = {
-        "tool": tool.name, "version": tool.version, "output": options.output.name, "range": None,
-        "log": None, "temporary": None,
-    }  # fmt: skip
     if isinstance(options, NvprofOptions):
         prefix = nvprof_command(tool, options, [_PROGRAM])[:-1]
-        note["log"] = options.log.name
-    else:
-        temporary = tempfile.mkdtemp(prefix="kernelscope-")
-        # the program keeps the folder for temporary files that it would have had
-        environment = (("TMPDIR", tempfile.gettempdir()), *options.environment)
-        try:
-            asked = replace(options, environment=environment, session=Path(temporary).name)
-            command = nsys_command(tool, asked, [_PROGRAM], offered(tool))
-        except CaptureError:
-            os.rmdir(temporary)
-            raise
-        prefix = ["/usr/bin/env", f"TMPDIR={temporary}", *command[:-1]]
-        note |= {"temporary": temporary, "range": getattr(options.capture, "text", options.capture)}
-    _write(folder, note | {"command": prefix})
+        _write(folder, _Note(tool.name, tool.version, options.output.name, prefix, log=options.log.name))
+        return prefix
+    temporary = tempfile.mkdtemp(prefix=_PREFIX)
+    # the program keeps the folder for temporary files that it would have had
+    environment = (("TMPDIR", tempfile.gettempdir()), *options.environment)
+    asked = replace(options, environment=environment, session=Path(temporary).name)
+    try:
+        command = nsys_command(tool, asked, [_PROGRAM], offered(tool))
+    except CaptureError:
+        os.rmdir(temporary)
+        raise
+    prefix = ["/usr/bin/env", f"TMPDIR={temporary}", *command[:-1]]
+    began = options.capture.text if isinstance(options.capture, NvtxRange) else options.capture
+    _write(folder, _Note(tool.name, tool.version, options.output.name, prefix, began, temporary=temporary))
     return prefix
 
 
@@ -99,30 +108,35 @@ def finish(tool: Tool, folder: Path, wait_s: float = 60.0) -> Capture:
     """
     try:
         note = _read(folder)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, TypeError) as error:
         return Capture(tool.version, None, None, (f"{folder / NOTE}: what was recorded is not known ({error}); record again",))
     if tool.name == "nvprof":
         return _finish_nvprof(tool, folder, note)
     failures = []
-    if note["temporary"]:
-        failures = _wait(tool, note["temporary"], wait_s)
-        _collect(tool, folder, note)
-        _write(folder, note | {"temporary": None})
+    if note.temporary:
+        failures = _wait(tool, note.temporary, wait_s)
+        _collect(tool, folder, note.output, Path(note.temporary))
+        _write(folder, replace(note, temporary=None))
     report = _report(tool, folder, note, failures)
-    exported = _export(tool, folder, note, report, failures) if report else None
+    exported = _export(tool, folder, note.output, report, failures) if report else None
     return Capture(tool.version, report, exported, tuple(failures))
 
 
-def stop(folder: Path, keep: bool = False) -> int:
-    """End every process of a prepared run under nsys: nsys, its agent and the program, whatever they do; return how many.
+def processes(folder: Path) -> list[int]:
+    """Return the ids of the processes of a prepared run under nsys that are alive: nsys, its agent, the program and its children.
 
-    keep: only the program is ended; nsys then writes what it has recorded, for `finish`. The processes are known by the name of
-    the run's folder for temporary files, which is in their environment and nobody else's.
+    They are known by the name of the run's folder for temporary files, which is in their environment and nobody else's.
     """
-    try:
-        temporary = _read(folder)["temporary"]
-    except (OSError, ValueError, KeyError):
-        return 0
+    temporary = _temporary(folder)
+    return list(_processes(temporary, _OF_NSYS + _OF_PROGRAM)) if temporary else []
+
+
+def stop(folder: Path, keep: bool = False) -> int:
+    """End every process of a prepared run under nsys, see `processes`, whatever they do; return how many there were.
+
+    keep: only the program is ended; nsys then writes what it has recorded, for `finish`.
+    """
+    temporary = _temporary(folder)
     ended: set[int] = set()
     variables = _OF_PROGRAM if keep else _OF_PROGRAM + _OF_NSYS
     while temporary and (found := set(_processes(temporary, variables)) - ended):
@@ -132,24 +146,32 @@ def stop(folder: Path, keep: bool = False) -> int:
     return len(ended)
 
 
+def _temporary(folder: Path) -> str | None:
+    try:
+        return _read(folder).temporary
+    except (OSError, ValueError, TypeError):
+        return None
+
+
 def _left(output: Path) -> list[Path]:
     """Return the places of what a capture can leave: a report of either name, a stream, nvprof's database, an export."""
     names = [output.name, *(output.name + suffix for suffix in (".nsys-rep", ".qdrep", export.STREAM_SUFFIX, ".sqlite"))]
     return [output.with_name(name) for name in names]
 
 
-def _write(folder: Path, note: dict[str, Any]) -> None:
-    (folder / NOTE).write_text(json.dumps(note, indent=1), encoding="utf8")
+def _write(folder: Path, note: _Note) -> None:
+    (folder / NOTE).write_text(json.dumps(asdict(note), indent=1), encoding="utf8")
 
 
-def _read(folder: Path) -> dict[str, Any]:
-    note: dict[str, Any] = json.loads((folder / NOTE).read_text(encoding="utf8"))
-    output, log, temporary = Path(note["output"]), note["log"], note["temporary"]
-    # names and no paths: the file may come from elsewhere
-    if output.name != note["output"] or (log and Path(log).name != log):
+def _read(folder: Path) -> _Note:
+    note = _Note(**json.loads((folder / NOTE).read_text(encoding="utf8")))
+    # the file may come from elsewhere: it can name no file outside of the folder, and no folder that is to be removed
+    if any(name is not None and Path(name).name != name for name in (note.output, note.log)):
         raise ValueError("it names files outside of the folder")
-    if temporary and (Path(temporary).parent, Path(temporary).name[:12]) != (Path(tempfile.gettempdir()), "kernelscope-"):
-        raise ValueError("its temporary folder is none of ours")
+    if note.temporary is not None and os.path.split(note.temporary)[0] != tempfile.gettempdir():
+        raise ValueError("it names temporary files elsewhere")
+    if note.temporary is not None and not os.path.basename(note.temporary).startswith(_PREFIX):
+        raise ValueError("it names temporary files of others")
     return note
 
 
@@ -179,7 +201,8 @@ def _wait(tool: Tool, temporary: str, wait_s: float) -> list[str]:
     When the process that was started is killed together with nsys's launcher, the agent does not learn that the program has
     ended, and records on: it is told to stop, and writes its report.
     """
-    started, told = time.monotonic(), []
+    started = time.monotonic()
+    told: list[str] = []
     while found := list(_processes(temporary, _OF_NSYS, b"nsys")):
         passed = time.monotonic() - started
         if passed > wait_s:
@@ -209,51 +232,52 @@ def _stop_session(tool: Tool, temporary: str, limit_s: float) -> None:
         )  # fmt: skip
 
 
-def _collect(tool: Tool, folder: Path, note: dict[str, Any]) -> None:
+def _collect(tool: Tool, folder: Path, output: str, temporary: Path) -> None:
     """Move the report or stream that nsys left among its temporary files into the folder, and remove these."""
-    temporary = Path(note["temporary"])
     for suffix in (report_suffix(tool), export.STREAM_SUFFIX):
-        target = folder / (note["output"] + suffix)
+        target = folder / f"{output}{suffix}"
         for path in sorted(temporary.glob(f"nsys-report-*{suffix}")):
             if not target.exists():
                 shutil.move(path, target)
     shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _report(tool: Tool, folder: Path, note: dict[str, Any], failures: list[str]) -> Path | None:
+def _report(tool: Tool, folder: Path, note: _Note, failures: list[str]) -> Path | None:
     """Return the report, made of the stream where there is only that."""
     for suffix in (".nsys-rep", ".qdrep"):
-        if (report := folder / (note["output"] + suffix)).is_file():
+        if (report := folder / f"{note.output}{suffix}").is_file():
             return report
-    stream = folder / (note["output"] + export.STREAM_SUFFIX)
+    stream = folder / f"{note.output}{export.STREAM_SUFFIX}"
     if not stream.is_file():
         failures.append(_nothing(tool, note))
         return None
-    report = folder / (note["output"] + report_suffix(tool))
+    report = folder / f"{note.output}{report_suffix(tool)}"
     try:
         with tempfile.TemporaryDirectory(dir=folder) as work:
             export.import_stream(tool, stream, Path(work)).replace(report)
         stream.unlink()
         return report
     except export.ExportError as error:
-        if "incomplete" in str(error):
-            remedy = "nsys was ended before it had written it, and nothing of it can be recovered; record again"
-        else:
-            remedy = f"run QdstrmImporter -i {stream.name} of a whole installation of nsys {tool.version} or later"
-        failures.append(f"{stream}: {error}; {remedy}")
+        failures.append(f"{stream}: {error}; {_remedy(tool, stream, str(error))}")
     except OSError as error:
         failures.append(f"{stream}: cannot be imported here ({error.strerror or error}); make room and import it")
     return None
 
 
-def _nothing(tool: Tool, note: dict[str, Any]) -> str:
-    if note["range"]:
-        return f"nsys {tool.version} recorded nothing: the range {note['range']!r} never began; see that the program opens it"
+def _remedy(tool: Tool, stream: Path, error: str) -> str:
+    if "incomplete" in error:
+        return "nsys was ended before it had written it, and nothing of it can be recovered; record again"
+    return f"run QdstrmImporter -i {stream.name} of a whole installation of nsys {tool.version} or later"
+
+
+def _nothing(tool: Tool, note: _Note) -> str:
+    if note.range:
+        return f"nsys {tool.version} recorded nothing: the range {note.range!r} never began; see that the program opens it"
     return f"nsys {tool.version} left no report: it or its agent was ended, or could not start the program; see what it printed"
 
 
-def _export(tool: Tool, folder: Path, note: dict[str, Any], report: Path, failures: list[str]) -> Path | None:
-    exported = folder / f"{note['output']}.sqlite"
+def _export(tool: Tool, folder: Path, output: str, report: Path, failures: list[str]) -> Path | None:
+    exported = folder / f"{output}.sqlite"
     try:
         with tempfile.TemporaryDirectory(dir=folder) as work:
             export.export_report(tool, report, Path(work)).replace(exported)
@@ -265,11 +289,11 @@ def _export(tool: Tool, folder: Path, note: dict[str, Any], report: Path, failur
     return None
 
 
-def _finish_nvprof(tool: Tool, folder: Path, note: dict[str, Any]) -> Capture:
+def _finish_nvprof(tool: Tool, folder: Path, note: _Note) -> Capture:
     """Return nvprof's database, which is report and export in one, and what its log says went wrong."""
-    database = folder / note["output"]
+    database = folder / note.output
     try:
-        with (folder / note["log"]).open("rb") as log:
+        with (folder / (note.log or "")).open("rb") as log:
             failures = nvprof.failures(log.read(_LOG_KEPT).decode("utf8", "replace"))
     except OSError:
         failures = []

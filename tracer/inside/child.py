@@ -232,7 +232,8 @@ def main(path):
     commands = os.fdopen(spec["commands_fd"], "r")
     answers = os.fdopen(spec["answers_fd"], "w")
     if spec.get("variables_follow"):
-        # not in the environment of a collector, which writes all of it down
+        # not in the environment of a collector, which writes all of it down and also sets the mask of new files to 0
+        os.umask(spec["umask"])
         os.environ.update(json.loads(commands.readline())["variables"])
 
     def answer(message):

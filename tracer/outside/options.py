@@ -24,6 +24,7 @@ class RunOptions:
 
     steps: measured steps per repeat of a pass. warmup: least number of steps before measuring (0: none). threads: processor
     threads of each framework. timeout_s: how long a child may take to answer. data: folder of the user's data files.
+    collector: what records the kernels pass, see collectors.
     """
 
     network: str
@@ -38,6 +39,7 @@ class RunOptions:
     steady: bool = False
     timeout_s: float = 300.0
     data: str | None = None
+    collector: str = "auto"
 
     def windows(self) -> list[int]:
         """Return the number of steps of each window of one repeat."""

@@ -16,6 +16,7 @@ from kernelscope.tracer.outside import conditions
 from kernelscope.tracer.outside.errors import ChildError
 
 _SLEEP_LIMIT_S = 0.4  # how long to wait for a child's spinning threads to fall asleep (Intel's OpenMP spins for 0.2 s)
+_END_LIMIT_S = 10.0
 _LOG_TAIL = 400
 
 
@@ -63,7 +64,9 @@ class Child:
         commands_read, self._commands = os.pipe()
         self._answers, answers_write = os.pipe()
         try:
-            spec = {**spec, "commands_fd": commands_read, "answers_fd": answers_write, "variables_follow": bool(sent)}
+            spec = {**spec, "commands_fd": commands_read, "answers_fd": answers_write}
+            if collector is not None:
+                spec |= {"variables_follow": True, "umask": _umask()}
             path = folder.resolve() / "spec.json"
             path.write_text(json.dumps(spec, indent=1), encoding="utf8")
             with self.log.open("wb") as log:
@@ -80,7 +83,7 @@ class Child:
         finally:
             os.close(commands_read)
             os.close(answers_write)
-        if sent:
+        if collector is not None:
             self._send({"do": "variables", "variables": sent})
 
     @property
@@ -180,7 +183,22 @@ class Child:
             self._process.wait(self.timeout_s)
         except subprocess.TimeoutExpired:
             self.stop()
+        if self._collector is not None:
+            self._wait_for_child()
         self._close()
+
+    def _wait_for_child(self) -> None:
+        """Let a child end whose profiler was killed: the profiler's agent waits for what the child has still to tell."""
+        deadline = time.monotonic() + _END_LIMIT_S
+        while time.monotonic() < deadline and Path(f"/proc/{self.pid}").exists():
+            time.sleep(0.01)
+
+
+def _umask() -> int:
+    """Return the mask of new files: it can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def _any_thread_runs(pid: int) -> bool:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kernelscope.tracer.outside import conditions, turns
+from kernelscope.tracer.outside import collectors, conditions, turns
+from kernelscope.tracer.outside.collectors import Choice, Recording
 from kernelscope.tracer.outside.errors import ChildError, InputError
 from kernelscope.tracer.outside.options import HOST_BATCHES, PASSES, STEADY_VARIABLES, RunOptions
 from kernelscope.tracer.outside.process import Child
@@ -27,13 +28,20 @@ Progress = Callable[[str, int, int], None]  # what is being done, parts done, pa
 
 @dataclass
 class Side:
-    """One side of a session and where it is; `failure` is why it dropped out, if it did."""
+    """One side of a session and where it is; `failure` is why it dropped out, if it did.
+
+    choice: what records its kernels pass. recording: the profiler around its child, if one is. verified: what such profilers
+    recorded, by folder.
+    """
 
     variant: Variant
     folder: RunFolder
+    choice: Choice
     failure: str | None = None
     child: Child | None = None
     pass_folder: Path = field(default_factory=Path)
+    recording: Recording | None = None
+    verified: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -42,13 +50,26 @@ class Side:
 
 
 class Session:
-    """Runs the passes for all sides. A side that fails drops out, with its reason in its run folder; the rest goes on."""
+    """Runs the passes for all sides. A side that fails drops out, with its reason in its run folder; the rest goes on.
 
-    def __init__(self, variants: list[Variant], options: RunOptions, folders: list[Path], command: list[str]):
+    choices: each side's collector, where it is known already. warnings: one line for each thing that a profiler lost.
+    """
+
+    def __init__(
+        self,
+        variants: list[Variant],
+        options: RunOptions,
+        folders: list[Path],
+        command: list[str],
+        choices: list[Choice] | None = None,
+    ):
         self.options = options
         self.sides = []
-        for variant, folder in zip(variants, folders, strict=True):
-            side = Side(variant, RunFolder(folder, self._record(variant, command)))
+        self.warnings: list[str] = []
+        choices = choices or [collectors.chosen(options, variant) for variant in variants]
+        for variant, folder, choice in zip(variants, folders, choices, strict=True):
+            side = Side(variant, RunFolder(folder, self._record(variant, command)), choice)
+            side.folder.record["unavailable"].update((f"collector {name}", why) for name, why in choice.unavailable.items())
             if variant.program is not None:
                 (folder / variant.program.name).write_bytes(variant.program.content)
             self.sides.append(side)
@@ -166,9 +187,25 @@ class Session:
             "dropout": name != "check", "data": data, "roots": [str(staged / "kernelscope")],
         }  # fmt: skip
         variables = self._variables(variant)
+        if name == "kernels":
+            spec |= self._collect(side, folder)
+        if side.recording is not None:
+            variables.update(side.recording.variables())
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, (str(staged), variant.variables.get("PYTHONPATH"))))
         side.pass_folder = folder
-        side.child = Child(variant.environment.python, spec, folder, variables, options.timeout_s)
+        side.child = Child(variant.environment.python, spec, folder, variables, options.timeout_s, collector=side.recording)
+
+    def _collect(self, side: Side, folder: Path) -> dict[str, Any]:
+        """Prepare what records the kernels pass; return what the child is told of it."""
+        choice = side.choice
+        side.folder.record["passes"]["kernels"]["collector"] = choice.as_dict()
+        if choice.tool is not None:
+            side.recording = Recording(choice.tool, folder, self.options.device)
+        return {
+            "collector": choice.used,
+            "collector_required": choice.asked != collectors.AUTO,
+            "device_profiler": choice.used == "framework",
+        }
 
     def _ready(self, side: Side) -> None:
         assert side.child is not None
@@ -209,4 +246,24 @@ class Session:
         for key in ("versions", "settings", "network"):
             record.setdefault(key, report.get(key))
         record["unavailable"].update(report.get("unavailable", {}))
+        if side.recording is not None:
+            self._verify(side, side.recording, report)
+        if "collector" in report:  # the child had to take another than it was told
+            used = record["passes"][name]["collector"]["used"]
+            record["passes"][name]["collector"].update(report["collector"])
+            record["unavailable"][f"collector {used}"] = report["collector"]["reason"]
         side.folder.pass_done(name, sampler.describe() if name != "check" else None)
+
+    def _verify(self, side: Side, recording: Recording, report: dict[str, Any]) -> None:
+        """Finish what a profiler recorded of the child, and write down whether all is there that was asked for."""
+        emitted = report.get("nvtx_emitted", {}).get("names", {})
+        found = recording.finish(emitted, report.get("versions", {}), self.options.timeout_s)
+        side.recording = None
+        where = str(side.pass_folder.relative_to(side.folder.path))
+        side.verified[where] = found
+        record = side.folder.record
+        record["passes"]["kernels"]["verified"] = collectors.together(side.verified)
+        wrong = collectors.problems(found)
+        if wrong:
+            record["unavailable"][f"collector {side.choice.used}"] = f"{where}: {wrong[0]}"
+        self.warnings += [f"{side.label}, {where}: {line}" for line in (*wrong, *found.get("warnings", ()))]

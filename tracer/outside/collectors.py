@@ -1,0 +1,223 @@
+"""What records the kernels pass: which collectors work here for a framework, which one is taken, and a child's pass under it.
+
+| collector | what it is | what it records |
+|---|---|---|
+| framework | the framework's own profiler, and what oneDNN and MKL print | operators, the libraries' calls, kernels of a GPU |
+| nsys | Nsight Systems, around the child | ranges, calls into the operating system, CUDA |
+| nvprof | CUDA's old profiler, around the child | ranges and CUDA, on GPUs before compute capability 8.0 |
+| cupti | CUPTI, inside the child | CUDA |
+
+CUPTI, on which all of them stand, has one client a process: beside nsys, nvprof and cupti the framework's profiler records the
+host only. Its records and the libraries' lines are kept whatever collector is used.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kernelscope.nsys_wrappers import capture, cuda_versions, find, nvprof, verify
+from kernelscope.nsys_wrappers.command import CaptureError
+from kernelscope.nsys_wrappers.find import Tool
+from kernelscope.nsys_wrappers.options import CPU_TRACES, GPU_TRACES, NsysOptions, NvprofOptions
+from kernelscope.tracer.outside import gpu
+from kernelscope.tracer.outside.environments import Environment
+from kernelscope.tracer.outside.errors import ChildError, UsageError
+from kernelscope.tracer.outside.options import RunOptions
+from kernelscope.tracer.outside.staging import stage
+from kernelscope.tracer.outside.variants import Variant
+
+NAMES = ("framework", "nsys", "nvprof", "cupti")
+AUTO = "auto"
+# These frameworks' profilers record a GPU's kernels, with the operators that launched them: nothing else knows as much.
+_RECORD_KERNELS = ("pytorch", "tensorflow", "jax", "keras")
+_ORDER_OF_THESE = ("framework", "cupti", "nsys", "nvprof")
+_ORDER_OF_OTHERS = ("nsys", "nvprof", "cupti", "framework")
+_PROBE = "from kernelscope.tracer.inside import cupti; print(cupti.unavailable() or '')"
+_PROBE_LIMIT_S = 120.0
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What records a side's kernels pass, and why. unavailable: those that would have come first -> why they cannot be had."""
+
+    asked: str
+    used: str
+    reason: str
+    unavailable: dict[str, str] = field(default_factory=dict)
+    tool: Tool | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain data for run.json."""
+        said = {"asked": self.asked, "used": self.used, "reason": self.reason}
+        return said if self.tool is None else {**said, "version": self.tool.version}
+
+
+def order(framework: str, device: str) -> tuple[str, ...]:
+    """Return the collectors in the order in which they are tried. On a CPU the framework's own tells more than any other."""
+    return _ORDER_OF_THESE if device == "cpu" or framework in _RECORD_KERNELS else _ORDER_OF_OTHERS
+
+
+def choose(asked: str, framework: str, device: str, environment: Environment | None = None, nsys: str | None = None) -> Choice:
+    """Return the collector to use; raise UsageError, with reason and remedy, when the one that was asked for cannot be had.
+
+    asked: one of NAMES or "auto", which takes the first that works. nsys: path of the nsys to use.
+    """
+    if nsys is not None and isinstance(found := find.examine("nsys", nsys), str):
+        raise UsageError(f"--nsys {nsys}: {found}")
+    if asked != AUTO:
+        reason = usable(asked, framework, device, environment, nsys)
+        if reason is not None:
+            raise UsageError(f"--collector {asked}: {framework}: {reason}")
+        return Choice(asked, asked, "asked for", tool=_tool(asked, nsys))
+    refused: dict[str, str] = {}
+    for name in order(framework, device):
+        reason = usable(name, framework, device, environment, nsys)
+        if reason is None:
+            why = "the first that works here of " + ", ".join(order(framework, device))
+            if device == "cpu":
+                why = "on a CPU the libraries' own lines and the framework's profiler tell the most"
+            return Choice(asked, name, why, refused, _tool(name, nsys))
+        refused[name] = reason
+    told = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
+    raise UsageError(f"--collector auto: {framework}: none can be had: {told}")
+
+
+def chosen(options: RunOptions, variant: Variant, nsys: str | None = None) -> Choice:
+    """Return the collector of one side of a run; raises as `choose` does."""
+    environment = variant.environment
+    return choose(options.collector, environment.framework, options.device, environment, nsys)
+
+
+def usable(
+    collector: str, framework: str, device: str, environment: Environment | None = None, nsys: str | None = None
+) -> str | None:
+    """Return None if the collector works for this framework on this device ("cpu" or "cuda"), else one line that says why not.
+
+    Without an environment, what would have to be tried in it counts as not to be had.
+    """
+    if collector == "framework":
+        own = framework != "cudnn" or device == "cpu"
+        return None if own else "cuDNN and cuBLAS have no profiler of their own; use --collector nsys or cupti"
+    if collector == "nsys":
+        tool = _nsys(nsys)
+        return tool if isinstance(tool, str) else find.usable(tool)
+    if device == "cpu":
+        return f"{collector} records what GPUs do, and this runs on a CPU; use --collector framework or nsys"
+    return _nvprof() if collector == "nvprof" else _cupti(framework, environment)
+
+
+def _nsys(path: str | None) -> Tool | str:
+    if path is not None:
+        return find.examine("nsys", path)
+    broken = find.failures("nsys")
+    why = "; ".join(broken) if broken else "not found; install Nsight Systems, or give its path with --nsys"
+    return find.find("nsys") or why
+
+
+def _tool(collector: str, nsys: str | None) -> Tool | None:
+    tool = _nsys(nsys) if collector == "nsys" else find.find("nvprof") if collector == "nvprof" else None
+    return tool if isinstance(tool, Tool) else None
+
+
+def _nvprof() -> str | None:
+    devices = gpu.find().devices
+    refusal = nvprof.refusal(devices[0].compute_capability) if devices else None
+    if refusal or find.find("nvprof"):
+        return refusal
+    return "not found; install the CUDA toolkit (11 or 12), or set KERNELSCOPE_NVPROF to its path"
+
+
+def _cupti(framework: str, environment: Environment | None) -> str | None:
+    """Ask the framework's interpreter, in a process of its own: asking initialises CUDA."""
+    if environment is None:
+        return f"{framework} is not set up; create its environment with `kernelscope env create {framework}`"
+    with tempfile.TemporaryDirectory(prefix="kernelscope-") as folder:
+        variables = {**os.environ, **environment.variables, "PYTHONPATH": str(stage(Path(folder)))}
+        try:
+            done = subprocess.run(
+                [str(environment.python), "-c", _PROBE], env=variables, cwd=folder, stdin=subprocess.DEVNULL,
+                capture_output=True, timeout=_PROBE_LIMIT_S, check=False,
+            )  # fmt: skip
+        except (OSError, subprocess.SubprocessError) as error:
+            return f"{environment.python} cannot tell whether it has CUPTI: {error}"
+    if done.returncode:
+        last = done.stderr.decode("utf8", "replace").strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
+        return f"{environment.python} cannot tell whether it has CUPTI: {last[0]}"
+    return done.stdout.decode("utf8", "replace").strip() or None
+
+
+class Recording:
+    """A child's kernels pass under nsys or nvprof (see process.Collector). Raises ChildError for what this release cannot do."""
+
+    def __init__(self, tool: Tool, folder: Path, device: str):
+        self._tool, self._folder, self._device = tool, folder, device
+        options: NsysOptions | NvprofOptions
+        if tool.name == "nsys":
+            options = NsysOptions(folder / "nsys", CPU_TRACES if device == "cpu" else GPU_TRACES)
+        else:
+            options = NvprofOptions(folder / "nvprof.sqlite", folder / "nvprof.log")
+        try:
+            self.prefix = capture.prepare(tool, folder, options)
+        except CaptureError as error:
+            raise ChildError(f"{tool.name}: {error}") from error
+
+    def variables(self) -> dict[str, str]:
+        """Return what the child needs for its ranges to arrive, whatever its own environment has: NVTX's library."""
+        library = find.nvtx_library()
+        return {"KERNELSCOPE_NVTX_LIBRARY": library} if library else {}
+
+    def processes(self) -> list[int]:
+        """Return the ids of the profiler's processes and the child's."""
+        return capture.processes(self._folder)
+
+    def stop(self) -> None:
+        """End all of them, and keep what the profiler had written by then."""
+        capture.stop(self._folder)
+        capture.finish(self._tool, self._folder, wait_s=0.0)
+
+    def finish(self, emitted: Mapping[str, int], versions: Mapping[str, str], wait_s: float) -> dict[str, Any]:
+        """Return what was recorded, compared with the ranges that the child opened, when it has ended; see verify.as_dict.
+
+        `failures` has a line for each thing that could not be had. Never raises for what the profiler did.
+        """
+        capture.stop(self._folder, keep=True)
+        found = capture.finish(self._tool, self._folder, wait_s)
+        told = {"version": found.version, "failures": list(found.failures)}
+        if found.exported is None:
+            return {**told, "nvtx": {"emitted": sum(emitted.values()), "recorded": None}, "kernels": None}
+        on_gpu = self._device != "cpu"
+        verified = verify.verify(found.exported, emitted, cuda=on_gpu, version=found.version).as_dict()
+        old = cuda_versions.warning(self._tool, versions.get("cuda", "")) if on_gpu else None
+        return {**told, **verified, "warnings": [*verified["warnings"], *([old] if old else [])]}
+
+
+def problems(verified: Mapping[str, Any]) -> list[str]:
+    """Return one line for each thing that was asked of a recording and is not there."""
+    return [*verified.get("failures", ()), *verified.get("missing", ())]
+
+
+def together(recordings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the sums over the recordings of all repeats, by folder, for run.json; unknown in one is unknown in all."""
+
+    def total(values: Sequence[int | None]) -> int | None:
+        return None if None in values else sum(value for value in values if value is not None)
+
+    each = list(recordings.values())
+    lost: dict[str, int] = {}
+    for one in each:
+        for name, count in one.get("lost", {}).items():
+            lost[name] = lost.get(name, 0) + count
+    return {
+        "nvtx": {key: total([one["nvtx"][key] for one in each]) for key in ("emitted", "recorded")},
+        "kernels": total([one["kernels"] for one in each]),
+        "lost": lost,
+        "missing": list(dict.fromkeys(line for one in each for line in problems(one))),
+        "warnings": list(dict.fromkeys(line for one in each for line in one.get("warnings", ()))),
+        "folders": {folder: dict(one) for folder, one in recordings.items()},
+    }
