@@ -14,6 +14,7 @@ REVEALS = {
     "pytorch": "oneDNN and MKL calls with shapes; torch.profiler operators; layers through module hooks",
     "tensorflow": "oneDNN calls with shapes; profiler operators whose names carry the layer",
     "mxnet": "oneDNN calls with shapes; mx.profiler operators; layers through Gluon blocks",
+    "jax": "XLA's operations with shapes; layers through jax.named_scope in the compiled programs",
     "cntk": "MKL calls with shapes; forward and backward time of each node, as totals; layers through node names",
 }
 

@@ -12,8 +12,8 @@ event:
     name           string  such as lenet_1/conv1_1/BiasAdd:_MklNativeFusedConv2D, or a kernel's name
     display_name   string  a shorter name for display; null where there is none
 
-`read_planes` returns the planes apart, with statistics that are asked for. Events are decoded with numpy, a field of all events
-at a time; only what is outside of events goes through protobuf.
+`read_planes` returns the planes apart, with statistics that are asked for; `read_programs` what XLA compiled. Events are decoded
+with numpy, a field of all events at a time; only what is outside of events goes through protobuf.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ _MESSAGES: dict[str, tuple[tuple[str, int, int, bool, str | None], ...]] = {
         ("uint64_value", 3, _UINT64, False, None),
         ("int64_value", 4, _INT64, False, None),
         ("str_value", 5, _BYTES, False, None),
+        ("bytes_value", 6, _BYTES, False, None),
         ("ref_value", 7, _UINT64, False, None),
     ),
     "Metadata": (
@@ -71,6 +72,7 @@ _MESSAGES: dict[str, tuple[tuple[str, int, int, bool, str | None], ...]] = {
 }
 _METADATA_ID, _OFFSET_PS, _DURATION_PS, _STATS, _OCCURRENCES = 1, 2, 3, 4, 5  # fields of an event
 _STAT_ID, _STAT_UINT64, _STAT_INT64, _STAT_STR, _STAT_REF = 1, 3, 4, 5, 7  # fields of a statistic
+_METADATA_PLANE = "/host:metadata"  # holds no events, but compiled programs
 _START_TIME = "profile_start_time"  # a plane's statistic: when the profiler was started, ns since the epoch
 _LAST_NS = 4_000_000_000_000_000_000  # year 2096; later times are damage, and sums of two of them would not fit 64 bits
 _LONGEST_NS = 100_000_000_000_000_000  # three years
@@ -159,6 +161,23 @@ def read_planes(path: Path | str, integer_stats: Sequence[str] = (), text_stats:
             plane.events["start_ns"] += np.where(plane.events["start_ns"] < start_ns // 2, start_ns, 0)
     messages = [_text(message) for message in [*space.errors, *space.warnings]]
     return Space(planes, wall_clock, damaged, messages)
+
+
+def read_programs(path: Path | str) -> dict[str, bytes]:
+    """Return the compiled programs that XLA's profiler left beside the events: serialised HloProto messages by their names.
+
+    A name is the module's with the program's number, such as jit_step(42). Raises EvidenceError as `read_planes` does.
+    """
+    programs: dict[str, bytes] = {}
+    for content in _parse(Path(path)).planes:
+        plane = _message("Plane", content, path)
+        if _text(plane.name) != _METADATA_PLANE:
+            continue
+        for entry in plane.event_metadata:
+            found = next((bytes(stat.bytes_value) for stat in entry.value.stats if stat.bytes_value), None)
+            if found is not None:
+                programs[_text(entry.value.name)] = found
+    return programs
 
 
 _COLUMNS = {

@@ -21,7 +21,7 @@ from pathlib import Path
 from kernelscope.tracer.outside import gpu
 from kernelscope.tracer.outside.errors import UsageError
 
-FRAMEWORKS = ("pytorch", "tensorflow", "mxnet", "cntk")
+FRAMEWORKS = ("pytorch", "tensorflow", "mxnet", "cntk", "jax")
 VARIANTS = ("cpu", "cuda")
 
 _DIRECTIVE = re.compile(r"#\s*(python|import|disk|pip|index|needs):\s*(.+?)\s*$")

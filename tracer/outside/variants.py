@@ -14,7 +14,7 @@ LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}")  # what is safe as a fo
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MOST_BYTES = 1 << 20  # of a program: more is no file that a person wrote
 # The variable that says how many threads compute, where it is not OpenMP's.
-_THREADS_VARIABLE = {"tensorflow": "TF_NUM_INTRAOP_THREADS"}
+_THREADS_VARIABLE = {"tensorflow": "TF_NUM_INTRAOP_THREADS", "jax": "NPROC"}
 
 
 @dataclass(frozen=True)

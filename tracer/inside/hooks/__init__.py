@@ -11,8 +11,14 @@ Hooks(spec, recorder) then offers, in the order of their calls:
 """
 
 import os
+import sys
 
 
 def cores():
     """Return on how many processors this process may run now; a program may have bound itself. None where nothing tells."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+
+
+def version_of(name):
+    """Return the version of a module that is imported already, else None."""
+    return getattr(sys.modules.get(name), "__version__", None)

@@ -1,0 +1,145 @@
+"""JAX: XLA's operations on the host, with layers from the compiled programs that the profiler left beside them.
+
+XLA runs a program's operations on threads of its own, several at once where they do not depend on each other. Each event is named
+after the program's instruction (`hlo_op`, `hlo_module`, `program_id`), and what the program says of that instruction tells layer,
+phase and shapes (see xla_names). An operation that goes on after its event ended, because a thread pool works on it, has a mark
+`end: NAME` where it was done: that is its end here.
+
+Loops, calls and branches hold other operations and are operators, not kernels. What the host did besides is known from our own
+ranges: "call" is dispatch, "sync" is waiting; the profiler's own events of the host are not used.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis import intervals
+from kernelscope.analysis.evidence import Context, Evidence
+from kernelscope.analysis.evidence.xla_names import Operation, ProgramNames
+from kernelscope.analysis.readers import hlo, xplane
+from kernelscope.analysis.trace import conform, empty
+
+TRACE_FILE = "operators.xplane.pb"
+HOST_PLANE = "/host:CPU"
+_END = "end: "
+_TEXTS = ("scope", "type", "layer", "phase", "attribution", "kind", "library", "dtype", "problem")
+_NUMBERS = ("m", "n", "k")
+
+Integers = npt.NDArray[np.int64]
+
+
+def read(folder: Path, context: Context) -> Evidence:
+    """Return operators and kernels of a kernels pass; raises EvidenceError when the trace cannot be read."""
+    files = context.report.get("operator_files", [TRACE_FILE])
+    if not files:  # another profiler had the device
+        return Evidence(empty("operators"), empty("kernels"))
+    path = folder / files[0]
+    events, outside = _events(path, context)
+    described, unknown = _described(events, path, context)
+    table = pd.concat([events[["thread", "start_ns", "end_ns"]], described], axis=1)
+    table["name"] = events["stat_hlo_op"].astype("string").str.replace(r"(\.\d+)+$", "", regex=True)
+    _place_in_data(table, context)
+    operators = table.assign(name=table["type"])
+    leaves = table[~table["holds"].to_numpy(dtype=bool)]
+    kernels = leaves.assign(
+        operator=leaves["type"], duration_ns=leaves["end_ns"] - leaves["start_ns"], count=1, device="cpu"
+    )  # fmt: skip
+    diagnostics = {
+        "operations outside of steps": outside,
+        "operations without their program": unknown,
+        "operations of unknown layer": int((table["layer"].isna() & ~table["phase"].isin(["optimizer", "data"])).sum()),
+    }
+    return Evidence(conform("operators", operators), conform("kernels", kernels), diagnostics)
+
+
+def _events(path: Path, context: Context) -> tuple[pd.DataFrame, int]:
+    """Return XLA's operations that begin in measured steps, on our clock, and how many others were left out."""
+    space = xplane.read_planes(path, ("program_id",), ("hlo_op", "hlo_module"))
+    planes = [plane.events for plane in space.planes if plane.name == HOST_PLANE and len(plane.events)]
+    if not planes:
+        columns = ["thread", "start_ns", "end_ns", "stat_hlo_op", "stat_hlo_module", "stat_program_id"]
+        return pd.DataFrame(columns=columns).astype({"start_ns": "int64", "end_ns": "int64"}), 0
+    events = pd.concat(planes, ignore_index=True)
+    start = context.clock.from_wall(events["start_ns"].to_numpy(np.int64))
+    events = events.assign(start_ns=start, end_ns=start + events["duration_ns"].to_numpy(np.int64), thread=events["line_id"])
+    is_operation = events["stat_hlo_op"].notna().to_numpy(dtype=bool)
+    done = events[events["name"].astype("string").str.startswith(_END).to_numpy(dtype=bool)]
+    operations = events[is_operation].sort_values("start_ns", kind="stable").reset_index(drop=True)
+    operations["end_ns"] = _ends(operations, done)
+    inside = _in_steps(operations["start_ns"].to_numpy(np.int64), context.steps)
+    return operations[inside].reset_index(drop=True), int((~inside).sum())
+
+
+def _ends(operations: pd.DataFrame, done: pd.DataFrame) -> Integers:
+    """Return when each operation (ordered by start) was done: the last mark before the next one of its name begins."""
+    end = operations["end_ns"].to_numpy(np.int64)
+    if done.empty or operations.empty:
+        return end
+    begun = operations[["start_ns"]].assign(row=np.arange(len(operations)), name=operations["stat_hlo_op"].astype("string"))
+    marks = done[["start_ns"]].assign(name=done["name"].astype("string").str.slice(len(_END))).sort_values("start_ns")
+    tied = pd.merge_asof(marks.rename(columns={"start_ns": "at"}), begun, left_on="at", right_on="start_ns", by="name")
+    tied = tied[tied["row"].notna()]
+    late = end.copy()
+    np.maximum.at(late, tied["row"].to_numpy(np.int64), tied["at"].to_numpy(np.int64))
+    return late
+
+
+def _in_steps(start: Integers, steps: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    measured = steps[~steps["warmup"]].sort_values("start_ns")
+    if measured.empty:
+        return np.zeros(len(start), dtype=bool)
+    position = np.searchsorted(measured["start_ns"].to_numpy(np.int64), start, side="right") - 1
+    return np.asarray((position >= 0) & (start < measured["end_ns"].to_numpy(np.int64)[np.maximum(position, 0)]))
+
+
+def _described(events: pd.DataFrame, path: Path, context: Context) -> tuple[pd.DataFrame, int]:
+    """Return what the programs say of each event, aligned with them, and how many events no program knows."""
+    keys = pd.MultiIndex.from_arrays(
+        [
+            events["stat_hlo_module"].astype("string").fillna(""),
+            events["stat_program_id"].astype("Int64").fillna(-1),
+            events["stat_hlo_op"].astype("string").fillna(""),
+        ]
+    )
+    codes, distinct = pd.factorize(keys)
+    programs = xplane.read_programs(path)
+    names: dict[str, ProgramNames | None] = {}
+    found: list[Operation | None] = []
+    for module, number, instruction in distinct:
+        key = f"{module}({number})"
+        if key not in names:
+            content = programs.get(key)
+            parsed = hlo.parse(content, str(path)) if content is not None else None
+            names[key] = ProgramNames(parsed, context.network) if parsed else None
+        resolver = names[key]
+        found.append(resolver.operation(instruction) if resolver is not None else None)
+    columns: dict[str, pd.Series] = {}
+    for name in _TEXTS:
+        values = pd.array([getattr(one, name) if one else None for one in found], dtype="string")
+        columns[name] = pd.Series(values.take(codes) if len(codes) else values)
+    for name in _NUMBERS:
+        numbers = pd.array([getattr(one, name) if one else None for one in found], dtype="Int64")
+        columns[name] = pd.Series(numbers.take(codes) if len(codes) else numbers)
+    holds = np.array([bool(one and one.holds) for one in found], dtype=bool)
+    columns["holds"] = pd.Series(holds[codes] if len(codes) else holds)
+    missing = np.array([one is None for one in found], dtype=bool)
+    table = pd.DataFrame(columns)
+    table["kind"], table["library"] = table["kind"].fillna("unknown"), table["library"].fillna("xla")
+    table["attribution"] = table["attribution"].fillna("none")
+    table["type"] = table["type"].fillna(events["stat_hlo_op"].astype("string"))
+    return table, int(missing[codes].sum()) if len(codes) else 0
+
+
+def _place_in_data(table: pd.DataFrame, context: Context) -> None:
+    """Give operations without a layer or phase the phase of the loop at their time: data, else other."""
+    unknown = (table["layer"].isna() & table["phase"].isna()).to_numpy(dtype=bool)
+    data = context.ranges[(context.ranges["category"] == "data").to_numpy(dtype=bool)].reset_index(drop=True)
+    loop = np.full(len(table), int(context.steps["thread"].iloc[0]) if len(context.steps) else 0, dtype=np.int64)
+    thread, start, end = (data[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns"))
+    preparing = intervals.innermost(thread, start, end, loop, table["start_ns"].to_numpy(np.int64)) >= 0
+    table["phase"] = table["phase"].mask(unknown, pd.Series(np.where(preparing, "data", "other"), dtype="string"))
+    table["attribution"] = table["attribution"].mask(unknown & preparing, "launch range")

@@ -1,0 +1,227 @@
+"""What XLA's compiled programs tell of the operations that ran: layer and phase, kind, library and shapes.
+
+An instruction bears the scopes of the code that it came from: jit(train_step)/transpose(jvp(conv1))/dot_general is the backward
+pass of conv1. A fusion bears the name of its result. Where XLA made an instruction itself (copies, transpositions, a product that
+it rewrote), it belongs to the layer of the nearest instruction that uses its result and has a layer ("graph order"), else to that
+of the nearest one that it takes from; both are followed into and out of fusions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from kernelscope.analysis import classify
+from kernelscope.analysis.readers.hlo import Instruction, Program
+
+HOLDERS = ("while", "call", "conditional")  # instructions that only run others
+_TOKEN = re.compile(r"[^/()]+")
+_OPTIMIZER = re.compile(r"^(sgd|rms_?prop|adam\w{0,8}|adagrad|adadelta|nadam|ftrl|lion|lamb|optimizer)(_\d+)?$", re.IGNORECASE)
+_LOSS = re.compile(r"^(loss|compute_loss|\w*(crossentropy|cross_entropy)\w*)$", re.IGNORECASE)
+_LIBRARIES = (
+    ("onednn", "onednn"),
+    ("ynn", "ynnpack"),
+    ("xnn", "xnnpack"),
+    ("eigen", "eigen"),
+)  # as targets and configurations say
+# opcodes -> kind of an instruction that holds one of them, those that take longest first
+_KINDS = (
+    (("dot",), "gemm"),
+    (("rng", "rng-bit-generator"), "random"),
+    (("scatter", "gather"), "embedding"),
+    (("reduce-window", "reduce"), "reduction"),
+    (("tanh", "logistic", "exponential", "maximum", "compare", "add", "subtract", "multiply", "divide", "select"), "elementwise"),
+    (("convert",), "cast"),
+    (("transpose", "reverse"), "layout"),
+    (("copy", "broadcast", "concatenate", "pad", "slice", "dynamic-slice", "dynamic-update-slice", "iota"), "copy"),
+)
+# type of a layer -> kind of its arithmetic, forward and backward
+_OF_LAYER = {
+    "pooling_max": "pooling",
+    "pooling_average": "pooling",
+    "tanh": "activation",
+    "relu": "activation",
+    "loss": "softmax",
+}
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What is known of one instruction; the fields are the Trace's columns. `type` is the operation's own name."""
+
+    scope: str | None
+    type: str
+    layer: str | None
+    phase: str | None
+    attribution: str
+    kind: str
+    library: str
+    dtype: str | None
+    problem: str | None
+    m: int | None
+    n: int | None
+    k: int | None
+    holds: bool
+
+
+class ProgramNames:
+    """Resolves the instructions of one program with the layers of the network."""
+
+    def __init__(self, program: Program, network: dict[str, Any]):
+        self._program = program
+        self._layers = {str(layer["name"]): layer for layer in network["layers"]}
+        self._by_name = program.by_name()
+        self._users = _users(program)
+
+    def operation(self, name: str) -> Operation | None:
+        """Return what is known of the instruction of this name; None when the program has none."""
+        instruction = self._by_name.get(name)
+        if instruction is None:
+            return None
+        layer, phase, scope = self._place(instruction.op_name)
+        method = "operator name"
+        if layer is None and phase != "optimizer":
+            layer, phase, scope = self._of_neighbours(instruction) or (None, phase, scope)
+            method = "graph order" if layer is not None or phase == "optimizer" else "none"
+        held = [inner for inner in self._program.inside(instruction) if inner.parameter is None] or [instruction]
+        kind = self._kind(instruction, held, layer, phase)
+        m, n, k = self._product(held) if kind == "gemm" else (None, None, None)
+        return Operation(
+            scope=instruction.op_name or None,
+            type=_type(instruction),
+            layer=layer,
+            phase=phase,
+            attribution=method,
+            kind=kind,
+            library=_library(instruction),
+            dtype=instruction.dtype,
+            problem=self._problem(instruction),
+            m=m,
+            n=n,
+            k=k,
+            holds=instruction.opcode in HOLDERS,
+        )
+
+    # --- layers ---------------------------------------------------------------------------------------------------------------
+
+    def _place(self, op_name: str) -> tuple[str | None, str | None, str]:
+        """Return layer and phase that an operation's full name tells, and the name."""
+        parts = op_name.split("/")
+        tokens = [_TOKEN.findall(part) for part in parts[:-1]]
+        phase = "backward" if "transpose(" in op_name else "forward"
+        for token in (token for part in reversed(tokens) for token in reversed(part)):
+            if token in self._layers:
+                return token, phase, op_name
+            if _OPTIMIZER.match(token):
+                return None, "optimizer", op_name
+            if _LOSS.match(token) and "loss" in self._layers:
+                return "loss", phase, op_name
+        return None, phase if "jvp(" in op_name else None, op_name
+
+    def _of_neighbours(self, instruction: Instruction) -> tuple[str | None, str | None, str] | None:
+        """Return layer, phase and name of the nearest user that has a layer or is the optimizer's, else of the nearest source."""
+        for step in (self._using, self._used):
+            seen, waiting = {instruction.number}, deque([instruction.number])
+            while waiting:
+                for number in step(self._program.instructions[waiting.popleft()]):
+                    if number in seen:
+                        continue
+                    seen.add(number)
+                    found = self._place(self._program.instructions[number].op_name)
+                    if found[0] is not None or found[1] == "optimizer":
+                        return found
+                    waiting.append(number)
+        return None
+
+    def _using(self, instruction: Instruction) -> Iterable[int]:
+        """Return what takes the result: the parameters that stand for it in computations, the users, and whoever called."""
+        for user in self._users.get(instruction.number, []):
+            places = [place for place, operand in enumerate(user.operands) if operand == instruction.number]
+            inside = [self._parameter(called, place) for called in user.called for place in places]
+            # the name of a fusion is that of its result, which need not be what uses this
+            yield from [number for number in inside if number is not None] or [user.number]
+        if self._program.roots.get(instruction.computation) == instruction.number:
+            yield from (caller.number for caller in self._users.get(-1 - instruction.computation, []))
+
+    def _used(self, instruction: Instruction) -> Iterable[int]:
+        yield from (self._program.roots[called] for called in instruction.called if called in self._program.roots)
+        yield from (operand for operand in instruction.operands if operand in self._program.instructions)
+
+    def _parameter(self, computation: int, place: int) -> int | None:
+        for number in self._program.members.get(computation, []):
+            if self._program.instructions[number].parameter == place:
+                return number
+        return None
+
+    # --- kinds and shapes -----------------------------------------------------------------------------------------------------
+
+    def _kind(self, instruction: Instruction, held: list[Instruction], layer: str | None, phase: str | None) -> str:
+        if phase == "optimizer":
+            return "optimizer"
+        opcodes = {inner.opcode for inner in held}
+        target = instruction.target.lower()
+        if "convolution" in opcodes or "conv" in target:
+            return self._convolution(instruction, layer, phase)
+        if "matmul" in target or "gemm" in target:
+            return "gemm"
+        kind = next((kind for wanted, kind in _KINDS if opcodes & set(wanted)), None)
+        of_layer = _OF_LAYER.get(str(self._layers[layer]["type"])) if layer is not None else None
+        if of_layer and kind in ("elementwise", "reduction", "embedding"):
+            return of_layer
+        return kind or classify.operator_kind(_type(instruction), phase)
+
+    def _convolution(self, instruction: Instruction, layer: str | None, phase: str | None) -> str:
+        """Return which of a convolution's three passes it is: the weights' gradient has the weights' size."""
+        if phase != "backward" or layer is None:
+            return "convolution forward"
+        described = self._layers[layer]
+        settings = described.get("settings", {})
+        weights = int(settings.get("kernel", 0)) ** 2 * int(described["input_shape"][0]) * int(described["output_shape"][0])
+        return "convolution weight gradient" if prod(instruction.dimensions) == weights else "convolution data gradient"
+
+    def _problem(self, instruction: Instruction) -> str | None:
+        """Return the sizes of operands and result, such as 64x400:400x120:64x120."""
+        shapes = [
+            self._program.instructions[number].dimensions
+            for number in instruction.operands
+            if number in self._program.instructions
+        ]
+        return ":".join("x".join(map(str, shape)) for shape in [*shapes, instruction.dimensions] if shape) or None
+
+    def _product(self, held: list[Instruction]) -> tuple[int | None, int | None, int | None]:
+        """Return rows, columns and inner dimension of a product of two matrices."""
+        dot = next((inner for inner in held if inner.opcode == "dot"), None)
+        if dot is None or len(dot.dimensions) != 2 or not dot.operands or dot.operands[0] not in self._program.instructions:
+            return None, None, None
+        (m, n), left = dot.dimensions, self._program.instructions[dot.operands[0]].dimensions
+        return m, n, prod(left) // max(m, 1)
+
+
+def _users(program: Program) -> dict[int, list[Instruction]]:
+    """Return who takes each instruction's result, in the program's order; under -1 - c, who calls computation c."""
+    users: dict[int, list[Instruction]] = {}
+    for instruction in program.instructions.values():
+        for operand in dict.fromkeys(instruction.operands):
+            users.setdefault(operand, []).append(instruction)
+        for called in instruction.called:
+            users.setdefault(-1 - called, []).append(instruction)
+    return users
+
+
+def _type(instruction: Instruction) -> str:
+    """Return the operation's own name: JAX's primitive, else the instruction's opcode."""
+    own = re.sub(r"\[.*$", "", instruction.op_name.rsplit("/", 1)[-1], flags=re.DOTALL)
+    return own or instruction.opcode
+
+
+def _library(instruction: Instruction) -> str:
+    """Return who computes: a library that XLA calls by name, Eigen for its plain convolutions and products, else XLA's code."""
+    said = f"{instruction.target} {instruction.backend_config}".lower()
+    for sign, name in _LIBRARIES:
+        if sign in said:
+            return name
+    return "eigen" if instruction.opcode in ("convolution", "dot") else "xla"

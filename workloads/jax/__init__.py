@@ -1,0 +1,1 @@
+"""JAX with optax: networks as functions of a dictionary of parameters."""
