@@ -120,15 +120,7 @@ def _check(tool: Tool, options: NsysOptions, program: Sequence[str]) -> None:
     for name in options.traces:
         if not _TRACE.fullmatch(name):
             raise CaptureError(f"{name!r} is nothing that nsys traces; say cuda, nvtx, osrt, cudnn, cublas, ...")
-    needs = {
-        "cuda": [options.capture == "cudaProfilerApi" and "a capture range of cudaProfilerApi",
-                 options.cuda_graph_trace and "cuda_graph_trace", options.memory_usage and "memory_usage"],
-        "nvtx": [isinstance(options.capture, NvtxRange) and "a capture range of NVTX"],
-    }  # fmt: skip
-    for trace, wanting in needs.items():
-        missing = next((what for what in wanting if what), None)
-        if missing and trace not in options.traces:
-            raise CaptureError(f"{missing} needs the trace {trace}; add it to the traces")
+    _check_traces(options)
     if isinstance(options.capture, NvtxRange) and (not options.capture.text or "@" in options.capture.text):
         raise CaptureError(
             f"nsys begins at no range {options.capture.text!r}: it takes what follows @ for a domain; rename the range"
@@ -143,6 +135,17 @@ def _check(tool: Tool, options: NsysOptions, program: Sequence[str]) -> None:
             )
     if min(options.delay_s, options.duration_s) < 0:
         raise CaptureError("delay_s and duration_s are seconds and cannot be negative")
+
+
+def _check_traces(options: NsysOptions) -> None:
+    for what, wanted, trace in (
+        ("a capture range of cudaProfilerApi", options.capture == "cudaProfilerApi", "cuda"),
+        ("cuda_graph_trace", options.cuda_graph_trace, "cuda"),
+        ("memory_usage", options.memory_usage, "cuda"),
+        ("a capture range of NVTX", isinstance(options.capture, NvtxRange), "nvtx"),
+    ):
+        if wanted and trace not in options.traces:
+            raise CaptureError(f"{what} needs the trace {trace}; add it to the traces")
 
 
 def _check_program(program: Sequence[str]) -> None:

@@ -40,7 +40,10 @@ _IN_ENVIRONMENT = {
     "nvprof": ("bin/nvprof",),
 }
 _IN_WHEELS = {"nsys": ("nvidia/nsight_systems*/**/nsys", "nsight_systems*/**/nsys")}
-_IMPORTERS = ("host-linux-*/QdstrmImporter", "host/host-linux-*/QdstrmImporter", "nsight-systems*/host-linux-*/QdstrmImporter")
+_IMPORTERS = tuple(
+    f"{folder}/QdstrmImporter"
+    for folder in ("host-linux-*", "nsight-systems*/host-linux-*", "host/host-linux-*", "linux-desktop-*", "host/linux-desktop-*")
+)
 _OPTION = re.compile(r"^\s+(?:-\w, ?)?(--[a-z][a-z-]+)", re.MULTILINE)
 _VERSION = re.compile(r"(?:version|Nsight Systems)\s+(\d+(?:\.\d+)*)")
 NAMES = tuple(_PATTERNS)

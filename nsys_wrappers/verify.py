@@ -15,8 +15,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-_RANGES = (59, 60, 70, 71)  # ENUM_NSYS_EVENT_TYPE: push/pop and start/end, of NVTX and of NVTXT
-_MARKER_START = 2  # CUPTI_ACTIVITY_FLAG_MARKER_START
+# Event types 59, 60, 70, 71 of ENUM_NSYS_EVENT_TYPE are ranges: pushed and popped, started and ended, of NVTX and of NVTXT.
+_NVTX = {
+    "text": "SELECT text, count(*) FROM NVTX_EVENTS WHERE eventType IN (59, 60, 70, 71) GROUP BY 1",
+    "textId": "SELECT s.value, count(*) FROM NVTX_EVENTS e LEFT JOIN StringIds s ON s.id = e.textId"
+    " WHERE e.eventType IN (59, 60, 70, 71) GROUP BY 1",
+    "both": "SELECT coalesce(e.text, s.value), count(*) FROM NVTX_EVENTS e LEFT JOIN StringIds s ON s.id = e.textId"
+    " WHERE e.eventType IN (59, 60, 70, 71) GROUP BY 1",
+}
+# Flag 2 is CUPTI_ACTIVITY_FLAG_MARKER_START.
+_MARKERS = """SELECT s.value, count(*) FROM CUPTI_ACTIVITY_KIND_MARKER e LEFT JOIN StringTable s ON s._id_ = e.name
+    WHERE e.flags & 2 GROUP BY 1"""
+_VERSIONS = {
+    "META_DATA_EXPORT": "SELECT value FROM META_DATA_EXPORT WHERE name = 'EXPORT_PRODUCT_VERSION'",
+    "EXPORT_META_DATA": "SELECT value FROM EXPORT_META_DATA WHERE name = 'EXPORT_PRODUCT_VERSION'",
+}
 _WITHOUT_IS_ENABLED = (2023, 4)  # seen with 2022.4 and 2023.4, reported for 2023.2 (github.com/NVIDIA/NVTX/issues/126)
 _WARNING = 2  # ENUM_DIAGNOSTIC_SEVERITY_LEVEL
 _NAMED = 3  # so many lost names are given
@@ -100,35 +113,33 @@ class _Export:
         return table in self._tables
 
     def count(self, *tables: str) -> int:
-        return sum(int(next(self.rows(f'SELECT count(*) FROM "{table}"'))[0]) for table in tables if self.has(table))
+        return sum(int(next(self.rows(f"SELECT count(*) FROM {table}"))[0]) for table in tables if self.has(table))  # noqa: S608
 
     def columns(self, table: str) -> set[str]:
-        return {str(row[1]) for row in self.rows(f'PRAGMA table_info("{table}")')}
+        return {str(row[1]) for row in self.rows(f"PRAGMA table_info({table})")}
 
     def ranges(self) -> dict[str, int]:
         """Return how many ranges of each name are recorded."""
         if self.has("NVTX_EVENTS"):
-            columns = self.columns("NVTX_EVENTS")
-            texts = ["e.text"] if "text" in columns else []
-            joined = ""
-            if "textId" in columns and self.has("StringIds"):
-                texts.append("s.value")
-                joined = "LEFT JOIN StringIds s ON s.id = e.textId"
-            text = f"coalesce({', '.join(texts)}, NULL)"
-            query = f"SELECT {text}, count(*) FROM NVTX_EVENTS e {joined} WHERE e.eventType IN {_RANGES} GROUP BY 1"
+            query = _NVTX[self._text()]
         elif self.has("CUPTI_ACTIVITY_KIND_MARKER") and self.has("StringTable"):
-            query = f"""SELECT s.value, count(*) FROM CUPTI_ACTIVITY_KIND_MARKER e LEFT JOIN StringTable s ON s._id_ = e.name
-                        WHERE e.flags & {_MARKER_START} GROUP BY 1"""
+            query = _MARKERS
         else:
             return {}
         return {str(name): int(count) for name, count in self.rows(query) if name is not None}
 
+    def _text(self) -> str:
+        """Return where this release keeps the text of ranges."""
+        columns = self.columns("NVTX_EVENTS")
+        if "textId" not in columns or not self.has("StringIds"):
+            return "text"
+        return "both" if "text" in columns else "textId"
+
     def version(self) -> str:
         """Return the nsys that exported, which is the one that recorded unless somebody took another."""
-        for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
+        for table, query in _VERSIONS.items():
             if self.has(table):
-                for (value,) in self.rows(f"SELECT value FROM {table} WHERE name = 'EXPORT_PRODUCT_VERSION'"):
-                    return str(value)
+                return "".join(str(value) for (value,) in self.rows(query))
         return ""
 
     def diagnostics(self) -> list[str]:
@@ -142,7 +153,8 @@ class _Export:
         """Return the time that nsys spent in the program's threads; None where it does not tell."""
         if not self.has("PROFILER_OVERHEAD"):
             return None
-        return next(self.rows('SELECT sum("end" - start) FROM PROFILER_OVERHEAD'))[0]
+        total = next(self.rows('SELECT sum("end" - start) FROM PROFILER_OVERHEAD'))[0]
+        return None if total is None else int(total)
 
 
 def _compare(export: _Export, emitted: Mapping[str, int], cuda: bool, version: str) -> Verification:
@@ -175,28 +187,28 @@ def _compare(export: _Export, emitted: Mapping[str, int], cuda: bool, version: s
 def _lost_ranges(emitted: int, lost: Mapping[str, int], any_found: bool, version: str) -> str:
     names = ", ".join(repr(name) for name in list(lost)[:_NAMED]) + (", ..." if len(lost) > _NAMED else "")
     count = sum(lost.values())
-    if count < emitted or any_found:
-        return (
-            f"{count} of {emitted} NVTX ranges were lost ({names}): the recording did not cover them, or was ended before they "
-            "were written; record the whole program and let it end by itself"
-        )
     parts = re.match(r"(\d+)\.(\d+)", version)
-    if parts and (int(parts[1]), int(parts[2])) <= _WITHOUT_IS_ENABLED:
+    if count == emitted and parts and (int(parts[1]), int(parts[2])) <= _WITHOUT_IS_ENABLED:
         return (
-            f"none of {emitted} NVTX ranges was recorded ({names}): nsys {version} does not implement nvtxDomainIsEnabled, so that "
-            "the package nvtx from 0.2.12 on emits nothing under it; install nvtx 0.2.11 or a newer nsys, or emit through the C "
-            "library as kernelscope's own ranges do"
+            f"none of {emitted} NVTX ranges was recorded ({names}): nsys {version} has no nvtxDomainIsEnabled, so that the "
+            "package nvtx from 0.2.12 on emits nothing under it; install nvtx 0.2.11 or a newer nsys, or emit through the C library as "
+            "kernelscope's own ranges do"
+        )
+    if count == emitted and not any_found:
+        return (
+            f"none of {emitted} NVTX ranges was recorded ({names}): NVTX was not traced, or the program's NVTX did not find the "
+            "tool; trace nvtx, and see that NVTX_INJECTION64_PATH reaches the program"
         )
     return (
-        f"none of {emitted} NVTX ranges was recorded ({names}): NVTX was not traced, or the program's NVTX did not find the tool; "
-        "trace nvtx, and see that NVTX_INJECTION64_PATH reaches the program"
+        f"{count} of {emitted} NVTX ranges were lost ({names}): the recording did not cover them, or was ended before they were "
+        "written; record the whole program and let it end by itself"
     )
 
 
 def _driver(diagnostics: list[str]) -> str | None:
     for text in diagnostics:
         if match := _DRIVER.search(text):
-            return f"the driver's CUDA {match[1]} is newer than this nsys, made for {match[2]}; install an nsys made for CUDA {match[1]}"
+            return f"the driver's CUDA {match[1]} is newer than this nsys, made for {match[2]}; install one made for {match[1]}"
     return None
 
 
@@ -209,8 +221,8 @@ def _no_kernels(export: _Export, graphs: int, diagnostics: list[str]) -> str:
     calls = export.count("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER")
     if calls:
         return (
-            f"no kernel was recorded, but {calls} CUDA calls: another profiler in the process holds CUPTI, or this nsys is older than "
-            "the CUDA in use; switch the framework's profiler off, or install a newer nsys"
+            f"no kernel was recorded, but {calls} CUDA calls: another profiler in the process holds CUPTI, or this nsys is older "
+            "than the CUDA in use; switch the framework's profiler off, or install a newer nsys"
         )
     return (
         "no kernel and no CUDA call was recorded: the driver's libcuda.so.1 is missing, the program used no GPU, or CUDA was not "
