@@ -26,7 +26,7 @@ _TIMED = ("kernels", "copies", "memsets", "calls", "syncs", "graphs")
 
 def matches(head: Head) -> bool:
     """Whether the file begins as the collector's do."""
-    return head.content.startswith(CUPTI_RECORDS_MAGIC)
+    return head.content.startswith(CUPTI_RECORDS_MAGIC) and not head.compressed
 
 
 def read(path: Path) -> Trace:
@@ -81,7 +81,7 @@ def _devices(numbers: pd.Series) -> pd.Series:
 
 
 def _kernels(rows: pd.DataFrame, process: int) -> pd.DataFrame:
-    own = {
+    own: dict[str, Any] = {
         "count": 1,
         "name": translated(rows["name"], _demangled),
         "grid": _triples(rows, "grid"),

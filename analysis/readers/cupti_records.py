@@ -160,7 +160,8 @@ def _block(found: _File, content: memoryview, place: int) -> int:
         found.truncated = f"byte {place}: cut off in the beginning of a block"
         return len(content)
     tag, rows, length, checksum = _BLOCK.unpack_from(content, place)
-    begin, end = place + _BLOCK.size, place + _BLOCK.size + length
+    begin = place + _BLOCK.size
+    end: int = begin + length
     whole = end <= len(content)
     layout = found.layouts.get(tag)
     known = layout is not None or tag in (b"HEAD", b"TEXT", b"NAME", b"DONE")
@@ -363,9 +364,8 @@ def _clock(rows: _Rows) -> pd.DataFrame:
 
 def _devices(rows: _Rows) -> pd.DataFrame:
     mig = rows["mig"] != 0
-    plain, instance = (rows.texts(name).astype(object) for name in ("uuid", "mig_uuid"))
-    prefixes = np.where(mig, "MIG-", "GPU-")
-    uuid = [_uuid(text, prefix) for text, prefix in zip(np.where(mig, instance, plain), prefixes, strict=True)]
+    both = zip(rows.texts("uuid"), rows.texts("mig_uuid"), mig.tolist(), strict=True)
+    uuid = [_uuid(instance, "MIG-") if is_mig else _uuid(whole, "GPU-") for whole, instance, is_mig in both]
     numbers = ("capability_major", "capability_minor", "multiprocessors", "memory_bytes")
     named = {"device": rows["device"], "name": rows.texts("name"), "uuid": pd.array(uuid, dtype="string")}
     frame = pd.DataFrame({**named, **{name: rows[name] for name in numbers}, "mig": mig})

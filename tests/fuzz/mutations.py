@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+import blocks
 import jsons
 import protobufs
 import sqlites
@@ -184,6 +185,7 @@ BY_KIND: dict[str, tuple[Mutation, ...]] = {
     "protobuf": (protobufs.change_fields, protobufs.change_fields, protobufs.change_varints, protobufs.nest),
     "text": TEXT,
     "pickle": (set_bytes, flip_bits, insert_number),
+    "blocks": (blocks.change_blocks, blocks.change_blocks, truncate),
     "other": ANY,
 }
 

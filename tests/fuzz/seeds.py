@@ -62,6 +62,8 @@ def _small(content: bytes, scratch: Path) -> tuple[str, bytes]:
             return "text", _small_text(content)
     if content.startswith(b"\x80"):
         return "pickle", content
+    if content.startswith(b"KSCUPTI"):
+        return "blocks", content
     if b"\x00" not in content[:4096] and not content.startswith(b"\x0a"):
         return "text", _small_text(content)
     try:
