@@ -8,7 +8,8 @@ ka.breakdown(trace, by="layer").table
 from __future__ import annotations
 
 import importlib
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,18 +41,28 @@ def read(path: str | Path, form: str | None = None, helper: Helper | None = None
     ahead in the same capture (see analysis.helper); if not given, one is started for a capture, unless this process has threads.
     Raises EvidenceError when the path cannot be read as any of these.
     """
+    with reading(path, form, helper) as trace:
+        return trace
+
+
+@contextmanager
+def reading(path: str | Path, form: str | None = None, helper: Helper | None = None) -> Iterator[Trace]:
+    """Give the Trace that `read` returns while a capture is still searched for secrets: its info says what was found at the end."""
     from kernelscope.analysis import imported
 
     path = Path(path)
     if form is None and imported.is_imported(path):
-        return imported.Imported(path).trace()
+        yield imported.Imported(path).trace()
+        return
     if form is None and ((path / "run.json").is_file() or (path / "compare.json").is_file()):
         from kernelscope.analysis.run import Run
 
-        return Run(path).trace()
+        yield Run(path).trace()
+        return
     from kernelscope.analysis.helper import started
 
     with nullcontext(helper) if helper else started(path) as ahead:
         from kernelscope.analysis import captures  # now, while the helper is at work: these imports take a while
 
-        return captures.read(path, form, ahead)
+        with captures.reading(path, form, ahead) as trace:
+            yield trace

@@ -45,8 +45,7 @@ def started(path: Path) -> Iterator[Helper | None]:
     if _possible() and _worthwhile(path):
         if "numpy" in sys.modules or os.environ.get("OPENBLAS_NUM_THREADS") == "1":
             # both processes need it, so it is imported once where that starts no threads
-            from kernelscope.analysis import helper_messages  # noqa: F401
-            from kernelscope.analysis.readers import sqlite_pages  # noqa: F401
+            from kernelscope.analysis.readers import nsys_columns, sqlite_pages  # noqa: F401
 
         helper = Helper(path) if _possible() else None
     try:

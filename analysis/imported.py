@@ -9,11 +9,8 @@ The captures themselves are not copied: they may be large, and may hold what sho
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,6 +89,8 @@ def write(trace: Trace, sources: Sequence[Path], folder: Path, created: str, ver
 
     created: when, as text. version: kernelscope's. Nothing is left behind when writing fails.
     """
+    import shutil
+    import tempfile
     from concurrent.futures import ThreadPoolExecutor
 
     from kernelscope.analysis import storage
@@ -140,6 +139,8 @@ def _umask() -> int:
 
 def _source(path: Path) -> dict[str, Any]:
     """Return what tells which file it was: its name without folders, its size and, of a file, its content's digest."""
+    import hashlib
+
     if path.is_dir():
         return {"name": path.name, "bytes": sum(entry.stat().st_size for entry in path.rglob("*") if entry.is_file())}
     with path.open("rb") as file:

@@ -35,7 +35,12 @@ def run(arguments: argparse.Namespace) -> int:
     from kernelscope import analysis
     from kernelscope.cli.warn import about
 
-    trace = analysis.read(path)
+    with analysis.reading(path) as trace:
+        from kernelscope.analysis.breakdowns import breakdowns  # late: what reads is imported while a helper decodes
+
+        result = breakdowns(trace, (arguments.by,))[arguments.by]
     about(trace)
-    write_breakdown(analysis.breakdown(trace, arguments.by).as_dict(), arguments.format)
+    if isinstance(result, str):
+        raise analysis.EvidenceError(result)
+    write_breakdown(result.as_dict(), arguments.format)
     return 0
