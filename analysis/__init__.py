@@ -47,7 +47,7 @@ def read(path: str | Path, form: str | None = None, helper: Helper | None = None
 
 @contextmanager
 def reading(path: str | Path, form: str | None = None, helper: Helper | None = None) -> Iterator[Trace]:
-    """Give the Trace that `read` returns while a capture is still searched for secrets: its info says what was found at the end."""
+    """Give the Trace that `read` returns while a capture is still searched for secrets: its info tells the outcome at the end."""
     from kernelscope.analysis import imported
 
     path = Path(path)
