@@ -1,0 +1,113 @@
+"""A loop whose layers have known powers, seen through an instrument with known faults: what analyses must find again."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from kernelscope.analysis.energy.counter import Counter
+from kernelscope.analysis.energy.layers import from_power
+from kernelscope.analysis.energy.profile import profile
+
+MS = 1_000_000
+
+
+@dataclass
+class Loop:
+    """step_ms, jitter (relative, of each step); layers: name, begin and end as shares of a step, watts; idle_w elsewhere."""
+
+    step_ms: float = 130.0
+    jitter: float = 0.02
+    layers: tuple = (("conv1", 0.0, 0.25, 300.0), ("conv2", 0.25, 0.6, 200.0), ("fc1", 0.65, 0.9, 120.0))
+    idle_w: float = 70.0
+    windows: int = 5
+    seconds: float = 6.0
+
+
+@dataclass
+class Instrument:
+    """update_ms: a new power value so often, averaged over average_ms, shown lag_ms late, noise_w added, polled every poll_ms."""
+
+    update_ms: float = 100.0
+    average_ms: float = 100.0
+    lag_ms: float = 0.0
+    noise_w: float = 2.0
+    poll_ms: float = 5.0
+    gain: float = 1.0
+    told_ns: list = field(default_factory=lambda: [100 * MS])
+
+
+def record(loop, instrument, seed):
+    """Return (profile, readings, windows, counter, truth): truth is joules per step by class."""
+    random = np.random.default_rng(seed)
+    tables, begun, power = [], [0.0], []  # power: (time, watts from then on) in ms
+    at = 1000.0
+    for window in range(loop.windows):
+        power.append((begun[-1] if not tables else at - 500.0, loop.idle_w))
+        edges = at + np.concatenate([[0.0], np.cumsum(_lengths(loop, random))])
+        for start, end in zip(edges[:-1], edges[1:], strict=True):
+            last = 0.0
+            for _, low, high, watts in loop.layers:
+                if low > last:
+                    power.append((start + last * (end - start), loop.idle_w))
+                power.append((start + low * (end - start), watts))
+                last = high
+            if last < 1.0:
+                power.append((start + last * (end - start), loop.idle_w))
+        steps = pd.DataFrame({"start_ns": np.rint(edges[:-1] * MS), "end_ns": np.rint(edges[1:] * MS)}).astype("int64")
+        tables.append(steps.assign(window=window))
+        power.append((edges[-1], loop.idle_w))
+        at = edges[-1] + 500.0
+    times, watts = np.array([p[0] for p in power]), np.array([p[1] for p in power])
+    joules = np.concatenate([[0.0], np.cumsum(np.diff(times) * watts[:-1]) / 1000.0])
+
+    def energy(t):
+        return np.interp(t, times, joules)
+
+    return _profile(loop), _readings(instrument, energy, at, random), tables, _counter(instrument, energy, at), _truth(loop, tables)
+
+
+def _lengths(loop, random):
+    count = int(loop.seconds * 1000 / loop.step_ms)
+    return loop.step_ms * (1 + loop.jitter * random.standard_normal(count).clip(-3, 3))
+
+
+def _polls(instrument, until, random=None):
+    gaps = np.full(int(until / instrument.poll_ms), instrument.poll_ms)
+    return np.cumsum(gaps if random is None else gaps * random.uniform(0.8, 1.2, len(gaps)))
+
+
+def _readings(instrument, energy, until, random):
+    phase = random.uniform(0, instrument.update_ms)
+    updates = np.arange(phase, until, instrument.update_ms)
+    of = updates - instrument.lag_ms
+    mean = (energy(of) - energy(of - instrument.average_ms)) / (instrument.average_ms / 1000.0)
+    shown = np.round(instrument.gain * mean + instrument.noise_w * random.standard_normal(len(updates)), 3)
+    polls = _polls(instrument, until, random)
+    polls = polls[polls >= phase]
+    value = shown[np.searchsorted(updates, polls, side="right") - 1]
+    return from_power(np.rint(polls * MS).astype(np.int64), value, list(instrument.told_ns))
+
+
+def _counter(instrument, energy, until):
+    polls = _polls(instrument, until)
+    return Counter("gpu", np.rint(polls * MS).astype(np.int64), np.round(energy(np.floor(polls / 100.0) * 100.0), 3))
+
+
+def _profile(loop):
+    """The kernels pass of this loop: twenty steps without jitter."""
+    length = round(loop.step_ms * MS)
+    steps = pd.DataFrame({"start_ns": np.arange(20) * length, "end_ns": np.arange(1, 21) * length})
+    kernels = [
+        {"layer": name, "start_ns": int(start + low * length), "end_ns": int(start + high * length)}
+        for start in steps["start_ns"]
+        for name, low, high, _ in loop.layers
+    ]
+    return profile(pd.DataFrame(kernels), steps, ["layer"])
+
+
+def _truth(loop, tables):
+    step_s = sum(int(t["end_ns"].iloc[-1] - t["start_ns"].iloc[0]) for t in tables) / 1e9 / sum(map(len, tables))
+    truth = {name: (high - low) * watts * step_s for name, low, high, watts in loop.layers}
+    rest = 1.0 - sum(high - low for _, low, high, _ in loop.layers)
+    return {**truth, "(no kernel)": rest * loop.idle_w * step_s} if rest > 1e-9 else truth
