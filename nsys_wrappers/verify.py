@@ -37,7 +37,7 @@ _NAMED = 3  # so many lost names are given
 # What nsys says of its own losses. Only these sentences are passed on: others can quote paths and variables.
 _LOSSES = re.compile(
     r"Not all [\w ]{1,40} events might have been collected|[\w ]{1,40} profiling might have not been started correctly"
-    r"|[^/\n]{0,80}\b(?:lost|dropped|overflow(?:ed)?|insufficient privilege)\b[^/\n]{0,80}",
+    r"|[\w ,.-]{0,80}\b(?:lost|dropped|overflow(?:ed)?|insufficient privilege)\b[\w ,.-]{0,80}",
     re.IGNORECASE,
 )
 _DRIVER = re.compile(r"CUDA driver version \((\d+\.\d+)\) is not supported .* driver version (\d+\.\d+)", re.DOTALL)
@@ -172,6 +172,8 @@ def _compare(export: _Export, emitted: Mapping[str, int], cuda: bool, version: s
     warnings = sorted({match.group(0).strip() for text in diagnostics if (match := _LOSSES.search(text))})
     if (driver := _driver(diagnostics)) and kernels:
         warnings.append(driver)
+    if graphs and kernels:
+        warnings.append(f"{graphs} executions of CUDA graphs are recorded as a whole; cuda_graph_trace=node has their kernels")
     return Verification(
         sum(emitted.values()),
         sum(recorded.values()),
@@ -191,8 +193,8 @@ def _lost_ranges(emitted: int, lost: Mapping[str, int], any_found: bool, version
     if count == emitted and parts and (int(parts[1]), int(parts[2])) <= _WITHOUT_IS_ENABLED:
         return (
             f"none of {emitted} NVTX ranges was recorded ({names}): nsys {version} has no nvtxDomainIsEnabled, so that the "
-            "package nvtx from 0.2.12 on emits nothing under it; install nvtx 0.2.11 or a newer nsys, or emit through the C library as "
-            "kernelscope's own ranges do"
+            "package nvtx from 0.2.12 on emits nothing under it; install nvtx 0.2.11 or a newer nsys, or emit through the C "
+            "library as kernelscope's own ranges do"
         )
     if count == emitted and not any_found:
         return (
