@@ -27,7 +27,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.readers.magic import SQLITE_MAGIC
 
 if TYPE_CHECKING:
-    from kernelscope.analysis.helper_messages import Content, Memory, Message, Remarks
+    from kernelscope.analysis.helper_messages import Content, Memory, Remarks
     from kernelscope.analysis.readers.nsys_tables import Gathered
 
 _WORTHWHILE = 1 << 20  # bytes of a file for which a helper wins more than it costs
@@ -45,6 +45,7 @@ def started(path: Path) -> Iterator[Helper | None]:
     if _possible() and _worthwhile(path):
         if "numpy" in sys.modules or os.environ.get("OPENBLAS_NUM_THREADS") == "1":
             # both processes need it, so it is imported once where that starts no threads
+            from kernelscope.analysis import helper_messages  # noqa: F401
             from kernelscope.analysis.readers import nsys_columns, sqlite_pages  # noqa: F401
 
         helper = Helper(path) if _possible() else None
@@ -203,7 +204,7 @@ def _run(path: Path, tasks: tuple[str, ...], parent: socket.socket) -> None:
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # for numpy, if it is not imported yet: threads are of no use here
-        from kernelscope.analysis.helper_messages import Memory, Searched
+        from kernelscope.analysis.helper_messages import Memory, searched
         from kernelscope.analysis.readers import nsys_columns
 
         if tasks[0] in nsys_columns.GATHERED:
@@ -211,14 +212,14 @@ def _run(path: Path, tasks: tuple[str, ...], parent: socket.socket) -> None:
         if _SECRETS in tasks:
             from kernelscope.analysis import secrets
 
-            _send(parent, Searched(_SECRETS, secrets.remarks(path)), Memory())
+            _send(parent, searched(_SECRETS, secrets.remarks(path)), Memory())
     finally:
         os._exit(0)
 
 
 def _decode(path: Path, names: Sequence[str], parent: socket.socket) -> None:
     """Send the columns of an export of nsys, table by table, or why they cannot be read; nothing for any other database."""
-    from kernelscope.analysis.helper_messages import Failed, Memory, found
+    from kernelscope.analysis.helper_messages import Memory, failed, found
     from kernelscope.analysis.readers.nsys_columns import GATHERED, SIGNS
     from kernelscope.analysis.readers.nsys_tables import Ids
     from kernelscope.analysis.readers.sqlite_pages import Database
@@ -233,13 +234,10 @@ def _decode(path: Path, names: Sequence[str], parent: socket.socket) -> None:
                 _send(parent, found(name, GATHERED[name](database, ids, memory.room), memory), memory)
     except EvidenceError as error:
         for name in names:
-            _send(parent, Failed(name, str(error)), Memory())
+            _send(parent, failed(name, str(error)), Memory())
 
 
-def _send(parent: socket.socket, message: Message, memory: Memory) -> None:
-    from kernelscope.analysis.helper_messages import packed
-
-    body = packed(message)
+def _send(parent: socket.socket, body: bytes, memory: Memory) -> None:
     socket.send_fds(parent, [_HEAD.pack(len(body), len(memory.passed))], memory.passed)
     parent.sendall(body)
     memory.close()

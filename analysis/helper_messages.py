@@ -1,82 +1,37 @@
 """What a helper process tells the process that started it (see analysis.helper): one message a task, checked when it is read.
 
-Columns stay where the helper wrote them, in memory that both processes share (memfd; /dev/shm is small in containers). A message
-says which of the descriptors that come with it holds which column.
+Columns stay where the helper wrote them, in memory that both processes share (memfd; /dev/shm is small in containers). A message,
+which is JSON, says which of the descriptors that come with it holds which column:
+
+    {"task": ..., "columns": {name: {"values": array, "null": array or null, "distinct": [...], "texts": [...]}},
+     "counts": {...}, "lists": {...}}
+    {"task": ..., "failed": why it cannot be read}
+    {"task": ..., "remarks": [[kind, line], ...]}
+
+An array is [kind of values, how many, the place of their memory among the descriptors or null]. Texts that stand in the column
+itself are [row they begin at, array of each row's place among the distinct ones (-1 for null), distinct texts].
 """
 
 from __future__ import annotations
 
+import json
 import mmap
 import os
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.readers.nsys_columns import Domain
 from kernelscope.analysis.readers.nsys_tables import Column, Gathered, Texts
 
 _KINDS = {"|b1", "|i1", "<i4", "<i8", "<f8"}  # of values, as numpy writes them: all that columns are made of
 
 Remarks = list[tuple[str, str]]  # as secrets.remarks returns them
-
-
-class Array(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """Values: their kind, how many, and the place of their memory among the message's descriptors, None where there is none."""
-
-    kind: str
-    length: int
-    memory: int | None
-
-
-class Inline(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """Texts that stand in a column itself, from a row on: each row's place among the distinct ones, as int32, -1 for null."""
-
-    start: int
-    codes: bytes
-    distinct: list[str]
-
-
-class Part(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """A readers.nsys_tables.Column."""
-
-    values: Array
-    null: Array | None
-    distinct: list[tuple[int | None, ...]]
-    texts: list[Inline]
-
-
-class Found(msgspec.Struct, tag=True, frozen=True, forbid_unknown_fields=True):
-    """Columns that a task gathered, with all that readers.nsys_tables.Gathered has."""
-
-    task: str
-    columns: dict[str, Part]
-    counts: dict[str, int]
-    lists: dict[str, list[Domain]]
-
-
-class Failed(msgspec.Struct, tag=True, frozen=True, forbid_unknown_fields=True):
-    """Why what a task was to read cannot be read: an EvidenceError's text."""
-
-    task: str
-    reason: str
-
-
-class Searched(msgspec.Struct, tag=True, frozen=True, forbid_unknown_fields=True):
-    """What is to be said of secrets."""
-
-    task: str
-    remarks: Remarks
-
-
-Message = Found | Failed | Searched
 Content = Gathered | EvidenceError | Remarks
-
-_DECODER = msgspec.msgpack.Decoder(Message)
+T = TypeVar("T")
 
 
 class Memory:
@@ -96,12 +51,12 @@ class Memory:
         self._descriptors[_address(values)] = descriptor
         return values
 
-    def array(self, values: NDArray[Any]) -> Array:
+    def array(self, values: NDArray[Any]) -> list[Any]:
         """Describe values for the message, and pass on their memory; raise LookupError for values that are not in this memory."""
         if not values.size:
-            return Array(values.dtype.str, 0, None)
+            return [values.dtype.str, 0, None]
         self.passed.append(self._descriptors[_address(values)])
-        return Array(values.dtype.str, values.size, len(self.passed) - 1)
+        return [values.dtype.str, values.size, len(self.passed) - 1]
 
     def close(self) -> None:
         """Close the descriptors; the values stay as long as somebody has them."""
@@ -114,70 +69,114 @@ def _address(values: NDArray[Any]) -> int:
     return int(values.__array_interface__["data"][0])
 
 
-def found(task: str, gathered: Gathered, memory: Memory) -> Found:
+# --- in the helper ------------------------------------------------------------------------------------------------------------
+
+
+def found(task: str, gathered: Gathered, memory: Memory) -> bytes:
     """Return the message that a task gathered these columns, in this memory."""
-    columns = {}
-    for name, column in gathered.columns.items():
-        null = column.null()
-        columns[name] = Part(
-            memory.array(column.values()),
-            None if null is None else memory.array(null),
-            list(column.distinct),
-            [_inline(start, texts) for start, texts in column.texts],
-        )
-    return Found(task, columns, gathered.counts, gathered.lists)
+    columns = {name: _described(column, memory) for name, column in gathered.columns.items()}
+    return _packed({"task": task, "columns": columns, "counts": gathered.counts, "lists": gathered.lists})
 
 
-def _inline(start: int, texts: Texts) -> Inline:
-    codes = texts.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return Inline(start, codes.astype(np.int32).tobytes(), texts.dictionary.to_pylist())
+def failed(task: str, reason: str) -> bytes:
+    """Return the message that what a task was to read cannot be read: an EvidenceError's text."""
+    return _packed({"task": task, "failed": reason})
 
 
-def packed(message: Message) -> bytes:
-    """Return a message as bytes."""
-    return msgspec.msgpack.encode(message)
+def searched(task: str, remarks: Remarks) -> bytes:
+    """Return the message of what is to be said of secrets."""
+    return _packed({"task": task, "remarks": remarks})
+
+
+def _packed(message: dict[str, Any]) -> bytes:
+    return json.dumps(message).encode()
+
+
+def _described(column: Column, memory: Memory) -> dict[str, Any]:
+    null = column.null()
+    return {
+        "values": memory.array(column.values()),
+        "null": None if null is None else memory.array(null),
+        "distinct": list(column.distinct),
+        "texts": [_inline(start, texts, memory) for start, texts in column.texts],
+    }
+
+
+def _inline(start: int, texts: Texts, memory: Memory) -> list[Any]:
+    codes = memory.room(len(texts), np.dtype(np.int32))
+    codes[:] = texts.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return [start, memory.array(codes), texts.dictionary.to_pylist()]
+
+
+# --- in the process that started it -------------------------------------------------------------------------------------------
 
 
 def unpacked(body: bytes | bytearray, memory: Sequence[mmap.mmap]) -> tuple[str, Content] | None:
     """Return a message's task and what came out of it, its columns in the memory that came along; None if it is not as agreed."""
     try:
-        message = _DECODER.decode(body)
-        if isinstance(message, Found):
-            columns = {name: _column(part, memory) for name, part in message.columns.items()}
-            lists: dict[str, list[Any]] = {**message.lists}
-            return message.task, Gathered(columns, Counter(message.counts), lists)
-    except (msgspec.DecodeError, ValueError, LookupError):
+        message = _is(dict, json.loads(body))
+        return _is(str, message.pop("task")), _content(message, memory)
+    except (ValueError, TypeError, LookupError, RecursionError):
         return None
-    return message.task, EvidenceError(message.reason) if isinstance(message, Failed) else message.remarks
 
 
-def _column(part: Part, memory: Sequence[mmap.mmap]) -> Column:
-    values = _values(part.values, memory)
-    null = None if part.null is None else _values(part.null, memory)
-    if null is not None and (null.dtype != np.bool_ or null.size != values.size):
+def _content(message: dict[str, Any], memory: Sequence[mmap.mmap]) -> Content:
+    keys = message.keys()
+    if keys == {"failed"}:
+        return EvidenceError(_is(str, message["failed"]))
+    if keys == {"remarks"}:
+        return [(_is(str, kind), _is(str, line)) for kind, line in _is(list, message["remarks"])]
+    if keys != {"columns", "counts", "lists"}:
+        raise ValueError("no kind of message")
+    columns = {name: _column(memory, **part) for name, part in _is(dict, message["columns"]).items()}
+    counts = Counter({name: _is(int, count) for name, count in _is(dict, message["counts"]).items()})
+    lists = {name: list(map(_domain, _is(list, rows))) for name, rows in _is(dict, message["lists"]).items()}
+    return Gathered(columns, counts, lists)
+
+
+def _is(kind: type[T], value: Any) -> T:
+    """Return the value if it is of this kind."""
+    if type(value) is not kind:
+        raise ValueError(f"not of type {kind.__name__}")
+    return value
+
+
+def _domain(row: list[Any]) -> tuple[int, int, int, str | None]:
+    """Return a readers.nsys_columns.Domain."""
+    process, number, place, name = row
+    return _is(int, process), _is(int, number), _is(int, place), None if name is None else _is(str, name)
+
+
+def _column(
+    memory: Sequence[mmap.mmap], values: list[Any], null: list[Any] | None, distinct: list[Any], texts: list[Any]
+) -> Column:
+    rows = _values(memory, *values)
+    none = None if null is None else _values(memory, *null)
+    if none is not None and (none.dtype != np.bool_ or none.size != rows.size):
         raise ValueError("null is not told for every row")
-    texts = [(inline.start, _texts(inline)) for inline in part.texts]
-    if any(not 0 <= start <= values.size - len(own) for start, own in texts):
+    own = [(_is(int, start), _texts(_values(memory, *codes), known)) for start, codes, known in _is(list, texts)]
+    if any(not 0 <= start <= rows.size - len(part) for start, part in own):
         raise ValueError("texts of rows that the column does not have")
-    return Column.of(values, null, {distinct: code for code, distinct in enumerate(part.distinct)}, texts)
+    numbers = [tuple(None if number is None else _is(int, number) for number in _is(list, each)) for each in _is(list, distinct)]
+    return Column.of(rows, none, {each: code for code, each in enumerate(numbers)}, own)
 
 
-def _values(array: Array, memory: Sequence[mmap.mmap]) -> NDArray[Any]:
-    if array.kind not in _KINDS:
+def _values(memory: Sequence[mmap.mmap], kind: str, length: int, place: int | None) -> NDArray[Any]:
+    if kind not in _KINDS:
         raise ValueError("not a kind of value")
-    kind = np.dtype(array.kind)
-    if not array.length:
+    if _is(int, length) == 0:
         return np.empty(0, dtype=kind)
-    if array.memory is None or not 0 <= array.memory < len(memory):
+    if not 0 <= _is(int, place) < len(memory):
         raise ValueError("no such memory")
-    if not 0 <= array.length <= len(memory[array.memory]) // kind.itemsize:
+    if not 0 <= length <= len(memory[_is(int, place)]) // np.dtype(kind).itemsize:
         raise ValueError("more values than memory")
-    return np.frombuffer(memory[array.memory], dtype=kind, count=array.length)
+    return np.frombuffer(memory[_is(int, place)], dtype=kind, count=length)
 
 
-def _texts(inline: Inline) -> Texts:
+def _texts(codes: NDArray[Any], distinct: list[Any]) -> Texts:
     import pyarrow as pa  # late: most columns have no texts of their own
 
-    codes: Any = np.frombuffer(inline.codes, dtype=np.int32)
+    if codes.dtype != np.int32 or (codes.size and int(codes.max()) >= len(_is(list, distinct))):
+        raise ValueError("not the places of texts")
     indices: Any = pa.array(codes, mask=codes < 0)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(inline.distinct, type=pa.large_string()))
+    return pa.DictionaryArray.from_arrays(indices, pa.array([_is(str, text) for text in distinct], type=pa.large_string()))

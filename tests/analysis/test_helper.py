@@ -117,7 +117,7 @@ def test_the_same_trace_with_helpers(export, alone, before, helpers):
         ("helper._send = lambda *given: os.kill(os.getpid(), signal.SIGKILL)", ""),
         ("helper._decode = lambda path, names, parent: parent.sendall(b'cut')", ""),
         ("helper._decode = lambda path, names, parent: parent.sendall(helper._HEAD.pack(1000, 0) + b'cut')", ""),
-        ("from kernelscope.analysis import helper_messages\nhelper_messages.packed = lambda message: b'no message'", ""),
+        ("from kernelscope.analysis import helper_messages\nhelper_messages._packed = lambda message: b'no message'", ""),
         ("def refused(): raise BlockingIOError(11, 'no more processes')\nos.fork = refused", ""),
     ],
 )
@@ -129,7 +129,7 @@ def test_what_a_helper_does_not_deliver_is_done_without_it(export, alone, before
 
 def test_a_helper_that_dies_before_the_secrets(export, alone):
     before = """send = helper._send
-helper._send = lambda parent, message, memory: os._exit(1) if message.task == "secrets" else send(parent, message, memory)"""
+helper._send = lambda parent, body, memory: os._exit(1) if b'"remarks"' in body else send(parent, body, memory)"""
     assert read(export, before) == (1, "", alone)
 
 

@@ -1,10 +1,10 @@
 """What a helper sends: columns come over as they are, and what is not as agreed is nothing."""
 
+import json
 import mmap
 import os
 from collections import Counter
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -54,7 +54,7 @@ def sent():
 
 def test_columns_come_over_as_they_are(sent):
     gathered, message, memory = sent
-    task, got = messages.unpacked(messages.packed(message), mapped(memory))
+    task, got = messages.unpacked(message, mapped(memory))
     assert task == "ranges"
     assert (got.counts, got.lists) == (gathered.counts, gathered.lists)
     assert list(got.columns) == list(gathered.columns)
@@ -73,18 +73,18 @@ def test_columns_come_over_as_they_are(sent):
 
 def test_memory_is_shared(sent):
     gathered, message, memory = sent
-    _, got = messages.unpacked(messages.packed(message), mapped(memory))
+    _, got = messages.unpacked(message, mapped(memory))
     gathered["plain"].values()[0] = 99
     assert got["plain"].values()[0] == 99
 
 
 def test_texts_come_over_as_they_are():
-    error = messages.unpacked(messages.packed(messages.Failed("calls", "a.sqlite: cut short")), [])
+    error = messages.unpacked(messages.failed("calls", "a.sqlite: cut short"), [])
     assert error[0] == "calls"
     assert isinstance(error[1], EvidenceError)
     assert str(error[1]) == "a.sqlite: cut short"
     remarks = [("warnings", "ö"), ("notes", "")]
-    assert messages.unpacked(messages.packed(messages.Searched("secrets", remarks)), []) == ("secrets", remarks)
+    assert messages.unpacked(messages.searched("secrets", remarks), []) == ("secrets", remarks)
 
 
 def test_values_in_other_memory_are_not_sent(sent):
@@ -93,43 +93,57 @@ def test_values_in_other_memory_are_not_sent(sent):
 
 
 ARRAY = ["<i8", 3, 0]
-PART = [ARRAY, None, [], []]
-INLINE = [0, np.array([0, -1], np.int32).tobytes(), ["a"]]
+CODES = ["<i4", 2, 1]  # 0 and -1
+PART = {"values": ARRAY, "null": None, "distinct": [], "texts": []}
+INLINE = [0, CODES, ["a"]]
 
 
 def body(**other):
-    return {"type": "Found", "task": "calls", "columns": {"start": PART}, "counts": {}, "lists": {}} | other
+    return {"task": "calls", "columns": {"start": PART}, "counts": {}, "lists": {}} | other
 
 
-def of_column(*part):
-    return body(columns={"start": [*part, *PART[len(part) :]]})
+def of_column(**other):
+    return body(columns={"start": PART | other})
+
+
+def without(key, content):
+    return {name: value for name, value in content.items() if name != key}
 
 
 def unpacked(content):
-    room = mmap.mmap(-1, 24)
-    return messages.unpacked(content if isinstance(content, bytes) else msgspec.msgpack.encode(content), [room])
+    values, codes = mmap.mmap(-1, 24), mmap.mmap(-1, 8)
+    codes[4:] = b"\xff" * 4
+    return messages.unpacked(content if isinstance(content, bytes) else json.dumps(content).encode(), [values, codes])
 
 
 def test_what_the_next_test_spoils_is_right():
     assert unpacked(body())[1]["start"].values().tolist() == [0, 0, 0]
-    assert unpacked(of_column(ARRAY, ["|b1", 3, 0], [[1, None]], [INLINE]))[1]["start"].texts[0][1].to_pylist() == ["a", None]
+    assert unpacked(of_column(null=["|b1", 3, 0], distinct=[[1, None]], texts=[INLINE]))[1]["start"].texts[0][1].to_pylist() == [
+        "a", None
+    ]  # fmt: skip
+    assert unpacked(body(lists={"domains": [[1, 2, 3, None]]}))[1].lists == {"domains": [(1, 2, 3, None)]}
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        b"", b"\x80\x04N.", b"\xc1" * 50, msgspec.msgpack.encode(body())[:-1], msgspec.msgpack.encode(body()) + b"\x00",
-        None, [], {}, {"type": "Other", "task": "calls"}, {"type": "Failed", "task": "calls"},
-        {"type": "Failed", "task": "calls", "reason": 1}, {"type": "Searched", "task": "secrets", "remarks": [["notes"]]},
-        body(task=None), body(counts={"lost": "many"}), body(lists={"domains": [[1, 2]]}), body(columns=[]), body(more=1),
-        *(of_column([kind, 3, 0]) for kind in ("|O", "object", "<M8[s]", "<U4", "|V24", ">i8", "<i8,<i8", "(3,)<i8", "", 5)),
-        *(of_column(["<i8", length, 0]) for length in (4, -1, 2**63, 2**64 - 1, 2.5, None)),
-        *(of_column(["<i8", 3, memory]) for memory in (1, -1, 2**64 - 1, None, b"\x00" * 24)),
-        of_column(ARRAY, ["|b1", 2, 0]), of_column(ARRAY, ["|i1", 3, 0]), of_column(ARRAY, ["|b1", 3, 1]),
-        of_column(ARRAY, None, [["text"]]), of_column([*ARRAY, 0]), of_column(ARRAY, None, [1]),
-        *(of_column(ARRAY, None, [], [[start, *INLINE[1:]]]) for start in (-1, 2, 2**64 - 1)),
-        *(of_column(ARRAY, None, [], [[0, codes, ["a"]]]) for codes in (b"\x01", b"\x01\x00\x00\x00", b"\xff\xff\xff\x7f", "a")),
-        of_column(ARRAY, None, [], [[0, INLINE[1], [None]]]), of_column(ARRAY, None, [], [[0, INLINE[1], []]]),
+        b"", b"\x80\x04N.", b"\xff" * 50, b"[" * 100_000, json.dumps(body()).encode()[:-1], json.dumps(body()).encode() + b"\x00",
+        None, [], {}, {"task": "calls"}, {"task": "calls", "failed": 1}, {"failed": "why"},
+        {"task": "calls", "failed": "why", "remarks": []}, {"task": "secrets", "remarks": [["notes"]]},
+        {"task": "secrets", "remarks": [["notes", 1]]}, {"task": "secrets", "remarks": {}},
+        body(task=None), body(counts={"lost": "many"}), body(counts={"lost": True}), body(lists={"domains": [[1, 2]]}),
+        body(lists={"domains": [[1, 2, 3, 4]]}), body(lists={"domains": None}), body(columns=[]), body(columns={"start": None}),
+        body(more=1), without("counts", body()), body(columns={"start": without("null", PART)}),
+        of_column(more=1), of_column(memory=[]),
+        *(of_column(values=[kind, 3, 0]) for kind in ("|O", "object", "<M8[s]", "<U4", "|V24", ">i8", "<i8,<i8", "", 5, [])),
+        *(of_column(values=["<i8", length, 0]) for length in (4, -1, 2**63, 2**64 - 1, 2.5, True, None)),
+        *(of_column(values=["<i8", 3, memory]) for memory in (2, -1, 2**64 - 1, None, "0", False)),
+        of_column(values="<i8"), of_column(values=[*ARRAY, 0]), of_column(values=None),
+        of_column(null=["|b1", 2, 0]), of_column(null=["|i1", 3, 0]), of_column(null=["|b1", 9, 1]),
+        of_column(distinct=[["text"]]), of_column(distinct=[1]), of_column(distinct=[[1.5]]), of_column(texts=[1]),
+        *(of_column(texts=[[start, *INLINE[1:]]]) for start in (-1, 2, 2**64 - 1, None)),
+        *(of_column(texts=[[0, codes, ["a"]]]) for codes in (["<i8", 1, 1], ["|b1", 2, 1], ["<i4", 3, 1], "a", None)),
+        of_column(texts=[[0, CODES, [None]]]), of_column(texts=[[0, CODES, []]]), of_column(texts=[[0, CODES, ["\ud800"]]]),
     ],
 )  # fmt: skip
 def test_what_is_not_as_agreed_is_nothing(content):
