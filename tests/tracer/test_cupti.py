@@ -20,10 +20,47 @@ ROOT = Path(__file__).parents[2]
 PYTHON = os.environ.get("KERNELSCOPE_CUPTI_PYTHON", sys.executable)
 
 DRIVER = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 int cuInit(unsigned flags) { return 0; }
 int cuDriverGetVersion(int *version) { const char *v = getenv("DRIVER"); *version = v ? atoi(v) : 13040; return 0; }
 int cuDeviceGetCount(int *count) { const char *v = getenv("DEVICES"); *count = v ? atoi(v) : 1; return 0; }
+
+static uint32_t correlation;
+static int capturing, captured;
+static void wait(void) { struct timespec t = {0, 2000000}; nanosleep(&t, NULL); }
+static void *symbol(const char *name) { return dlsym(dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD), name); }
+static int work(uint32_t kind) { ((void (*)(uint32_t, uint32_t))symbol("work"))(kind, ++correlation); return 0; }
+int cuDevicePrimaryCtxRetain(void **context, int device) { *context = &correlation; return device; }
+int cuCtxSetCurrent(void *context) { return context != &correlation; }
+int cuCtxSynchronize(void) { wait(); return 0; }
+int cuModuleLoadData(void **module, const char *ptx) { *module = 0; return strstr(ptx, "sm_75") ? 0 : 218; }
+int cuModuleGetFunction(void **function, void *module, const char *name) { *function = &capturing; return module != 0; }
+int cuStreamCreate(void **stream, unsigned flags) { *stream = &captured; return 0; }
+int cuStreamSynchronize(void *stream) { wait(); return stream != &captured; }
+int cuMemAlloc_v2(void **memory, size_t bytes) { *memory = malloc(bytes); return 0; }
+int cuMemcpyHtoD_v2(void *to, void *from, size_t bytes) { memcpy(to, from, bytes); return work(1); }
+int cuMemcpyDtoH_v2(void *to, void *from, size_t bytes) { memcpy(to, from, bytes); return getenv("LOSE") ? 0 : work(1); }
+int cuMemsetD8Async(void *to, unsigned char value, size_t bytes, void *stream) { memset(to, value, bytes); return work(2); }
+int cuLaunchKernel(void *f, unsigned a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned g, unsigned shared, void *stream,
+                   void **parameters, void **extra) {
+    if (f != &capturing || a != 2 || d != 32 || shared || stream != &captured || parameters || extra) return 1;
+    if (capturing) { captured++; return 0; }
+    ((void (*)(uint32_t, const char *, uint32_t))symbol("launch"))(++correlation, "nothing", 0);
+    return 0;
+}
+int cuStreamBeginCapture_v2(void *stream, int mode) { capturing = 1; captured = 0; return 0; }
+int cuStreamEndCapture(void *stream, void **graph) { capturing = 0; *graph = &captured; return 0; }
+int cuGraphInstantiateWithFlags(void **made, void *graph, unsigned long long flags) { *made = graph; return flags != 0; }
+int cuGraphLaunch(void *executable, void *stream) {
+    ++correlation;
+    for (int i = 0; i < captured; i++) ((void (*)(uint32_t, const char *, uint32_t))symbol("launch"))(correlation, "nothing", 8);
+    return 0;
+}
 """
 
 # Records have the layouts of cupti_activity.h, as far as they are filled, in slots of one size; FAIL="function=code" fails a call
@@ -86,7 +123,7 @@ static uint8_t *record(uint32_t kind) {
 }
 #define U32(at) *(uint32_t *)(slot + (at))
 #define U64(at) *(uint64_t *)(slot + (at))
-void launch(uint32_t correlation, const char *name) {
+void launch(uint32_t correlation, const char *name, uint32_t graph) {
     uint8_t *slot;
     uint64_t begin = now();
     if (depth && (slot = record(39))) { U32(4) = 5; U64(8) = stack[depth - 1]; U32(16) = correlation; }
@@ -97,15 +134,17 @@ void launch(uint32_t correlation, const char *name) {
         U64(16) = begin + 1000; U64(24) = begin + 5000; U32(40) = 0; U32(44) = 1; U32(48) = 7;
         for (int i = 0; i < 6; i++) U32(52 + 4 * i) = i + 1;
         U32(92) = correlation; *(const char **)(slot + 104) = name;
+        U32(156) = graph;
     }
 }
+void work(uint32_t kind, uint32_t correlation) { record(kind); }
 void lose(int count) { lost += count; }
 """
 
 PREPARE = """
 import ctypes, json, os, sys
 library = ctypes.CDLL("libcupti.so.13")
-library.launch.argtypes = [ctypes.c_uint32, ctypes.c_char_p]
+library.launch.argtypes = [ctypes.c_uint32, ctypes.c_char_p, ctypes.c_uint32]
 from kernelscope.tracer.inside import cupti
 collector = cupti.Cupti(sys.argv[1])
 """
@@ -132,12 +171,12 @@ recorder.correlator = collector
 for step in recorder.steps(iter(range(3)), 3):
     recorder.push("layer", "conv1", layer="conv1", phase="forward")
     for number in range(100):
-        library.launch(step * 100 + number + 1, kernels[number % 2])
+        library.launch(step * 100 + number + 1, kernels[number % 2], 0)
     recorder.pop()
 recorder.flush()
 library.lose(5)
 collector.flush()
-library.launch(1000, kernels[0])
+library.launch(1000, kernels[0], 0)
 if "kill" in sys.argv:
     os._exit(0)
 print(json.dumps(collector.stop()))
@@ -168,10 +207,14 @@ def libraries(tmp_path_factory):
     return folder
 
 
+def environment(libraries):
+    return {"PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": str(libraries), "PYTHONPATH": str(libraries / "packages")}
+
+
 def run(libraries, program, folder, *arguments, **variables):
-    environment = {"PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": str(libraries), "PYTHONPATH": str(libraries / "packages")}
     command = [PYTHON, "-c", program, str(folder), *arguments]
-    done = subprocess.run(command, env={**environment, **variables}, capture_output=True, text=True, check=False, timeout=60)
+    surroundings = {**environment(libraries), **variables}
+    done = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout) if done.stdout else None
 
@@ -244,8 +287,24 @@ def test_one_kind_that_cannot_be_had_is_noted(libraries, tmp_path):
     assert report["records"]["kernels"] == 301
 
 
+@pytest.mark.parametrize(
+    ("variables", "status", "said"),
+    [
+        ({}, 0, "driver: ok: calls 105, clock 2, copies 2, external 105, kernels 105, memsets 1, ranges 3"),
+        ({"LOSE": "1"}, 1, "driver: copies: 2 launched, 1 recorded: calls"),
+        ({"FAIL": "cuptiSubscribe=39"}, 1, "driver: failed: Unavailable: CUPTI: ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED (39)"),
+    ],
+)
+def test_the_check_compares_what_was_launched_with_what_arrived(libraries, tmp_path, variables, status, said):
+    command = [PYTHON, "-m", "kernelscope.tracer.inside.cupti", "--check", str(tmp_path)]
+    surroundings = {**environment(libraries), "LD_PRELOAD": str(libraries / "libcupti.so.13"), **variables}
+    done = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith(said), done.stdout + done.stderr
+    assert done.returncode == status
+
+
 def test_the_real_classes_have_the_attributes(libraries):
-    """Of every kind, the newest class of the installed package: what a class lacks is written as 0, so nothing may be misspelt."""
+    """Of every kind, the newest class of the installed package: what a class lacks becomes 0, so nothing may be misspelt."""
     program = "import json; from cupti import cupti; print(json.dumps({name: dir(getattr(cupti, name)) for name in dir(cupti)}))"
     done = subprocess.run([PYTHON, "-c", program], capture_output=True, text=True, check=True)
     classes = json.loads(done.stdout)
