@@ -26,7 +26,7 @@ import pandas as pd
 
 from kernelscope.analysis import calls as api
 from kernelscope.analysis import intervals
-from kernelscope.analysis.categories import taken, translated
+from kernelscope.analysis.categories import filled, taken, translated
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.stacks import Stacks
 from kernelscope.analysis.statistics import mean_step_ns
@@ -273,14 +273,20 @@ def _range_names(table: pd.DataFrame, trace: Trace) -> pd.Categorical:
 
 def _graphs(trace: Trace) -> _Activity:
     table = trace.graphs
-    keys = pd.DataFrame({"cause": OPAQUE_GRAPH, "range": _range_names(table, trace)}, index=table.index)
+    keys = pd.DataFrame({"cause": OPAQUE_GRAPH, "range": _range_names(table, trace), **_owner(table)}, index=table.index)
     return _timed(table, GRAPH, keys)
+
+
+def _owner(table: pd.DataFrame) -> dict[str, pd.Series]:
+    """Return the keys that say whose the rows of a table are."""
+    return {"layer": table["layer"], "phase": table["phase"], "method": table["attribution"]}
 
 
 def _copies(trace: Trace) -> _Activity:
     table = trace.copies[trace.copies["start_ns"].notna()]
     cause = table["operation"].cat.rename_categories(lambda operation: DEVICE + copy_name(operation))
-    return _timed(table, COPY, pd.DataFrame({"cause": cause, "range": _range_names(table, trace)}, index=table.index))
+    keys = pd.DataFrame({"cause": cause, "range": _range_names(table, trace), **_owner(table)}, index=table.index)
+    return _timed(table, COPY, keys)
 
 
 def copy_name(operation: str) -> str:
@@ -311,7 +317,7 @@ def _host(trace: Trace, free: _Free) -> Trace:
     ranges = trace.ranges[["thread", "start_ns", "end_ns", "category", "name", "nested", "layer", "phase"]]
     other = ((ranges["category"] == "step") | ~ranges["nested"]).to_numpy()
     ranges = ranges[~other] if other.any() else ranges
-    calls = trace.calls[["thread", "start_ns", "end_ns", "name", "api"]]
+    calls = trace.calls[["thread", "start_ns", "end_ns", "name", "api", "layer", "phase", "attribution"]]
     return replace(trace, ranges=ranges, calls=_reaching(calls, free), operators=_reaching(trace.operators, free))
 
 
@@ -331,7 +337,8 @@ def _calls(trace: Trace) -> _Activity:
     cause = translated(rows["name"], api.cause)
     activity = _flat(rows, CALL, pd.DataFrame({"cause": cause}, index=rows.index), (rows["api"] != "os").to_numpy())
     around = _around(activity, rows, trace)
-    activity.keys = activity.keys.assign(range=around, method=_either(around.codes >= 0, "launch range", "none"))
+    method = filled(rows["attribution"], pd.Series(_either(around.codes >= 0, "launch range", "none"), index=rows.index))
+    activity.keys = activity.keys.assign(layer=rows["layer"], phase=rows["phase"], range=around, method=method)
     return activity
 
 

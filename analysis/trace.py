@@ -101,6 +101,13 @@ _LAUNCH = (
     ("range_id", "Int64", "", "row in ranges: the innermost nested range open on that thread when the call began"),
 )
 
+# Whose it is, where the host was in a layer or a phase when it made the call or launched the work; runs of our own know it.
+_OWNER = (
+    ("layer", "category", "", "canonical layer"),
+    ("phase", "category", "", "one of PHASES"),
+    ("attribution", "category", "", "how the layer was found: one of METHODS"),
+)
+
 KERNELS = _columns(
     ("start_ns", "Int64", "ns", "began on the device; null when only durations are known"),
     ("end_ns", "Int64", "ns", "ended"),
@@ -141,6 +148,7 @@ GRAPHS = _columns(
     ("thread", "Int64", "", "stream"),
     ("graph", "Int64", "", "the capture's id of the graph or of its executable form"),
     *_LAUNCH,
+    *_OWNER,
 )
 
 COPY_OPERATIONS = (
@@ -158,6 +166,7 @@ COPIES = _columns(
     ("bytes", "Int64", "bytes", "moved or set, summed over `count`"),
     ("memory", "category", "", "kinds of memory as source to destination, such as pageable to device; null when not told"),
     *_LAUNCH,
+    *_OWNER,
 )
 
 SYNCS = _columns(
@@ -178,6 +187,7 @@ CALLS = _columns(
     ("api", "category", "", "runtime, driver, os, ..."),
     ("name", "category", "", "function, without version suffix: cudaLaunchKernel"),
     ("correlation", "Int64", "", "ties the call to the device work that it launched, within its process"),
+    *_OWNER,
 )
 
 MEMORY = _columns(

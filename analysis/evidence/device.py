@@ -1,12 +1,7 @@
 """A pass's evidence with what a collector recorded beside it: kernels, copies, waits and calls, with layer and phase.
 
-A kernel of a device belongs, in this order, to
-
-1. the layer that its operator's full name carries, which XLA's and TensorFlow's traces tell of each kernel;
-2. the layer of the operator that was open on the launching thread when it was launched; operators of backward functions, which
-   threads of their own may run, have theirs by sequence number. Where the framework's trace knows nothing of that thread, it is
-   the only operator that ran on any of the threads then ("time");
-3. the layer of our own range that was open on the launching thread.
+A kernel of a device belongs to the layer that its operator's full name carries, which XLA's and TensorFlow's traces tell of each
+kernel; else, as copies and calls do, to where the host was when it launched it (see `owners`).
 
 Where a device worked, the framework's operators are what the host did, and no kernels; kernels of the host are then the calls
 that libraries reported themselves. On a CPU a collector adds its calls only: kernels are known from libraries and operators.
@@ -16,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +21,8 @@ from kernelscope.analysis import autograd, captures, intervals, launches
 from kernelscope.analysis.categories import filled, taken
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.evidence import Context, Evidence, aten, collected
+from kernelscope.analysis.evidence.owners import Owners
 from kernelscope.analysis.evidence.tensorflow_names import GraphNames
-from kernelscope.analysis.stacks import Stacks
 from kernelscope.analysis.trace import Trace, conform
 
 Int = npt.NDArray[np.int64]
@@ -46,35 +42,21 @@ def added(evidence: Evidence, folder: Path, context: Context) -> Evidence:
         if on_device:
             return _without_device(evidence, str(error))
         return replace(evidence, unavailable={**evidence.unavailable, "calls": str(error)})
-    noted, trace.diagnostics = _noted(found[0], trace), {}
-    calls = _inside(trace.calls, context)
+    trace.diagnostics = {f"{found[0]}: {name.removeprefix('nsys: ')}": count for name, count in trace.diagnostics.items()}
     trace.kernels = trace.kernels[(trace.kernels["device"] != "cpu").to_numpy(dtype=bool)].reset_index(drop=True)
-    worked = any(len(getattr(trace, name)) for name in ("kernels", "graphs", "copies"))
-    if not worked:
-        return replace(
-            evidence, calls=calls, info={**evidence.info, **_told(trace)}, diagnostics={**evidence.diagnostics, **noted}
-        )
-    operators = conform("operators", evidence.operators)
-    trace.ranges = context.ranges.copy(deep=False)  # its phases are not to be filled in ours
-    launches.relate(trace)
-    _attribute(trace, operators, context)
-    noted |= _noted(found[0], trace)
+    if any(len(getattr(trace, name)) for name in ("kernels", "graphs", "copies")):
+        trace.ranges = context.ranges.copy(deep=False)  # its phases are not to be filled in ours
+        launches.relate(trace)
+        operators = conform("operators", evidence.operators)
+        _attribute(trace, operators, context)
+        kernels = [_inside(trace.kernels, context), _of_libraries(evidence.kernels)]
+        evidence = replace(evidence, operators=operators, kernels=pd.concat(kernels, ignore_index=True))
+    tables: dict[str, Any] = {name: _inside(getattr(trace, name), context) for name in ("graphs", "copies", "syncs", "calls")}
+    told = {name: trace.info[name] for name in ("devices", "notes") if trace.info.get(name)}
     return replace(
-        evidence, operators=operators, calls=calls, memory=trace.memory, graphs=_inside(trace.graphs, context),
-        kernels=pd.concat([_inside(trace.kernels, context), _of_libraries(evidence.kernels)], ignore_index=True),
-        copies=_inside(trace.copies, context), syncs=_inside(trace.syncs, context),
-        info={**evidence.info, **_told(trace)}, diagnostics={**evidence.diagnostics, **noted},
+        evidence, **tables, memory=trace.memory, info={**evidence.info, **told},
+        diagnostics={**evidence.diagnostics, **trace.diagnostics},
     )  # fmt: skip
-
-
-def _noted(collector: str, trace: Trace) -> dict[str, int]:
-    """Return what is odd in a collector's file, under its name."""
-    return {f"{collector}: {name.removeprefix(f'{collector}: ')}": count for name, count in trace.diagnostics.items()}
-
-
-def _told(trace: Trace) -> dict[str, object]:
-    """Return what a collector's file tells of itself and of the devices."""
-    return {name: trace.info[name] for name in ("devices", "notes") if trace.info.get(name)}
 
 
 def _without_device(evidence: Evidence, reason: str) -> Evidence:
@@ -101,35 +83,23 @@ def _inside(table: pd.DataFrame, context: Context) -> pd.DataFrame:
 
 
 def _attribute(trace: Trace, operators: pd.DataFrame, context: Context) -> None:
-    """Give the kernels their layer, phase, operator and kind, and its problem; see the module's documentation."""
-    for name in ("kernels", "graphs", "copies"):  # each step has a name of its own: work outside of inner ranges has no range
+    """Say whose the calls and the device's work are, and what the kernels are; see the module's documentation."""
+    owners = Owners(operators, trace.ranges)
+    owners.own(trace.calls, trace.calls["thread"], trace.calls["start_ns"])
+    for name in ("graphs", "copies", "kernels"):
         table = getattr(trace, name)
-        rows = table["range_id"].to_numpy(np.int64, na_value=-1)
-        table["range_id"] = table["range_id"].mask(pd.Series(taken(trace.ranges["category"], rows) == "step"))
-    kernels = trace.kernels
-    _name_layers(kernels, context)
-    row, by_time = _open_operator(kernels, operators)
-    known = kernels["layer"].notna()
-    for column, source in (("operator", "name"), ("layer", "layer"), ("phase", "phase")):
-        kernels[column] = filled(kernels[column], pd.Series(taken(operators[source], row)))
-    method = pd.Series(taken(operators["attribution"], row), dtype="string").mask(pd.Series(by_time), "time")
-    method = method.mask(known, "operator name")
-    for column in ("layer", "phase"):
-        missing = kernels[column].isna()
-        kernels[column] = filled(kernels[column], _of_ranges(kernels, context.ranges, column))
-        method = method.mask(missing & kernels[column].notna(), "launch range")
-    nothing = kernels["layer"].isna() & kernels["phase"].isna()
-    kernels["phase"] = filled(kernels["phase"], pd.Series(pd.Categorical(["other"] * len(kernels))))
-    kernels["attribution"] = method.mask(nothing, "none").fillna("none").astype("category")
-    captures.describe_kernels(trace)
-    _add_problems(kernels, operators, row)
-    optimizer = (kernels["phase"] == "optimizer") & kernels["kind"].isin(_ARITHMETIC)
-    kernels["kind"] = kernels["kind"].astype("string").mask(optimizer, "optimizer")
-    trace.kernels = conform("kernels", kernels)
+        # each step has a name of its own: what is launched outside of the ranges in it is in none
+        around = pd.Series(taken(trace.ranges["category"], table["range_id"].to_numpy(np.int64, na_value=-1)))
+        table["range_id"] = table["range_id"].mask(around == "step")
+        if name == "kernels":
+            _name_layers(table, context)
+        row = owners.own(table, table["launch_thread"], table["launch_ns"])
+    _describe(trace, operators, row)
 
 
 def _name_layers(kernels: pd.DataFrame, context: Context) -> None:
     """Turn the paths that a capture has for layers into the network's names; where none is in a path, the layer is unknown."""
+    kernels["attribution"] = kernels["layer"].astype("string").where(kernels["layer"].isna(), "operator name").astype("category")
     if kernels["layer"].isna().all():
         return
     names = GraphNames(context.network, training=context.mode == "train")
@@ -140,36 +110,23 @@ def _name_layers(kernels: pd.DataFrame, context: Context) -> None:
     for layer, operator in distinct:
         kind = str(operators[operator]) if operator >= 0 else ""
         found.append(names.resolve(f"{layers[layer]}/{kind}", kind) if layer >= 0 else None)
-    for column, others in (("layer", None), ("phase", kernels["phase"])):
+    for column, known in (("layer", None), ("phase", kernels["phase"])):
         values = np.array([getattr(one, column) if one is not None else None for one in found], dtype=object)
         resolved = pd.Series(values.take(codes), dtype="string").astype("category")
-        kernels[column] = resolved if others is None else filled(others, resolved)
+        kernels[column] = resolved if known is None else filled(known, resolved)
 
 
-def _open_operator(kernels: pd.DataFrame, operators: pd.DataFrame) -> tuple[Int, npt.NDArray[np.bool_]]:
-    """Return the row of each kernel's operator, -1 for none, and whether only the time tells it."""
-    launched = kernels["launch_ns"].notna().to_numpy()
-    thread, at = (kernels[name].to_numpy(np.int64, na_value=-1) for name in ("launch_thread", "launch_ns"))
-    spans = [operators[name].to_numpy(np.int64, na_value=-1) for name in ("thread", "start_ns", "end_ns")]
-    stacks, threads = Stacks(*spans), np.unique(spans[0])
-    row = np.where(launched, stacks.innermost(thread, at), -1)
-    unknown = launched & ~np.isin(thread, threads)
-    if not unknown.any() or not len(operators):
-        return row, np.zeros(len(row), dtype=np.bool_)
-    told = (operators["layer"].notna() | operators["phase"].isin(["optimizer", "data"])).to_numpy(dtype=bool)
-    running = [stacks.innermost(np.full(int(unknown.sum()), number), at[unknown]) for number in threads]
-    candidates = np.column_stack([np.where((found >= 0) & told[np.maximum(found, 0)], found, -1) for found in running])
-    only = (candidates >= 0).sum(axis=1) == 1
-    row[unknown] = np.where(only, candidates.max(axis=1), -1)
-    return row, unknown & (row >= 0)
-
-
-def _of_ranges(kernels: pd.DataFrame, ranges: pd.DataFrame, column: str) -> pd.Series:
-    """Return what the innermost range that has a layer, or a phase, says of each kernel's launch."""
-    telling = ranges[(ranges[column].notna() & ranges["nested"]).to_numpy(dtype=bool)].reset_index(drop=True)
-    stacks = Stacks(*(telling[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns")))
-    thread, at = (kernels[name].to_numpy(np.int64, na_value=-1) for name in ("launch_thread", "launch_ns"))
-    return pd.Series(taken(telling[column], stacks.innermost(thread, at)))
+def _describe(trace: Trace, operators: pd.DataFrame, row: Int) -> None:
+    """Fill what the kernels are from their names and operators, of which `row` is the place."""
+    kernels = trace.kernels
+    kernels["operator"] = filled(kernels["operator"], pd.Series(taken(operators["name"], row)))
+    kernels["phase"] = filled(kernels["phase"], pd.Series(pd.Categorical(["other"] * len(kernels))))
+    captures.describe_kernels(trace)
+    kernels = trace.kernels
+    _add_problems(kernels, operators, row)
+    optimizer = (kernels["phase"] == "optimizer") & kernels["kind"].isin(_ARITHMETIC)
+    kernels["kind"] = kernels["kind"].astype("string").mask(optimizer, "optimizer")
+    trace.kernels = conform("kernels", kernels)
 
 
 def _add_problems(kernels: pd.DataFrame, operators: pd.DataFrame, row: Int) -> None:
