@@ -104,7 +104,11 @@ def usable(tool: Tool) -> str | None:
     program = importer(tool)
     if program is not None:
         version, failure = _version(str(program))
-        return None if version else f"nsys {tool.version} ({tool.path}): its importer does not run: {failure}"
+        return (
+            None
+            if version
+            else f"nsys {tool.version} ({tool.path}): its importer does not run: {failure}; install what it lacks, or another nsys"
+        )
     with tempfile.TemporaryDirectory(prefix="kernelscope-") as folder:
         command = [str(tool.path), "profile", "--trace=none", "--sample=none", "--cpuctxsw=none", f"--output={folder}/trial"]
         try:
