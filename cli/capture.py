@@ -66,6 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--nsys", metavar="PATH", help="the nsys to use (default: the newest that works)")
     add("--seed", type=_at_least(0, (1 << 31) - 1), default=0, metavar="N", help="of weights and data (default: 0)")
     add("--steady", action="store_true", help="steady heap and passive waiting: resolves smaller differences, see docs")
+    add("--energy", action="store_true", help="add the energy pass, a minute or two, where energy counters can be read")
     add("--data", metavar="DIR", help="folder with MNIST idx or CIFAR-10 binary files (default: random data)")
     add("--timeout", type=_seconds, default=300.0, metavar="SECONDS", help="a child must answer within (default: 300)")
     add("--force", action="store_true", help="replace earlier results in the output folder")
@@ -73,16 +74,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def options(arguments: argparse.Namespace) -> RunOptions:
     """Return what was asked for; raise UsageError for an unknown workload or a device that is not there."""
+    from kernelscope.tracer.outside import gpu
     from kernelscope.tracer.outside.errors import UsageError
     from kernelscope.tracer.outside.options import RunOptions
-    from kernelscope.tracer.outside.samplers.nvml import NvmlSource
     from kernelscope.workloads import networks
 
     if arguments.network not in networks.NETWORKS:
         raise UsageError(f"unknown workload {arguments.network!r}; known: {', '.join(networks.NETWORKS)}")
     device = arguments.device
     if device != "cpu":
-        missing = NvmlSource().unavailable
+        missing = gpu.find().reason
         if device == "cuda" and missing:
             raise UsageError(f"--device cuda: no GPU to run on ({missing}); use --device cpu")
         device = "cpu" if missing else "cuda"
@@ -92,7 +93,7 @@ def options(arguments: argparse.Namespace) -> RunOptions:
         network=arguments.network, mode=arguments.mode, batch=arguments.batch, device=device,
         threads=arguments.threads or len(os.sched_getaffinity(0)), seed=arguments.seed, steps=arguments.steps,
         warmup=arguments.warmup, repeats=arguments.repeats, steady=arguments.steady, timeout_s=arguments.timeout,
-        data=arguments.data, collector=arguments.collector,
+        data=arguments.data, collector=arguments.collector, energy=arguments.energy,
     )  # fmt: skip
 
 

@@ -3,8 +3,9 @@
 A sample is the mean power over some time, and so the mean of the classes' powers weighted by their shares of that time. Steps
 repeat and samples fall on ever other phases of them, so that many samples tell classes apart that no single one resolves.
 
-Sources: folding by phase: Lang and Rünger, High-resolution power profiling of GPU functions, Euro-Par 2013; non-negative least squares:
-Lawson and Hanson, Solving Least Squares Problems, 1974, chapter 23 (scipy.optimize.nnls); equality by weighting: chapter 22.
+Sources: folding by phase: Lang and Rünger, High-resolution power profiling of GPU functions, Euro-Par 2013; non-negative least
+squares: Lawson and Hanson, Solving Least Squares Problems, 1974, chapter 23 (scipy.optimize.nnls); equality by weighting: its
+chapter 22.
 
 Intervals come from the windows, which are independent where samples within one are not: the union of the bootstrap over windows
 and of Student's t over the jackknife of the regression without the sign constraint (cluster-robust variance CR3; Bell and

@@ -15,7 +15,7 @@ import sys
 import time
 import traceback
 
-from kernelscope.tracer.inside import heap, lines, nvtx, steady, streams
+from kernelscope.tracer.inside import cuda_devices, heap, lines, nvtx, steady, streams
 from kernelscope.tracer.inside.clock import anchor
 from kernelscope.tracer.inside.ranges import Recorder
 
@@ -172,6 +172,8 @@ class Child(object):
         self.report["settings"] = self.hooks.settings()  # again: a program may change them, and some show only once it ran
         self.report["losses"] = [float(loss) for loss in self.program.losses[-5:]]
         self.report["memory"] = _memory()
+        if self.spec.get("device") == "cuda":
+            self.report["gpus"] = cuda_devices.seen()
         self.write_report()
         return {"event": "finished"}
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kernelscope.tracer.outside import collectors, conditions, turns
+from kernelscope.tracer.outside import collectors, conditions, energy, gpu, turns
 from kernelscope.tracer.outside.collectors import Choice, Recording
 from kernelscope.tracer.outside.errors import ChildError, InputError
 from kernelscope.tracer.outside.options import HOST_BATCHES, PASSES, STEADY_VARIABLES, RunOptions
@@ -73,6 +73,16 @@ class Session:
             if variant.program is not None:
                 (folder / variant.program.name).write_bytes(variant.program.content)
             self.sides.append(side)
+        self._energy = options.energy and self._can_measure_energy()
+
+    def _can_measure_energy(self) -> bool:
+        """Return whether something here tells energy; where nothing does, the run goes on without and says why."""
+        _, reason = energy.sources(self.options.device)
+        if reason is not None:
+            self.warnings.append(f"energy: not available: {reason}")
+            for side in self.sides:
+                side.folder.record["unavailable"][energy.NAME] = reason
+        return reason is None
 
     def _record(self, variant: Variant, command: list[str]) -> dict[str, Any]:
         environment, program = variant.environment, variant.program
@@ -132,7 +142,8 @@ class Session:
         """
         rounds = range(1, max(map(self._repeats, PASSES)) + 1)
         return [(name, number) for number in rounds for name in PASSES if name != "lines" and number <= self._repeats(name)] + [
-            ("lines", 1)
+            ("lines", 1),
+            *([(energy.NAME, 1)] if self._energy else []),
         ]
 
     def _repeats(self, name: str) -> int:
@@ -155,15 +166,33 @@ class Session:
                 continue
 
     def _run_pass(self, name: str, repeat: int, staged: Path) -> None:
-        with Sampler([CpuSource(), NvmlSource()]) as sampler:
+        with self._sampler(name) as sampler:
             for side in self._alive():
                 self._guard(side, name, lambda side=side: self._start(side, name, repeat, staged))  # type: ignore[misc]
             for side in self._alive():
                 self._guard(side, name, lambda side=side: self._ready(side))  # type: ignore[misc]
-            if name != "check":
+            if name == energy.NAME:
+                for side in self._alive():
+                    self._guard(side, name, lambda side=side: self._measure_energy(side, sampler))  # type: ignore[misc]
+            elif name != "check":
                 self._take_turns(name, sampler)
             for side in self._alive():
                 self._guard(side, name, lambda side=side: self._finish(side, name, sampler))  # type: ignore[misc]
+
+    def _sampler(self, name: str) -> Sampler:
+        if name == energy.NAME:
+            return Sampler(energy.sources(self.options.device)[0], energy.RATES_HZ[self.options.device])
+        return Sampler([CpuSource(), NvmlSource()])
+
+    def _measure_energy(self, side: Side, sampler: Sampler) -> None:
+        assert side.child is not None
+        devices = self._gpus(side, {})
+        energy.Measurement(side.child, sampler, side.pass_folder, devices[0].gpu.index if devices else None).record()
+
+    def _gpus(self, side: Side, report: dict[str, Any]) -> list[gpu.Seen]:
+        """Return which GPUs the side's child sees, as it told itself where it did."""
+        known = gpu.find().devices
+        return gpu.reported(report.get("gpus", []), known) or gpu.visible(self._variables(side.variant), known)
 
     def _guard(self, side: Side, name: str, action: Callable[[], None]) -> None:
         """Do something with a side's child; when the child fails, the side drops out."""
@@ -239,10 +268,14 @@ class Session:
         child = side.child
         assert child is not None
         child.finish()
-        sampler.write(child.pid, side.pass_folder / "samples.parquet")
-        side.child = None
         report = json.loads((side.pass_folder / "child.json").read_text(encoding="utf8"))
+        devices = self._gpus(side, report)
+        names = {seen.gpu.index: f"cuda:{seen.number}" for seen in devices}
+        sampler.write(child.pid, side.pass_folder / "samples.parquet", names)
+        side.child = None
         record = side.folder.record
+        if devices:
+            record["gpus"] = [seen.as_dict() for seen in devices]
         for key in ("versions", "settings", "network"):
             record.setdefault(key, report.get(key))
         record["unavailable"].update(report.get("unavailable", {}))

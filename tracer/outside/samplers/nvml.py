@@ -64,6 +64,13 @@ class NvmlSource:
         except self._pynvml.NVMLError as error:
             self._refused.append(f"NVML: GPU {index}: {error}")
 
+    def lacks(self, metric: str) -> str | None:
+        """Return why no GPU offers a metric; None where one does."""
+        if self.unavailable:
+            return self.unavailable
+        reasons = [device.lacks(metric) for device in self._devices]
+        return None if None in reasons else str(reasons[0])
+
     def sample(self, pid: int | None) -> list[Sample]:
         """Return the samples of now, one set per GPU (`gpu` is NVML's index); what a GPU does not offer is left out."""
         self._family.pid = pid
@@ -192,6 +199,11 @@ class _Device:
             note = f"{', '.join(question.metrics)}: {self._reason(error)}"
         if note not in self._notes:
             self._notes.append(note)
+
+    def lacks(self, metric: str) -> str | None:
+        """Return why this GPU does not offer a metric; None where it does."""
+        offered = any(metric in question.metrics for question in self._questions)
+        return None if offered else f"{self._gpu.name}: {self._not_offered.get(metric, 'not offered')}"
 
     def measure(self) -> None:
         """Find out how often this GPU's power and energy counter change; once per GPU and process."""

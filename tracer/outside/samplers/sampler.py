@@ -108,15 +108,15 @@ class Sampler:
         for source in self._sources:
             rows += [_Row(sample.time_ns or now, window, sample) for sample in source.sample(pid)]
 
-    def since(self, pid: int, time_ns: int, metric: str) -> list[tuple[int, float]]:
-        """Return (time, value) of one child's readings of a metric since then, oldest first."""
+    def since(self, pid: int, time_ns: int, metric: str, gpu: int | None = None) -> list[tuple[int, int | None, float]]:
+        """Return (time, core, value) of one child's readings of a metric since then, oldest first; of one GPU only if given."""
         found = []
         with self._lock:
             for row in reversed(self._rows.get(pid, [])):
                 if row.time_ns < time_ns:
                     break
-                if row.sample.metric == metric:
-                    found.append((row.time_ns, row.sample.value))
+                if row.sample.metric == metric and gpu in (None, row.sample.gpu):
+                    found.append((row.time_ns, row.sample.core, row.sample.value))
         return found[::-1]
 
     def write(self, pid: int, path: Path, gpus: Mapping[int, str] | None = None) -> None:

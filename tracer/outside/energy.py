@@ -1,0 +1,171 @@
+"""The energy pass: idle baseline, warm-up until thermally steady, then repeated windows of seconds, all while power is polled.
+
+Nothing else is on: no ranges, no profilers. The protocol follows good practice for NVIDIA's sensors: windows far longer than the
+counter's update, repeated, after a warm-up that has settled (Yang, Adamek and Armour, SC24, arXiv 2312.02741; ML.ENERGY's Zeus).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from kernelscope.tracer.outside.samplers.nvml import NvmlSource
+from kernelscope.tracer.outside.samplers.rapl import RaplSource
+from kernelscope.tracer.outside.samplers.sampler import Sampler, Source
+
+NAME = "energy"
+FILE = "windows.jsonl"
+RATES_HZ = {"cuda": 200.0, "cpu": 50.0}  # on a processor polling is itself work whose energy is counted
+_FIRST_STEPS = 5
+_WATT = 1.0  # smaller differences of power are no sign of anything
+_MARGIN = 1.05  # more steps than the time needs, should they become faster
+_SETTLING_S = 0.3  # after a window, until the counter was updated once more
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long everything takes. Limits are times after which it goes on as it is, and says that it was not steady.
+
+    blocks: how many stretches of block_s in a row must be alike: temperature within kelvin, mean power within the share `power`.
+    """
+
+    windows: int = 5
+    window_s: float = 5.0
+    idle_s: float = 6.0
+    block_s: float = 3.0
+    blocks: int = 3
+    kelvin: float = 1.0
+    power: float = 0.02
+    cooldown_limit_s: float = 60.0
+    warmup_limit_s: float = 120.0
+
+
+class Worker(Protocol):
+    """The child, as far as this needs it."""
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+
+    def tell(self, **command: Any) -> dict[str, Any]:
+        """Send a command and return its answer."""
+
+    def wait_until_asleep(self) -> None:
+        """Wait until it does not run."""
+
+
+def sources(device: str) -> tuple[list[Source], str | None]:
+    """Return what can tell the energy of a run on this device, or why nothing can: RAPL always, NVML for GPUs."""
+    rapl = RaplSource()
+    found: list[Source] = [] if rapl.unavailable else [rapl]
+    if device == "cpu":
+        return found, rapl.unavailable
+    nvml = NvmlSource(energy=True, measure=True)
+    lacking = nvml.lacks("gpu_energy_j")
+    # the processor's energy alone would pass for the run's
+    return ([], f"{lacking} (the energy counter is there since Volta)") if lacking else ([nvml, *found], None)
+
+
+class Measurement:
+    """One child's energy pass; `record` does it and writes windows.jsonl into the pass's folder.
+
+    gpu: NVML's index of the child's GPU, whose temperature and power must settle; None on a processor.
+    """
+
+    def __init__(self, child: Worker, sampler: Sampler, folder: Path, gpu: int | None, plan: Plan | None = None):
+        self._child, self._sampler, self._gpu = child, sampler, gpu
+        self._plan = plan or Plan()
+        self._path = folder / FILE
+        self._windows = 0
+        self._step_ns = 0.0
+
+    def record(self) -> None:
+        """Do all of it. Raises ChildError when the child fails; what was measured before stays."""
+        self._child.tell(do="warmup")
+        self._child.wait_until_asleep()
+        self._sampler.open(self._child.pid, 0)
+        try:
+            steady = self._settle("cooldown", self._sleep, self._plan.cooldown_limit_s)
+            start = time.monotonic_ns()
+            self._sleep(self._plan.idle_s)
+            self._write("idle", start, time.monotonic_ns(), steady=steady)
+            self._sleep(_SETTLING_S)
+            self._run(_FIRST_STEPS)
+            self._settle("warmup", self._work, self._plan.warmup_limit_s)
+            for _ in range(self._plan.windows):
+                self._work(self._plan.window_s, measured=True)
+        finally:
+            self._sampler.close()
+
+    def _sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def _work(self, seconds: float, measured: bool = False) -> None:
+        """Run a window that takes so long; a measured one is written down."""
+        start = time.monotonic_ns()
+        steps = max(_FIRST_STEPS, math.ceil(seconds * 1e9 * _MARGIN / max(self._step_ns, 1.0)))
+        window = self._run(steps)
+        if measured:
+            self._write("window", start, time.monotonic_ns(), window=window, steps=steps)
+            self._child.wait_until_asleep()
+            self._sleep(_SETTLING_S)
+
+    def _run(self, steps: int) -> int:
+        number = self._windows
+        self._windows += 1
+        answer = self._child.tell(do="window", window=number, steps=steps)
+        self._step_ns = statistics.mean(answer["step_ns"])
+        return number
+
+    def _settle(self, kind: str, act: Callable[[float], None], limit_s: float) -> bool:
+        """Act in blocks until the last few are alike in temperature and power, or the time is over; return whether they are."""
+        begun = time.monotonic_ns()
+        blocks: list[tuple[float | None, float | None]] = []
+        while True:
+            start = time.monotonic_ns()
+            act(self._plan.block_s)
+            blocks.append(self._block(start))
+            steady = self._alike(blocks[-self._plan.blocks :])
+            if steady or (time.monotonic_ns() - begun) / 1e9 >= limit_s:
+                heat, power = blocks[-1]
+                self._write(kind, begun, time.monotonic_ns(), steady=steady, temperature_c=heat, power_w=power)
+                return steady
+
+    def _block(self, start_ns: int) -> tuple[float | None, float | None]:
+        """Return the last temperature and the mean power since then, as far as they were sampled."""
+        heat = self._sampler.since(self._child.pid, start_ns, "gpu_temperature_c", self._gpu)
+        watts = self._sampler.since(self._child.pid, start_ns, "gpu_power_w", self._gpu)
+        power = statistics.mean(value for *_, value in watts) if watts else self._counted(start_ns)
+        return (heat[-1][-1] if heat else None), power
+
+    def _counted(self, start_ns: int) -> float | None:
+        """Return the mean power by the energy counter, of all packages together on a processor."""
+        metric = "cpu_energy_j" if self._gpu is None else "gpu_energy_j"
+        readings = self._sampler.since(self._child.pid, start_ns, metric, self._gpu)
+        power = 0.0
+        for package in {core for _, core, _ in readings}:
+            mine = [(at, value) for at, core, value in readings if core == package]
+            (first, low), (last, high) = mine[0], mine[-1]
+            if last == first:
+                return None
+            power += (high - low) / ((last - first) / 1e9)
+        return power if readings else None
+
+    def _alike(self, blocks: list[tuple[float | None, float | None]]) -> bool:
+        if len(blocks) < self._plan.blocks:
+            return False
+        heat = [value for value, _ in blocks if value is not None]
+        power = [value for _, value in blocks if value is not None]
+        warm = not heat or max(heat) - min(heat) <= self._plan.kelvin
+        return warm and bool(power) and max(power) - min(power) <= max(self._plan.power * statistics.mean(power), _WATT)
+
+    def _write(self, kind: str, start_ns: int, end_ns: int, **facts: Any) -> None:
+        row = {"kind": kind, "window": None, "steps": None, "steady": None, "start_ns": start_ns, "end_ns": end_ns, **facts}
+        with self._path.open("a", encoding="utf8") as out:
+            out.write(json.dumps(row) + "\n")
