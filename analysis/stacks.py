@@ -38,28 +38,45 @@ class Stacks:
         self._start, self._end = start, end
         self._reached = np.maximum.accumulate(end)
         self.crossings = 0
-        crossings = sum(int(((above >= 0) & (end[block] > end[above])).sum()) for block, above in self._around())
-        if crossings:
-            self.crossings = crossings
+        self.crossings = sum(map(self._crossing, self._blocks()))
+        if self.crossings:
             self.__dict__.pop("_depths", None)  # those of cut intervals take their place
 
     @cached_property
     def _depths(self) -> _Depths:
         return _Depths(self._start, _clip_to_enclosing(self._start, self._end) if self.crossings else self._end)
 
-    def _around(self) -> Iterator[tuple[slice, Int]]:
-        """Yield, block by block, the position of the interval around each sorted one, or -1."""
-        for first in range(0, len(self._start), _BLOCK):
-            block = slice(first, min(first + _BLOCK, len(self._start)))
-            above = np.arange(block.start - 1, block.stop - 1, dtype=np.int64)  # the one before, if it is still open
-            inner = slice(max(block.start, 1), block.stop)  # all but the very first, which nothing is around
-            before, begun = slice(inner.start - 1, inner.stop - 1), self._start[inner]
-            closed = np.flatnonzero(self._end[before] <= begun)
-            above[closed + (inner.start - block.start)] = -1
-            undecided = closed[self._reached[before][closed] > begun[closed]] + inner.start
+    def _blocks(self) -> Iterator[slice]:
+        """Yield the positions of all intervals but the very first, which nothing is around, in blocks."""
+        for first in range(1, len(self._start), _BLOCK):
+            yield slice(first, min(first + _BLOCK, len(self._start)))
+
+    def _undecided(self, block: slice, closed: npt.NDArray[np.bool_]) -> Int:
+        """Return the positions in a block around which another interval may be than the one before, which is closed."""
+        at = np.flatnonzero(closed)
+        return at[self._reached[block.start - 1 : block.stop - 1][at] > self._start[block][at]] + block.start
+
+    def _crossing(self, block: slice) -> int:
+        """Return how many intervals of a block outlast the one around them: mostly the one before, if it is still open."""
+        before = self._end[block.start - 1 : block.stop - 1]
+        closed = before <= self._start[block]
+        crossings = int(np.count_nonzero((self._end[block] > before) > closed))
+        undecided = self._undecided(block, closed)
+        if len(undecided):
+            above = self._depths.around(undecided)
+            crossings += int(np.count_nonzero((above >= 0) & (self._end[undecided] > self._end[above])))
+        return crossings
+
+    def _around(self) -> Int:
+        """Return the position of the interval around each sorted one, or -1."""
+        above = np.arange(-1, len(self._start) - 1, dtype=np.int64)  # the one before, if it is still open
+        for block in self._blocks():
+            closed = self._end[block.start - 1 : block.stop - 1] <= self._start[block]
+            above[block][closed] = -1
+            undecided = self._undecided(block, closed)
             if len(undecided):
-                above[undecided - block.start] = self._depths.around(undecided)
-            yield block, above
+                above[undecided] = self._depths.around(undecided)
+        return above
 
     def _rows(self, position: Int) -> Int:
         """Return the input's rows for positions in the sorted order, -1 for -1."""
@@ -90,7 +107,7 @@ class Stacks:
 
     def _climb(self, position: Int, placed: Int) -> Int:
         """Return the interval at each position if it is open at that place, else the nearest around it that is; -1 without."""
-        above = np.concatenate([around for _, around in self._around()])
+        above = self._around()
         candidate = position.copy()
         while True:
             closed = candidate >= 0
@@ -104,9 +121,7 @@ class Stacks:
         found = np.full(len(start), -1, dtype=np.int64)
         if len(self._start) == 0:
             return found
-        rows = self._rows(np.arange(len(self._start), dtype=np.int64))
-        for block, above in self._around():
-            found[rows[block]] = self._rows(above)
+        found[self._rows(np.arange(len(self._start), dtype=np.int64))] = self._rows(self._around())
         if self._lasting is not None:
             momentary = np.ones(len(start), dtype=bool)
             momentary[self._lasting] = False
@@ -207,8 +222,8 @@ def _distinct(values: Int) -> Int:
 
 def sorting(start: Int, end: Int) -> Int | None:
     """Return the order by start, longest first, then by input; None where the intervals stand in it already."""
-    later = start[1:] - start[:-1]
-    if bool(((later > 0) | ((later == 0) & (end[1:] <= end[:-1]))).all()):
+    behind = np.flatnonzero(start[1:] <= start[:-1])
+    if not len(behind) or bool(((start[behind + 1] == start[behind]) & (end[behind + 1] <= end[behind])).all()):
         return None
     order = np.argsort(start, kind="stable")
     tied = np.flatnonzero(np.diff(start[order]) == 0)
