@@ -104,11 +104,8 @@ def usable(tool: Tool) -> str | None:
     program = importer(tool)
     if program is not None:
         version, failure = _version(str(program))
-        return (
-            None
-            if version
-            else f"nsys {tool.version} ({tool.path}): its importer does not run: {failure}; install what it lacks, or another nsys"
-        )
+        lacks = f"its importer does not run: {failure}; install what it lacks, or another nsys"
+        return None if version else f"nsys {tool.version} ({tool.path}): {lacks}"
     with tempfile.TemporaryDirectory(prefix="kernelscope-") as folder:
         command = [str(tool.path), "profile", "--trace=none", "--sample=none", "--cpuctxsw=none", f"--output={folder}/trial"]
         try:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelscope.nsys_wrappers import capture, find, nvprof
+from kernelscope.nsys_wrappers import capture, export, find, nvprof
 from kernelscope.nsys_wrappers.command import CaptureError
 from kernelscope.nsys_wrappers.find import Tool
 from kernelscope.nsys_wrappers.options import NsysOptions, NvprofOptions, NvtxRange
@@ -22,6 +22,10 @@ import pathlib, sys
 words = sys.argv[1:]
 if "--version" in words:
     print("NVIDIA Nsight Systems version 2024.6.2.225-abc")
+elif words[0] == "export" and "parquetdir" in words:
+    folder = pathlib.Path(words[words.index("--output") + 1])
+    folder.mkdir()
+    (folder / "StringIds.parquet").touch()
 elif words[0] == "export":
     pathlib.Path(words[words.index("--output") + 1]).write_text("exported " + pathlib.Path(words[-1]).read_text())
 """
@@ -130,6 +134,15 @@ def test_a_note_that_others_wrote_removes_nothing(fake, folder, changed):
     assert capture.stop(folder) == 0
     assert own.is_dir()
     own.rmdir()
+
+
+def test_parquet_where_the_release_has_it(fake, folder):
+    (folder / "nsys.nsys-rep").write_text("all")
+    made = export.export_report(fake, folder / "nsys.nsys-rep", folder, "parquetdir")
+    assert [path.name for path in made.iterdir()] == ["StringIds.parquet"]
+    older = Tool("nsys", fake.path, "2022.4.2.1", "named")
+    with pytest.raises(export.ExportError, match=r"cannot export Parquet; export SQLite, or use nsys 2023.4 or later"):
+        export.export_report(older, folder / "nsys.nsys-rep", folder, "parquetdir")
 
 
 def test_nvprof_leaves_a_database_or_says_why_not(folder):

@@ -51,10 +51,8 @@ def test_the_variable_then_the_newest_that_is_usable(tmp_path, monkeypatch):
     with_importer(tool(tmp_path / "opt/old/bin/nsys", NSYS.format("2022.4.2.1")), "NVIDIA Nsight Systems 2022.4.2.1-df9881f")
     assert find.find("nsys") == find.Tool("nsys", chosen, "2023.4.4.54", "PATH")
     [reason] = [find.usable(each) for each in find.find_all("nsys") if each.path == broken]
-    assert (
-        reason
-        == f"nsys 2024.6.2.1 ({broken}): its importer does not run: libssh.so: cannot open; install what it lacks, or another nsys"
-    )
+    lacks = "its importer does not run: libssh.so: cannot open; install what it lacks, or another nsys"
+    assert reason == f"nsys 2024.6.2.1 ({broken}): {lacks}"
     named = tool(tmp_path / "elsewhere/nsys", NSYS.format("2022.4.2.1"))
     monkeypatch.setenv("KERNELSCOPE_NSYS", str(named))
     assert find.find("nsys").path == named
