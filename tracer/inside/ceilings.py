@@ -1,0 +1,351 @@
+"""What this device can do at most in this framework: ``python -m kernelscope.tracer.inside.ceilings SPEC.json OUT.json``.
+
+Copies of several sizes, and a matrix product for each element type, the best of several; all in a few seconds. Bytes of a copy
+are counted as in STREAM: those read and those written. A product is timed with the framework's own function. On the processor
+a copy is also done by plain memmove in several threads, for frameworks whose own copy is slow: the better one counts.
+
+SPEC.json: {"framework": ..., "device": "cpu" or "cuda", "threads": n}. OUT.json:
+
+    {"copies": [{"bytes": n, "bytes_per_s": x, "by": what copied}, ...],     bytes: read and written by one copy
+     "products": [{"dtype": "f32", "m": m, "n": n, "k": k, "flops_per_s": x, "by": what multiplied}, ...],
+     "unavailable": {"f16": why, ...}, "device_name": ..., "seconds": how long it took,
+     "waited": the share of its time in which the main thread was ready and had no processor; null where nothing tells}
+
+A machine that does other things at the same time makes ceilings too low: `waited` says so.
+"""
+
+import ctypes
+import importlib
+import json
+import os
+import sys
+import threading
+import time
+
+COPY_BYTES = tuple(1 << power for power in (17, 20, 22, 24, 26, 28))  # of one buffer: 128 kB to 256 MB
+PRODUCT_SIZES = (512, 1024, 2048)
+GPU_PRODUCT_SIZES = (2048, 4096, 8192)
+ITEM_SECONDS = 0.1  # for each size of a copy, and each size of a product
+SAMPLE_SECONDS = 0.002  # a sample lasts at least so long: clocks and calls count for little then
+LEAST_SAMPLES = 3
+TOO_SLOW_SECONDS = 1.0  # a type whose smallest product takes longer is emulated: larger ones are not tried
+DTYPES = (("f32", "float32"), ("tf32", "float32"), ("f16", "float16"), ("bf16", "bfloat16"))
+
+
+def best_seconds(action, sync):
+    """Return the shortest time of one `action`, each sample being as many of them as last SAMPLE_SECONDS."""
+    action()
+    sync()
+    times, limit, count = [], time.perf_counter() + ITEM_SECONDS, 1
+    while len(times) < LEAST_SAMPLES or time.perf_counter() < limit:
+        start = time.perf_counter()
+        for _ in range(count):
+            action()
+        sync()
+        lasted = time.perf_counter() - start
+        if lasted < SAMPLE_SECONDS and not times:
+            count = min(max(2 * count, int(count * SAMPLE_SECONDS / max(lasted, 1e-7))), 1 << 20)
+            continue
+        times.append(lasted / count)
+        if lasted > TOO_SLOW_SECONDS:
+            break
+    return min(times)
+
+
+class Framework(object):
+    """What is asked of a framework: one subclass each, imported when it is made."""
+
+    def copy(self, size):
+        """Return a function that copies a buffer of so many bytes on the device, and what it is called."""
+        raise NotImplementedError
+
+    def product(self, dtype, size):
+        """Return a function that multiplies two square matrices of a type of DTYPES, and what it is called."""
+        raise NotImplementedError
+
+    def sync(self):
+        """Wait until all that was started is done."""
+
+    def device_name(self):
+        """Return what the framework calls the device; None where it does not say."""
+
+
+class Numpy(Framework):
+    """numpy of this interpreter, for frameworks that offer no product that could be timed alone. The processor only."""
+
+    def __init__(self, device, threads):
+        if device != "cpu":
+            raise RuntimeError("numpy runs on the processor only, and this framework offers no product to be timed")
+        self.numpy = importlib.import_module("numpy")
+
+    def copy(self, size):  # noqa: D102
+        source, target = self.numpy.ones(size // 4, "float32"), self.numpy.ones(size // 4, "float32")
+        return lambda: self.numpy.copyto(target, source), "numpy.copyto"
+
+    def product(self, dtype, size):  # noqa: D102
+        if dtype != "f32":
+            raise RuntimeError("numpy multiplies no matrices of this type with a library")
+        left, right = (self.numpy.ones((size, size), "float32") for _ in range(2))
+        out = self.numpy.empty((size, size), "float32")
+        return lambda: self.numpy.dot(left, right, out), "numpy.dot"
+
+
+class Torch(Framework):
+    """PyTorch."""
+
+    def __init__(self, device, threads):
+        self.torch = importlib.import_module("torch")
+        if threads:
+            self.torch.set_num_threads(threads)
+        self.device = device
+
+    def copy(self, size):  # noqa: D102
+        source = self.torch.ones(size // 4, dtype=self.torch.float32, device=self.device)
+        target = self.torch.empty_like(source)
+        return lambda: target.copy_(source), "torch.Tensor.copy_"
+
+    def product(self, dtype, size):  # noqa: D102
+        torch = self.torch
+        if self.device == "cuda":
+            # ask for what is measured: the state of the user's program is another one's
+            torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
+        kind = getattr(torch, dict(DTYPES)[dtype])
+        left, right = (torch.ones((size, size), dtype=kind, device=self.device) for _ in range(2))
+        out = torch.empty((size, size), dtype=kind, device=self.device)
+
+        def multiply():
+            with torch.no_grad():
+                torch.mm(left, right, out=out)
+
+        return multiply, "torch.mm"
+
+    def sync(self):  # noqa: D102
+        if self.device == "cuda":
+            self.torch.cuda.synchronize()
+
+    def device_name(self):  # noqa: D102
+        return self.torch.cuda.get_device_name(0) if self.device == "cuda" else None
+
+
+class TensorFlow(Framework):
+    """TensorFlow 2, eager."""
+
+    def __init__(self, device, threads):
+        self.tensorflow = importlib.import_module("tensorflow")
+        if threads:
+            self.tensorflow.config.threading.set_intra_op_parallelism_threads(threads)
+        self.device = "/GPU:0" if device == "cuda" else "/CPU:0"
+        self.last = None
+
+    def copy(self, size):  # noqa: D102
+        with self.tensorflow.device(self.device):
+            source = self.tensorflow.ones([size // 4])
+
+        def deep_copy():
+            with self.tensorflow.device(self.device):
+                self.last = self.tensorflow.raw_ops.DeepCopy(x=source)
+
+        return deep_copy, "tf.raw_ops.DeepCopy"
+
+    def product(self, dtype, size):  # noqa: D102
+        tensorflow = self.tensorflow
+        if self.device != "/CPU:0":
+            tensorflow.config.experimental.enable_tensor_float_32_execution(dtype == "tf32")
+        with tensorflow.device(self.device):
+            left, right = (tensorflow.ones([size, size], getattr(tensorflow, dict(DTYPES)[dtype])) for _ in range(2))
+
+        def multiply():
+            with tensorflow.device(self.device):
+                self.last = tensorflow.matmul(left, right)
+
+        return multiply, "tf.matmul"
+
+    def sync(self):  # noqa: D102
+        if self.device != "/CPU:0" and self.last is not None:
+            self.last[:1].numpy()
+
+    def device_name(self):  # noqa: D102
+        if self.device == "/CPU:0":
+            return None
+        devices = self.tensorflow.config.list_physical_devices("GPU")
+        return self.tensorflow.config.experimental.get_device_details(devices[0]).get("device_name") if devices else None
+
+
+class MXNet(Framework):
+    """MXNet 1.x."""
+
+    def __init__(self, device, threads):
+        self.mxnet = importlib.import_module("mxnet")
+        self.context = self.mxnet.gpu(0) if device == "cuda" else self.mxnet.cpu()
+
+    def copy(self, size):  # noqa: D102
+        source, target = (self.mxnet.nd.ones((size // 4,), ctx=self.context) for _ in range(2))
+        return lambda: source.copyto(target), "mx.nd.NDArray.copyto"
+
+    def product(self, dtype, size):  # noqa: D102
+        if dtype == "bf16":
+            raise RuntimeError("MXNet's dot takes no bfloat16")
+        kind = dict(DTYPES)[dtype]
+        left, right = (self.mxnet.nd.ones((size, size), ctx=self.context, dtype=kind) for _ in range(2))
+        out = self.mxnet.nd.empty((size, size), ctx=self.context, dtype=kind)
+        return lambda: self.mxnet.nd.dot(left, right, out=out), "mx.nd.dot"
+
+    def sync(self):  # noqa: D102
+        self.mxnet.nd.waitall()
+
+
+class Jax(Framework):
+    """JAX."""
+
+    def __init__(self, device, threads):
+        self.jax = importlib.import_module("jax")
+        self.numpy = importlib.import_module("jax.numpy")
+        kinds = ("gpu", "cuda") if device == "cuda" else ("cpu",)
+        self.device = next(found for found in self.jax.devices() if found.platform in kinds)
+        self.last = None
+
+    def _made(self, *shape, **kind):
+        return self.jax.device_put(self.numpy.ones(shape, **kind), self.device)
+
+    def copy(self, size):  # noqa: D102
+        source = self._made(size // 4, dtype="float32")
+        scaled = self.jax.jit(lambda x: x * 2)
+        return self._kept(lambda: scaled(source)), "jax.jit(x * 2)"
+
+    def product(self, dtype, size):  # noqa: D102
+        precision = {"f32": "highest", "tf32": "tensorfloat32"}.get(dtype) if self.device.platform != "cpu" else None
+        left, right = (self._made(size, size, dtype=dict(DTYPES)[dtype]) for _ in range(2))
+        multiply = self.jax.jit(lambda x, y: self.numpy.dot(x, y, precision=precision))
+        return self._kept(lambda: multiply(left, right)), "jax.numpy.dot"
+
+    def _kept(self, function):
+        def call():
+            self.last = function()
+
+        return call
+
+    def sync(self):  # noqa: D102
+        if self.last is not None:
+            self.last.block_until_ready()
+
+    def device_name(self):  # noqa: D102
+        return self.device.device_kind if self.device.platform != "cpu" else None
+
+
+FRAMEWORKS = {"pytorch": Torch, "tensorflow": TensorFlow, "mxnet": MXNet, "jax": Jax}
+
+
+def memmove(size, threads):
+    """Return a function that copies a buffer by memmove, a part in each thread, and what it is called."""
+    source, target = ctypes.create_string_buffer(size), ctypes.create_string_buffer(size)
+    ctypes.memset(source, 1, size)
+    part = -(-size // threads)
+    pieces = [(ctypes.addressof(target) + at, ctypes.addressof(source) + at, min(part, size - at)) for at in range(0, size, part)]
+
+    def copy():
+        workers = [threading.Thread(target=ctypes.memmove, args=piece) for piece in pieces[1:]]
+        for worker in workers:
+            worker.start()
+        ctypes.memmove(*pieces[0])
+        for worker in workers:
+            worker.join()
+        return source, target  # named here so that they live as long as the function, which has their addresses only
+
+    return copy, "memmove" if threads == 1 else "memmove in %d threads" % threads
+
+
+def copies(framework, device, threads, unavailable):
+    """Return the best copy of each size."""
+    found = []
+    for size in COPY_BYTES:
+        makers = [(lambda size=size: framework.copy(size), framework.sync)]
+        if device == "cpu":
+            makers += [(lambda size=size, n=n: memmove(size, n), lambda: None) for n in sorted({1, threads or 1})]
+        rates = []
+        for make, sync in makers:
+            try:
+                action, by = make()
+                rates.append((2 * size / best_seconds(action, sync), by))
+            except Exception as error:  # whatever a framework raises, its other sizes and the other ways are still of use
+                unavailable.setdefault("copy of %d bytes" % size, _reason(error))
+        if rates:
+            rate, by = max(rates)
+            found.append({"bytes": 2 * size, "bytes_per_s": rate, "by": by})
+            unavailable.pop("copy of %d bytes" % size, None)
+    return found
+
+
+def products(framework, device, unavailable):
+    """Return the best product of each type that the framework multiplies."""
+    found = []
+    for dtype, _ in DTYPES:
+        if dtype == "tf32" and device != "cuda":
+            continue
+        best = None
+        for size in PRODUCT_SIZES if device == "cpu" else GPU_PRODUCT_SIZES:
+            try:
+                action, by = framework.product(dtype, size)
+                seconds = best_seconds(action, framework.sync)
+            except Exception as error:  # a type that the framework does not multiply, or no memory for this size
+                if best is None:
+                    unavailable[dtype] = _reason(error)
+                break
+            rate = 2.0 * size**3 / seconds
+            if best is None or rate > best["flops_per_s"]:
+                best = {"dtype": dtype, "m": size, "n": size, "k": size, "flops_per_s": rate, "by": by}
+            if seconds > TOO_SLOW_SECONDS / 8:
+                break
+        if best is not None:
+            found.append(best)
+    return found
+
+
+def _reason(error):
+    """Return in a line what was raised; MXNet's messages begin with a traceback of its own."""
+    lines = [line.strip() for line in str(error).split("\n")]
+    said = next((line for line in lines if line and not line.startswith(("Traceback", "File", "["))), "")
+    return ("%s: %s" % (type(error).__name__, said))[:200]
+
+
+def waiting():
+    """Return for how long the main thread ran and was kept waiting for a processor so far, in ns; None where nothing tells."""
+    try:
+        with open("/proc/self/schedstat") as file:
+            return [int(number) for number in file.read().split()[:2]]
+    except (OSError, ValueError):
+        return None
+
+
+def share_waited(before, after):
+    """Return which share of the time between two answers of `waiting` was waited."""
+    if not before or not after:
+        return None
+    ran, waited = (last - first for first, last in zip(before, after))
+    return round(waited / float(ran + waited), 3) if ran + waited else None
+
+
+def measure(name, device, threads):
+    """Return the ceilings of a framework on a device, as OUT.json holds them."""
+    start = time.perf_counter()
+    before = waiting()
+    unavailable = {}
+    framework = FRAMEWORKS.get(name, Numpy)(device, threads)
+    result = {"products": products(framework, device, unavailable)}
+    result["copies"] = copies(framework, device, threads, unavailable)
+    result.update(unavailable=unavailable, device_name=framework.device_name(), waited=share_waited(before, waiting()))
+    return dict(result, seconds=round(time.perf_counter() - start, 2))
+
+
+def main(arguments):
+    """Measure what the specification asks for and write it down; return the exit status."""
+    with open(arguments[0]) as file:
+        spec = json.load(file)
+    result = measure(spec["framework"], spec["device"], spec["threads"])
+    with open(arguments[1] + ".new", "w") as out:
+        json.dump(result, out, indent=1)
+    os.replace(arguments[1] + ".new", arguments[1])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

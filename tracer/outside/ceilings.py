@@ -1,0 +1,151 @@
+"""What a device can do at most in a framework: measured once by `tracer.inside.ceilings`, kept in the user's cache folder.
+
+    <environments.home()>/ceilings/<framework>-<device>-<key>.json
+
+The key is a hash of the machine, the device, the framework's version and the number of threads. What was measured while the
+machine did other things is measured again the next time that it is asked for; of several measurements the best of each counts,
+for a ceiling is what can be reached.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kernelscope.tracer.outside import conditions, environments, gpu, locks
+from kernelscope.tracer.outside.environments import Environment
+from kernelscope.tracer.outside.errors import InputError
+from kernelscope.tracer.outside.staging import stage
+
+SCHEMA = "kernelscope/ceilings/1"
+TIMEOUT_S = 180.0
+DISTURBED = 0.1  # the share of its time that the measuring thread may have waited for a processor
+_MACHINE = ("processor", "cores", "threads", "allowed_threads", "architecture")
+
+Ceilings = dict[str, Any]
+
+
+def of(environment: Environment, device: str, threads: int, again: bool = False) -> Ceilings:
+    """Return the ceilings of a framework on a device, from the cache if they are there and were measured undisturbed.
+
+    device: cpu or cuda. again: measure in any case. What cannot be measured is in "unavailable" with its reason; where that is
+    all of it, there are no copies and no products, and nothing is raised: a run does not fail for want of its ceilings.
+    """
+    about = {
+        "framework": environment.framework, "version": environment.version, "device": device, "threads": threads,
+        "machine": {name: value for name, value in conditions.machine().items() if name in _MACHINE},
+        "gpu": _gpu() if device == "cuda" else None,
+    }  # fmt: skip
+    try:
+        file = _file(about)
+        known = _kept(file)
+        if known is not None and not again and not disturbed(known):
+            return known
+        with locks.exclusive(file.with_suffix(".lock"), lambda: None):
+            found = {"schema": SCHEMA, "source": "measured", **about, **_measured(environment, device, threads)}
+            found = merged(_kept(file), found)
+            _keep(file, found)
+            return found
+    except (OSError, InputError) as error:
+        return _none(about, f"{type(error).__name__}: {error}")
+    except subprocess.TimeoutExpired:
+        return _none(about, f"not measured within {TIMEOUT_S:.0f} s")
+    except (subprocess.CalledProcessError, ValueError) as error:
+        return _none(about, _last_line(error))
+
+
+def disturbed(ceilings: Mapping[str, Any]) -> bool:
+    """Return whether the machine did other things while these were measured."""
+    waited = ceilings.get("waited")
+    return isinstance(waited, int | float) and waited > DISTURBED
+
+
+def merged(before: Ceilings | None, after: Ceilings) -> Ceilings:
+    """Return the better of two measurements of each copy and product; it counts as undisturbed if one of them was."""
+    if before is None:
+        return after
+    result = dict(after)
+    for name, key, rate in (("copies", "bytes", "bytes_per_s"), ("products", "dtype", "flops_per_s")):
+        best: dict[Any, Any] = {}
+        for entry in [*before.get(name, []), *after.get(name, [])]:
+            if entry[key] not in best or entry[rate] > best[entry[key]][rate]:
+                best[entry[key]] = entry
+        result[name] = list(best.values())
+    known = {entry["dtype"] for entry in result["products"]}
+    result["unavailable"] = {name: why for name, why in after.get("unavailable", {}).items() if name not in known}
+    waits = [found["waited"] for found in (before, after) if isinstance(found.get("waited"), int | float)]
+    result["waited"] = min(waits) if waits else None
+    return result
+
+
+def _none(about: Mapping[str, Any], reason: str) -> Ceilings:
+    return {"schema": SCHEMA, "source": "measured", **about, "copies": [], "products": [], "unavailable": {"all": reason}}
+
+
+def _last_line(error: subprocess.CalledProcessError | ValueError) -> str:
+    output = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
+    text = output.decode("utf8", "replace") if isinstance(output, bytes) else str(output)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return conditions.without_home(lines[-1])[:300] if lines else f"the measuring process failed: {error}"
+
+
+def _gpu() -> dict[str, Any] | None:
+    """Return what tells the GPU that a child sees first from others; None where NVML does not say."""
+    seen = gpu.visible(os.environ, gpu.find().devices)
+    return seen[0].as_dict() if seen else None
+
+
+def _file(about: Mapping[str, Any]) -> Path:
+    digest = hashlib.sha256(json.dumps([SCHEMA, about], sort_keys=True).encode()).hexdigest()[:16]
+    folder = environments.home() / "ceilings"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{about['framework']}-{about['device']}-{digest}.json"
+
+
+def _kept(file: Path) -> Ceilings | None:
+    """Return what was measured before; a file that cannot be read counts as none."""
+    try:
+        content = json.loads(file.read_text(encoding="utf8"))
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) and content.get("schema") == SCHEMA else None
+
+
+def _keep(file: Path, found: Ceilings) -> None:
+    temporary = file.with_suffix(".new")
+    temporary.write_text(json.dumps(found, indent=1), encoding="utf8")
+    os.replace(temporary, file)
+
+
+def _measured(environment: Environment, device: str, threads: int) -> dict[str, Any]:
+    """Measure in the framework's own interpreter, in a process of its own."""
+    with tempfile.TemporaryDirectory(prefix="kernelscope-") as temporary:
+        folder = Path(temporary)
+        staged = stage(folder / "staged")
+        spec, out = folder / "spec.json", folder / "ceilings.json"
+        spec.write_text(json.dumps({"framework": environment.framework, "device": device, "threads": threads}), encoding="utf8")
+        command = [str(environment.python), "-m", "kernelscope.tracer.inside.ceilings", str(spec), str(out)]
+        subprocess.run(
+            command, env=_variables(environment, device, threads, staged), cwd=folder, check=True, timeout=TIMEOUT_S,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        found: dict[str, Any] = json.loads(out.read_text(encoding="utf8"))
+    return {"measured": datetime.now(UTC).isoformat(timespec="seconds"), **found}
+
+
+def _variables(environment: Environment, device: str, threads: int, staged: Path) -> dict[str, str]:
+    """Return the environment of the measuring process: that of a run without what the user chose for it."""
+    variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    variables.update({"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "PYTHONDONTWRITEBYTECODE": "1"})
+    if device == "cpu":
+        variables["CUDA_VISIBLE_DEVICES"] = ""
+    variables.update(environment.variables)
+    variables["PYTHONPATH"] = str(staged)
+    return variables
