@@ -149,10 +149,13 @@ def kind_labels(cells: pd.DataFrame) -> pd.Series[str]:
 
 def _labels(cells: pd.DataFrame, by: str) -> dict[str, pd.Series[str]]:
     """Return the columns to group by, with a text in place of null where the null has a meaning."""
-    host = kind_labels(cells)
-    labels = {"layer": layer_labels(cells), "kind": host}
+    labels = {"layer": layer_labels(cells)} if "layer" in BY[by] else {}
     if by == "idle":
         labels["cause"] = cells["cause"].astype("string").fillna(COMPUTING)
+    if by not in ("kind", "kernel", "operator", "range"):
+        return labels
+    host = kind_labels(cells)
+    labels["kind"] = host
     if by == "kernel":
         labels["kernel"] = cells["kernel"].astype("string").fillna(host)
     if by == "operator":
@@ -175,7 +178,7 @@ def _known(cells: pd.DataFrame, labels: dict[str, pd.Series[str]], by: str) -> p
     if by in ("operator", "range") and cells["layer"].isna().all():
         return cells[by].notna()
     if by in ("layer", "operator", "range"):
-        return labels["layer"] != UNATTRIBUTED
+        return (labels["layer"] if "layer" in labels else layer_labels(cells)) != UNATTRIBUTED
     if by in ("kind", "kernel"):
         return explained & (cells["kind"].fillna("") != "unknown")
     if by == "phase":
@@ -226,7 +229,7 @@ def _of_totals(trace: Trace, by: str) -> Breakdown:
     table = table.assign(method=TOTAL_ONLY).sort_values("duration_ns", ascending=False, kind="stable").reset_index(drop=True)
     coverage = 1.0
     if by != "range":
-        known = _known(rows, {"layer": layer_labels(rows)}, by)
+        known = _known(rows, {}, by)
         coverage = float(rows["duration_ns"].where(known, 0).sum()) / max(whole, 1)
     known_kind = trace.kernels["kind"].notna() & (trace.kernels["kind"] != "unknown")
     durations = trace.kernels["duration_ns"]

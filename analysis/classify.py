@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import pandas as pd
 
@@ -105,7 +105,12 @@ _NAMESPACE = re.compile(r"^(?:autograd::engine::evaluate_function: )?(?:\w+::)*"
 _WORD_STARTS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NUMBER = re.compile(r"(?<=[A-Za-z_])\d+$")  # of an autograd node, or of a node that CNTK named itself
 _NOISE = re.compile(r"\b(mkl|native|fused|resource|sparse|np|npi|npx|contrib|broadcast(?! to)|elemwise|eager|v\d*)\b")
-_COMPILED = tuple((re.compile(rule.pattern), rule.kind) for rule in RULES)
+
+
+@cache
+def _compiled() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Return the rules' patterns and kinds, compiled when first needed: few captures of GPUs name operators."""
+    return tuple((re.compile(rule.pattern), rule.kind) for rule in RULES)
 
 
 def operator_kind(name: str, phase: str | None = None) -> str:
@@ -156,4 +161,4 @@ def _kind(name: str) -> str:
         parts = {_kind(part.strip()) for part in name[1:-1].split(",")}
         return parts.pop() if len(parts) == 1 else UNKNOWN
     simple = simplify(name)
-    return next((kind for pattern, kind in _COMPILED if pattern.search(simple)), UNKNOWN)
+    return next((kind for pattern, kind in _compiled() if pattern.search(simple)), UNKNOWN)
