@@ -41,7 +41,10 @@ class PassData:
     def samples(self) -> pd.DataFrame:
         """What was sampled from outside during this pass."""
         path = self.folder / "samples.parquet"
-        return conform("samples", pq.read_table(path).to_pandas() if path.exists() else pd.DataFrame())
+        if path.exists():
+            return conform("samples", pq.read_table(path).to_pandas())
+        path = self.folder / "samples.jsonl"  # the portable agent's, which has no library for parquet
+        return read_table(path, "samples") if path.exists() else conform("samples", pd.DataFrame())
 
 
 class Run:

@@ -14,7 +14,9 @@ from typing import Any
 from kernelscope.cli.quick import Leaving
 
 # In the order in which help lists them. Each module has NAME, HELP, configure(parser) and run(arguments).
-COMMANDS = ("doctor", "env", "run", "compare", "import", "breakdown", "explain", "report", "classify", "redact")
+COMMANDS = (
+    "doctor", "env", "run", "compare", "import", "breakdown", "energy", "explain", "report", "classify", "redact", "agent",
+)  # fmt: skip
 
 DESCRIPTION = "Explain, layer by layer and kernel by kernel, why one deep-learning framework is slower than another."
 EPILOG = "exit status: 0 done, 1 a check failed, 2 wrong use, 3 input cannot be read, 4 the framework's process failed"

@@ -7,14 +7,13 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kernelscope.tracer.inside.plan import THREADS_VARIABLE
 from kernelscope.tracer.outside.environments import Environment
 from kernelscope.tracer.outside.errors import InputError, UsageError
 
 LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}")  # what is safe as a folder's name, on a command line and in a table
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MOST_BYTES = 1 << 20  # of a program: more is no file that a person wrote
-# The variable that says how many threads compute, where it is not OpenMP's.
-_THREADS_VARIABLE = {"tensorflow": "TF_NUM_INTRAOP_THREADS", "jax": "NPROC"}
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Variant:
 
     def threads(self, asked: int) -> int:
         """Return the processor threads of this side: those that its variables say, else those asked for all sides."""
-        name = _THREADS_VARIABLE.get(self.environment.framework, "OMP_NUM_THREADS")
+        name = THREADS_VARIABLE.get(self.environment.framework, "OMP_NUM_THREADS")
         said = self.variables.get(name, "")
         return int(said) if said.isdecimal() and int(said) > 0 else asked
 

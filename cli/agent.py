@@ -1,0 +1,30 @@
+"""Make the portable agent: one file that records on machines where nothing can be installed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+NAME = "agent"
+HELP = "make one file that records where nothing can be installed"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the file to write, such as agent.pyz")
+    parser.add_argument("--force", action="store_true", help="replace the file if it is there")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the file and say how it is used."""
+    from kernelscope.cli.output import size
+    from kernelscope.tracer.outside import agent
+
+    path = Path(arguments.output)
+    written = agent.pack(path, arguments.force)
+    print(
+        f"{path}: {size(written)}; run it with the framework's Python 3.6+: python {path.name} run lenet -f pytorch -o DIR",
+        file=sys.stderr,
+    )
+    return 0

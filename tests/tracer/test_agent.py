@@ -1,0 +1,104 @@
+"""The portable agent: packed for real, run by interpreters that know nothing of kernelscope."""
+
+import json
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from kernelscope.analysis import Run, breakdown
+from kernelscope.tracer.inside import plan
+from kernelscope.tracer.outside import agent, environments
+from kernelscope.tracer.outside.errors import InputError
+from kernelscope.tracer.outside.options import RunOptions
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory):
+    path = tmp_path_factory.mktemp("agent") / "agent.pyz"
+    agent.pack(path)
+    return path
+
+
+def _agent(packed, *arguments, python=sys.executable, variables=None):
+    # -S and -I: nothing that is installed beside this interpreter can be imported
+    command = [python, *(("-I", "-S") if python == sys.executable else ()), packed, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=variables)
+
+
+def test_it_holds_what_children_import_and_nothing_of_the_rest(packed):
+    with zipfile.ZipFile(packed) as archive:
+        names = archive.namelist()
+    folders = {"/".join(name.split("/")[:3]) for name in names if name.count("/") > 2}
+    assert "kernelscope/tracer/inside" in folders
+    assert any(name == "kernelscope/workloads/networks.py" for name in names)
+    assert not [name for name in names if "outside" in name or "analysis" in name or name.endswith(".txt")]
+
+
+def test_a_file_that_is_there_is_kept(packed):
+    before = packed.read_bytes()
+    with pytest.raises(InputError, match="--force"):
+        agent.pack(packed)
+    assert packed.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["--version"], 0, "kernelscope agent"),
+        (["run", "nonet", "-f", "pytorch", "-o", "x"], 2, "unknown workload 'nonet'; known: lenet"),
+        (["run", "lenet", "-f", "nothing", "-o", "x"], 2, "unknown framework 'nothing'; known: pytorch"),
+        (["run", "lenet", "-f", "pytorch", "-o", "x", "--data", "/nowhere"], 2, "--data /nowhere: not a folder"),
+        (["run", "lenet", "-f", "pytorch", "-o", "/proc/nowhere"], 3, "name another folder"),
+    ],
+)
+def test_wrong_use_is_answered_in_one_line(packed, arguments, status, said):
+    done = _agent(packed, *arguments)
+    assert done.returncode == status
+    assert said in (done.stdout + done.stderr).strip().splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+def test_an_interpreter_without_the_framework_leaves_a_readable_folder(packed, tmp_path):
+    done = _agent(packed, "run", "lenet", "-f", "pytorch", "-o", tmp_path / "run", "--device", "cpu")
+    assert done.returncode == 4
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert record["complete"] is False
+    assert "No module named" in record["reason"]
+    assert Run(tmp_path / "run").passes("clean") == []
+
+
+def test_the_record_has_what_other_runs_have():
+    assert set(RunOptions("lenet").as_dict()) >= {"network", "mode", "batch", "device", "threads", "steps", "warmup", "collector"}
+    order = plan.order(2)
+    assert order[0] == ("check", 1)
+    assert order[-1] == ("lines", 1)
+    assert sorted(order) == sorted([("check", 1), ("layers", 1), ("lines", 1), *((n, r) for n in plan.REPEATED for r in (1, 2))])
+    assert sum(plan.windows(12)) == 12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", ["pytorch", "cntk"])
+def test_what_it_records_is_a_run_like_any_other(packed, tmp_path, framework):
+    """CNTK's interpreter is a Python 3.6."""
+    environment = environments.resolve(framework, None)
+    small = ["--batch", "8", "--steps", "5", "--warmup", "2", "--repeats", "1", "--device", "cpu"]
+    folder = tmp_path / "run"
+    done = _agent(
+        packed, "run", "lenet", "-f", framework, "-o", folder, *small,
+        python=environment.python, variables={"PATH": "/usr/bin:/bin", **environment.variables},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    run = Run(folder.rename(tmp_path / "moved"))
+    assert run.complete
+    assert run.record["version"]
+    table = breakdown(run.trace(), "layer")
+    assert table.table["time_ns"].sum() == table.step_ns
+    assert {"conv1", "fc3"} <= set(table.table["layer"])
+    metrics = set(run.passes("clean")[0].samples()["metric"])
+    assert {"core_busy", "resident_bytes", "threads"} <= metrics
+    written = "".join(path.read_text(errors="replace") for path in run.path.rglob("*.json"))
+    assert "PATH" not in json.loads((run.path / "run.json").read_text())["variables"]
+    assert "kernelscope-agent-" not in (run.path / "lines" / "1" / "lines.json").read_text()
+    assert "LD_LIBRARY_PATH" not in written

@@ -1,0 +1,81 @@
+"""The machine as /proc tells it, and a child's processor time and memory."""
+
+import os
+import platform
+
+
+def describe():
+    """Return processor, threads, memory and system, with the keys of run.json; what /proc does not tell is None."""
+    names, cores = [], set()
+    physical = None
+    for line in _lines("/proc/cpuinfo"):
+        key, _, value = line.partition(":")
+        key, value = key.strip(), value.strip()
+        if key == "model name":
+            names.append(value)
+        elif key == "physical id":
+            physical = value
+        elif key == "core id":
+            cores.add((physical, value))
+    memory = [int(line.split()[1]) * 1024 for line in _lines("/proc/meminfo") if line.startswith("MemTotal:")]
+    return {
+        "processor": names[0] if names else platform.processor() or None,
+        "cores": len(cores) or None,
+        "threads": os.cpu_count(),
+        "allowed_threads": len(os.sched_getaffinity(0)),
+        "memory_bytes": memory[0] if memory else None,
+        "system": "%s %s" % (platform.system(), platform.release()),
+        "architecture": platform.machine(),
+        "load_before": round(os.getloadavg()[0], 2),
+    }
+
+
+class CpuSource(object):
+    """Samples each core's busy share since the sample before, and one process's resident memory and threads."""
+
+    def __init__(self):
+        self._before = _core_times()
+        self._page = os.sysconf("SC_PAGE_SIZE")
+
+    def sample(self, pid):
+        """Return [(metric, value, core, device)] of now; the process's only with a `pid`."""
+        now, before = _core_times(), self._before
+        self._before = now
+        rows = []
+        for core in sorted(now):
+            idle, total = (after - then for after, then in zip(now[core], before.get(core, (0, 0))))
+            if total > 0:
+                rows.append(("core_busy", min(1.0, max(0.0, 1.0 - float(idle) / total)), core, None))
+        if pid is not None:
+            rows += self._process(pid)
+        return rows
+
+    def _process(self, pid):
+        for line in _lines("/proc/%d/statm" % pid):
+            resident = int(line.split()[1]) * self._page
+            return [("resident_bytes", resident, None, None), ("threads", len(os.listdir("/proc/%d/task" % pid)), None, None)]
+        return []
+
+    def describe(self):
+        """Say what this source is."""
+        return {"source": "/proc", "cores": len(self._before)}
+
+
+def _core_times():
+    """Return {core: (idle, total)} in the kernel's ticks; waiting for a disk counts as idle."""
+    found = {}
+    for line in _lines("/proc/stat"):
+        name, _, numbers = line.partition(" ")
+        if name.startswith("cpu") and name[3:].isdigit():
+            ticks = [int(number) for number in numbers.split()[:8]]
+            found[int(name[3:])] = (ticks[3] + ticks[4], sum(ticks))
+    return found
+
+
+def _lines(path):
+    """Return the lines of a file of /proc; none where it is not there."""
+    try:
+        with open(path, encoding="utf8", errors="replace") as file:
+            return file.read().splitlines()
+    except OSError:
+        return []

@@ -1,0 +1,125 @@
+"""The agent's command line: ``python agent.pyz run WORKLOAD -f FRAMEWORK -o DIR``."""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import zipfile
+
+from kernelscope.tracer.inside.agent import nvml
+from kernelscope.tracer.inside.agent.child_process import ChildError
+from kernelscope.tracer.inside.agent.session import Session
+
+ABOUT = "kernelscope/tracer/inside/agent/about.json"  # in the packed file: what it was made of
+EPILOG = "exit status: 0 done, 2 wrong use, 3 files cannot be written, 4 the framework's process failed"
+
+
+class UsageError(Exception):
+    """Wrong use: one line that says what is wrong and what would be right."""
+
+
+def parser():
+    """Return the parser of the command line."""
+    top = argparse.ArgumentParser(prog="agent.pyz", description="Record with the interpreter that runs this file.", epilog=EPILOG)
+    top.add_argument("--version", action="store_true", help="show the version of kernelscope that made this file")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND")
+    run = commands.add_parser("run", help="record one workload in one framework, into a run folder to be analysed elsewhere")
+    add = run.add_argument
+    add("network", metavar="WORKLOAD", help="lenet, mlp, cnn or lstm")
+    add("-f", "--framework", required=True, metavar="NAME", help="the framework that this interpreter has")
+    add("-o", "--output", required=True, metavar="DIR", help="folder for the results; it must not hold anything")
+    add("--mode", choices=("train", "infer"), default="train", help="what a step is (default: train)")
+    add("--batch", type=_positive, default=64, metavar="N", help="samples per step (default: 64)")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run (default: what NVML sees)")
+    add("--collector", choices=("framework", "cupti"), default="framework", help="what records a GPU's kernels")
+    add("--threads", type=_positive, metavar="N", help="processor threads (default: all allowed)")
+    add("--steps", type=_positive, default=30, metavar="N", help="measured steps per repeat of a pass (default: 30)")
+    add("--warmup", type=int, default=10, metavar="N", help="least warm-up steps before they settle (default: 10)")
+    add("--repeats", type=_positive, default=3, metavar="N", help="restarts of the clean pass (default: 3)")
+    add("--seed", type=int, default=0, metavar="N", help="of weights and data (default: 0)")
+    add("--steady", action="store_true", help="steady heap and passive waiting: resolves smaller differences")
+    add("--data", metavar="DIR", help="folder with MNIST idx or CIFAR-10 binary files (default: random data)")
+    add("--timeout", type=float, default=300.0, metavar="SECONDS", help="a child must answer within (default: 300)")
+    return top
+
+
+def _positive(text):
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError("%r is not a whole number above 0" % text)
+    return int(text)
+
+
+def main(packed):
+    """Run the command line of the packed file at `packed`; return the exit status."""
+    arguments = parser().parse_args()
+    with zipfile.ZipFile(packed) as archive:
+        about = json.loads(archive.read(ABOUT).decode("utf8"))
+    if arguments.version or arguments.command is None:
+        print("kernelscope agent %s" % about["kernelscope"])
+        return 0 if arguments.version else 2
+    unpacked = tempfile.mkdtemp(prefix="kernelscope-agent-")
+    try:
+        with zipfile.ZipFile(packed) as archive:
+            archive.extractall(unpacked)  # its sources are shown line by line, which needs files
+        return _run(arguments, about, unpacked)
+    except UsageError as error:
+        return _said(error, 2)
+    except ChildError as error:
+        return _said("%s; what was recorded is in %s" % (error, arguments.output), 4)
+    except OSError as error:
+        return _said("%s: %s; free some space or name another folder" % (error.filename or "files", error.strerror or error), 3)
+    except KeyboardInterrupt:
+        return _said("interrupted; what was recorded is in %s" % arguments.output, 130)
+    finally:
+        shutil.rmtree(unpacked, ignore_errors=True)
+
+
+def _said(error, status):
+    sys.stderr.write("kernelscope: error: %s\n" % error)
+    return status
+
+
+def _run(arguments, about, unpacked):
+    if arguments.network not in about["networks"]:
+        raise UsageError("unknown workload %r; known: %s" % (arguments.network, ", ".join(about["networks"])))
+    if arguments.framework not in about["frameworks"]:
+        raise UsageError("unknown framework %r; known: %s" % (arguments.framework, ", ".join(about["frameworks"])))
+    if arguments.data is not None and not os.path.isdir(arguments.data):
+        raise UsageError("--data %s: not a folder" % arguments.data)
+    folder = arguments.output
+    if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
+        raise UsageError("%s: not an empty folder; name another one" % folder)
+    options = _options(arguments)
+    if not os.path.isdir(folder):
+        os.makedirs(folder)
+    session = Session(
+        arguments.framework, options, folder, about["kernelscope"], [unpacked], ["agent.pyz"] + sys.argv[1:], _progress
+    )  # fmt: skip
+    session.run()
+    sys.stderr.write(
+        "run folder: %s; analyse it with `kernelscope report %s` where kernelscope is installed\n" % (folder, folder)
+    )
+    return 0
+
+
+def _options(arguments):
+    device = arguments.device
+    if device != "cpu":
+        missing = nvml.NvmlSource().unavailable
+        if device == "cuda" and missing:
+            raise UsageError("--device cuda: no GPU to run on (%s); use --device cpu" % missing)
+        device = "cpu" if missing else "cuda"
+    if arguments.collector == "cupti" and device == "cpu":
+        raise UsageError("--collector cupti records what GPUs do, and this runs on a CPU; use --collector framework")
+    chosen = ("network", "mode", "batch", "seed", "steps", "warmup", "repeats", "steady", "data", "collector")
+    options = {name: getattr(arguments, name) for name in chosen}
+    threads = arguments.threads or len(os.sched_getaffinity(0))
+    options.update(device=device, threads=threads, timeout_s=arguments.timeout)
+    return options
+
+
+def _progress(line):
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()

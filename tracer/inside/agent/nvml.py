@@ -1,0 +1,114 @@
+"""Power, energy, memory, utilisation, clock and temperature of NVIDIA GPUs through the driver's own library.
+
+The driver brings libnvidia-ml.so.1 wherever there is a GPU, so nothing has to be installed to ask it. Functions and structures
+are those of nvml.h, which keeps them for good under their versioned names.
+"""
+
+import ctypes
+
+_SUCCESS = 0
+_CLOCK_SM = 1
+_TEMPERATURE_GPU = 0
+_FIELD_POWER_INSTANT = 186  # mW now; GetPowerUsage is an average over a second on most GPUs since Ampere
+
+
+class _Memory(ctypes.Structure):
+    _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
+
+
+class _Utilisation(ctypes.Structure):
+    _fields_ = [("gpu", ctypes.c_uint), ("memory", ctypes.c_uint)]
+
+
+class _Value(ctypes.Union):
+    _fields_ = [
+        ("d", ctypes.c_double), ("ui", ctypes.c_uint), ("ul", ctypes.c_ulong), ("ull", ctypes.c_ulonglong),
+        ("sll", ctypes.c_longlong),
+    ]  # fmt: skip
+
+
+class _Field(ctypes.Structure):
+    _fields_ = [
+        ("field", ctypes.c_uint), ("scope", ctypes.c_uint), ("timestamp", ctypes.c_longlong), ("latency", ctypes.c_longlong),
+        ("kind", ctypes.c_int), ("status", ctypes.c_int), ("value", _Value),
+    ]  # fmt: skip
+
+
+class NvmlSource(object):
+    """Samples every GPU that the driver shows; `unavailable` says why there is none."""
+
+    def __init__(self):
+        self.unavailable = None
+        self._devices = []
+        self._library = None
+        try:
+            self._library = ctypes.CDLL("libnvidia-ml.so.1")
+        except OSError:
+            self.unavailable = "NVML: no driver (libnvidia-ml.so.1 cannot be loaded)"
+            return
+        status = self._library.nvmlInit_v2()
+        if status != _SUCCESS:
+            self.unavailable = "NVML: nvmlInit failed with status %d" % status
+            return
+        count = ctypes.c_uint()
+        self._library.nvmlDeviceGetCount_v2(ctypes.byref(count))
+        for index in range(count.value):
+            handle = ctypes.c_void_p()
+            if self._library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle)) == _SUCCESS:
+                self._devices.append((index, handle))
+        if not self._devices:
+            self.unavailable = "NVML sees no GPU"
+
+    def sample(self, pid):
+        """Return [(metric, value, core, device)] of now; what a GPU does not offer is left out."""
+        del pid
+        return [
+            (metric, value, None, "cuda:%d" % index)
+            for index, handle in self._devices
+            for metric, value in self._answers(handle)
+            if value is not None
+        ]
+
+    def _answers(self, handle):
+        memory, busy = _Memory(), _Utilisation()
+        used = self._asked("nvmlDeviceGetMemoryInfo", handle, memory)
+        shares = self._asked("nvmlDeviceGetUtilizationRates", handle, busy)
+        power = self._instant_power(handle)
+        average = self._number("nvmlDeviceGetPowerUsage", handle, scale=1e-3)
+        yield "gpu_power_w", average if power is None else power
+        yield "gpu_power_average_w", average
+        yield "gpu_energy_j", self._number("nvmlDeviceGetTotalEnergyConsumption", handle, ctypes.c_ulonglong, 1e-3)
+        yield "gpu_memory_bytes", float(memory.used) if used else None
+        yield "gpu_utilisation", busy.gpu / 100.0 if shares else None
+        yield "gpu_memory_utilisation", busy.memory / 100.0 if shares else None
+        yield "gpu_sm_clock_hz", self._number("nvmlDeviceGetClockInfo", handle, ctypes.c_uint, 1e6, _CLOCK_SM)
+        yield "gpu_temperature_c", self._number("nvmlDeviceGetTemperature", handle, ctypes.c_uint, 1.0, _TEMPERATURE_GPU)
+
+    def _instant_power(self, handle):
+        field = _Field(field=_FIELD_POWER_INSTANT)
+        ask = getattr(self._library, "nvmlDeviceGetFieldValues", None)
+        if ask is None or ask(handle, 1, ctypes.byref(field)) != _SUCCESS or field.status != _SUCCESS:
+            return None
+        return field.value.ui * 1e-3
+
+    def _asked(self, name, handle, answer, *arguments):
+        function = getattr(self._library, name, None)
+        return function is not None and function(handle, *(arguments + (ctypes.byref(answer),))) == _SUCCESS
+
+    def _number(self, name, handle, kind=ctypes.c_uint, scale=1.0, *arguments):
+        answer = kind()
+        return answer.value * scale if self._asked(name, handle, answer, *arguments) else None
+
+    def describe(self):
+        """Say which GPUs are sampled, or why none is."""
+        if self.unavailable:
+            return {"source": "nvml", "unavailable": self.unavailable}
+        return {"source": "nvml", "gpus": [self._facts(index, handle) for index, handle in self._devices]}
+
+    def _facts(self, index, handle):
+        found = {"device": "cuda:%d" % index}
+        for key, function in (("name", "nvmlDeviceGetName"), ("uuid", "nvmlDeviceGetUUID")):
+            text = ctypes.create_string_buffer(96)
+            if getattr(self._library, function)(handle, text, len(text)) == _SUCCESS:
+                found[key] = text.value.decode("utf8", "replace")
+        return found

@@ -1,0 +1,52 @@
+"""A thread that asks all sources at a steady rate while a window of the child is open, written as JSON Lines."""
+
+import json
+import threading
+
+from kernelscope.tracer.inside.clock import now_ns
+
+SAMPLES_FILE = "samples.jsonl"
+RATE_HZ = 10.0
+
+
+class Sampler(object):
+    """Samples from `open` to `close`; readings at a window's edges are taken by the caller's thread."""
+
+    def __init__(self, sources, path):
+        self._sources = sources
+        self._path = path
+        self._lock = threading.Lock()
+        self._closed = None
+        self._thread = None
+        self._pid = self._window = None
+
+    def open(self, pid, window):
+        """Start to sample; the first reading only resets what is counted since the last one."""
+        self._pid, self._window = pid, window
+        for source in self._sources:
+            source.sample(None)
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="kernelscope-sampler", daemon=True)
+        self._thread.start()
+
+    def close(self):
+        """Take the window's last reading and stop."""
+        self._closed.set()
+        self._thread.join()
+        self._read()
+
+    def _loop(self):
+        while not self._closed.wait(1.0 / RATE_HZ):
+            self._read()
+
+    def _read(self):
+        now = now_ns()
+        rows = [row for source in self._sources for row in source.sample(self._pid)]
+        with self._lock, open(self._path, "a") as out:
+            for metric, value, core, device in rows:
+                row = {"time_ns": now, "window": self._window, "core": core, "device": device, "metric": metric, "value": value}
+                out.write(json.dumps(row) + "\n")
+
+    def describe(self):
+        """Say what is sampled and at which rate."""
+        return {"asked_period_ns": int(1e9 / RATE_HZ), "sources": [source.describe() for source in self._sources]}

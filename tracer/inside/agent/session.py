@@ -1,0 +1,153 @@
+"""All passes of one run, one after the other, into a run folder that any machine can analyse."""
+
+import datetime
+import json
+import os
+import sys
+
+from kernelscope.tracer.inside import plan
+from kernelscope.tracer.inside.agent import machine, nvml
+from kernelscope.tracer.inside.agent.child_process import ChildError, ChildProcess
+from kernelscope.tracer.inside.agent.samples import SAMPLES_FILE, Sampler
+
+
+class Session(object):
+    """Runs the passes; run.json is on disk, marked incomplete, from the start.
+
+    options: what was asked for, as run.json keeps it (see tracer.outside.options). version: kernelscope's. roots: where the
+    agent's own code was unpacked. report: called with a line before each pass.
+    """
+
+    def __init__(self, framework, options, folder, version, roots, command, report):
+        self.options = options
+        self.folder = folder
+        self.roots = roots
+        self.report = report
+        self.variables = self._variables()
+        self.record = {
+            "schema": plan.RUN_SCHEMA,
+            "created": datetime.datetime.utcnow().replace(microsecond=0).isoformat() + "+00:00",
+            "complete": False,
+            "reason": "the run did not come to its end",
+            "passes": {},
+            "unavailable": {},
+            "kernelscope": version,
+            "recorder": "agent",
+            "label": framework,
+            "framework": framework,
+            "version": None,
+            "python": _without_home(sys.executable),
+            "program": None,
+            "options": options,
+            "conditions": "steady" if options["steady"] else "as it comes",
+            "machine": machine.describe(),
+            "command": [_without_home(part) for part in command],
+            "variables": {name: self.variables[name] for name in plan.RECORDED_VARIABLES if name in self.variables},
+        }
+        self._write()
+
+    def _variables(self):
+        """Return the whole environment of a child."""
+        variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+        threads = str(self.options["threads"])
+        variables.update({"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "PYTHONDONTWRITEBYTECODE": "1"})
+        if self.options["steady"]:
+            variables.update(plan.STEADY_VARIABLES)
+        if self.options["device"] == "cpu":
+            variables["CUDA_VISIBLE_DEVICES"] = ""
+        theirs = os.environ.get("PYTHONPATH")
+        variables["PYTHONPATH"] = os.pathsep.join(self.roots + ([theirs] if theirs else []))
+        return variables
+
+    def run(self):
+        """Run all passes; raise ChildError for a pass that failed. Whatever ends it, run.json says how far it came."""
+        planned = plan.order(self.options["repeats"])
+        name = planned[0][0]
+        try:
+            for done, (name, repeat) in enumerate(planned):
+                self.report("[%d/%d] %s %d" % (done, len(planned), name, repeat))
+                self._run_pass(name, repeat)
+        except BaseException as error:
+            reason = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+            self.record["passes"].setdefault(name, {"folders": []}).update(status="failed", reason=reason)
+            self.record["reason"] = reason
+            self._write()
+            raise
+        self.record.update(complete=True, reason=None)
+        self._write()
+
+    def _run_pass(self, name, repeat):
+        relative = "%s/%d" % (name, repeat)
+        folder = os.path.join(self.folder, name, str(repeat))
+        os.makedirs(folder)
+        entry = self.record["passes"].setdefault(name, {"folders": []})
+        entry["status"] = "running"
+        entry["folders"].append(relative)
+        sampler = Sampler([machine.CpuSource(), nvml.NvmlSource()], os.path.join(folder, SAMPLES_FILE))
+        child = ChildProcess(self._spec(name), folder, self.variables, self.options["timeout_s"])
+        try:
+            child.answer()
+            if name != "check":
+                self._windows(child, sampler)
+            child.finish()
+        except BaseException:
+            child.stop()
+            raise
+        self._learn(folder)
+        entry["status"] = "complete"
+        if name == "kernels":
+            entry["collector"] = {"asked": self.options["collector"], "used": self.options["collector"], "reason": "asked for"}
+        if name != "check":
+            entry["sampling"] = sampler.describe()
+        self._write()
+
+    def _spec(self, name):
+        options = self.options
+        spec = {
+            "framework": self.record["framework"],
+            "label": self.record["label"],
+            "pass": name,
+            "program": None,
+            "folder": ".",
+        }
+        spec.update({key: options[key] for key in ("network", "mode", "batch", "device", "seed", "threads", "warmup", "data")})
+        spec.update(
+            batches=plan.HOST_BATCHES, dropout=name != "check", roots=[os.path.join(root, "kernelscope") for root in self.roots]
+        )
+        if name == "kernels":
+            framework = options["collector"] == "framework"
+            spec.update(collector=options["collector"], collector_required=True, device_profiler=framework)
+        return spec
+
+    def _windows(self, child, sampler):
+        child.tell(do="warmup")
+        for window, steps in enumerate(plan.windows(self.options["steps"])):
+            sampler.open(child.pid, window)
+            try:
+                child.tell(do="window", window=window, steps=steps)
+            finally:
+                sampler.close()
+
+    def _learn(self, folder):
+        """Enter into run.json what the child found out of the framework."""
+        with open(os.path.join(folder, "child.json")) as file:
+            report = json.load(file)
+        for key in ("versions", "settings", "network"):
+            self.record.setdefault(key, report.get(key))
+        self.record["version"] = (report.get("versions") or {}).get(self.record["framework"], self.record["version"])
+        self.record["unavailable"].update(report.get("unavailable", {}))
+
+    def _write(self):
+        """Replace run.json as a whole: a reader sees the old or the new one."""
+        path = os.path.join(self.folder, "run.json")
+        with open(path + ".new", "w") as out:
+            json.dump(self.record, out, indent=1)
+        os.replace(path + ".new", path)
+
+
+def _without_home(text):
+    home = os.path.expanduser("~")
+    return text.replace(home + os.sep, "~" + os.sep) if home not in ("/", "~", "") else text
+
+
+__all__ = ["ChildError", "Session"]

@@ -1,0 +1,56 @@
+"""What a run consists of: its passes, their order, and what children are given. Shared by all that start children."""
+
+PASSES = ("check", "clean", "layers", "kernels", "lines")
+REPEATED = ("clean", "kernels")  # times are compared: the clean pass for its interval, the kernels one to choose among
+WINDOW_STEPS = 5  # steps of one turn: short against the machine's drift, long against the switch between children
+HOST_BATCHES = 8  # distinct batches that are cycled through
+RUN_SCHEMA = "kernelscope/run/1"
+
+# The C library's allocator gives memory back and faults it in again each step; spinning threads disturb whoever runs next.
+STEADY_VARIABLES = {
+    "MALLOC_MMAP_THRESHOLD_": "1073741824",
+    "MALLOC_TRIM_THRESHOLD_": "4294967296",
+    "MALLOC_TOP_PAD_": "268435456",
+    "OMP_WAIT_POLICY": "passive",
+}
+
+# The variable that says how many threads compute, where it is not OpenMP's.
+THREADS_VARIABLE = {"tensorflow": "TF_NUM_INTRAOP_THREADS", "jax": "NPROC"}
+
+# Only these environment variables are ever recorded: profilers that record all of them have published people's tokens.
+RECORDED_VARIABLES = (
+    "ATEN_CPU_CAPABILITY", "CUBLAS_WORKSPACE_CONFIG", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING", "CUDA_VISIBLE_DEVICES", "DNNL_DEFAULT_FPMATH_MODE", "DNNL_MAX_CPU_ISA",
+    "DNNL_PRIMITIVE_CACHE_CAPACITY", "DNNL_VERBOSE", "DNNL_VERBOSE_TIMESTAMP", "GLIBC_TUNABLES", "GOMP_CPU_AFFINITY",
+    "GOMP_SPINCOUNT", "KERAS_BACKEND", "KMP_AFFINITY", "KMP_BLOCKTIME", "MALLOC_ARENA_MAX", "MALLOC_CHECK_", "MALLOC_CONF",
+    "MALLOC_MMAP_THRESHOLD_", "MALLOC_PERTURB_", "MALLOC_TOP_PAD_", "MALLOC_TRIM_THRESHOLD_", "MKLDNN_VERBOSE", "MKL_CBWR",
+    "MKL_DEBUG_CPU_TYPE", "MKL_DYNAMIC", "MKL_ENABLE_INSTRUCTIONS", "MKL_NUM_THREADS", "MKL_THREADING_LAYER", "MKL_VERBOSE",
+    "MXNET_BACKWARD_DO_MIRROR", "MXNET_CPU_WORKER_NTHREADS", "MXNET_CUDNN_AUTOTUNE_DEFAULT", "MXNET_ENGINE_TYPE",
+    "MXNET_EXEC_BULK_EXEC_INFERENCE", "MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN", "MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN_BWD",
+    "MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN_FWD", "MXNET_EXEC_BULK_EXEC_TRAIN", "MXNET_EXEC_NUM_TEMP", "MXNET_MKLDNN_CACHE_NUM",
+    "MXNET_MKLDNN_ENABLED", "MXNET_SUBGRAPH_BACKEND", "MXNET_USE_FUSION", "NVIDIA_TF32_OVERRIDE", "OMP_DYNAMIC",
+    "OMP_NUM_THREADS", "OMP_PLACES", "OMP_PROC_BIND", "OMP_SCHEDULE", "OMP_THREAD_LIMIT", "OMP_WAIT_POLICY",
+    "ONEDNN_DEFAULT_FPMATH_MODE", "ONEDNN_MAX_CPU_ISA", "ONEDNN_PRIMITIVE_CACHE_CAPACITY", "ONEDNN_VERBOSE",
+    "ONEDNN_VERBOSE_TIMESTAMP", "OPENBLAS_CORETYPE", "OPENBLAS_NUM_THREADS", "PYTHONASYNCIODEBUG", "PYTHONDEVMODE",
+    "PYTHONMALLOC", "PYTHONOPTIMIZE", "PYTHONTRACEMALLOC", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_JIT",
+    "TF_CUDNN_USE_AUTOTUNE", "TF_DETERMINISTIC_OPS", "TF_ENABLE_ONEDNN_OPTS", "TF_FORCE_GPU_ALLOW_GROWTH",
+    "TF_GPU_ALLOCATOR", "TF_GPU_THREAD_MODE", "TF_NUM_INTEROP_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_XLA_FLAGS",
+    "TORCHDYNAMO_DISABLE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "XLA_FLAGS",
+)  # fmt: skip
+
+
+def order(repeats):
+    """Return (pass, repeat) in the order in which they run, repeats counted from 1.
+
+    The passes of one repeat stand together: machines drift over minutes, and what was recorded is put beside what was clean.
+    """
+    planned = []
+    for number in range(1, repeats + 1):
+        planned += [(name, number) for name in PASSES[:-1] if number == 1 or name in REPEATED]
+    return planned + [(PASSES[-1], 1)]
+
+
+def windows(steps):
+    """Return the number of steps of each window of one repeat of a pass."""
+    whole, rest = divmod(steps, WINDOW_STEPS)
+    return [WINDOW_STEPS] * whole + ([rest] if rest else [])

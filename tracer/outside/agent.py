@@ -1,0 +1,40 @@
+"""Pack the portable agent: one file, run by any Python 3.6 or later, that needs nothing installed beside the framework."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import tempfile
+import zipapp
+from pathlib import Path
+
+from kernelscope.tracer.outside.errors import InputError
+from kernelscope.tracer.outside.recipes import FRAMEWORKS
+from kernelscope.tracer.outside.staging import stage
+from kernelscope.workloads import networks
+
+ABOUT = "kernelscope/tracer/inside/agent/about.json"
+_MAIN = """import sys
+from kernelscope.tracer.inside.agent.main import main
+sys.exit(main(sys.path[0]))
+"""
+
+
+def pack(path: Path, force: bool = False) -> int:
+    """Write the agent to `path` and return its size in bytes; raise InputError where there is a file that is not replaced."""
+    if path.exists() and not force:
+        raise InputError(f"{path}: exists; name another file or pass --force to replace it")
+    about = {
+        "kernelscope": importlib.metadata.version("kernelscope"),
+        "frameworks": list(FRAMEWORKS),
+        "networks": list(networks.NETWORKS),
+    }
+    with tempfile.TemporaryDirectory(prefix="kernelscope-") as temporary:
+        folder = stage(Path(temporary))
+        (folder / ABOUT).write_text(json.dumps(about, indent=1), encoding="utf8")
+        (folder / "__main__.py").write_text(_MAIN, encoding="utf8")
+        try:
+            zipapp.create_archive(folder, path, interpreter="/usr/bin/env python3", compressed=True)
+        except OSError as error:
+            raise InputError(f"{path}: not writable: {error.strerror or error}; name another file") from error
+    return path.stat().st_size
