@@ -16,7 +16,7 @@ import zlib
 
 MAGIC = b"KSCUPTI\x01"
 BLOCK = struct.Struct("<4sIII")  # tag, rows, bytes of content, CRC-32 of the content
-MOST_ROWS = 1 << 16  # in one block: bounds what is joined in memory, and lets readers refuse what no writer writes
+MOST_ROWS = 1 << 10  # in one block: what is joined in memory dies young, and the garbage collector is spared
 MOST_TEXTS = 1 << 17  # kept in memory; then numbering goes on and texts are written again
 MOST_CHARACTERS = 20000  # of a text
 
