@@ -64,6 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--repeats", type=_at_least(1, 1000), default=3, metavar="N", help="restarts of the clean pass (default: 3)")
     add("--collector", choices=("auto", *COLLECTORS), default="auto", help="what records the kernels pass (default: auto)")
     add("--nsys", metavar="PATH", help="the nsys to use (default: the newest that works)")
+    add("--keep-reports", action="store_true", help="keep nsys's reports too, which hold every process's environment variables")
     add("--seed", type=_at_least(0, (1 << 31) - 1), default=0, metavar="N", help="of weights and data (default: 0)")
     add("--steady", action="store_true", help="steady heap and passive waiting: resolves smaller differences, see docs")
     add("--energy", action="store_true", help="add the energy pass, a minute or two, where energy counters can be read")
@@ -93,7 +94,7 @@ def options(arguments: argparse.Namespace) -> RunOptions:
         network=arguments.network, mode=arguments.mode, batch=arguments.batch, device=device,
         threads=arguments.threads or len(os.sched_getaffinity(0)), seed=arguments.seed, steps=arguments.steps,
         warmup=arguments.warmup, repeats=arguments.repeats, steady=arguments.steady, timeout_s=arguments.timeout,
-        data=arguments.data, collector=arguments.collector, energy=arguments.energy,
+        data=arguments.data, collector=arguments.collector, keep_reports=arguments.keep_reports, energy=arguments.energy,
     )  # fmt: skip
 
 

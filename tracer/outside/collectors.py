@@ -14,6 +14,7 @@ host only. Its records and the libraries' lines are kept whatever collector is u
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kernelscope.nsys_wrappers import capture, cuda_versions, find, nvprof, verify
+from kernelscope.nsys_wrappers import capture, cuda_versions, find, nvprof, privacy, verify
 from kernelscope.nsys_wrappers.command import CaptureError
 from kernelscope.nsys_wrappers.find import Tool
 from kernelscope.nsys_wrappers.options import CPU_TRACES, GPU_TRACES, NsysOptions, NvprofOptions
@@ -153,10 +154,14 @@ def _cupti(framework: str, environment: Environment | None) -> str | None:
 
 
 class Recording:
-    """A child's kernels pass under nsys or nvprof (see process.Collector). Raises ChildError for what this release cannot do."""
+    """A child's kernels pass under nsys or nvprof (see process.Collector). Raises ChildError for what this release cannot do.
 
-    def __init__(self, tool: Tool, folder: Path, device: str):
-        self._tool, self._folder, self._device = tool, folder, device
+    keep: nsys's report stays beside its export. It holds the environment of every process (see privacy), which run folders, made
+    to be passed on, have nothing of.
+    """
+
+    def __init__(self, tool: Tool, folder: Path, device: str, keep: bool = False):
+        self._tool, self._folder, self._device, self._keep = tool, folder, device, keep
         options: NsysOptions | NvprofOptions
         if tool.name == "nsys":
             options = NsysOptions(folder / "nsys", CPU_TRACES if device == "cpu" else GPU_TRACES)
@@ -188,13 +193,27 @@ class Recording:
         """
         capture.stop(self._folder, keep=True)
         found = capture.finish(self._tool, self._folder, wait_s)
-        told = {"version": found.version, "failures": list(found.failures)}
+        told = {"version": found.version, "failures": [*found.failures, *self._made_private(found)]}
         if found.exported is None:
             return {**told, "nvtx": {"emitted": sum(emitted.values()), "recorded": None}, "kernels": None}
         on_gpu = self._device != "cpu"
         verified = verify.verify(found.exported, emitted, cuda=on_gpu, version=found.version).as_dict()
         old = cuda_versions.warning(self._tool, versions.get("cuda", "")) if on_gpu else None
         return {**told, **verified, "warnings": [*verified["warnings"], *([old] if old else [])]}
+
+    def _made_private(self, found: capture.Capture) -> list[str]:
+        """Take the environments of the machine's processes out of what is kept; return what still holds them."""
+        if self._tool.name != "nsys" or found.report is None:
+            return []
+        if found.exported is None:
+            return [f"{found.report}: kept, with the environment of every process in it; remove it before you pass the run on"]
+        try:
+            privacy.without_environments(found.exported)
+        except sqlite3.Error as error:
+            return [f"{found.exported}: holds the environment of every process ({error}); remove it before you pass the run on"]
+        if not self._keep:
+            found.report.unlink(missing_ok=True)
+        return []
 
 
 def problems(verified: Mapping[str, Any]) -> list[str]:

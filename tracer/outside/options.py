@@ -24,7 +24,8 @@ class RunOptions:
 
     steps: measured steps per repeat of a pass. warmup: least number of steps before measuring (0: none). threads: processor
     threads of each framework. timeout_s: how long a child may take to answer. data: folder of the user's data files.
-    collector: what records the kernels pass, see collectors. energy: whether to add the energy pass, see energy.
+    collector: what records the kernels pass, see collectors. keep_reports: keep nsys's own reports beside their exports.
+    energy: whether to add the energy pass, see energy.
     """
 
     network: str
@@ -40,6 +41,7 @@ class RunOptions:
     timeout_s: float = 300.0
     data: str | None = None
     collector: str = "auto"
+    keep_reports: bool = False
     energy: bool = False
 
     def windows(self) -> list[int]:

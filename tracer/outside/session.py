@@ -229,7 +229,7 @@ class Session:
         choice = side.choice
         side.folder.record["passes"]["kernels"]["collector"] = choice.as_dict()
         if choice.tool is not None:
-            side.recording = Recording(choice.tool, folder, self.options.device)
+            side.recording = Recording(choice.tool, folder, self.options.device, self.options.keep_reports)
         return {
             "collector": choice.used,
             "collector_required": choice.asked != collectors.AUTO,

@@ -1,0 +1,36 @@
+"""What an export of nsys tells of the machine beside what was recorded, and how to take it out.
+
+nsys writes down the environment of every process that it can look into while it records, not only the program's: with all tokens
+and passwords in them. Its options do not change that. In an export they are texts of variables separated by zero bytes; the
+report itself is compressed, and only removing it removes them.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+# Tables of names and values, and the names under which they tell of the machine's environment, names and folders
+_FACTS = ("TARGET_INFO_SYSTEM_ENV", "EXPORT_META_DATA", "META_DATA_EXPORT", "META_DATA_CAPTURE")
+_NAMES = ("%ENV%", "%HOST%", "%USER%", "%PATH%")
+
+
+def without_environments(exported: Path) -> int:
+    """Blank the environments, host, user and folders in an SQLite export, in place; return how many texts were.
+
+    What was there is overwritten, not only marked as free. Raises sqlite3.Error for a file that cannot be changed.
+    """
+    with closing(sqlite3.connect(exported)) as database:
+        database.execute("PRAGMA secure_delete = ON")
+        tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        blanked = 0
+        if "StringIds" in tables:
+            found = database.execute("UPDATE StringIds SET value = '' WHERE instr(CAST(value AS BLOB), x'00') > 0")
+            blanked += found.rowcount
+        for table in tables.intersection(_FACTS):
+            for name in _NAMES:
+                found = database.execute(f"UPDATE {table} SET value = '' WHERE name LIKE ? AND value != ''", (name,))  # noqa: S608
+                blanked += found.rowcount
+        database.commit()
+    return blanked
