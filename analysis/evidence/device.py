@@ -99,7 +99,8 @@ def _attribute(trace: Trace, operators: pd.DataFrame, context: Context) -> None:
 
 def _name_layers(kernels: pd.DataFrame, context: Context) -> None:
     """Turn the paths that a capture has for layers into the network's names; where none is in a path, the layer is unknown."""
-    kernels["attribution"] = kernels["layer"].astype("string").where(kernels["layer"].isna(), "operator name").astype("category")
+    said = kernels["layer"].notna() | kernels["phase"].notna()
+    kernels["attribution"] = pd.Series("operator name", index=kernels.index).where(said).astype("string").astype("category")
     if kernels["layer"].isna().all():
         return
     names = GraphNames(context.network, training=context.mode == "train")

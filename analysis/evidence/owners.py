@@ -37,6 +37,7 @@ class Owners:
         named = table["layer"].notna()
         method = pd.Series(taken(self._operators["attribution"], row), dtype="string").mask(pd.Series(by_time), "time")
         method = method.mask(named, table["attribution"].astype("string"))
+        method = method.fillna(table["attribution"].astype("string").where(table["phase"].notna()))
         for column, (ranges, stacks) in self._telling.items():
             table[column] = filled(table[column], pd.Series(taken(self._operators[column], row)))
             missing = table[column].isna()
