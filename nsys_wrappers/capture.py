@@ -7,8 +7,10 @@
     if capture.exported:
         verification = verify.verify(capture.exported, emitted)
 
-Files: folder/collector.json says which tool recorded, with the exact command. nsys keeps its temporary files in a folder of its
-own outside, because their names hold sockets, whose paths must be short; `finish` moves what is left there into the folder.
+Files: folder/collector.json says which tool recorded, with its exact command. Reports of nsys hold the environment that it was
+started with: it gets a few variables only, and the program gets all of them back (see launch.py). nsys keeps its temporary
+files in a folder of its own outside, because their names hold sockets, whose paths must be short; `finish` moves what is left
+there into the folder.
 
 What the program sees: descriptors that the process was given (pass_fds) reach the program under nsys and under nvprof. But nsys
 keeps copies of them until the report is written, so the end of a pipe that the program writes into comes seconds after the
@@ -25,13 +27,14 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from kernelscope.nsys_wrappers import export, nvprof
+from kernelscope.nsys_wrappers import export, launch, nvprof
 from kernelscope.nsys_wrappers.command import CaptureError, nsys_command, nvprof_command, report_suffix
 from kernelscope.nsys_wrappers.find import Tool, offered
 from kernelscope.nsys_wrappers.options import NsysOptions, NvprofOptions, NvtxRange
@@ -85,17 +88,16 @@ def prepare(tool: Tool, folder: Path, options: NsysOptions | NvprofOptions) -> l
         _write(folder, _Note(tool.name, tool.version, options.output.name, prefix, log=options.log.name))
         return prefix
     temporary = tempfile.mkdtemp(prefix=_PREFIX)
-    # the program keeps the folder for temporary files that it would have had
-    environment = (("TMPDIR", tempfile.gettempdir()), *options.environment)
-    asked = replace(options, environment=environment, session=Path(temporary).name)
+    isolated = [sys.executable, "-I", "-S", str(Path(launch.__file__))]
     try:
-        command = nsys_command(tool, asked, [_PROGRAM], offered(tool))
+        asked = replace(options, session=Path(temporary).name)
+        command = nsys_command(tool, asked, [*isolated, _PROGRAM], offered(tool))[:-1]
     except CaptureError:
         os.rmdir(temporary)
         raise
-    prefix = ["/usr/bin/env", f"TMPDIR={temporary}", *command[:-1]]
+    prefix = ["/usr/bin/env", f"{launch.TEMPORARY.decode()}={temporary}", *isolated, *command]
     began = options.capture.text if isinstance(options.capture, NvtxRange) else options.capture
-    _write(folder, _Note(tool.name, tool.version, options.output.name, prefix, began, temporary=temporary))
+    _write(folder, _Note(tool.name, tool.version, options.output.name, command[: -len(isolated)], began, temporary=temporary))
     return prefix
 
 

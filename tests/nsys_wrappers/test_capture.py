@@ -66,15 +66,15 @@ def temporary(folder):
 def test_a_report_is_exported_beside_it(fake, folder):
     prefix = capture.prepare(fake, folder, NsysOptions(folder / "nsys"))
     own = temporary(folder)
-    assert prefix[:4] == ["/usr/bin/env", f"TMPDIR={own}", str(fake.path), "profile"]
-    assert f"--env-var=TMPDIR={tempfile.gettempdir()}" in prefix
+    recorded = json.loads((folder / "collector.json").read_text())["command"]
+    assert recorded[:3] == [str(fake.path), "profile", f"--output={folder}/nsys"]
+    assert prefix[2:] == [*prefix[2:6], *recorded, *prefix[2:6]]  # the launcher before nsys and before the program
     (folder / "nsys.nsys-rep").write_text("all")
     found = capture.finish(fake, folder)
     assert found == capture.Capture("2024.6.2.225", folder / "nsys.nsys-rep", folder / "nsys.sqlite")
     assert found.exported.read_text() == "exported all"
     assert not own.exists()
     assert sorted(os.listdir(folder)) == ["collector.json", "nsys.nsys-rep", "nsys.sqlite"]
-    assert json.loads((folder / "collector.json").read_text())["command"] == prefix
     assert capture.finish(fake, folder) == found  # again, from what is there
 
 
@@ -172,11 +172,13 @@ def test_messages_of_nvprof():
     assert "--collector nsys" in nvprof.refusal("8.0")
 
 
+SECRET = "hf_abcdefghijklmnopqrstuvwxyz0123"
 CHILD = """
 import ctypes, json, os, sys, tempfile, nvtx
 commands, answers, library, count = int(sys.argv[1]), int(sys.argv[2]), ctypes.CDLL(sys.argv[3]), int(sys.argv[4])
 library.nvtxRangePushA.argtypes = [ctypes.c_char_p]
-os.write(answers, json.dumps({"pid": os.getpid(), "tmp": tempfile.gettempdir()}).encode() + b"\\n")
+os.write(answers, json.dumps({"pid": os.getpid(), "tmp": tempfile.gettempdir(), "secret": os.environ["A_TOKEN"],
+                             "unset": "TMPDIR" not in os.environ, "preload": os.environ["LD_PRELOAD"]}).encode() + b"\\n")
 assert os.read(commands, 2) == b"go"
 for step in range(count):
     library.nvtxRangePushA(b"step %d" % (step % 2))
@@ -201,12 +203,13 @@ def start(real, folder, count, options=None):
     """Start a child under nsys; return it, what it said of itself, and the pipes to it."""
     tool, library = real
     prefix = capture.prepare(tool, folder, options or NsysOptions(folder / "nsys", traces=("nvtx",)))
+    environment = {name: value for name, value in os.environ.items() if name != "TMPDIR"}
     read, commands = os.pipe()
     answers, written = os.pipe()
     child = subprocess.Popen(
         [*prefix, sys.executable, "-c", CHILD, str(read), str(written), library, str(count)],
-        pass_fds=(read, written), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        start_new_session=True,
+        env={**environment, "A_TOKEN": SECRET, "LD_PRELOAD": "libm.so.6"}, pass_fds=(read, written), start_new_session=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     os.close(read)
     os.close(written)
@@ -221,7 +224,9 @@ def test_a_real_capture_holds_what_was_emitted_and_nsys_keeps_the_pipes(real, fo
     child, said, pipes = start(real, folder, 6)
     assert said["pid"] != child.pid
     assert {said["pid"], child.pid} <= set(capture.processes(folder))
-    assert said["tmp"] == tempfile.gettempdir()  # what the program writes there outlives the capture
+    assert (said["tmp"], said["unset"]) == ("/tmp", True)  # what the program writes there outlives the capture
+    assert said["secret"] == SECRET
+    assert said["preload"].endswith(":libm.so.6")
     os.write(pipes[0], b"ok")
     assert child.wait(60) == 7  # the program's own exit status
     found = capture.finish(real[0], folder)
@@ -233,6 +238,8 @@ def test_a_real_capture_holds_what_was_emitted_and_nsys_keeps_the_pipes(real, fo
         assert (dummy.recorded, dummy.lost) == (0, {"of the package": 6})
         assert "install nvtx 0.2.11 or a newer nsys" in dummy.missing[0]
     assert capture.processes(folder) == []
+    for path in (found.report, found.exported):
+        assert SECRET.encode() not in path.read_bytes()  # nsys writes all variables that it sees
     [os.close(pipe) for pipe in pipes]
 
 
