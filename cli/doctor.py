@@ -15,6 +15,9 @@ REVEALS = {
     "tensorflow": "oneDNN calls with shapes; profiler operators whose names carry the layer",
     "mxnet": "oneDNN calls with shapes; mx.profiler operators; layers through Gluon blocks",
     "jax": "XLA's operations with shapes; layers through jax.named_scope in the compiled programs",
+    "keras-torch": "as pytorch; layers through calls of Keras's layers",
+    "keras-tensorflow": "as tensorflow; layers through the scopes that Keras opens",
+    "keras-jax": "as jax; layers through the scopes that Keras opens",
     "cntk": "MKL calls with shapes; forward and backward time of each node, as totals; layers through node names",
 }
 
@@ -30,7 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print what was found; a machine that lacks something is no error."""
     from kernelscope.cli.output import write_rows
 
-    rows = [row for section in (_machine, _gpus, _interpreters, _environments, _profilers, _counters) for row in section()]
+    sections = (_machine, _gpus, _interpreters, _environments, _profilers, _collectors, _counters)
+    rows = [row for section in sections for row in section()]
     if arguments.format in ("table", "markdown"):
         rows = _grouped(rows)
     write_rows(rows, arguments.format, "What can be measured here", "doctor")
@@ -133,6 +137,23 @@ def _profilers() -> Iterator[Row]:
     library = find.nvtx_library()
     lacks = "ranges reach nsys only with libnvtx3interop.so (pip install nvidia-nvtx) or KERNELSCOPE_NVTX_LIBRARY"
     yield _row("profilers", "NVTX library", library is not None, library, None if library else lacks)
+
+
+def _collectors() -> Iterator[Row]:
+    """What can record the kernels pass: one row for each collector and answer, with the frameworks that it is the answer for."""
+    from kernelscope.tracer.outside import collectors, environments, gpu
+
+    device = "cuda" if gpu.find().devices else "cpu"
+    for collector in collectors.NAMES:
+        answers: dict[str | None, list[str]] = {}
+        for framework in environments.FRAMEWORKS:
+            answer = collectors.usable(collector, framework, device, environments.find(framework))
+            answers.setdefault(answer, []).append(framework)
+        for reason, frameworks in answers.items():
+            if reason is not None and len(answers) > 1:
+                reason = f"{', '.join(frameworks)}: {reason}"
+            value = f"on {'a GPU' if device == 'cuda' else 'the CPU'}, for {', '.join(frameworks)}"
+            yield _row("collectors", collector, reason is None, value if reason is None else None, reason)
 
 
 def _counters() -> Iterator[Row]:

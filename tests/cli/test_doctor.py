@@ -20,7 +20,7 @@ def test_every_finding_has_a_value_or_a_reason(capsys):
     assert content["schema"] == "kernelscope/doctor/1"
     rows = content["rows"]
     assert list(dict.fromkeys(row["section"] for row in rows)) == [
-        "machine", "GPUs", "interpreters", "frameworks", "profilers", "counters",
+        "machine", "GPUs", "interpreters", "frameworks", "profilers", "collectors", "counters",
     ]  # fmt: skip
     for row in rows:
         assert row["value"] if row["available"] else row["reason"], row

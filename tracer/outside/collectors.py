@@ -19,6 +19,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,8 @@ class Choice:
 
 def order(framework: str, device: str) -> tuple[str, ...]:
     """Return the collectors in the order in which they are tried. On a CPU the framework's own tells more than any other."""
-    return _ORDER_OF_THESE if device == "cpu" or framework in _RECORD_KERNELS else _ORDER_OF_OTHERS
+    own = framework.partition("-")[0] in _RECORD_KERNELS  # keras-torch is Keras
+    return _ORDER_OF_THESE if device == "cpu" or own else _ORDER_OF_OTHERS
 
 
 def choose(asked: str, framework: str, device: str, environment: Environment | None = None, nsys: str | None = None) -> Choice:
@@ -110,28 +112,36 @@ def usable(
         return tool if isinstance(tool, str) else find.usable(tool)
     if device == "cpu":
         return f"{collector} records what GPUs do, and this runs on a CPU; use --collector framework or nsys"
-    return _nvprof() if collector == "nvprof" else _cupti(framework, environment)
+    if collector == "nvprof":
+        old = _nvprof()
+        return old if isinstance(old, str) else None
+    return _cupti(framework, environment)
 
 
 def _nsys(path: str | None) -> Tool | str:
     if path is not None:
         return find.examine("nsys", path)
-    broken = find.failures("nsys")
-    why = "; ".join(broken) if broken else "not found; install Nsight Systems, or give its path with --nsys"
-    return find.find("nsys") or why
+    found = _found("nsys", os.environ.get("KERNELSCOPE_NSYS"), os.environ.get("PATH"))
+    return found or "; ".join(find.failures("nsys")) or "not found; install Nsight Systems, or give its path with --nsys"
+
+
+def _nvprof() -> Tool | str:
+    devices = gpu.find().devices
+    refusal = nvprof.refusal(devices[0].compute_capability) if devices else None
+    why = refusal or "not found; install the CUDA toolkit (11 or 12), or set KERNELSCOPE_NVPROF to its path"
+    found = _found("nvprof", os.environ.get("KERNELSCOPE_NVPROF"), os.environ.get("PATH"))
+    return why if refusal or found is None else found
+
+
+@cache
+def _found(name: str, *_: str | None) -> Tool | None:
+    """Look for a profiler once for all frameworks; the other arguments are what decides where it is looked for."""
+    return find.find(name)
 
 
 def _tool(collector: str, nsys: str | None) -> Tool | None:
-    tool = _nsys(nsys) if collector == "nsys" else find.find("nvprof") if collector == "nvprof" else None
+    tool = _nsys(nsys) if collector == "nsys" else _nvprof() if collector == "nvprof" else None
     return tool if isinstance(tool, Tool) else None
-
-
-def _nvprof() -> str | None:
-    devices = gpu.find().devices
-    refusal = nvprof.refusal(devices[0].compute_capability) if devices else None
-    if refusal or find.find("nvprof"):
-        return refusal
-    return "not found; install the CUDA toolkit (11 or 12), or set KERNELSCOPE_NVPROF to its path"
 
 
 def _cupti(framework: str, environment: Environment | None) -> str | None:
