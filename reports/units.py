@@ -139,3 +139,31 @@ def rate(value: Number | None) -> str:
 def _significant(value: float) -> str:
     magnitude = abs(value)
     return f"{value:,.2f}" if magnitude < 9.995 else f"{value:,.1f}" if magnitude < 99.95 else f"{value:,.0f}"
+
+
+def energy(uj: Number | None) -> str:
+    """Return microjoules with the unit that suits them, three significant digits: 4.31 mJ."""
+    if not known(uj):
+        return UNKNOWN
+    unit, size = _joules(abs(uj))
+    return f"{_significant(uj / size)} {unit}" if uj else "0 J"
+
+
+def energy_interval(low: Number | None, high: Number | None) -> str:
+    """Return two energies in one unit: 4.10 to 4.52 mJ; "up to" or "from" where only one end is known."""
+    if not known(high):
+        return f"from {energy(low)}" if known(low) else UNKNOWN
+    if not known(low):
+        return f"up to {energy(high)}"
+    unit, size = _joules(max(abs(low), abs(high)))
+    return f"{_significant(low / size)} to {_significant(high / size)} {unit}"
+
+
+def watts(value: Number | None) -> str:
+    """Return a power: 312 W."""
+    return f"{_significant(value)} W" if known(value) else UNKNOWN
+
+
+def _joules(uj: Number) -> tuple[str, int]:
+    """Return the unit in which so many microjoules are at least 1, and how many microjoules it has."""
+    return next(((unit, size) for unit, size in (("kJ", 10**9), ("J", 10**6), ("mJ", 10**3)) if uj >= size), ("µJ", 1))

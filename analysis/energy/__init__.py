@@ -1,1 +1,105 @@
-"""Energy of a step: how much (summary), and of which layers and kinds of kernels (layers)."""
+"""Energy of a step: how much (`steps`), and of which layers and kinds of kernels (`layers`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from kernelscope.analysis.breakdowns import layer_labels
+from kernelscope.analysis.energy.counter import Counter
+from kernelscope.analysis.energy.layers import Layers, Readings, by_class, from_counter, from_power
+from kernelscope.analysis.energy.profile import profile
+from kernelscope.analysis.energy.recording import Recording, Source, recording
+from kernelscope.analysis.energy.summary import Summary, summarise
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.run import Run
+from kernelscope.analysis.steps import step_of
+from kernelscope.analysis.trace import Trace
+
+KEYS = {"layer": ["layer"], "kind": ["kind"], "both": ["layer", "kind"]}
+RAPL_LAG_NS = 1_000_000
+_LONGEST_AVERAGE_NS = 500_000_000  # power averaged over longer tells less than the energy counter's own differences
+_LATE = 0.05  # share of device work that may run in another step than it was launched in
+
+
+def steps(run: Run) -> list[Summary]:
+    """Return what each source (GPU, processor, memory) consumed per step; raise EvidenceError where there is no energy pass."""
+    found = recording(run)
+    return [summarise(found, source) for source in found.sources()]
+
+
+def layers(run: Run, by: str = "layer") -> Layers:
+    """Split the energy per step of the device that computes by layer, by kind of kernel, or by both (a key of KEYS).
+
+    Raises EvidenceError where there is no energy pass or no kernels pass, or where either cannot carry it.
+    """
+    found = recording(run)
+    source = _computing(found, run.record["options"]["device"])
+    summary = summarise(found, source)
+    trace = run.trace()
+    kernels = trace.kernels[(trace.kernels["device"] == source.device).fillna(False)]
+    measured = trace.steps[~trace.steps["warmup"]]
+    _check_places(kernels, trace)
+    labelled = kernels.assign(layer=layer_labels(kernels.assign(cause=None)), kind=kernels["kind"].astype("string"))
+    place = profile(labelled, measured, KEYS[by])
+    readings = _readings(found, source, run.record)
+    return by_class(place, readings, found.measured(), source.counter, summary.energy_uj, summary.idle_w)
+
+
+def _computing(found: Recording, device: str) -> Source:
+    """Return the source that the kernels run on: the GPU, or all of the processor's packages together."""
+    sources = found.sources()
+    if device != "cpu":
+        gpus = [source for source in sources if source.device.startswith("cuda")]
+        if not gpus:
+            raise EvidenceError(f"{found.folder}: no energy counter of a GPU; its energy by layer is not known")
+        return gpus[0]
+    packages = [source for source in sources if source.name.startswith("processor")]
+    if not packages:
+        raise EvidenceError(f"{found.folder}: no energy counter of a processor; its energy by layer is not known")
+    if len(packages) == 1:
+        return packages[0]
+    count = min(len(source.counter.time_ns) for source in packages)  # they are polled together
+    joules = np.sum([source.counter.joules[:count] for source in packages], axis=0)
+    return Source("processors", "cpu", Counter(f"{found.folder}: processors", packages[0].counter.time_ns[:count], joules))
+
+
+def _readings(found: Recording, source: Source, record: dict[str, Any]) -> Readings:
+    """Return the power samples of a source: of a GPU's power field where it is fast, else of the energy counter."""
+    if source.device == "cpu":
+        return from_counter(source.counter, RAPL_LAG_NS)
+    power = found.readings("gpu_power_w", source.device)
+    windows = _averaged(found.sampling, source.device, record)
+    if len(power) and max(windows, default=0) <= _LONGEST_AVERAGE_NS:
+        return from_power(power["time_ns"].to_numpy(np.int64), power["value"].to_numpy(float), windows)
+    return from_counter(source.counter)
+
+
+def _averaged(sampling: dict[str, Any], device: str, record: dict[str, Any]) -> list[int]:
+    """Return over which times the GPU's power may be averaged, in ns, as the sampler described it; empty: one update period."""
+    index = next((gpu.get("index") for gpu in record.get("gpus", []) if gpu.get("device") == device), None)
+    for source in sampling.get("sources", []):
+        for gpu in source.get("gpus", []):
+            if gpu.get("index") == index:
+                return [int(value) for value in gpu.get("power", {}).get("windows_ns", [])]
+    return []
+
+
+def _check_places(kernels: pd.DataFrame, trace: Trace) -> None:
+    """Raise EvidenceError where much of the device's work runs in a later step than it was launched in.
+
+    Then the host's steps, which are all that the energy pass knows, do not say what the device does.
+    """
+    told = kernels[kernels["launch_ns"].notna() & kernels["start_ns"].notna()]
+    if told.empty:
+        return
+    launched = step_of(told.assign(start_ns=told["launch_ns"]), trace.steps)
+    late = (launched != step_of(told, trace.steps)).fillna(False).to_numpy(bool)
+    share = float(told["duration_ns"][late].sum()) / max(float(told["duration_ns"].sum()), 1.0)
+    if share > _LATE:
+        raise EvidenceError(
+            f"{share:.0%} of the device's work runs in a later step than it was launched in: where in a step its layers run is"
+            " not known, and so is their energy not"
+        )

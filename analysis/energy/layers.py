@@ -105,9 +105,14 @@ def by_class(
     facts = {
         "phase_gap_ns": round(gap_ns),
         "samples": int(samples), "averaged_ns": readings.averaged_ns, "lags_ns": [round(lag) for lag in lags],
-        "gain": round(fits[0].gain, 4), "kernels_pass_step": round(profile.step_ns / step_ns, 4),
+        "gain": round(_best(fits).gain, 4), "kernels_pass_step": round(profile.step_ns / step_ns, 4),
     }  # fmt: skip
     return Layers(rows, facts)
+
+
+def _best(fits: list[Fit]) -> Fit:
+    """Return the fit that leaves least: of settings that are not known, the likeliest."""
+    return min(fits, key=lambda found: found.misfit_w)
 
 
 def _length(steps: pd.DataFrame) -> int:
@@ -159,7 +164,7 @@ def _largest_gap(readings: Readings, windows: list[pd.DataFrame]) -> float:
 def _rows(profile: Profile, fits: list[Fit], step_ns: float, step_uj: int, idle_w: float | None, gap_ns: float) -> pd.DataFrame:
     """Return the rows, refused ones without energy, and (not resolved) with what these have together."""
     share = profile.until[-1]
-    centre = fits[0]
+    centre = _best(fits)
     slack = max(abs(found.gain - 1.0) for found in fits)
     energy = intervals.apportion(centre.watts * share, step_uj)
     scale = step_ns / 1e3  # microjoules of a watt for a whole step

@@ -44,7 +44,8 @@ class Window:
 class Fit:
     """Watts of each class, [classes] each: estimate, interval, and whether the class can be told from the others at all.
 
-    gain: mean of the samples by the mean of what the fit says of them: how far samples and counter agree.
+    gain: mean of the samples by the mean of what the fit says of them: how far samples and counter agree. misfit_w: root mean
+    square of what the fit leaves.
     """
 
     watts: Float
@@ -52,6 +53,7 @@ class Fit:
     high: Float
     seen: npt.NDArray[np.bool_]
     gain: float
+    misfit_w: float
 
 
 def fit(windows: list[Window], seed: int = 0) -> Fit:
@@ -63,9 +65,11 @@ def fit(windows: list[Window], seed: int = 0) -> Fit:
     centre, reach = _jackknife(gram, moment)
     low = np.maximum(np.minimum(low, np.minimum(estimate, centre) - reach), 0.0)
     high = np.maximum(high, np.maximum(estimate, centre) + reach)
-    seen_mean = sum(float((window.shares @ estimate).sum()) for window in windows)
-    gain = sum(float(window.watts.sum()) for window in windows) / seen_mean if seen_mean else np.inf
-    return Fit(estimate, low, high, _told_apart(gram.sum(axis=0)), gain)
+    said = np.concatenate([window.shares @ estimate for window in windows])
+    sampled = np.concatenate([window.watts for window in windows])
+    gain = float(sampled.sum() / said.sum()) if said.sum() else np.inf
+    misfit = float(np.sqrt(np.mean((sampled - said) ** 2))) if len(said) else np.inf
+    return Fit(estimate, low, high, _told_apart(gram.sum(axis=0)), gain, misfit)
 
 
 def _gram(window: Window) -> Float:

@@ -192,3 +192,13 @@ answer = [sorted(set(table["device"])), len(recent), table["spread_ns"][0], list
     assert recent >= 4
     assert spread > 0
     assert columns == ["time_ns", "window", "core", "device", "metric", "value", "spread_ns", "source_time_ns"]
+
+
+def test_a_gpu_without_an_energy_counter_gives_the_reason(ask):
+    program = (
+        "from kernelscope.tracer.outside import energy\nfound, reason = energy.sources('cuda')\n"
+        "answer = [[source.name for source in found if source.name == 'nvml'], reason]"
+    )
+    assert ask(H100, program) == [["nvml"], None]
+    old = H100 + "device error nvmlDeviceGetTotalEnergyConsumption 3\n"
+    assert ask(old, program) == [[], "NVIDIA H100: Not Supported (the energy counter is there since Volta)"]

@@ -1,5 +1,7 @@
 """A loop whose layers have known powers, seen through an instrument with known faults: what analyses must find again."""
 
+import itertools
+import json
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,6 +24,7 @@ class Loop:
     idle_w: float = 70.0
     windows: int = 5
     seconds: float = 6.0
+    idle_ms: int = 3000
 
 
 @dataclass
@@ -40,12 +43,51 @@ class Instrument:
 def record(loop, instrument, seed):
     """Return (profile, readings, windows, counter, truth): truth is joules per step by class."""
     random = np.random.default_rng(seed)
-    tables, begun, power = [], [0.0], []  # power: (time, watts from then on) in ms
-    at = 1000.0
+    energy, at, tables = _loop(loop, random)
+    polls, watts = _power(instrument, energy, at, random)
+    readings = from_power(polls, watts, list(instrument.told_ns))
+    return _profile(loop), readings, tables, Counter("gpu", *_counted(instrument, energy, at)), _truth(loop, tables)
+
+
+def folder(path, loop, instrument, seed):
+    """Write the energy pass of a run folder; return the truth, as `record` does."""
+    random = np.random.default_rng(seed)
+    energy, at, tables = _loop(loop, random)
+    power, counted = _power(instrument, energy, at, random), _counted(instrument, energy, at)
+    samples = [
+        pd.DataFrame({"time_ns": time, "core": None, "device": "cuda:0", "metric": metric, "value": value})
+        for metric, (time, value) in (("gpu_power_w", power), ("gpu_energy_j", counted))
+    ]
+    here = path / "energy" / "1"
+    here.mkdir(parents=True)
+    pd.concat(samples, ignore_index=True).astype({"core": "Int64"}).to_parquet(here / "samples.parquet")
+    steps = pd.concat(tables, ignore_index=True)
+    steps.assign(step=steps.index, warmup=False, thread=1).to_json(here / "steps.jsonl", orient="records", lines=True)
+    spans = [("idle", None, 0, loop.idle_ms * MS), ("warmup", None, loop.idle_ms * MS, loop.idle_ms * MS)]
+    spans += [("window", number, int(t["start_ns"].iloc[0]), int(t["end_ns"].iloc[-1])) for number, t in enumerate(tables)]
+    rows = [
+        {"kind": kind, "window": window, "start_ns": start, "end_ns": end, "steady": kind == "warmup" or None}
+        for kind, window, start, end in spans
+    ]
+    (here / "windows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    gpus = [{"index": 3, "power": {"windows_ns": list(instrument.told_ns)}}]
+    record = {
+        "schema": "kernelscope/run/1", "framework": "pytorch", "label": "planted", "complete": True, "unavailable": {},
+        "options": {"device": "cuda", "batch": 4, "network": "lenet"}, "gpus": [{"device": "cuda:0", "index": 3}],
+        "passes": {"energy": {"folders": ["energy/1"], "status": "complete", "sampling": {"sources": [{"gpus": gpus}]}}},
+    }  # fmt: skip
+    (path / "run.json").write_text(json.dumps(record))
+    return _truth(loop, tables)
+
+
+def _loop(loop, random):
+    """Return the energy used up to a time (a function of ms), the end in ns, and the steps of each window."""
+    tables, power = [], []  # power: (time, watts from then on) in ms
+    at = float(loop.idle_ms)
     for window in range(loop.windows):
-        power.append((begun[-1] if not tables else at - 500.0, loop.idle_w))
+        power.append((0.0 if not tables else at - 500.0, loop.idle_w))
         edges = at + np.concatenate([[0.0], np.cumsum(_lengths(loop, random))])
-        for start, end in zip(edges[:-1], edges[1:], strict=True):
+        for start, end in itertools.pairwise(edges):
             last = 0.0
             for _, low, high, watts in loop.layers:
                 if low > last:
@@ -64,7 +106,7 @@ def record(loop, instrument, seed):
     def energy(t):
         return np.interp(t, times, joules)
 
-    return _profile(loop), _readings(instrument, energy, at, random), tables, _counter(instrument, energy, at), _truth(loop, tables)
+    return energy, at, tables
 
 
 def _lengths(loop, random):
@@ -77,7 +119,8 @@ def _polls(instrument, until, random=None):
     return np.cumsum(gaps if random is None else gaps * random.uniform(0.8, 1.2, len(gaps)))
 
 
-def _readings(instrument, energy, until, random):
+def _power(instrument, energy, until, random):
+    """Return when the power field was polled, in ns, and what it said."""
     phase = random.uniform(0, instrument.update_ms)
     updates = np.arange(phase, until, instrument.update_ms)
     of = updates - instrument.lag_ms
@@ -86,16 +129,17 @@ def _readings(instrument, energy, until, random):
     polls = _polls(instrument, until, random)
     polls = polls[polls >= phase]
     value = shown[np.searchsorted(updates, polls, side="right") - 1]
-    return from_power(np.rint(polls * MS).astype(np.int64), value, list(instrument.told_ns))
+    return np.rint(polls * MS).astype(np.int64), value
 
 
-def _counter(instrument, energy, until):
+def _counted(instrument, energy, until):
+    """Return when the energy counter was polled, in ns, and what it said."""
     polls = _polls(instrument, until)
-    return Counter("gpu", np.rint(polls * MS).astype(np.int64), np.round(energy(np.floor(polls / 100.0) * 100.0), 3))
+    return np.rint(polls * MS).astype(np.int64), np.round(energy(np.floor(polls / 100.0) * 100.0), 3)
 
 
-def _profile(loop):
-    """The kernels pass of this loop: twenty steps without jitter."""
+def kernels_pass(loop):
+    """The kernels pass of this loop, (kernels, steps): twenty steps without jitter."""
     length = round(loop.step_ms * MS)
     steps = pd.DataFrame({"start_ns": np.arange(20) * length, "end_ns": np.arange(1, 21) * length})
     kernels = [
@@ -103,7 +147,11 @@ def _profile(loop):
         for start in steps["start_ns"]
         for name, low, high, _ in loop.layers
     ]
-    return profile(pd.DataFrame(kernels), steps, ["layer"])
+    return pd.DataFrame(kernels), steps
+
+
+def _profile(loop):
+    return profile(*kernels_pass(loop), ["layer"])
 
 
 def _truth(loop, tables):
