@@ -281,6 +281,16 @@ def test_what_cannot_be_had_is_refused_with_the_remedy(libraries, tmp_path, vari
     assert told["files"] == []
 
 
+def test_a_full_disk_is_refused_at_the_start_and_reported_later(libraries, tmp_path):
+    (tmp_path / "cupti.records").symlink_to("/dev/full")
+    told = run(libraries, START, tmp_path)
+    assert "No space left on device" in told["unavailable"]
+    assert told["files"] == []
+    program = RECORD.replace("library.lose(5)", "collector._out.close(); collector._out = open('/dev/full', 'wb', buffering=0)")
+    report = run(libraries, program, tmp_path)
+    assert any("No space left on device" in error for error in report["errors"])
+
+
 def test_one_kind_that_cannot_be_had_is_noted(libraries, tmp_path):
     report = run(libraries, RECORD, tmp_path, FAIL="cuptiActivityEnable4=27")
     assert "not supported" in report["kinds"]["DRIVER"]

@@ -89,6 +89,7 @@ class Cupti(object):
         self._subscriber = None
         self._encoder = None
         self._out = None
+        self._opened = False
         self._process = None
         self._lock = threading.Lock()
         self._ranges = []
@@ -107,6 +108,8 @@ class Cupti(object):
             self._call("activity_register_callbacks", self._buffer_requested, self._buffer_completed)
             self._enable()
             self._write(self._header() + self._clock(BEGIN))
+            if self._out is None:
+                raise Unavailable("%s: %s" % (self.path, self.errors[-1]))
         except Unavailable:
             self._undo()
             raise
@@ -116,33 +119,33 @@ class Cupti(object):
         if self._out is None or os.getpid() != self._process:
             return
         self._quietly("activity_flush_all", 0)
-        with self._lock:
-            self._write(self._pending() + self._losses() + self._clock(DURING))
+        self._tail(DURING)
 
     def stop(self):
         """Stop recording and close the file. Returns the report for child.json: what was recorded, what was lost, and why."""
-        if self._out is None or os.getpid() != self._process:
+        if self._subscriber is None or os.getpid() != self._process:
             return None
         self._quietly("activity_flush_all", 0)
         for name, state in self.kinds.items():
             if state == "on":
                 self._quietly("activity_disable", getattr(self._package.ActivityKind, name))
         self._quietly("activity_flush_all", _FORCED)
+        self._tail(END)
         with self._lock:
-            self._write(self._pending() + self._losses() + self._clock(END))
             report = self._report()
             self._write(activity_records.json_block(b"DONE", report))
             self._close()
-        self._quietly("unsubscribe", self._subscriber)
+        subscriber, self._subscriber = self._subscriber, None
+        self._quietly("unsubscribe", subscriber)
         return report
 
     def push(self, number):
         """Tie what this thread launches from now on to the range of this number."""
-        self._package.activity_push_external_correlation_id(_RANGES, number)
+        self._quietly("activity_push_external_correlation_id", _RANGES, number)
 
     def pop(self, number, name, thread, start, end):
         """Close the range; name, thread and times (CLOCK_MONOTONIC ns) go into the file beside the launches."""
-        self._package.activity_pop_external_correlation_id(_RANGES)
+        self._quietly("activity_pop_external_correlation_id", _RANGES)
         self._ranges.append((number, name, thread, start, end))
         if len(self._ranges) >= MOST_RANGES:
             with self._lock:
@@ -201,6 +204,7 @@ class Cupti(object):
             self._out = open(self.path, "wb", buffering=0)
         except OSError as error:
             raise Unavailable("%s: %s" % (self.path, error.strerror)) from error
+        self._opened = True
         self._write(activity_records.MAGIC)
 
     def _undo(self):
@@ -209,13 +213,15 @@ class Cupti(object):
                 self._quietly("activity_disable", getattr(self._package.ActivityKind, name))
         if self._subscriber is not None:
             self._quietly("unsubscribe", self._subscriber)
-        if self._out is not None:
-            self._close()
+            self._subscriber = None
+        self._close()
+        if self._opened:
             os.remove(self.path)
 
     def _close(self):
         out, self._out = self._out, None
-        out.close()
+        if out is not None:
+            out.close()
 
     # What is written
 
@@ -248,11 +254,19 @@ class Cupti(object):
         best = None
         for _ in range(7):
             before = now_ns()
-            cupti = self._call("get_timestamp")
+            cupti = self._package.get_timestamp()  # has worked before: _load asked for it
             after = now_ns()
             if best is None or after - before < best[2]:
                 best = (cupti, (before + after) // 2, after - before, place)
         return self._encoder.rows("clock", [best])
+
+    def _tail(self, place):
+        """Write what does not come in buffers."""
+        try:
+            with self._lock:
+                self._write(self._pending() + self._losses() + self._clock(place))
+        except Exception as error:
+            self._note(error)
 
     def _pending(self):
         ranges, self._ranges = self._ranges, []
