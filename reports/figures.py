@@ -305,3 +305,60 @@ def _drawing(style: Style) -> Iterator[None]:
     }  # fmt: skip
     with mpl.rc_context(settings):
         yield
+
+
+# --- roofline -----------------------------------------------------------------------------------------------------------------
+
+_NAMED = 8  # rows of a roofline with a name beside their mark
+
+
+def roofline(found: Mapping[str, Any], style: Style | None = None) -> Figure:
+    """Draw a roofline (Roofline.as_dict): attained Gflop/s over flop per byte, a mark a row, its area the row's time.
+
+    The roof is the product of the type that most operations are in, and the copy that is largest: data in caches moves faster,
+    so that marks can lie above the sloping part, never above the flat one. Rows without operations or bytes cannot be drawn.
+    """
+    style = style or Style()
+    rows = [row for row in found["rows"] if row["gflops_per_s"] and row["intensity"]]
+    whole = max(sum(row["duration_ns"] for row in rows), 1)
+    with _drawing(style):
+        figure = Figure(figsize=(style.width_in, 0.6 * style.width_in), layout="constrained", facecolor="none")
+        axes = figure.subplots()
+        axes.set(xscale="log", yscale="log", xlabel="operations a byte (algorithmic)", ylabel="Gflop/s")
+        left = len(found["rows"]) - len(rows)
+        axes.set_title(
+            f"Roofline by {found['by']}" + (f", {left} rows without both numbers left out" if left else ""), loc="left"
+        )
+        for place, row in enumerate(rows):
+            area = 20 + 900 * row["duration_ns"] / whole
+            colour = PHASES.get(str(row.get("phase")), HOST[0])
+            axes.scatter([row["intensity"]], [row["gflops_per_s"]], s=area, color=colour, alpha=0.75, lw=0)
+            if place < _NAMED:
+                name = _short(
+                    " ".join(str(row[key]) for key in (("layer", "kind") if row.get("layer") else ("name",)) if row.get(key))
+                )
+                axes.annotate(name, (row["intensity"], row["gflops_per_s"]), (4, 4), textcoords="offset points")
+        _roof(axes, found, rows, style)
+        used = {str(row.get("phase")) for row in rows}
+        handles = [Patch(color=colour, label=phase) for phase, colour in PHASES.items() if phase in used]
+        if handles:
+            figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    return figure
+
+
+def _roof(axes: Axes, found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], style: Style) -> None:
+    """Draw the ceilings across what is shown, or nothing where there are none."""
+    ceilings = found["ceilings"] or {}
+    products = {entry["dtype"]: entry["flops_per_s"] / 1e9 for entry in ceilings.get("products", [])}
+    if not rows or not products or not ceilings["copies"]:
+        return
+    types = [str(row.get("dtype")) for row in rows if str(row.get("dtype")) in products]
+    kind = max(set(types), key=types.count) if types else next(iter(products))
+    copy = max(ceilings["copies"], key=lambda entry: entry["bytes"])
+    slope, flat = copy["bytes_per_s"] / 1e9, products[kind]
+    low = min(*(row["intensity"] for row in rows), flat / slope) / 2
+    high = max(*(row["intensity"] for row in rows), flat / slope) * 2
+    axes.plot([low, flat / slope, high], [low * slope, flat, flat], color=style.ink, lw=1.2, zorder=0.5)
+    whose = "" if ceilings["source"] == "measured" else ", vendor's numbers"
+    label = f"{kind} product {flat:,.0f} Gflop/s; copy of {units.size(copy['bytes'])} {slope:,.1f} GB/s{whose}"
+    axes.annotate(label, (high, flat), (0, 4), textcoords="offset points", ha="right")

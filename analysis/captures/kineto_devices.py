@@ -138,7 +138,7 @@ def _told(entry: dict[str, Any], accelerator: str) -> dict[str, Any]:
         "memory_bytes": entry.get("totalGlobalMem"),
         "multiprocessors": entry.get("numSms", entry.get("multiProcessorCount")),
     }
-    told = {"name": str(entry["name"])} if entry.get("name") else {}
+    told: dict[str, Any] = {"name": str(entry["name"])} if entry.get("name") else {}
     told |= {name: value for name, value in numbers.items() if type(value) is int and value > 0}
     if accelerator == "cuda" and type(major) is int and type(minor) is int:
         told["compute_capability"] = f"{major}.{minor}"

@@ -67,7 +67,7 @@ LIMITS = {
 }  # fmt: skip
 
 # What limits the number of blocks; where several do, the first of these is named
-LIMITERS = ("registers", "shared memory", "warps", "blocks")
+LIMITERS = ("warps", "registers", "shared memory", "blocks")
 
 
 @dataclass(frozen=True)
@@ -157,8 +157,8 @@ def table(trace: Trace) -> pd.DataFrame:
 
 
 def _plain(sums: pd.DataFrame) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = sums.astype(object).where(sums.notna(), None).to_dict("records")
-    return rows
+    rows = sums.astype(object).where(sums.notna(), None).to_dict("records")
+    return [{str(name): value for name, value in row.items()} for row in rows]
 
 
 def _row(row: dict[str, Any], device: dict[str, Any]) -> dict[str, Any]:

@@ -111,12 +111,29 @@ def _of_descriptions(kernels: pd.DataFrame) -> pd.DataFrame:
     number = kernels.groupby(_KEYS, dropna=False, observed=True, sort=False).ngroup().to_numpy()
     _, first = np.unique(number, return_index=True)
     distinct = kernels[_KEYS].take(first).astype(object)
-    works = [of_description(**row) for row in distinct.where(distinct.notna(), None).to_dict("records")]
+    plain = distinct.where(distinct.notna(), None)
+    works = [of_description(*row) for row in plain.itertuples(index=False, name=None)]
+    works = _with_pooled(distinct, works)
     found = _frame(works).take(number).set_axis(kernels.index)
     several = (kernels["count"] != 1).to_numpy()
     for name in ("flops", "bytes"):
         if several.any():
             found.loc[several, name] *= kernels["count"].to_numpy()[several]
+    return found
+
+
+def _with_pooled(kernels: pd.DataFrame, works: list[Work]) -> list[Work]:
+    """Fill the bytes of PyTorch's forward pooling, which tells its input only: its backward pass has both shapes."""
+    outputs: dict[str, set[str]] = {}
+    for kind, problem in zip(kernels["kind"], kernels["problem"], strict=True):
+        if kind == "pooling" and isinstance(problem, str) and problem.count(":") == 1 and _TENSORS.fullmatch(problem):
+            after, before = problem.split(":")
+            outputs.setdefault(before, set()).add(after)
+    found = []
+    for row, work in zip(kernels.to_dict("records"), works, strict=True):
+        told = outputs.get(str(row["problem"]), set()) if row["kind"] == "pooling" and row["library"] == "aten" else set()
+        both = f"{row['problem']}:{next(iter(told))}" if len(told) == 1 else ""
+        found.append(replace(_pooled(work, both, "aten", _element_bytes(row["dtype"])), problem=work.problem) if both else work)
     return found
 
 

@@ -93,3 +93,15 @@ class RunFolder:
         temporary = self.path / (RUN_FILE + ".new")
         temporary.write_text(json.dumps(self.record, indent=1), encoding="utf8")
         os.replace(temporary, self.path / RUN_FILE)
+
+
+def add(folder: Path, key: str, value: Any) -> None:
+    """Write one more fact into the run.json of a finished run; raise InputError when that cannot be done."""
+    file = folder / RUN_FILE
+    try:
+        record = json.loads(file.read_text(encoding="utf8"))
+        temporary = file.with_name(RUN_FILE + ".new")
+        temporary.write_text(json.dumps({**record, key: value}, indent=1), encoding="utf8")
+        os.replace(temporary, file)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{file}: {key} cannot be added ({error}); make the folder writable") from error

@@ -1,0 +1,122 @@
+"""Measured ceilings, as run folders and the user's cache hold them: what a device can copy and multiply at most.
+
+A rate is set against a ceiling that it cannot pass: the copy of at least as many bytes that was fastest, for less data may stay
+in a cache, and the product of the kernel's own element type. A rate beyond REFUSED of its ceiling is wrong on one side or the
+other and is not given out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernelscope.analysis.errors import EvidenceError
+
+NAME, VERSION = "kernelscope/ceilings", 1
+REFUSED = 1.05  # of the ceiling: clocks and the best of several differ by some percent between a run and a measurement
+DISTURBED = 0.1  # the share of its time that the measuring thread may have waited for a processor
+SOURCES = ("measured", "vendor")
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """A rate per second (bytes or operations) and what it is of, in words."""
+
+    rate: float
+    name: str
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """copies: rate and name by the bytes that one copy reads and writes. products: by element type. source: one of SOURCES."""
+
+    copies: Mapping[int, Ceiling]
+    products: Mapping[str, Ceiling]
+    source: str
+    framework: str | None
+    device: str | None
+    threads: int | None
+    notes: tuple[str, ...] = ()
+
+    def copy(self, moved: int) -> Ceiling | None:
+        """Return the fastest copy of at least so many bytes; of more than was tried, that of the most."""
+        if not self.copies:
+            return None
+        fitting = [ceiling for size, ceiling in self.copies.items() if size >= moved]
+        return max(fitting, key=lambda ceiling: ceiling.rate) if fitting else self.copies[max(self.copies)]
+
+    def product(self, dtype: str | None, tensor_core: bool | None = None) -> Ceiling | None:
+        """Return the product of an element type; f32 that is multiplied on tensor cores is TF32."""
+        kind = "tf32" if dtype == "f32" and tensor_core else dtype
+        return self.products.get(kind) if kind else None
+
+
+def read(path: Path) -> Ceilings:
+    """Return the ceilings in a file; raise EvidenceError when it holds none."""
+    try:
+        content = json.loads(path.read_text(encoding="utf8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise EvidenceError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise EvidenceError(f"{path}: no JSON ({error}); name a file of the schema {NAME}/{VERSION}") from error
+    return of_record(content, str(path))
+
+
+def of_record(content: Any, where: str) -> Ceilings:
+    """Return the ceilings that a record such as run.json's "ceilings" holds; `where` names it in errors."""
+    if not isinstance(content, dict) or content.get("schema") != f"{NAME}/{VERSION}":
+        raise EvidenceError(f"{where}: no ceilings of the schema {NAME}/{VERSION}; measure them with `roofline RUN --measure`")
+    try:
+        source = str(content["source"])
+        copies = {int(entry["bytes"]): _ceiling(entry, "bytes_per_s", _copied(entry), source) for entry in content["copies"]}
+        products = {
+            str(entry["dtype"]): _ceiling(entry, "flops_per_s", _multiplied(entry), source) for entry in content["products"]
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise EvidenceError(f"{where}: damaged ceilings ({type(error).__name__}: {error}); measure them again") from error
+    if source not in SOURCES:
+        raise EvidenceError(f"{where}: source {source!r} of ceilings; it must be one of {', '.join(SOURCES)}")
+    known = (content.get("framework"), content.get("device"), content.get("threads"))
+    framework, device, threads = known
+    return Ceilings(
+        copies, products, source, str(framework) if framework else None, str(device) if device else None,
+        threads if type(threads) is int else None, tuple(_notes(content)),
+    )  # fmt: skip
+
+
+def _ceiling(entry: Mapping[str, Any], key: str, name: str, source: str) -> Ceiling:
+    rate = float(entry[key])
+    if not 0 < rate < float("inf"):
+        raise ValueError(f"{key} is {rate}")
+    return Ceiling(rate, f"{name}, vendor's number" if source == "vendor" else name)
+
+
+def _copied(entry: Mapping[str, Any]) -> str:
+    return f"copy of {_size(int(entry['bytes']))}"
+
+
+def _size(count: int) -> str:
+    """Return bytes in powers of 1024, which the sizes are: 256 KiB."""
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= scale:
+            return f"{count / scale:g} {unit}"
+    return f"{count} B"
+
+
+def _multiplied(entry: Mapping[str, Any]) -> str:
+    sizes = [entry.get(name) for name in "mnk"]
+    return f"{entry['dtype']} product" + (f" {'x'.join(map(str, sizes))}" if all(sizes) else "")
+
+
+def _notes(content: Mapping[str, Any]) -> list[str]:
+    notes = [f"no ceiling of {name}: {why}" for name, why in dict(content.get("unavailable") or {}).items()]
+    waited = content.get("waited")
+    if isinstance(waited, int | float) and waited > DISTURBED:
+        notes.append(
+            f"ceilings are too low: the machine did other things while they were measured ({waited:.0%} of the time waited); "
+            "measure them again with `roofline RUN --measure`"
+        )
+    return notes

@@ -1,0 +1,80 @@
+"""Tensor cores and TF32: which share of the kernels' time multiplies on tensor cores, by element type, and whether TF32 is on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from kernelscope.analysis.trace import Trace
+
+YES, NO, UNKNOWN = "yes", "no", "unknown"
+ON, OFF = "on", "off"
+
+# Settings of a run (child.json) and what they switch: matrix products or convolutions
+_SETTINGS = {
+    "tf32_matmul": "matrix products", "tf32_cudnn": "convolutions", "tf32": "all", "tf32_execution": "all",
+    "tensor_float_32": "all",
+}  # fmt: skip
+_CONVOLUTIONS = ("convolution forward", "convolution data gradient", "convolution weight gradient")
+
+
+def table(trace: Trace) -> pd.DataFrame:
+    """Return rows dtype, tensor_cores (yes, no, unknown), count, duration_ns, share; durations add up to those of all kernels.
+
+    "no" are kernels whose name tells that they use none; of those that multiply nothing, that is so by their kind.
+    """
+    kernels = trace.kernels
+    uses = kernels["tensor_core"].map({True: YES, False: NO}).astype("string").fillna(UNKNOWN)
+    rows = pd.DataFrame({
+        "dtype": kernels["dtype"].astype("string"), "tensor_cores": uses,
+        "count": kernels["count"], "duration_ns": kernels["duration_ns"],
+    })  # fmt: skip
+    sums = rows.groupby(["dtype", "tensor_cores"], dropna=False, sort=False)[["count", "duration_ns"]].sum().reset_index()
+    sums["share"] = sums["duration_ns"] / max(int(sums["duration_ns"].sum()), 1)
+    return sums.sort_values("duration_ns", ascending=False, kind="stable").reset_index(drop=True)
+
+
+def tf32(trace: Trace, settings: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    """Return whether TF32 is on for matrix products and for convolutions: of (what), state (on, off, unknown) and evidence.
+
+    settings: those of the run, as its child reported them.
+
+    Kernels that are named for TF32 are the strongest evidence; else the framework's settings say it. float32 kernels without
+    tensor cores say off only of what they are. On the processor there is none, and all is unknown.
+    """
+    kernels = trace.kernels
+    gpu = kernels[kernels["device"].astype("string").str.startswith("cuda").fillna(False)]
+    rows = []
+    for what, chosen in (
+        ("matrix products", gpu["kind"] == "gemm"),
+        ("convolutions", gpu["kind"].isin(_CONVOLUTIONS)),
+    ):
+        state, evidence = _by_names(gpu[chosen])
+        if state == UNKNOWN and len(gpu):
+            state, evidence = _by_settings(settings or {}, what, evidence)
+        rows.append({"of": what, "state": state, "evidence": evidence})
+    return rows
+
+
+def _by_names(kernels: pd.DataFrame) -> tuple[str, str]:
+    """Return the state that names of kernels tell, and in words by which."""
+    if kernels.empty:
+        return UNKNOWN, "no kernels of a GPU that compute this"
+    single = kernels["dtype"].isin(["f32", "tf32"])
+    using = (kernels["dtype"] == "tf32") | (single & kernels["tensor_core"].fillna(False))
+    plain = (kernels["dtype"] == "f32") & ~kernels["tensor_core"].fillna(True)
+    if using.any():
+        count, name = int(kernels.loc[using, "count"].sum()), str(kernels.loc[using, "name"].iloc[0])
+        return ON, f"{count} kernels such as {name[:80]}"
+    if plain.any():
+        return OFF, f"{int(kernels.loc[plain, 'count'].sum())} float32 kernels, none on tensor cores"
+    return UNKNOWN, "no float32 kernels whose names tell"
+
+
+def _by_settings(settings: Mapping[str, Any], what: str, otherwise: str) -> tuple[str, str]:
+    for name, of in _SETTINGS.items():
+        if of in (what, "all") and isinstance(settings.get(name), bool):
+            return (ON if settings[name] else OFF), f"setting {name}; {otherwise}"
+    return UNKNOWN, otherwise

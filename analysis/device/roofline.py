@@ -1,0 +1,217 @@
+"""Attained rates of kernels and layers against measured ceilings (the roofline model, Williams, Waterman and Patterson 2009).
+
+Operations and bytes are those of analysis.device.work, bytes algorithmic; time is that of the rows whose numbers are known, so
+that a rate is of one thing. A row's ceiling is the lower one of the product and of the copy times its operations per byte.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from kernelscope.analysis.breakdowns import breakdown, has_timeline
+from kernelscope.analysis.device import work
+from kernelscope.analysis.device.ceilings import REFUSED, Ceiling, Ceilings
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.trace import Trace
+
+SCHEMA = "kernelscope/roofline/1"
+BY = ("kernel", "layer")
+_KERNEL_KEYS = ["name", "kind", "library", "operator", "layer", "phase", "dtype", "algorithm", "transpose", "tensor_core"]
+_WORK_KEYS = ["problem", "m", "n", "k"]
+RATES = (
+    "flops", "bytes", "intensity", "gflops_per_s", "gbytes_per_s", "of_product", "of_copy", "of_roofline", "bound",
+    "product_ceiling", "copy_ceiling", "reason",
+)  # fmt: skip
+
+
+@dataclass
+class Roofline:
+    """table: a row per kernel and problem, or per layer and phase; durations add up to kernel_ns, in integer ns.
+
+    Columns: the keys; count; duration_ns (all repetitions); flops and bytes (of all of them; null unknown); known_ns (of
+    duration_ns, what flops or bytes are known of); intensity (flops a byte); gflops_per_s and gbytes_per_s; of_product, of_copy
+    and of_roofline (shares of the ceilings named beside them); bound: product or copy, whichever limits at this intensity;
+    reason: why a rate is withheld or a ceiling is missing.
+
+    By layer there is time_ns too: the layer's conserved share of the mean step, which adds up to step_ns.
+    """
+
+    by: str
+    table: pd.DataFrame
+    kernel_ns: int
+    steps: int
+    step_ns: int | None
+    ceilings: Ceilings | None
+    notes: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON envelope."""
+        rows = self.table.astype(object).where(self.table.notna(), None).to_dict("records")
+        known = int(self.table["known_ns"].sum())
+        ceilings = None
+        if self.ceilings is not None:
+            ceilings = {
+                "source": self.ceilings.source, "framework": self.ceilings.framework, "device": self.ceilings.device,
+                "threads": self.ceilings.threads,
+                "copies": [{"bytes": size, "bytes_per_s": found.rate} for size, found in sorted(self.ceilings.copies.items())],
+                "products": [{"dtype": kind, "flops_per_s": found.rate} for kind, found in self.ceilings.products.items()],
+            }  # fmt: skip
+        return {
+            "schema": SCHEMA, "by": self.by, "kernel_ns": self.kernel_ns, "known_ns": known, "steps": self.steps,
+            "step_ns": self.step_ns, "ceilings": ceilings, "notes": self.notes, "rows": rows,
+        }  # fmt: skip
+
+
+def roofline(trace: Trace, by: str = "kernel", ceilings: Ceilings | None = None) -> Roofline:
+    """Return the rates of a trace's kernels by one of BY, those of the measured steps where it has steps.
+
+    Raises EvidenceError when there are no kernels.
+    """
+    if by not in BY:
+        raise EvidenceError(f"unknown roofline by {by!r}; known: {', '.join(BY)}")
+    measured = trace.steps.loc[~trace.steps["warmup"], "step"]
+    kernels = trace.kernels
+    chosen = kernels["step"].isin(measured).to_numpy() if len(measured) else np.ones(len(kernels), dtype=bool)
+    if ceilings is not None:
+        _check_device(kernels, ceilings)
+    if not chosen.any():
+        raise EvidenceError("the capture holds no kernels in measured steps; there is nothing to set against a ceiling")
+    rows = _with_work(trace).iloc[np.flatnonzero(chosen)]
+    keys = [*_KERNEL_KEYS, *_WORK_KEYS] if by == "kernel" else ["layer", "phase"]
+    table = _summed(rows, keys)
+    step_ns = None
+    if by == "layer":
+        table, step_ns = _with_steps(table, trace)
+    table = _rated(table, rows, keys, ceilings)
+    notes = list(ceilings.notes) if ceilings else ["no ceilings: rates are not set against anything; see `roofline --help`"]
+    if not chosen.all():
+        notes.append(f"{int((~chosen).sum())} kernels outside of measured steps are left out")
+    order = "time_ns" if step_ns is not None else "duration_ns"
+    table = table.sort_values(order, ascending=False, kind="stable").reset_index(drop=True)
+    return Roofline(by, table, int(rows["duration_ns"].sum()), len(measured), step_ns, ceilings, notes)
+
+
+def _check_device(kernels: pd.DataFrame, ceilings: Ceilings) -> None:
+    """Raise EvidenceError when the ceilings are those of another kind of device than the kernels ran on."""
+    kinds = {str(device).partition(":")[0] for device in kernels["device"].dropna().unique()}
+    if ceilings.device and kinds and ceilings.device.partition(":")[0] not in kinds:
+        raise EvidenceError(f"ceilings of {ceilings.device} say nothing of kernels on {', '.join(sorted(kinds))}; name others")
+
+
+def _with_work(trace: Trace) -> pd.DataFrame:
+    """Return the kernels with their operations and bytes, as far as they are known; sums and counts as integers."""
+    found = work.of_kernels(trace)
+    kernels = trace.kernels.drop(columns=[*_WORK_KEYS, "transpose"])
+    return pd.concat([kernels, found.drop(columns="source")], axis=1)
+
+
+def _summed(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Add rows up by keys. A sum of flops or bytes is of those rows that tell them: flops_ns and bytes_ns are their durations."""
+    parts = rows[[*keys, "count", "duration_ns", "flops", "bytes"]].copy()
+    duration = parts["duration_ns"]
+    for name in ("flops", "bytes"):
+        parts[f"{name}_ns"] = duration.where(parts[name].notna(), 0)
+    parts["known_ns"] = duration.where(parts["flops"].notna() | parts["bytes"].notna(), 0)
+    group = parts.groupby(keys, dropna=False, observed=True, sort=False)
+    sums = group[["count", "duration_ns", "flops_ns", "bytes_ns", "known_ns"]].sum()
+    for name in ("flops", "bytes"):
+        sums[name] = group[name].sum(min_count=1)
+    return sums.reset_index()
+
+
+def _with_steps(table: pd.DataFrame, trace: Trace) -> tuple[pd.DataFrame, int | None]:
+    """Add each layer's conserved share of the mean step, and the parts of the step that are no layer's kernels as rows."""
+    if not has_timeline(trace):
+        return table, None
+    found = breakdown(trace, "layer")
+    if found.step_ns is None:
+        return table, None
+    named = found.table.astype({"layer": "string", "phase": "string"})
+    in_brackets = named["layer"].str.startswith("(").fillna(False)
+    # what has no layer stands in brackets there; its kernels are one row here
+    shares = named.assign(layer=named["layer"].mask(in_brackets)).groupby(["layer", "phase"], dropna=False)["time_ns"].sum()
+    table = table.astype({"layer": "string", "phase": "string"})
+    joined = table.merge(shares.reset_index(), on=["layer", "phase"], how="outer", sort=False)
+    for name in ("count", "duration_ns", "flops_ns", "bytes_ns", "known_ns", "time_ns"):
+        joined[name] = joined[name].fillna(0).astype("int64")
+    return joined, found.step_ns
+
+
+def _rated(table: pd.DataFrame, rows: pd.DataFrame, keys: list[str], ceilings: Ceilings | None) -> pd.DataFrame:
+    """Add RATES, and drop what they are made of."""
+    plain = table.astype(object).where(table.notna(), None).to_dict("records")
+    kinds = None
+    if "dtype" not in keys:  # of a layer: the type that most of its operations are in
+        told = rows[rows["flops"].notna()].assign(dtype=rows["dtype"].astype("string"), flops=rows["flops"].astype("float64"))
+        sums = told.groupby([*keys, "dtype"], observed=True, dropna=False)["flops"].sum().reset_index()
+        most = sums.sort_values("flops").drop_duplicates(keys, keep="last")
+        kinds = {_key(row, keys): row["dtype"] for row in most.astype(object).where(most.notna(), None).to_dict("records")}
+    found = []
+    for row in plain:
+        dtype = row["dtype"] if kinds is None else kinds.get(_key(row, keys))
+        found.append(_rates(row, dtype, row.get("tensor_core"), ceilings))
+    kept = table.drop(columns=["flops", "bytes", "flops_ns", "bytes_ns"])
+    rates = pd.DataFrame(found, columns=list(RATES), index=table.index)
+    rates = rates.astype({"flops": "Int64", "bytes": "Int64"})
+    return pd.concat([kept, rates], axis=1)
+
+
+def _key(row: dict[Any, Any], keys: list[str]) -> tuple[Any, ...]:
+    return tuple(row[key] for key in keys)
+
+
+def _rates(row: dict[Any, Any], dtype: str | None, tensor_core: bool | None, ceilings: Ceilings | None) -> dict[str, Any]:
+    """Return RATES of one row: what is not known or cannot be is None, and `reason` says why."""
+    flops, moved = row["flops"], row["bytes"]
+    result: dict[str, Any] = {**dict.fromkeys(RATES), "flops": flops, "bytes": moved}
+    if flops is None and moved is None:
+        return {**result, "reason": "nothing tells its operations or bytes" if row["count"] else "no kernels"}
+    reasons: list[str] = []
+    product = copy = None
+    if ceilings is not None:
+        product = ceilings.product(dtype, tensor_core) if flops is not None else None
+        copy = ceilings.copy(max(1, moved // max(int(row["count"]), 1))) if moved is not None else None
+        if flops is not None and product is None:
+            reasons.append(f"no product of {dtype or 'an unknown type'} was measured")
+    flop_rate, result["of_product"] = _attained(flops, row["flops_ns"], product, "Gflop/s", reasons)
+    byte_rate, result["of_copy"] = _attained(moved, row["bytes_ns"], copy, "GB/s", reasons)
+    result |= {
+        "intensity": flops / moved if flops is not None and moved else None,
+        "gflops_per_s": flop_rate and flop_rate / 1e9, "gbytes_per_s": byte_rate and byte_rate / 1e9,
+        "product_ceiling": product and product.name, "copy_ceiling": copy and copy.name,
+    }  # fmt: skip
+    result |= _bound(result, product, copy)
+    return {**result, "reason": "; ".join(reasons) or None}
+
+
+def _attained(
+    amount: int | None, duration_ns: int, ceiling: Ceiling | None, unit: str, reasons: list[str]
+) -> tuple[float | None, float | None]:
+    """Return a rate per second and its share of the ceiling; neither where it is beyond it, with the reason added."""
+    if not amount or not duration_ns:
+        return None, None
+    rate = amount / duration_ns * 1e9
+    if ceiling is None:
+        return rate, None
+    share = rate / ceiling.rate
+    if share <= REFUSED:
+        return rate, share
+    why = "the data came from a cache or was not all moved" if unit == "GB/s" else "it computes less than is counted"
+    measured = f"{ceiling.name} ({ceiling.rate / 1e9:.3g} {unit})"
+    reasons.append(f"{share:.0%} of the {measured}: not possible; {why}, the time is too short, or the ceiling too low")
+    return None, None
+
+
+def _bound(rates: dict[str, Any], product: Ceiling | None, copy: Ceiling | None) -> dict[str, Any]:
+    """Return what limits a row at its intensity, and which share of that limit it attains."""
+    if copy is not None and rates["flops"] is None:
+        return {"bound": "copy", "of_roofline": rates["of_copy"]}
+    if product is None or copy is None or rates["intensity"] is None:
+        return {}
+    bound = "product" if product.rate <= copy.rate * rates["intensity"] else "copy"
+    withheld = rates["of_product"] is None or rates["of_copy"] is None
+    return {"bound": bound, "of_roofline": None if withheld else rates[f"of_{bound}"]}

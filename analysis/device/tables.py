@@ -1,0 +1,74 @@
+"""All tables of a device's work by name, as plain rows: what `kernelscope device` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from kernelscope.analysis.device import memory, occupancy, overlap, precision
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.trace import Trace
+
+SCHEMA = "kernelscope/device/1"
+Rows = list[dict[str, Any]]
+Record = Mapping[str, Any]  # run.json of our own run; empty for other captures
+
+_NO_MEMORY = "no memory was recorded; PyTorch's profiler does with profile_memory=True, nsys with --cuda-memory-usage=true"
+
+
+# Tables of a trace alone, and what is said where they have no rows
+_OF_TRACE: Mapping[str, tuple[Callable[[Trace], pd.DataFrame], str]] = {
+    "occupancy": (occupancy.table, "the capture holds no kernels"),
+    "tensor-cores": (precision.table, "the capture holds no kernels"),
+    "streams": (overlap.streams, "the capture holds no device work"),
+    "overlap": (overlap.activities, "the capture holds no device work"),
+    "copies": (overlap.copies, "the capture holds no copies"),
+    "peak": (memory.peaks, _NO_MEMORY),
+}
+NAMES = ("occupancy", "tensor-cores", "tf32", "streams", "overlap", "copies", "peak", "memory")
+
+
+def tables(trace: Trace, names: Sequence[str], record: Record | None = None) -> dict[str, Rows | str]:
+    """Return the tables of these names; in place of one that the trace has nothing for, the reason.
+
+    record: run.json of our own run, which tells settings and the network.
+    """
+    found: dict[str, Rows | str] = {}
+    for name in names:
+        try:
+            found[name] = _rows(trace, name, record or {})
+        except EvidenceError as error:
+            found[name] = str(error)
+    return found
+
+
+def _rows(trace: Trace, name: str, record: Record) -> Rows:
+    if name == "tf32":
+        return precision.tf32(trace, record.get("settings"))
+    if name == "memory":
+        return _memory(trace, record)
+    function, otherwise = _OF_TRACE[name]
+    rows = _plain(function(trace))
+    if not rows:
+        raise EvidenceError(otherwise)
+    return rows
+
+
+def _memory(trace: Trace, record: Record) -> Rows:
+    """Return memory by kind at the peak; of a run without such a recording, what its network takes by its description."""
+    found = _plain(memory.kinds(trace))
+    if found:
+        return [{**row, "how": "allocator's events, at the peak"} for row in found]
+    network, options = record.get("network"), record.get("options")
+    if not network or not options:
+        raise EvidenceError(_NO_MEMORY)
+    rows = _plain(memory.stated(network, str(options["mode"]), int(options["batch"])))
+    return [{"device": None, "kind": row["kind"], "bytes": row["bytes"], "blocks": None, "how": row["how"]} for row in rows]
+
+
+def _plain(table: pd.DataFrame) -> Rows:
+    """Return rows of plain values, None for null."""
+    rows = table.astype(object).where(table.notna(), None).to_dict("records")
+    return [{str(name): value for name, value in row.items()} for row in rows]

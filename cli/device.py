@@ -1,0 +1,61 @@
+"""Show what a device did: occupancy, tensor cores, TF32, streams and copies at once, copies, memory."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from kernelscope.cli import quick
+from kernelscope.cli.output import FORMATS
+
+NAME = "device"
+HELP = "occupancy, tensor cores, overlap, copies and memory of a recording"
+TABLES = ("occupancy", "tensor-cores", "tf32", "streams", "overlap", "copies", "peak", "memory")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("path", metavar="PATH", help="a folder that `run` or `import` wrote, or a capture as `import` takes it")
+    parser.add_argument("--table", choices=TABLES, help="one table (default: all of them)")
+    parser.add_argument("--rows", type=int, default=15, metavar="N", help="rows of a table for reading; 0: all (default: 15)")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="csv takes one --table (default: table)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the tables."""
+    from kernelscope.tracer.outside.errors import UsageError
+
+    if arguments.format == "csv" and arguments.table is None:
+        raise UsageError(f"--format csv holds one table; name it with --table ({', '.join(TABLES)})")
+    quick.start()
+    from kernelscope import analysis
+    from kernelscope.analysis.device.tables import tables
+    from kernelscope.cli.warn import about
+
+    path = Path(arguments.path)
+    trace = analysis.read(path)
+    about(trace)
+    record = analysis.Run(path).record if (path / "run.json").is_file() else {}
+    names = [arguments.table] if arguments.table else list(TABLES)
+    _write(tables(trace, names, record), arguments.format, arguments.rows)
+    return 0
+
+
+def _write(found: dict[str, Any], form: str, limit: int) -> None:
+    from kernelscope.analysis.device.tables import SCHEMA
+    from kernelscope.cli.output import write_rows
+    from kernelscope.reports import device, tables
+
+    if form == "json":
+        sys.stdout.write(tables.to_json({"schema": SCHEMA, **device.envelope(found)}))
+        return
+    for name, rows in found.items():
+        title = device.TITLES[name]
+        if isinstance(rows, str):
+            print(f"{title}: {rows}\n", file=sys.stdout if form != "csv" else sys.stderr)
+        elif form == "csv":
+            sys.stdout.write(tables.to_csv(device.csv_table(name, rows)))
+        else:
+            write_rows(device.readable(rows, limit), form, title)

@@ -1,0 +1,117 @@
+"""Set kernels and layers against what the device can do: operations and bytes per second beside measured ceilings.
+
+Ceilings (a copy, a matrix product) come from the run folder, from --ceilings, or with --measure from this machine, measured in
+the run's framework. Other captures are shown without ceilings unless --ceilings names some.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernelscope.cli import quick
+from kernelscope.cli.output import FORMATS
+
+if TYPE_CHECKING:
+    from kernelscope.analysis.device.ceilings import Ceilings
+
+NAME = "roofline"
+HELP = "operations and bytes per second of kernels or layers against measured ceilings"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add = parser.add_argument
+    add("path", metavar="PATH", help="a folder that `run` or `import` wrote, or a capture as `import` takes it")
+    add("--by", choices=("kernel", "layer"), default="kernel", help="what makes a row (default: kernel)")
+    add("--ceilings", metavar="FILE", help="use the ceilings in this JSON file or in this run folder")
+    add("--measure", action="store_true", help="measure ceilings on this machine now, and keep them in the run folder")
+    add("--figure", metavar="FILE", help="draw the roofline into this file too (.svg, .png, .pdf)")
+    add("--rows", type=int, default=25, metavar="N", help="rows of a table for reading; 0: all (default: 25)")
+    add("--format", choices=FORMATS, default="table", help="(default: table)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the table, and draw the figure."""
+    quick.start()
+    from kernelscope import analysis
+    from kernelscope.analysis.device.roofline import roofline
+    from kernelscope.cli.warn import about
+
+    path = Path(arguments.path)
+    trace = analysis.read(path)
+    about(trace)
+    found = roofline(trace, arguments.by, _ceilings(path, arguments)).as_dict()
+    _write(found, arguments.format, arguments.rows)
+    if arguments.figure:
+        _draw(found, Path(arguments.figure))
+    return 0
+
+
+def _write(found: dict[str, Any], form: str, limit: int) -> None:
+    from kernelscope.cli.output import write_rows
+    from kernelscope.reports import device, tables
+
+    if form == "json":
+        sys.stdout.write(tables.to_json(found))
+    elif form == "csv":
+        sys.stdout.write(tables.to_csv(device.csv_table("roofline", found["rows"])))
+    else:
+        write_rows(device.readable(device.rates(found), limit), form, f"Roofline by {found['by']}")
+        for line in device.roofline_lines(found):
+            print(line)
+
+
+def _ceilings(path: Path, arguments: argparse.Namespace) -> Ceilings | None:
+    """Return the ceilings asked for, else those of the run folder, else none."""
+    from kernelscope.analysis import Run
+    from kernelscope.analysis.device import ceilings
+    from kernelscope.tracer.outside.errors import UsageError
+
+    if arguments.ceilings and arguments.measure:
+        raise UsageError("--ceilings and --measure: give one of them")
+    if arguments.ceilings:
+        named = Path(arguments.ceilings)
+        if named.is_dir():
+            return ceilings.of_record(Run(named).record.get("ceilings"), str(named / "run.json"))
+        return ceilings.read(named)
+    if not (path / "run.json").is_file():
+        if arguments.measure:
+            raise UsageError("--measure: needs a run folder, which names the framework; use --ceilings for other captures")
+        return None
+    if arguments.measure:
+        return ceilings.of_record(_measured(path), str(path / "run.json"))
+    record = Run(path).record.get("ceilings")
+    return ceilings.of_record(record, str(path / "run.json")) if record else None
+
+
+def _measured(path: Path) -> dict[str, Any]:
+    """Measure ceilings with the run's framework on this machine, and keep them in the run folder."""
+    from kernelscope.analysis import Run
+    from kernelscope.tracer.outside import ceilings, conditions, environments, run_folder
+    from kernelscope.tracer.outside.errors import UsageError
+
+    record = Run(path).record
+    here, there = conditions.machine(), record.get("machine", {})
+    if any(here[name] != there.get(name) for name in ("processor", "threads")):
+        raise UsageError(f"--measure: {path} was recorded on another machine ({there.get('processor')}); measure there")
+    options = record["options"]
+    print("measuring ceilings: some seconds", file=sys.stderr)
+    found = ceilings.of(environments.resolve(record["framework"]), options["device"], options["threads"], again=True)
+    run_folder.add(path, "ceilings", found)
+    return found
+
+
+def _draw(found: dict[str, Any], target: Path) -> None:
+    from kernelscope.reports import figures
+    from kernelscope.tracer.outside.errors import InputError
+
+    try:
+        figures.roofline(found).savefig(target)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{target}: cannot be drawn: {error}; name a file such as roofline.svg in a folder that exists"
+        ) from error
+    print(f"figure: {target}", file=sys.stderr)
