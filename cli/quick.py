@@ -11,7 +11,7 @@ import sys
 
 # Parameters of glibc's mallopt(3), and what they are set to: bytes
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-_KEPT, _MAPPED = 256 << 20, 32 << 20
+_KEPT, _MAPPED = 64 << 20, 16 << 20
 
 
 def start() -> None:
@@ -19,7 +19,7 @@ def start() -> None:
 
     numpy starts no threads for linear algebra: nobody here needs them, they take time to start, and a process that has them
     cannot fork a helper (see analysis.helper). Looking for garbage with cycles waits until there are more objects than libraries
-    bring. Memory of arrays below 32 MB, up to 256 MB in all, is used again and not given back: to be given it anew, page by page,
+    bring. Memory of arrays below 16 MB, up to 64 MB in all, is used again and not given back: to be given it anew, page by page,
     takes longer than much of what is done with it.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
