@@ -85,7 +85,8 @@ def prepare(tool: Tool, folder: Path, options: NsysOptions | NvprofOptions) -> l
         raise CaptureError(f"{options.output}: a capture of this name is there already; remove it or choose another name")
     if isinstance(options, NvprofOptions):
         prefix = nvprof_command(tool, options, [_PROGRAM])[:-1]
-        _write(folder, _Note(tool.name, tool.version, options.output.name, prefix, log=options.log.name))
+        told = [Path(word).name if word.startswith(str(folder.absolute())) else word for word in prefix]
+        _write(folder, _Note(tool.name, tool.version, options.output.name, told, log=options.log.name))
         return prefix
     temporary = tempfile.mkdtemp(prefix=_PREFIX)
     isolated = [sys.executable, "-I", "-S", str(Path(launch.__file__))]
@@ -97,7 +98,9 @@ def prepare(tool: Tool, folder: Path, options: NsysOptions | NvprofOptions) -> l
         raise
     prefix = ["/usr/bin/env", f"{launch.TEMPORARY.decode()}={temporary}", *isolated, *command]
     began = options.capture.text if isinstance(options.capture, NvtxRange) else options.capture
-    _write(folder, _Note(tool.name, tool.version, options.output.name, command[: -len(isolated)], began, temporary=temporary))
+    # the folder may be moved and passed on: its own path is not written into it
+    told = [f"--output={options.output.name}" if word.startswith("--output=") else word for word in command[: -len(isolated)]]
+    _write(folder, _Note(tool.name, tool.version, options.output.name, told, began, temporary=temporary))
     return prefix
 
 

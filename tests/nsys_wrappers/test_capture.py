@@ -67,8 +67,9 @@ def test_a_report_is_exported_beside_it(fake, folder):
     prefix = capture.prepare(fake, folder, NsysOptions(folder / "nsys"))
     own = temporary(folder)
     recorded = json.loads((folder / "collector.json").read_text())["command"]
-    assert recorded[:3] == [str(fake.path), "profile", f"--output={folder}/nsys"]
-    assert prefix[2:] == [*prefix[2:6], *recorded, *prefix[2:6]]  # the launcher before nsys and before the program
+    assert recorded[:3] == [str(fake.path), "profile", "--output=nsys"]
+    assert prefix[8] == f"--output={folder}/nsys"
+    assert prefix[2:] == [*prefix[2:8], prefix[8], *recorded[3:], *prefix[2:6]]  # the launcher before nsys and the program
     (folder / "nsys.nsys-rep").write_text("all")
     found = capture.finish(fake, folder)
     assert found == capture.Capture("2024.6.2.225", folder / "nsys.nsys-rep", folder / "nsys.sqlite")
@@ -149,6 +150,7 @@ def test_nvprof_leaves_a_database_or_says_why_not(folder):
     tool = Tool("nvprof", Path("/cuda/bin/nvprof"), "11.8.87", "PATH")
     capture.prepare(tool, folder, NvprofOptions(folder / "nvprof.sqlite", folder / "nvprof.log"))
     (folder / "nvprof.log").write_text("======== Warning: CUDA device error, GPU profiling skipped\n")
+    assert str(folder) not in (folder / "collector.json").read_text()
     found = capture.finish(tool, folder)
     assert (found.report, found.exported) == (None, None)
     assert found.failures[0].startswith("nvprof found no GPU that works")
