@@ -47,7 +47,7 @@ class Child(object):
 
     def build(self):
         """Import the framework, build the program with the canonical weights and attach what this pass records."""
-        hooks_module = importlib.import_module("kernelscope.tracer.inside.hooks." + self.spec["framework"])
+        hooks_module = importlib.import_module("kernelscope.tracer.inside.hooks." + module_of(self.spec["framework"]))
         os.environ.update(hooks_module.environment(self.pass_name))
         marker_fd = None
         if self.pass_name == "kernels":
@@ -183,10 +183,15 @@ class Child(object):
             json.dump(self.report, out, indent=1, sort_keys=True)
 
 
+def module_of(framework):
+    """Return what a framework's modules are called: those of keras-torch and keras-jax are keras."""
+    return framework.partition("-")[0]
+
+
 def program_class(framework, path):
     """Return the class Program of the file at `path`, or without one the workload's own for this framework."""
     if not path:
-        return importlib.import_module("kernelscope.workloads.%s.program" % framework).Program
+        return importlib.import_module("kernelscope.workloads.%s.program" % module_of(framework)).Program
     name = os.path.splitext(os.path.basename(path))[0]
     found = importlib.util.spec_from_file_location("variant_" + name, path)
     module = importlib.util.module_from_spec(found)
@@ -233,10 +238,8 @@ def main(path):
         spec = json.load(file)
     commands = os.fdopen(spec["commands_fd"], "r")
     answers = os.fdopen(spec["answers_fd"], "w")
-    if spec.get("variables_follow"):
-        # not in the environment of a collector, which writes all of it down and also sets the mask of new files to 0
-        os.umask(spec["umask"])
-        os.environ.update(json.loads(commands.readline())["variables"])
+    if "umask" in spec:
+        os.umask(spec["umask"])  # nsys sets it to 0, and everybody could write to the run folder
 
     def answer(message):
         answers.write(json.dumps(message) + "\n")

@@ -171,6 +171,7 @@ class Recording:
     """
 
     def __init__(self, tool: Tool, folder: Path, device: str, keep: bool = False):
+        folder = folder.resolve()  # the profiler's programs run elsewhere
         self._tool, self._folder, self._device, self._keep = tool, folder, device, keep
         options: NsysOptions | NvprofOptions
         if tool.name == "nsys":

@@ -13,12 +13,6 @@ import psutil
 
 from kernelscope.tracer.inside.plan import RECORDED_VARIABLES
 
-# What programs need of their environment before their first line runs: loader, C library, interpreter, temporary files.
-_STARTING_VARIABLES = (
-    "CUDA_HOME", "CUDA_PATH", "HOME", "KERNELSCOPE_NVTX_LIBRARY", "LANG", "PATH", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED",
-    "PYTHONIOENCODING", "PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONUTF8", "TMPDIR", "TZ",
-)  # fmt: skip
-_STARTING_PREFIXES = ("LC_", "LD_", "NSYS_")
 _SECRET_NAME = re.compile(r"[\w-]*(?:TOKEN|SECRET|PASS|PWD|CREDENTIAL|KEY|AUTH|COOKIE)[\w-]*", re.IGNORECASE)
 _SECRET_OPTION = re.compile(_SECRET_NAME.pattern + "=", re.IGNORECASE)  # NAME=VALUE, LABEL:NAME=VALUE, --name=value
 HIDDEN = "(not recorded)"
@@ -33,18 +27,6 @@ def recorded(variables: Mapping[str, str], chosen: Mapping[str, str] | None = No
     for name, value in (chosen or {}).items():
         found[name] = HIDDEN if _SECRET_NAME.search(name) else without_home(value)
     return found
-
-
-def divided(variables: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the variables that a profiler, which writes down its whole environment, may see, and all others."""
-    seen = {
-        name: value
-        for name, value in variables.items()
-        if name in RECORDED_VARIABLES
-        or name in _STARTING_VARIABLES
-        or (name.startswith(_STARTING_PREFIXES) and not _SECRET_NAME.search(name))
-    }
-    return seen, {name: value for name, value in variables.items() if name not in seen}
 
 
 def command(parts: Sequence[str]) -> list[str]:

@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 
-from kernelscope.tracer.outside import conditions
 from kernelscope.tracer.outside.errors import ChildError
 
 _SLEEP_LIMIT_S = 0.4  # how long to wait for a child's spinning threads to fall asleep (Intel's OpenMP spins for 0.2 s)
@@ -36,8 +35,7 @@ class Child:
     """A started child. `log` is where its stdout and stderr go; every failure names it.
 
     Under a collector the process that is started is the profiler's and the child one of its descendants, with a group of its own.
-    It inherits the pipes like any child, but profilers keep copies: their end comes seconds after the child's. A profiler writes
-    the whole environment into its report, so that only what programs need to start is in there; the rest is sent.
+    It inherits the pipes like any child, but profilers keep copies: their end comes seconds after the child's.
     """
 
     def __init__(
@@ -58,15 +56,12 @@ class Child:
         self._collector = collector
         self._pid: int | None = None
         self._watched: list[int] = []
-        sent: dict[str, str] = {}
-        if collector is not None:
-            environment, sent = conditions.divided(environment)
         commands_read, self._commands = os.pipe()
         self._answers, answers_write = os.pipe()
         try:
             spec = {**spec, "commands_fd": commands_read, "answers_fd": answers_write}
             if collector is not None:
-                spec |= {"variables_follow": True, "umask": _umask()}
+                spec["umask"] = _umask()
             path = folder.resolve() / "spec.json"
             path.write_text(json.dumps(spec, indent=1), encoding="utf8")
             with self.log.open("wb") as log:
@@ -83,8 +78,6 @@ class Child:
         finally:
             os.close(commands_read)
             os.close(answers_write)
-        if collector is not None:
-            self._send({"do": "variables", "variables": sent})
 
     @property
     def pid(self) -> int:
@@ -93,14 +86,11 @@ class Child:
 
     def tell(self, **command: Any) -> dict[str, Any]:
         """Send one command and return its answer; raise ChildError when the child fails, dies or does not answer in time."""
-        self._send(command)
-        return self.answer()
-
-    def _send(self, command: dict[str, Any]) -> None:
         try:
             os.write(self._commands, (json.dumps(command) + "\n").encode())
         except BrokenPipeError:
             raise self._died() from None
+        return self.answer()
 
     def answer(self) -> dict[str, Any]:
         """Wait for the next answer."""
