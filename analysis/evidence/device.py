@@ -51,6 +51,8 @@ def added(evidence: Evidence, folder: Path, context: Context) -> Evidence:
         _attribute(trace, operators, context)
         kernels = [_inside(trace.kernels, context), _of_libraries(evidence.kernels)]
         evidence = replace(evidence, operators=operators, kernels=pd.concat(kernels, ignore_index=True))
+    elif on_device and (trace.calls["api"] != "os").any():
+        evidence = _without_device(evidence, trace.info["unavailable"].get("kernels", f"{found[1].name} holds calls of it only"))
     tables: dict[str, Any] = {name: _inside(getattr(trace, name), context) for name in ("graphs", "copies", "syncs", "calls")}
     told = {name: trace.info[name] for name in ("devices", "notes") if trace.info.get(name)}
     return replace(

@@ -1,6 +1,7 @@
 """Device evidence from nvprof, CUPTI's records and an XSpace of TensorFlow; and runs on a device that nothing recorded."""
 
 import collections
+import gzip
 import json
 import shutil
 import sqlite3
@@ -11,6 +12,10 @@ import pytest
 import kernelscope.analysis as ka
 
 DATA = Path(__file__).parents[2] / "data"
+RANGE_PROFILER = (
+    "kineto",
+    "facebookresearch__HolisticTraceAnalysis__cupti_profiler_benchmark_result_924719_1679055439_trace.json.gz",
+)
 OFFSET = 5_000_000_000_123
 
 
@@ -165,6 +170,21 @@ def test_on_a_device_that_nothing_recorded_operators_are_no_kernels(write_run, t
     assert "the device's work is not known" in trace.info["unavailable"]["kernels"]
     found = ka.breakdown(trace, "idle")
     assert found.table["time_ns"].sum() == found.step_ns
+
+
+def test_calls_without_kernels_are_no_run_on_the_host(captured, write_run, tmp_path):
+    """CUPTI's range profiler leaves the calls of a device in Kineto's trace, and no kernels."""
+    source = captured(*RANGE_PROFILER)
+    with gzip.open(source) as file:
+        events = [event for event in json.load(file)["traceEvents"] if event.get("cat") == "cuda_runtime"]
+    start, end = min(event["ts"] for event in events) * 1000, max(event["ts"] + event["dur"] for event in events) * 1000
+    folder = write_run(tmp_path / "run", [(start, end, False, events[0]["tid"])], [], 0, 0, collector="framework")
+    shutil.copy(source, folder / "operators.pt.trace.json.gz")
+    trace = ka.read(tmp_path / "run")
+    assert trace.kernels.empty
+    assert "range profiler" in trace.info["unavailable"]["kernels"]
+    assert len(trace.calls) == sum(event["ts"] * 1000 < end and event["dur"] >= 0 for event in events)
+    assert ka.breakdown(trace, "idle").step_ns == end - start
 
 
 @pytest.mark.parametrize(
