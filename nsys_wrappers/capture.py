@@ -7,10 +7,9 @@
     if capture.exported:
         verification = verify.verify(capture.exported, emitted)
 
-Files: folder/collector.json says which tool recorded, with its exact command. Reports of nsys hold the environment that it was
-started with: it gets a few variables only, and the program gets all of them back (see launch.py). nsys keeps its temporary
-files in a folder of its own outside, because their names hold sockets, whose paths must be short; `finish` moves what is left
-there into the folder.
+Files: folder/collector.json says which tool recorded, with its exact command. nsys keeps its temporary files in a folder of its
+own outside, because their names hold sockets, whose paths must be short; `finish` moves what is left there into the folder.
+Reports and exports of nsys hold the environment of every process that it could look into: see privacy.
 
 What the program sees: descriptors that the process was given (pass_fds) reach the program under nsys and under nvprof. But nsys
 keeps copies of them until the report is written, so the end of a pipe that the program writes into comes seconds after the
@@ -27,14 +26,13 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from kernelscope.nsys_wrappers import export, launch, nvprof
+from kernelscope.nsys_wrappers import export, nvprof
 from kernelscope.nsys_wrappers.command import CaptureError, nsys_command, nvprof_command, report_suffix
 from kernelscope.nsys_wrappers.find import Tool, offered
 from kernelscope.nsys_wrappers.options import NsysOptions, NvprofOptions, NvtxRange
@@ -89,19 +87,19 @@ def prepare(tool: Tool, folder: Path, options: NsysOptions | NvprofOptions) -> l
         _write(folder, _Note(tool.name, tool.version, options.output.name, told, log=options.log.name))
         return prefix
     temporary = tempfile.mkdtemp(prefix=_PREFIX)
-    isolated = [sys.executable, "-I", "-S", str(Path(launch.__file__))]
+    # the program keeps the folder for temporary files that it would have had
+    environment = (("TMPDIR", tempfile.gettempdir()), *options.environment)
+    asked = replace(options, environment=environment, session=Path(temporary).name)
     try:
-        asked = replace(options, session=Path(temporary).name)
-        command = nsys_command(tool, asked, [*isolated, _PROGRAM], offered(tool))[:-1]
+        command = nsys_command(tool, asked, [_PROGRAM], offered(tool))[:-1]
     except CaptureError:
         os.rmdir(temporary)
         raise
-    prefix = ["/usr/bin/env", f"{launch.TEMPORARY.decode()}={temporary}", *isolated, *command]
     began = options.capture.text if isinstance(options.capture, NvtxRange) else options.capture
     # the folder may be moved and passed on: its own path is not written into it
-    told = [f"--output={options.output.name}" if word.startswith("--output=") else word for word in command[: -len(isolated)]]
+    told = [f"--output={options.output.name}" if word.startswith("--output=") else word for word in command]
     _write(folder, _Note(tool.name, tool.version, options.output.name, told, began, temporary=temporary))
-    return prefix
+    return ["/usr/bin/env", f"TMPDIR={temporary}", *command]
 
 
 def finish(tool: Tool, folder: Path, wait_s: float = 60.0) -> Capture:
