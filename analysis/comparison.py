@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from kernelscope.analysis import breakdowns as tables
-from kernelscope.analysis import fairness
+from kernelscope.analysis import energy, fairness
 from kernelscope.analysis import partition as parts
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain import sides
@@ -140,6 +140,7 @@ def _summary(run: Run) -> dict[str, Any]:
         "voluntary_switches": _mean(steps["voluntary_switches"]),
         "involuntary_switches": _mean(steps["involuntary_switches"]),
         **_sampled(pd.concat([data.samples() for data in repeats], ignore_index=True)),
+        **energy.of_step(run),
     }
 
 

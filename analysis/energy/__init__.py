@@ -30,6 +30,23 @@ def steps(run: Run) -> list[Summary]:
     return [summarise(found, source) for source in found.sources()]
 
 
+def of_step(run: Run) -> dict[str, Any]:
+    """Return the energy per step of the device that computes, for a table of runs; null where it was not recorded.
+
+    energy_uj, energy_interval_uj and net_energy_uj as in Summary; energy_unavailable: why a recorded pass does not tell it.
+    """
+    nothing = dict.fromkeys(("energy_uj", "energy_interval_uj", "net_energy_uj", "energy_unavailable"))
+    if "energy" not in run.record.get("passes", {}):
+        return nothing
+    try:
+        found = recording(run)
+        summary = summarise(found, _computing(found, run.record["options"]["device"]))
+    except EvidenceError as error:
+        return {**nothing, "energy_unavailable": str(error)}
+    interval = None if summary.low_uj is None else [summary.low_uj, summary.high_uj]
+    return {**nothing, "energy_uj": summary.energy_uj, "energy_interval_uj": interval, "net_energy_uj": summary.net_uj}
+
+
 def layers(run: Run, by: str = "layer") -> Layers:
     """Split the energy per step of the device that computes by layer, by kind of kernel, or by both (a key of KEYS).
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import nnls
 
 from kernelscope.analysis.statistics import CONFIDENCE, student_t
 
@@ -84,6 +83,8 @@ def _moment(window: Window) -> Float:
 
 def _non_negative(gram: Float, moment: Float) -> Float:
     """Solve least squares with non-negative unknowns, given normal equations: [problems, classes(, classes)] each."""
+    from scipy.optimize import nnls  # slow to import, and needed here only
+
     values, vectors = np.linalg.eigh(gram)
     keep = values > _SMALLEST * values[:, -1:]
     root = np.sqrt(np.where(keep, values, 0.0))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from kernelscope.analysis.energy import of_step
 from kernelscope.analysis.run import Run
 from kernelscope.analysis.trace import Trace, conform
 from kernelscope.cli import main
@@ -134,3 +135,15 @@ def test_samples_without_a_counter_are_refused(run, capsys):
     table[table["metric"] == "gpu_power_w"].to_parquet(path)
     assert main.main(["energy", str(folder)]) == 3
     assert "no energy counter in samples.parquet" in capsys.readouterr().err
+
+
+def test_comparisons_show_the_energy_of_the_device_that_computes(run, tmp_path):
+    folder, truth, _ = run
+    found = of_step(Run(folder))
+    assert found["energy_uj"] == pytest.approx(sum(truth.values()) * 1e6, rel=0.01)
+    low, high = found["energy_interval_uj"]
+    assert low <= found["energy_uj"] <= high
+    assert found["energy_unavailable"] is None
+    (folder / "energy" / "1" / "windows.jsonl").write_text("no")
+    assert "not JSON Lines" in of_step(Run(folder))["energy_unavailable"]
+    assert set(of_step(Run(Path(_without(tmp_path)))).values()) == {None}

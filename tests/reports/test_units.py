@@ -50,3 +50,14 @@ def test_intervals_ratios_shares_and_sizes():
     assert [units.size(value) for value in (0, 999, 341_000_000, 1.6e9)] == ["0 B", "999 B", "341 MB", "1.60 GB"]
     assert units.overhead(0.031) == "+3.1%"
     assert units.signed(0) == "±0 ns"
+
+
+def test_energies_have_the_unit_that_suits_them():
+    assert [units.energy(value) for value in (None, 0, 7, 4_312, 79_700_000, 2_500_000_000)] == [
+        units.UNKNOWN, "0 J", "7.00 µJ", "4.31 mJ", "79.7 J", "2.50 kJ",
+    ]  # fmt: skip
+    assert units.energy_interval(4_100, 4_520) == "4.10 to 4.52 mJ"
+    assert units.energy_interval(None, 900) == "up to 900 µJ"
+    assert units.energy_interval(900, None) == "from 900 µJ"
+    assert units.energy_interval(None, None) == units.UNKNOWN
+    assert units.watts(312.4) == "312 W"
