@@ -232,7 +232,17 @@ class Jax(Framework):
         return self.device.device_kind if self.device.platform != "cpu" else None
 
 
-FRAMEWORKS = {"pytorch": Torch, "tensorflow": TensorFlow, "mxnet": MXNet, "jax": Jax}
+FRAMEWORKS = {
+    "pytorch": Torch, "tensorflow": TensorFlow, "mxnet": MXNet, "jax": Jax, "cntk": Numpy, "onednn": Numpy,
+    "keras-torch": Torch, "keras-tensorflow": TensorFlow, "keras-jax": Jax,
+}  # fmt: skip
+
+
+def made(name, device, threads):
+    """Return what is asked for a framework of this name."""
+    if name not in FRAMEWORKS:
+        raise RuntimeError("no function of %s is known that copies or multiplies" % name)
+    return FRAMEWORKS[name](device, threads)
 
 
 def memmove(size, threads):
@@ -329,7 +339,7 @@ def measure(name, device, threads):
     start = time.perf_counter()
     before = waiting()
     unavailable = {}
-    framework = FRAMEWORKS.get(name, Numpy)(device, threads)
+    framework = made(name, device, threads)
     result = {"products": products(framework, device, unavailable)}
     result["copies"] = copies(framework, device, threads, unavailable)
     result.update(unavailable=unavailable, device_name=framework.device_name(), waited=share_waited(before, waiting()))
