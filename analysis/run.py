@@ -160,7 +160,7 @@ class Run:
             options.get("device", "cpu"),
             collector,
         )
-        module = importlib.import_module(f"kernelscope.analysis.evidence.{self.framework}")
+        module = importlib.import_module(f"kernelscope.analysis.evidence.{self.framework.partition('-')[0]}")  # keras-torch: keras
         evidence = device.added(module.read(data.folder, context), data.folder, context)
         kernels = conform("kernels", evidence.kernels)
         kernels["step"] = step_of(kernels, data.steps)

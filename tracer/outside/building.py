@@ -175,7 +175,7 @@ class Builder:
         extra = ["--extra-index-url", index] if index and _reachable(index) else []
         self._run([*pip, *extra, "-r", str(self.recipe.path)], log)
         self._progress.stage(f"importing {self.recipe.imports[0]}")
-        variables = library_variables(library_folders)
+        variables = {**library_variables(library_folders), **self.recipe.variables}
         found = probe(self.python, self.recipe.imports, variables)
         log.write(f"$ import {' '.join(self.recipe.imports)}\n{found}\n")
         if found.failure is not None:

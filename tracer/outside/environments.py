@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,7 @@ def create(
     if python is None:
         ready = _ready(recipe)
         if ready:
-            return ready[0]
+            return _named(framework, ready[0])
     interpreter = _interpreter(recipe, python)
     environments = _folder()
     key = recipe.key(interpreter.version)
@@ -96,7 +96,7 @@ def create(
             marker = _marker(folder)
     if not isinstance(marker, dict):
         raise InputError(f"{folder}: {marker}")
-    return _environment(folder, marker)
+    return _named(framework, _environment(folder, marker))
 
 
 def find(framework: str, variant: str | None = None) -> Environment | None:
@@ -106,7 +106,7 @@ def find(framework: str, variant: str | None = None) -> Environment | None:
     for candidate in dict.fromkeys((first, *others)):
         ready = _ready(recipes.recipe(framework, candidate))
         if ready:
-            return ready[0]
+            return _named(framework, ready[0])
     return None
 
 
@@ -133,7 +133,7 @@ def list_all() -> list[dict[str, Any]]:
     """
     rows: list[dict[str, Any]] = []
     for framework in FRAMEWORKS:
-        folders = _folders(framework)
+        folders = _folders(recipes.owner(framework))
         rows += [_row(framework, folder) for folder in folders] or [_missing_row(framework)]
     return rows
 
@@ -141,6 +141,8 @@ def list_all() -> list[dict[str, Any]]:
 def remove(framework: str) -> list[Path]:
     """Remove all environments of a framework; return their folders. Raises ChildError when one is being built."""
     recipes.check_known(framework)
+    if recipes.owner(framework) != recipes.full_name(framework):
+        raise UsageError(f"{framework} has no environment of its own; remove that of {recipes.owner(framework)}")
     removed = []
     for folder in _folders(framework):
         lock = _lock_of(folder)
@@ -210,10 +212,20 @@ def _given(framework: str, python: str) -> Environment:
     recipe = recipes.recipe(framework, "cpu")
     path = Path(_path_of(python))
     variables = _borrowed_variables(recipe)
-    found = probe(path, recipe.imports, variables)
+    found = probe(path, recipe.imports, {**variables, **recipe.variables})
     if found.version is None:
         raise ChildError(f"--python {python}: {found.failure}; create an environment with `kernelscope env create {framework}`")
-    return Environment(framework, path, found.version, variables, "given")
+    return Environment(recipes.full_name(framework), path, found.version, variables, "given")
+
+
+def _named(framework: str, found: Environment) -> Environment:
+    """Return the environment as that of a framework which it may only hold beside another one."""
+    name = recipes.full_name(framework)
+    if name not in recipes.SHARED:
+        return found
+    marker = _marker(found.python.parent.parent)
+    packages = marker["packages"] if isinstance(marker, dict) else {}
+    return replace(found, framework=name, version=packages.get(recipes.SHARED[name][1], found.version))
 
 
 def _borrowed_variables(recipe: Recipe) -> dict[str, str]:

@@ -8,23 +8,27 @@ an ordinary requirements file of pip; comments of the form `# key: values` say w
     pip      release of pip to install with, where the one that came with the interpreter is too old
     index    package index that has CPU-only builds, used where it can be reached
     needs    openmpi: shared libraries that no package of the registry brings
+    set      NAME=VALUE: environment variables without which it does not import
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
 from kernelscope.tracer.outside import gpu
 from kernelscope.tracer.outside.errors import UsageError
 
-FRAMEWORKS = ("pytorch", "tensorflow", "mxnet", "cntk", "jax")
+FRAMEWORKS = ("pytorch", "tensorflow", "mxnet", "cntk", "jax", "keras-torch", "keras-tensorflow", "keras-jax")
+ALIASES = {"keras": "keras-tensorflow"}  # Keras alone means its default backend
+# framework -> the one in whose environment it is anyway, and the package that tells its version
+SHARED = {"keras-tensorflow": ("tensorflow", "keras")}
 VARIANTS = ("cpu", "cuda")
 
-_DIRECTIVE = re.compile(r"#\s*(python|import|disk|pip|index|needs):\s*(.+?)\s*$")
+_DIRECTIVE = re.compile(r"#\s*(python|import|disk|pip|index|needs|set):\s*(.+?)\s*$")
 _UNITS = {"MB": 10**6, "GB": 10**9}
 
 
@@ -42,6 +46,7 @@ class Recipe:
     pip: str | None = None
     index: str | None = None
     needs: tuple[str, ...] = ()
+    variables: dict[str, str] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
@@ -56,8 +61,19 @@ class Recipe:
 
 def check_known(framework: str) -> None:
     """Raise UsageError, saying what is known, when there is no such framework."""
-    if framework not in FRAMEWORKS:
-        raise UsageError(f"unknown framework {framework!r}; known: {', '.join(FRAMEWORKS)}")
+    if framework not in FRAMEWORKS and framework not in ALIASES:
+        raise UsageError(f"unknown framework {framework!r}; known: {', '.join((*FRAMEWORKS, *ALIASES))}")
+
+
+def full_name(framework: str) -> str:
+    """Return the framework that a name stands for: keras is keras-tensorflow."""
+    return ALIASES.get(framework, framework)
+
+
+def owner(framework: str) -> str:
+    """Return the framework in whose environment this one is: mostly itself."""
+    name = full_name(framework)
+    return SHARED[name][0] if name in SHARED else name
 
 
 def variants(framework: str) -> tuple[str, ...]:
@@ -81,7 +97,7 @@ def recipe(framework: str, variant: str) -> Recipe:
     if variant not in variants(framework):
         raise UsageError(f"{framework} has no variant {variant!r}; known: {', '.join(variants(framework))}")
     path = _path(framework, variant)
-    return parse(framework, variant, path, path.read_text(encoding="utf8"))
+    return parse(owner(framework), variant, path, path.read_text(encoding="utf8"))
 
 
 def parse(framework: str, variant: str, path: Path, text: str) -> Recipe:
@@ -93,6 +109,7 @@ def parse(framework: str, variant: str, path: Path, text: str) -> Recipe:
     return Recipe(
         framework, variant, path, text, tuple(said["python"].split()), tuple(said["import"].split()),
         _bytes(path, said.get("disk", "0 MB")), said.get("pip"), said.get("index"), tuple(said.get("needs", "").split()),
+        dict(text.partition("=")[::2] for text in said.get("set", "").split()),
     )  # fmt: skip
 
 
@@ -105,4 +122,4 @@ def _bytes(path: Path, text: str) -> int:
 
 def _path(framework: str, variant: str) -> Path:
     folder = resources.files("kernelscope.workloads") / "environments"
-    return Path(str(folder)) / f"{framework}-{variant}.txt"
+    return Path(str(folder)) / f"{owner(framework)}-{variant}.txt"

@@ -1,48 +1,14 @@
 """The training and inference loops that all networks share, as a TensorFlow 2 and Keras 3 user writes them."""
 
 import keras
-import numpy
 import tensorflow as tf
 
+from kernelscope.workloads.keras import weights
+from kernelscope.workloads.keras.optimizers import make_optimizer
+from kernelscope.workloads.keras.weights import channels_last
 from kernelscope.workloads.tensorflow import cnn, lenet, lstm, mlp
 
 MODELS = {"lenet": lenet.build, "mlp": mlp.build, "cnn": cnn.build, "lstm": lstm.build}
-
-# canonical name of a parameter -> Keras's; a recurrent layer's gates come in the same order (input, forget, cell, output)
-PARAMETERS = {"weight": "kernel", "input_weight": "kernel", "hidden_weight": "recurrent_kernel", "bias": "bias"}
-
-
-class RMSprop(keras.optimizers.RMSprop):
-    """RMSprop with epsilon outside of the root: w -= rate * g / (sqrt(v) + epsilon).
-
-    Keras adds it under the root. No value there gives the same update: gradients near epsilon move their weights by up to a
-    third more or less, which alone changes the third loss by more than the 0.1% that a fair comparison allows.
-    """
-
-    def update_step(self, gradient, variable, learning_rate):
-        """Apply one gradient; as many operators as the original runs."""
-        ops = keras.ops
-        rate = ops.cast(learning_rate, variable.dtype)
-        velocity = self._velocities[self._get_variable_index(variable)]
-        square = ops.multiply(1 - self.rho, ops.square(gradient))
-        self.assign(velocity, ops.add(ops.multiply(self.rho, velocity), square))
-        denominator = ops.add(ops.sqrt(velocity), self.epsilon)
-        self.assign_sub(variable, ops.divide(ops.multiply(rate, gradient), denominator))
-
-
-def make_optimizer(settings):
-    """Return the optimizer of a network's description."""
-    if settings["name"] == "sgd":
-        return keras.optimizers.SGD(settings["learning_rate"], momentum=settings["momentum"])
-    if settings["name"] == "rmsprop":
-        return RMSprop(settings["learning_rate"], rho=settings["decay"], epsilon=1e-7)
-    raise ValueError("no optimizer %r here" % settings["name"])
-
-
-def channels_last(images):
-    """Return images [batch, channels, height, width] as [batch, height, width, channels]; other shapes as they are."""
-    return numpy.ascontiguousarray(images.transpose(0, 2, 3, 1)) if images.ndim == 4 else images
-
 
 class Program(object):
     """One network with its loops; `options` are mode, batch, device, seed, threads and dropout."""
@@ -74,43 +40,13 @@ class Program(object):
         """Return the logits of one batch in inference mode."""
         return self.model(images, training=False)
 
-    def load(self, weights):
+    def load(self, values):
         """Load {(layer, parameter): float32 array in canonical layout} in Keras's layout."""
-        for (layer, name), values in weights.items():
-            target = self.model.get_layer(layer)
-            variable = getattr(getattr(target, "cell", target), PARAMETERS[name])
-            variable.assign(self._keras_layout(layer, values))
-
-    def _keras_layout(self, layer, values):
-        """Return a parameter's values in the layout that Keras keeps: inputs first, channels last."""
-        if values.ndim == 4:
-            return values.transpose(2, 3, 1, 0)
-        if values.ndim == 1:
-            return values
-        source = self._flattened_by(layer)
-        if source is not None:
-            height, width, channels = source
-            values = values.reshape(-1, channels, height, width).transpose(0, 2, 3, 1).reshape(len(values), -1)
-        return values.T
-
-    def _flattened_by(self, name):
-        """Return (height, width, channels) of what is flattened into the layer's inputs, or None."""
-        layers = self.model.layers
-        position = [layer.name for layer in layers].index(name)
-        before = layers[position - 1] if position else None
-        if not isinstance(before, keras.layers.Flatten):
-            return None
-        return tuple(before.input.shape[1:])
+        weights.load(self.model, values)
 
     def parameters(self):
         """Return what is trainable as a list of {layer, name, shape, count}, with Keras's names and shapes."""
-        found = []
-        for layer in self.model.layers:
-            for variable in layer.trainable_variables:
-                shape = [int(size) for size in variable.shape]
-                count = int(numpy.prod(shape))
-                found.append({"layer": layer.name, "name": variable.name, "shape": shape, "count": count})
-        return found
+        return weights.parameters(self.model)
 
     def prepare(self, batches):
         """Return the host's batches: numpy arrays, images channels last and labels as class numbers."""
@@ -141,13 +77,7 @@ class Program(object):
 
     def layer_shapes(self, images):
         """Return {layer: shape of one sample's output, channels first}, observed by running the layers one by one."""
-        shapes = {}
-        values = tf.convert_to_tensor(channels_last(images))
-        for layer in self.model.layers:
-            values = layer(values, training=False) if isinstance(layer, keras.layers.Dropout) else layer(values)
-            shape = [int(size) for size in values.shape[1:]]
-            shapes[layer.name] = shape[-1:] + shape[:-1] if len(shape) == 3 else shape
-        return shapes
+        return weights.layer_shapes(self.model, tf.convert_to_tensor(channels_last(images)))
 
     def functions(self):
         """Return the functions worth profiling line by line; the steps themselves are compiled and run no Python."""

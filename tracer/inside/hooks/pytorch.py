@@ -19,8 +19,8 @@ from collections import OrderedDict
 from kernelscope.tracer.inside import hooks
 
 TRACE_FILE = "operators.pt.trace.json.gz"
-_MARK = "_kernelscope"  # on a module: its layer, or _ROOT; on a tensor: its version when the hook was set
-_ROOT = object()
+_MARK = "_kernelscope"  # on a module: its layer, or ROOT; on a tensor: its version when the hook was set
+ROOT = object()
 _KEY = -1  # of our hook in a tensor's dictionary: torch's own handles count up from 0
 _COMPILING_OPTIONS = ("backend", "mode", "fullgraph", "dynamic", "disable")  # of torch.compile
 _SYNCHRONISING = ("item", "cpu", "numpy", "tolist")  # methods of a tensor that wait for its value
@@ -56,6 +56,11 @@ def unwrapped(root):
         if next(root.parameters(recurse=False), None) is not None:
             return root
         root = children[0]
+
+
+def mark(called, layer):
+    """Say which layer the calls of an object stand for; ROOT for the whole model."""
+    called.__dict__[_MARK] = layer
 
 
 class BackwardLayers(object):
@@ -237,12 +242,12 @@ class Hooks(object):
         """Hook the program's model, loss and optimizer and backward itself; return how layers and phases are found."""
         self.model = program.model
         backward = BackwardLayers(self.recorder, self.torch)
-        program.model.__dict__[_MARK] = _ROOT
+        mark(program.model, ROOT)
         for name, module in layer_modules(program.model):
-            module.__dict__[_MARK] = name
+            mark(module, name)
         if isinstance(program.loss, self.torch.nn.Module):
-            program.loss.__dict__[_MARK] = "loss"
-        self._attach_calls(backward)
+            mark(program.loss, "loss")
+        self._attach_calls(backward, self.torch.nn.Module)
         self._attach_backward(backward)
         self._attach_optimizer(program.optimizer)
         self._attach_synchronisation()
@@ -251,22 +256,22 @@ class Hooks(object):
             "phases": "calls of the model, Tensor.backward, the optimizer's step and zero_grad",
         }
 
-    def _attach_calls(self, backward):
-        """Wrap nn.Module's call: marked modules get their range, others cost one look at their attributes."""
+    def _attach_calls(self, backward, owner):
+        """Wrap the call of a class, nn.Module's: marked ones get their range, others cost one look at their attributes."""
         push, pop, enabled = self.recorder.push, self.recorder.pop, self.torch.is_grad_enabled
-        original = self.torch.nn.Module.__call__
+        original = owner.__call__
 
         @functools.wraps(original)
         def call(module, *arguments, **keywords):
             layer = module.__dict__.get(_MARK)
             if layer is None:
                 return original(module, *arguments, **keywords)
-            if layer is _ROOT:
+            if layer is ROOT:
                 push("phase", "forward", None, "forward")
             else:
                 push("layer", layer, layer, "forward")
             try:
-                if layer is _ROOT or not enabled():
+                if layer is ROOT or not enabled():
                     return original(module, *arguments, **keywords)
                 backward.enter(arguments)
                 if keywords:
@@ -277,7 +282,7 @@ class Hooks(object):
             finally:
                 pop()
 
-        self.torch.nn.Module.__call__ = call
+        owner.__call__ = call
 
     def _attach_backward(self, backward):
         recorder, original = self.recorder, self.torch.Tensor.backward
@@ -295,8 +300,8 @@ class Hooks(object):
 
         self.torch.Tensor.backward = traced
 
-    def _attach_optimizer(self, optimizer):
-        for name in ("step", "zero_grad"):
+    def _attach_optimizer(self, optimizer, names=("step", "zero_grad")):
+        for name in names:
             setattr(optimizer, name, self.recorder.ranged(getattr(optimizer, name), "phase", "optimizer " + name, "optimizer"))
 
     def _attach_synchronisation(self):

@@ -1,0 +1,30 @@
+"""The optimizers of the networks' descriptions, for every backend of Keras."""
+
+import keras
+
+
+class RMSprop(keras.optimizers.RMSprop):
+    """RMSprop with epsilon outside of the root: w -= rate * g / (sqrt(v) + epsilon).
+
+    Keras adds it under the root. No value there gives the same update: gradients near epsilon move their weights by up to a
+    third more or less, which alone changes the third loss by more than the 0.1% that a fair comparison allows.
+    """
+
+    def update_step(self, gradient, variable, learning_rate):
+        """Apply one gradient; as many operators as the original runs."""
+        ops = keras.ops
+        rate = ops.cast(learning_rate, variable.dtype)
+        velocity = self._velocities[self._get_variable_index(variable)]
+        square = ops.multiply(1 - self.rho, ops.square(gradient))
+        self.assign(velocity, ops.add(ops.multiply(self.rho, velocity), square))
+        denominator = ops.add(ops.sqrt(velocity), self.epsilon)
+        self.assign_sub(variable, ops.divide(ops.multiply(rate, gradient), denominator))
+
+
+def make_optimizer(settings):
+    """Return the optimizer of a network's description."""
+    if settings["name"] == "sgd":
+        return keras.optimizers.SGD(settings["learning_rate"], momentum=settings["momentum"])
+    if settings["name"] == "rmsprop":
+        return RMSprop(settings["learning_rate"], rho=settings["decay"], epsilon=1e-7)
+    raise ValueError("no optimizer %r here" % settings["name"])
