@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kernelscope.tracer.outside import collectors, conditions, energy, gpu, turns
+from kernelscope.tracer.outside import ceilings, collectors, conditions, energy, gpu, turns
 from kernelscope.tracer.outside.collectors import Choice, Recording
 from kernelscope.tracer.outside.errors import ChildError, InputError
 from kernelscope.tracer.outside.options import HOST_BATCHES, PASSES, STEADY_VARIABLES, RunOptions
@@ -125,6 +125,9 @@ class Session:
                     progress(label, done, len(plan))
                     self._run_pass(name, repeat, staged)
             for side in self._alive():
+                variant = side.variant
+                threads = variant.threads(self.options.threads)
+                side.folder.record["ceilings"] = ceilings.of(variant.environment, self.options.device, threads)
                 side.folder.finish()
             progress("done", len(plan), len(plan))
         except BaseException as error:
