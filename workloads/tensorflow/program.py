@@ -10,6 +10,7 @@ from kernelscope.workloads.tensorflow import cnn, lenet, lstm, mlp
 
 MODELS = {"lenet": lenet.build, "mlp": mlp.build, "cnn": cnn.build, "lstm": lstm.build}
 
+
 class Program(object):
     """One network with its loops; `options` are mode, batch, device, seed, threads and dropout."""
 
