@@ -19,10 +19,10 @@ _NAMES = ("%ENV%", "%HOST%", "%USER%", "%PATH%")
 def without_environments(exported: Path) -> int:
     """Blank the environments, host, user and folders in an SQLite export, in place; return how many texts were.
 
-    What was there is overwritten, not only marked as free. Raises sqlite3.Error for a file that cannot be changed.
+    The file is then written anew: its pages keep remains of texts that stood there before, also of those that nsys itself moved.
+    Raises sqlite3.Error for a file that cannot be changed.
     """
     with closing(sqlite3.connect(exported)) as database:
-        database.execute("PRAGMA secure_delete = ON")
         tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         blanked = 0
         if "StringIds" in tables:
@@ -33,4 +33,5 @@ def without_environments(exported: Path) -> int:
                 found = database.execute(f"UPDATE {table} SET value = '' WHERE name LIKE ? AND value != ''", (name,))  # noqa: S608
                 blanked += found.rowcount
         database.commit()
+        database.execute("VACUUM")
     return blanked

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelscope.nsys_wrappers import capture, export, find, nvprof
+from kernelscope.nsys_wrappers import capture, export, find, nvprof, privacy
 from kernelscope.nsys_wrappers.command import CaptureError
 from kernelscope.nsys_wrappers.find import Tool
 from kernelscope.nsys_wrappers.options import NsysOptions, NvprofOptions, NvtxRange
@@ -174,6 +174,7 @@ def test_messages_of_nvprof():
     assert "--collector nsys" in nvprof.refusal("8.0")
 
 
+SECRET = "hf_abcdefghijklmnopqrstuvwxyz0123"
 CHILD = """
 import ctypes, json, os, sys, tempfile, nvtx
 commands, answers, library, count = int(sys.argv[1]), int(sys.argv[2]), ctypes.CDLL(sys.argv[3]), int(sys.argv[4])
@@ -208,7 +209,7 @@ def start(real, folder, count, options=None):
     answers, written = os.pipe()
     child = subprocess.Popen(
         [*prefix, sys.executable, "-c", CHILD, str(read), str(written), library, str(count)],
-        env={**os.environ, "LD_PRELOAD": "libm.so.6"}, pass_fds=(read, written), start_new_session=True,
+        env={**os.environ, "LD_PRELOAD": "libm.so.6", "A_TOKEN": SECRET}, pass_fds=(read, written), start_new_session=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     os.close(read)
@@ -232,6 +233,10 @@ def test_a_real_capture_holds_what_was_emitted_and_nsys_keeps_the_pipes(real, fo
     assert found.failures == ()
     verified = verify(found.exported, {"step 0": 3, "step 1": 3})
     assert (verified.emitted, verified.recorded, verified.missing) == (6, 6, ())
+    assert SECRET.encode() in found.exported.read_bytes()  # nsys writes the environment down
+    assert privacy.without_environments(found.exported) > 0
+    assert SECRET.encode() not in found.exported.read_bytes()
+    assert verify(found.exported, {"step 0": 3, "step 1": 3}, version=found.version) == verified
     if real[0].release < (2024,):
         dummy = verify(found.exported, {"of the package": 6}, version=found.version)
         assert (dummy.recorded, dummy.lost) == (0, {"of the package": 6})
