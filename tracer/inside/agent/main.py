@@ -8,12 +8,12 @@ import sys
 import tempfile
 import zipfile
 
-from kernelscope.tracer.inside.agent import nvml
+from kernelscope.tracer.inside.agent import check, nvml
 from kernelscope.tracer.inside.agent.child_process import ChildError
 from kernelscope.tracer.inside.agent.session import Session
 
 ABOUT = "kernelscope/tracer/inside/agent/about.json"  # in the packed file: what it was made of
-EPILOG = "exit status: 0 done, 2 wrong use, 3 files cannot be written, 4 the framework's process failed"
+EPILOG = "exit status: 0 done, 1 a check failed, 2 wrong use, 3 files cannot be written, 4 the framework's process failed"
 
 
 class UsageError(Exception):
@@ -42,6 +42,11 @@ def parser():
     add("--steady", action="store_true", help="steady heap and passive waiting: resolves smaller differences")
     add("--data", metavar="DIR", help="folder with MNIST idx or CIFAR-10 binary files (default: random data)")
     add("--timeout", type=float, default=300.0, metavar="SECONDS", help="a child must answer within (default: 300)")
+    add = commands.add_parser("check", help="try everything that needs a GPU, into a folder to be judged elsewhere").add_argument
+    add("-o", "--output", required=True, metavar="DIR", help="folder for the results; it must not hold anything")
+    add("-f", "--frameworks", metavar="A,B,...", help="try these only (default: all that this interpreter has)")
+    add("--steps", type=_positive, default=20, metavar="N", help="measured steps of a recording (default: 20)")
+    add("--limit", type=float, default=300.0, metavar="SECONDS", help="a check is ended after (default: 300)")
     return top
 
 
@@ -63,6 +68,8 @@ def main(packed):
     try:
         with zipfile.ZipFile(packed) as archive:
             archive.extractall(unpacked)  # its sources are shown line by line, which needs files
+        if arguments.command == "check":
+            return _check(arguments, about, unpacked, packed)
         return _run(arguments, about, unpacked)
     except UsageError as error:
         return _said(error, 2)
@@ -89,11 +96,8 @@ def _run(arguments, about, unpacked):
     if arguments.data is not None and not os.path.isdir(arguments.data):
         raise UsageError("--data %s: not a folder" % arguments.data)
     folder = arguments.output
-    if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
-        raise UsageError("%s: not an empty folder; name another one" % folder)
     options = _options(arguments)
-    if not os.path.isdir(folder):
-        os.makedirs(folder)
+    _make_folder(folder)
     session = Session(
         arguments.framework, options, folder, about["kernelscope"], [unpacked], ["agent.pyz"] + sys.argv[1:], _progress
     )  # fmt: skip
@@ -102,6 +106,31 @@ def _run(arguments, about, unpacked):
         "run folder: %s; analyse it with `kernelscope report %s` where kernelscope is installed\n" % (folder, folder)
     )
     return 0
+
+
+def _check(arguments, about, unpacked, packed):
+    frameworks = about["frameworks"]
+    if arguments.frameworks is not None:
+        asked = [name.strip() for name in arguments.frameworks.split(",") if name.strip()]
+        unknown = [name for name in asked if name not in frameworks]
+        if unknown or not asked:
+            raise UsageError("unknown framework %r; known: %s" % ((unknown or [""])[0], ", ".join(frameworks)))
+        frameworks = asked
+    _make_folder(arguments.output)
+    folder, version = os.path.abspath(arguments.output), about["kernelscope"]
+    checks = check.Checks(
+        folder, os.path.abspath(packed), unpacked, frameworks, version, arguments.steps, arguments.limit, _progress
+    )  # fmt: skip
+    failed = checks.run()
+    sys.stderr.write("%s: judge it with `python tests/gpu/check.py --from DIR` of kernelscope's sources\n" % arguments.output)
+    return 1 if failed else 0
+
+
+def _make_folder(folder):
+    if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
+        raise UsageError("%s: not an empty folder; name another one" % folder)
+    if not os.path.isdir(folder):
+        os.makedirs(folder)
 
 
 def _options(arguments):

@@ -5,11 +5,17 @@ are those of nvml.h, which keeps them for good under their versioned names.
 """
 
 import ctypes
+import time
+
+from kernelscope.tracer.inside.clock import now_ns
 
 _SUCCESS = 0
 _CLOCK_SM = 1
 _TEMPERATURE_GPU = 0
 _FIELD_POWER_INSTANT = 186  # mW now; GetPowerUsage is an average over a second on most GPUs since Ampere
+_FEWEST_CHANGES = 4  # of a value, before the time between them says anything
+_PCI_INFO = 128  # bytes, more than nvmlPciInfo_t has: its bus id is the text at _PCI_BUS_ID
+_PCI_BUS_ID = slice(36, 68)
 
 
 class _Memory(ctypes.Structure):
@@ -69,6 +75,54 @@ class NvmlSource(object):
             if value is not None
         ]
 
+    def facts(self):
+        """Return the driver's version, the CUDA that it serves, and what each GPU is and offers; what is not told is None."""
+        version, cuda = ctypes.create_string_buffer(96), ctypes.c_int()
+        told = not self.unavailable and self._library.nvmlSystemGetDriverVersion(version, len(version)) == _SUCCESS
+        ask = getattr(self._library, "nvmlSystemGetCudaDriverVersion_v2", None)
+        served = None if self.unavailable or ask is None or ask(ctypes.byref(cuda)) != _SUCCESS else cuda.value
+        return {
+            "unavailable": self.unavailable,
+            "driver": version.value.decode("utf8", "replace") if told else None,
+            "cuda": None if served is None else "%d.%d" % (served // 1000, served % 1000 // 10),
+            "gpus": [dict(self._facts(index, handle), **self._abilities(handle)) for index, handle in self._devices],
+        }
+
+    def _abilities(self, handle):
+        """Return which metrics a GPU answers and which it does not, its compute capability, memory, address and MIG mode."""
+        answers = dict(self._answers(handle))
+        major, minor, memory, mig, pending = (ctypes.c_int(), ctypes.c_int(), _Memory(), ctypes.c_uint(), ctypes.c_uint())
+        capability = getattr(self._library, "nvmlDeviceGetCudaComputeCapability", None)
+        known = capability is not None and capability(handle, ctypes.byref(major), ctypes.byref(minor)) == _SUCCESS
+        mode = getattr(self._library, "nvmlDeviceGetMigMode", None)
+        divided = mode is not None and mode(handle, ctypes.byref(mig), ctypes.byref(pending)) == _SUCCESS and mig.value == 1
+        address = ctypes.create_string_buffer(_PCI_INFO)
+        ask = getattr(self._library, "nvmlDeviceGetPciInfo_v3", None)
+        placed = ask is not None and ask(handle, address) == _SUCCESS
+        return {
+            "compute_capability": "%d.%d" % (major.value, minor.value) if known else None,
+            "memory_bytes": memory.total if self._asked("nvmlDeviceGetMemoryInfo", handle, memory) else None,
+            "pci": address.raw[_PCI_BUS_ID].split(b"\0")[0].decode("ascii", "replace") if placed else None,
+            "mig": divided,
+            "power": "NVML_FI_DEV_POWER_INSTANT" if self._instant_power(handle) is not None else "nvmlDeviceGetPowerUsage",
+            "offered": [metric for metric in answers if answers[metric] is not None],
+            "not_offered": [metric for metric in answers if answers[metric] is None],
+        }
+
+    def update_periods(self, seconds):
+        """Ask for power and energy as fast as possible for so long; return by GPU the median time between changes in ns.
+
+        None where a value changed too seldom to say. asked: how often each was asked. Source: the method of ML.ENERGY's Zeus.
+        """
+        return [dict(_periods(self._questions(handle), seconds), device="cuda:%d" % index) for index, handle in self._devices]
+
+    def _questions(self, handle):
+        instant = self._instant_power(handle) is not None
+        return {
+            "gpu_power_w_ns": lambda: self._instant_power(handle) if instant else self._number("nvmlDeviceGetPowerUsage", handle),
+            "gpu_energy_j_ns": lambda: self._number("nvmlDeviceGetTotalEnergyConsumption", handle, ctypes.c_ulonglong),
+        }
+
     def _answers(self, handle):
         memory, busy = _Memory(), _Utilisation()
         used = self._asked("nvmlDeviceGetMemoryInfo", handle, memory)
@@ -112,3 +166,22 @@ class NvmlSource(object):
             if getattr(self._library, function)(handle, text, len(text)) == _SUCCESS:
                 found[key] = text.value.decode("utf8", "replace")
         return found
+
+
+def _periods(questions, seconds):
+    """Return the median time between changes of each question's answer, in ns, while all are asked in turn."""
+    changes, last, asked = {name: [] for name in questions}, {}, 0
+    end = time.time() + seconds
+    while time.time() < end:
+        asked += 1
+        for name, ask in questions.items():
+            value = ask()
+            if value is not None and value != last.get(name):
+                changes[name].append(now_ns())
+                last[name] = value
+    found = {"asked": asked}
+    for name, times in changes.items():
+        # the first change is that from nothing: when the value before it began is not known
+        gaps = sorted(after - before for before, after in zip(times[1:], times[2:]))
+        found[name] = gaps[len(gaps) // 2] if len(gaps) >= _FEWEST_CHANGES - 1 else None
+    return found
