@@ -13,13 +13,14 @@ import pytest
 
 @pytest.fixture(scope="session")
 def stand_in_folder(tmp_path_factory):
-    """The folder that holds the stand-in for libnvidia-ml.so.1."""
+    """The folder that holds the stand-ins for libnvidia-ml.so.1 and libcuda.so.1."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
     folder = tmp_path_factory.mktemp("nvml")
-    source = Path(__file__).parent / "stand_in.c"
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", str(folder / "libnvidia-ml.so.1"), str(source)], check=True)
+    for source, library in (("stand_in.c", "libnvidia-ml.so.1"), ("cuda_stand_in.c", "libcuda.so.1")):
+        path = str(Path(__file__).parent / source)
+        subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", str(folder / library), path], check=True)
     return folder
 
 

@@ -202,3 +202,19 @@ def test_a_gpu_without_an_energy_counter_gives_the_reason(ask):
     assert ask(H100, program) == [["nvml"], None]
     old = H100 + "device error nvmlDeviceGetTotalEnergyConsumption 3\n"
     assert ask(old, program) == [[], "NVIDIA H100: Not Supported (the energy counter is there since Volta)"]
+
+
+def test_a_process_tells_its_devices_and_they_are_matched(ask):
+    other = H100.replace("11111111-aaaa-bbbb-cccc-000000000001", "abababab-abab-abab-abab-abababababab").replace("1B", "3E")
+    program = (
+        "from kernelscope.tracer.inside import cuda_devices\nfrom kernelscope.tracer.outside import gpu\n"
+        "told = cuda_devices.seen()\nanswer = [told, [s.as_dict() for s in gpu.reported(told, gpu.find().devices)]]"
+    )
+    told, seen = ask(H100.replace("1B", "3D") + other, program)
+    assert told == [
+        {"index": 0, "uuid": "11111111-1111-1111-1111-111111111111", "pci": "0000:3D:00.0"},
+        {"index": 1, "uuid": "abababab-abab-abab-abab-abababababab", "pci": None},
+    ]
+    assert [(entry["device"], entry["index"]) for entry in seen] == [("cuda:0", 0), ("cuda:1", 1)]
+    assert seen[0]["method"].startswith("PCI address")
+    assert seen[1]["method"].startswith("UUID")
