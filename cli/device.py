@@ -12,6 +12,7 @@ from kernelscope.cli.output import FORMATS
 
 NAME = "device"
 HELP = "occupancy, tensor cores, overlap, copies and memory of a recording"
+_LONG = ("occupancy", "copies")  # tables with a row for everything that is different
 TABLES = ("occupancy", "tensor-cores", "tf32", "streams", "overlap", "copies", "peak", "memory")
 
 
@@ -58,4 +59,4 @@ def _write(found: dict[str, Any], form: str, limit: int) -> None:
         elif form == "csv":
             sys.stdout.write(tables.to_csv(device.csv_table(name, rows)))
         else:
-            write_rows(device.readable(rows, limit), form, title)
+            write_rows(device.readable(rows, limit if name in _LONG else 0), form, title)

@@ -60,8 +60,8 @@ def _write(found: dict[str, Any], form: str, limit: int) -> None:
         sys.stdout.write(tables.to_csv(device.csv_table("roofline", found["rows"])))
     else:
         write_rows(device.readable(device.rates(found), limit), form, f"Roofline by {found['by']}")
-        for line in device.roofline_lines(found):
-            print(line)
+        separator = "\n\n" if form == "markdown" else "\n"
+        print(separator.join(["", *device.roofline_lines(found)]).lstrip("\n" if form == "table" else ""))
 
 
 def _ceilings(path: Path, arguments: argparse.Namespace) -> Ceilings | None:

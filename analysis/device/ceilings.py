@@ -116,7 +116,7 @@ def _notes(content: Mapping[str, Any]) -> list[str]:
     waited = content.get("waited")
     if isinstance(waited, int | float) and waited > DISTURBED:
         notes.append(
-            f"ceilings are too low: the machine did other things while they were measured ({waited:.0%} of the time waited); "
+            f"ceilings may be too low: the machine did other things while they were measured ({waited:.0%} of the time waited); "
             "measure them again with `roofline RUN --measure`"
         )
     return notes

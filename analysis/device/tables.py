@@ -45,6 +45,11 @@ def tables(trace: Trace, names: Sequence[str], record: Record | None = None) -> 
 
 
 def _rows(trace: Trace, name: str, record: Record) -> Rows:
+    kinds = {str(device).partition(":")[0] for device in trace.kernels["device"].dropna().unique()}
+    if name == "occupancy" and kinds and "cuda" not in kinds:
+        raise EvidenceError(f"no kernel ran on an NVIDIA GPU, but on {', '.join(sorted(kinds))}")
+    if name in ("tensor-cores", "tf32") and kinds == {"cpu"}:
+        raise EvidenceError("a processor has none")
     if name == "tf32":
         return precision.tf32(trace, record.get("settings"))
     if name == "memory":
@@ -61,6 +66,8 @@ def _memory(trace: Trace, record: Record) -> Rows:
     found = _plain(memory.kinds(trace))
     if found:
         return [{**row, "how": "allocator's events, at the peak"} for row in found]
+    if len(trace.memory):
+        raise EvidenceError("the memory events have no addresses, which tie what is given back to what was taken")
     network, options = record.get("network"), record.get("options")
     if not network or not options:
         raise EvidenceError(_NO_MEMORY)

@@ -188,6 +188,9 @@ class MXNet(Framework):
         kind = dict(DTYPES)[dtype]
         left, right = (self.mxnet.nd.ones((size, size), ctx=self.context, dtype=kind) for _ in range(2))
         out = self.mxnet.nd.empty((size, size), ctx=self.context, dtype=kind)
+        if self.context.device_type == "cpu" and dtype == "f32":  # oneDNN's, where dot is the BLAS library's
+            dense = self.mxnet.nd.FullyConnected
+            return lambda: dense(left, right, no_bias=True, num_hidden=size, out=out), "mx.nd.FullyConnected"
         return lambda: self.mxnet.nd.dot(left, right, out=out), "mx.nd.dot"
 
     def sync(self):  # noqa: D102
