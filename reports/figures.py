@@ -316,7 +316,8 @@ def roofline(found: Mapping[str, Any], style: Style | None = None) -> Figure:
     """Draw a roofline (Roofline.as_dict): attained Gflop/s over flop per byte, a mark a row, its area the row's time.
 
     The roof is the product of the type that most operations are in, and the copy that is largest: data in caches moves faster,
-    so that marks can lie above the sloping part, never above the flat one. Rows without operations or bytes cannot be drawn.
+    so that marks can lie above the sloping part, and those of shorter types above the flat one. Rows without operations or bytes
+    cannot be drawn.
     """
     style = style or Style()
     rows = [row for row in found["rows"] if row["gflops_per_s"] and row["intensity"]]

@@ -48,7 +48,9 @@ def read(folder: Path, context: Context) -> Evidence:
 def _operators(events: pd.DataFrame, context: Context) -> pd.DataFrame:
     """Return the profiler's operators inside measured steps on our clock, ordered by start, with the index of their parent."""
     chosen = events[(events["category"].astype("object") == "cpu_op") & events["thread"].notna()]
-    table = chosen[["name", "shapes", "types", "sequence", "forward_thread", "thread"]].astype({"name": "object"})
+    table = chosen[["name", "shapes", "types", "strides", "arguments", "sequence", "forward_thread", "thread"]].astype(
+        {"name": "object"}
+    )
     table["start_ns"] = context.clock.from_wall(chosen["start_ns"].to_numpy())
     table["end_ns"] = table["start_ns"] + chosen["duration_ns"]
     table = table[_in_measured_step(table["start_ns"].to_numpy(), context.steps)]

@@ -560,16 +560,16 @@ class _Tracks:
 # --- all complete events -------------------------------------------------------------------------------------------------
 
 _INTEGERS = ("sequence", "forward_thread", "external_id", "correlation", "device", "stream")
-_TEXTS = ("shapes", "types", "strides")
+_TEXTS = ("shapes", "types", "strides", "arguments")
 
 
 def read(path: Path | str) -> pd.DataFrame:
     """Return the complete events of a trace, in the file's order; raises EvidenceError as `scan` does.
 
     Columns besides those of every table: process and thread (Int64; null where the file has text there), track as the text
-    process/thread, and the arguments sequence, forward_thread, external_id, correlation, device, stream, shapes, types, strides.
-    Its `attrs` hold base_ns (int or None), distributed and device_properties (parsed JSON or None), schema_version, and dropped
-    (complete events without a usable time: counted, left out).
+    process/thread, and the arguments sequence, forward_thread, external_id, correlation, device, stream, shapes, types, strides,
+    arguments. Its `attrs` hold base_ns (int or None), distributed and device_properties (parsed JSON or None), schema_version,
+    and dropped (complete events without a usable time: counted, left out).
     """
     return _complete(path, None)
 
