@@ -87,6 +87,8 @@ def alternate(sides: Sequence[Side], repeats: int, missing: Mapping[str, str] | 
 
 def run(side: Side) -> Run:
     """Run a side once; raise Failed when it exits with another status than 0 or takes too long."""
+    # Python keeps what it compiled, as where packages are installed, whatever this environment says
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     if side.before is not None:
         side.before()
     with tempfile.TemporaryFile() as errors, open(side.output or os.devnull, "wb") as output:
@@ -94,7 +96,7 @@ def run(side: Side) -> Run:
         try:
             child = subprocess.Popen(
                 list(side.command), stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
-                env={**os.environ, **side.variables}, start_new_session=True,
+                env={**variables, **side.variables}, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
             raise Failed(f"{side.command[0]}: {error.strerror}") from error
