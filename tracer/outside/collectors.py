@@ -14,6 +14,7 @@ host only. Its records and the libraries' lines are kept whatever collector is u
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import subprocess
 import tempfile
@@ -42,6 +43,10 @@ _ORDER_OF_THESE = ("framework", "cupti", "nsys", "nvprof")
 _ORDER_OF_OTHERS = ("nsys", "nvprof", "cupti", "framework")
 _PROBE = "from kernelscope.tracer.inside import cupti; print(cupti.unavailable() or '')"
 _PROBE_LIMIT_S = 120.0
+_PRINTED_BY_NSYS = re.compile(
+    r"^Generat(ing|ed)\b|^Importer error status|^Unable to retrieve the importer|^\s+/.*\.(qdstrm|nsys-rep|sqlite)$|^\[\d/\d\]"
+    r"|^(Connection to the Agent|Processing|Collecting data|Exporting|WARNING: )"
+)
 
 
 @dataclass(frozen=True)
@@ -195,7 +200,11 @@ class Recording:
     def stop(self) -> None:
         """End all of them, and keep what the profiler had written by then."""
         capture.stop(self._folder)
-        capture.finish(self._tool, self._folder, wait_s=0.0)
+        self._made_private(capture.finish(self._tool, self._folder, wait_s=0.0))
+
+    def of_child(self, lines: list[str]) -> list[str]:
+        """Return those lines of a child's log that the profiler has not printed itself."""
+        return [line for line in lines if not _PRINTED_BY_NSYS.search(line)]
 
     def finish(self, emitted: Mapping[str, int], versions: Mapping[str, str], wait_s: float) -> dict[str, Any]:
         """Return what was recorded, compared with the ranges that the child opened, when it has ended; see verify.as_dict.
@@ -213,18 +222,24 @@ class Recording:
         return {**told, **verified, "warnings": [*verified["warnings"], *([old] if old else [])]}
 
     def _made_private(self, found: capture.Capture) -> list[str]:
-        """Take the environments of the machine's processes out of what is kept; return what still holds them."""
-        if self._tool.name != "nsys" or found.report is None:
+        """Take the environments of the machine's processes out of what is kept; return what was lost by that."""
+        if self._tool.name != "nsys":
             return []
+        told = []
+        if found.exported is not None:
+            try:
+                privacy.without_environments(found.exported)
+            except sqlite3.Error as error:
+                found.exported.unlink()
+                told.append(f"{found.exported}: removed: environments cannot be taken out of it ({error}); record again")
+        originals = [path for path in self._folder.glob("nsys.*") if path.suffix != ".sqlite"]
+        if self._keep or not originals:
+            return told
+        for path in originals:
+            path.unlink()
         if found.exported is None:
-            return [f"{found.report}: kept, with the environment of every process in it; remove it before you pass the run on"]
-        try:
-            privacy.without_environments(found.exported)
-        except sqlite3.Error as error:
-            return [f"{found.exported}: holds the environment of every process ({error}); remove it before you pass the run on"]
-        if not self._keep:
-            found.report.unlink(missing_ok=True)
-        return []
+            told.append("what nsys wrote was removed: it holds the environment of every process; --keep-reports keeps it")
+        return told
 
 
 def problems(verified: Mapping[str, Any]) -> list[str]:

@@ -16,7 +16,7 @@ from kernelscope.tracer.outside.errors import ChildError
 
 _SLEEP_LIMIT_S = 0.4  # how long to wait for a child's spinning threads to fall asleep (Intel's OpenMP spins for 0.2 s)
 _END_LIMIT_S = 10.0
-_LOG_TAIL = 400
+_LOG_TAIL = 2000
 
 
 class Collector(Protocol):
@@ -29,6 +29,9 @@ class Collector(Protocol):
 
     def stop(self) -> None:
         """End all of them."""
+
+    def of_child(self, lines: list[str]) -> list[str]:
+        """Return those lines of the log that the child printed, not the profiler."""
 
 
 class Child:
@@ -137,8 +140,10 @@ class Child:
         return f"exit status {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
 
     def _last_line(self) -> str:
-        text = self.log.read_bytes()[-_LOG_TAIL:].decode("utf8", "replace").strip()
-        return f": {text.splitlines()[-1]}" if text else ""
+        lines = self.log.read_bytes()[-_LOG_TAIL:].decode("utf8", "replace").strip().splitlines()
+        if self._collector is not None:
+            lines = self._collector.of_child(lines)
+        return f": {lines[-1]}" if lines else ""
 
     def wait_until_asleep(self) -> None:
         """Wait until no thread of the child or its collector runs: it would disturb the next one. Give up after a while."""
