@@ -93,6 +93,8 @@ def test_what_it_records_is_a_run_like_any_other(packed, tmp_path, framework):
     run = Run(folder.rename(tmp_path / "moved"))
     assert run.complete
     assert run.record["version"]
+    assert all(product["flops_per_s"] > 1e8 for product in run.record["ceilings"]["products"])
+    assert run.record["ceilings"]["products"]
     table = breakdown(run.trace(), "layer")
     assert table.table["time_ns"].sum() == table.step_ns
     assert {"conv1", "fc3"} <= set(table.table["layer"])

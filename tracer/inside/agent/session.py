@@ -3,12 +3,18 @@
 import datetime
 import json
 import os
+import shutil
+import subprocess
 import sys
+import tempfile
 
 from kernelscope.tracer.inside import plan
 from kernelscope.tracer.inside.agent import machine, nvml
 from kernelscope.tracer.inside.agent.child_process import ChildError, ChildProcess
 from kernelscope.tracer.inside.agent.samples import SAMPLES_FILE, Sampler
+
+CEILINGS_S = 180.0
+_MACHINE = ("processor", "cores", "threads", "allowed_threads", "architecture")
 
 
 class Session(object):
@@ -73,8 +79,34 @@ class Session(object):
             self.record["reason"] = reason
             self._write()
             raise
-        self.record.update(complete=True, reason=None)
+        self.report("[%d/%d] ceilings" % (len(planned), len(planned)))
+        self.record.update(ceilings=self._ceilings(), complete=True, reason=None)
         self._write()
+
+    def _ceilings(self):
+        """Measure what the device can do at most; where that fails, the reason stands in their place."""
+        options = self.options
+        about = {"framework": self.record["framework"], "device": options["device"], "threads": options["threads"]}
+        found = {"schema": "kernelscope/ceilings/1", "source": "measured", "version": self.record["version"], "gpu": None}
+        found.update(about, machine={name: self.record["machine"][name] for name in _MACHINE})
+        folder = tempfile.mkdtemp(prefix="kernelscope-")
+        spec, out = os.path.join(folder, "spec.json"), os.path.join(folder, "ceilings.json")
+        try:
+            with open(spec, "w") as file:
+                json.dump(about, file)
+            command = [sys.executable, "-m", "kernelscope.tracer.inside.ceilings", spec, out]
+            with open(os.devnull, "r+b") as null:
+                subprocess.check_call(
+                    command, env=self.variables, cwd=folder, timeout=CEILINGS_S, stdin=null, stdout=null, stderr=null
+                )  # fmt: skip
+            with open(out) as file:
+                found.update(json.load(file))
+        except (subprocess.SubprocessError, OSError, ValueError) as error:
+            reason = "%s: %s" % (type(error).__name__, str(error).replace(folder, ""))
+            found.update(copies=[], products=[], unavailable={"all": reason})
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return found
 
     def _run_pass(self, name, repeat):
         relative = "%s/%d" % (name, repeat)
