@@ -133,6 +133,7 @@ def _summary(run: Run) -> dict[str, Any]:
         "repeats": len(repeats),
         "settled": all(data.report.get("warmup", {}).get("settled") for data in repeats),
         "samples_per_s": run.record["options"]["batch"] / (median / 1e9),
+        "lines_of_code": (run.check() or {}).get("lines_of_code"),
         "peak_resident_bytes": max((peak for peak in peaks if peak), default=None),
         "processor_ns": _mean(steps["user_ns"] + steps["system_ns"]),
         "system_ns": _mean(steps["system_ns"]),

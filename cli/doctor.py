@@ -18,6 +18,8 @@ REVEALS = {
     "keras-torch": "as pytorch; layers through calls of Keras's layers",
     "keras-tensorflow": "as tensorflow; layers through the scopes that Keras opens",
     "keras-jax": "as jax; layers through the scopes that Keras opens",
+    "onednn": "its own calls with shapes; layers through the calls of primitives; inference of lenet only",
+    "cudnn": "kernels of a GPU; layers through the calls of cuDNN's graphs; inference of lenet only",
     "cntk": "MKL calls with shapes; forward and backward time of each node, as totals; layers through node names",
 }
 

@@ -407,6 +407,7 @@ _METRICS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("ratio to fastest", lambda row: units.ratio(row.get("ratio"))),
     ("samples per second", lambda row: units.rate(row.get("samples_per_s"))),
     ("peak memory", lambda row: units.size(row.get("peak_resident_bytes"))),
+    ("lines of code", lambda row: units.count(row.get("lines_of_code"))),
     ("cores busy", cores),
     ("page faults", lambda row: units.count(row.get("minor_faults"))),
     ("waits", lambda row: units.count(row.get("voluntary_switches"))),

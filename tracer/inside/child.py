@@ -1,8 +1,9 @@
 """One pass of one run, inside the framework's interpreter: ``python -m kernelscope.tracer.inside.child SPEC.json``.
 
 The parent tells it through a pipe what to do, one JSON object a line: {"do": "warmup"}, {"do": "window", "steps": n,
-"window": i}, {"do": "finish"}; each is answered with one line. Between windows the child sleeps in a read, so that other
-children can run undisturbed. When the parent goes away the read ends and so does the child.
+"window": i}, {"do": "replay", "layer": name, "steps": n, "window": i}, {"do": "finish"}; each is answered with one line. Between
+windows the child sleeps in a read, so that other children can run undisturbed. When the parent goes away the read ends and so
+does the child.
 """
 
 import importlib
@@ -15,8 +16,8 @@ import sys
 import time
 import traceback
 
-from kernelscope.tracer.inside import cuda_devices, heap, lines, nvtx, steady, streams
-from kernelscope.tracer.inside.clock import anchor
+from kernelscope.tracer.inside import cuda_devices, heap, hooks, lines, nvtx, steady, streams
+from kernelscope.tracer.inside.clock import anchor, now_ns
 from kernelscope.tracer.inside.ranges import Recorder
 
 CHECK_STEPS = 3  # how many training losses the fairness check compares
@@ -44,6 +45,7 @@ class Child(object):
         self.line_profiler = None
         self.tracing = False
         self.cupti = None
+        self.replayed = (None, None)  # the layer that was replayed last, and what runs it
 
     def build(self):
         """Import the framework, build the program with the canonical weights and attach what this pass records."""
@@ -116,12 +118,21 @@ class Child(object):
             "parameters": self.program.parameters(),
             "layer_shapes": self.program.layer_shapes(images),
             "outputs": [[float(value) for value in row] for row in self.program.outputs(images)],
+            "lines_of_code": self._lines_of_code(),
         }
         if self.spec["mode"] == "train":
             self.program.train(itertools.islice(self.batches, CHECK_STEPS))
             check["losses"] = [float(loss) for loss in self.program.losses]
         with open(os.path.join(self.folder, "check.json"), "w") as out:
             json.dump(check, out)
+
+    def _lines_of_code(self):
+        """Return how many lines the program takes for this network and mode; None where its source cannot be read."""
+        networks, code = (importlib.import_module("kernelscope.workloads." + name) for name in ("networks", "lines"))
+        try:
+            return code.count(self.program, self.spec["mode"], self.spec["network"], networks.NETWORKS)
+        except (OSError, SyntaxError, ValueError):
+            return None
 
     def loop(self, count, warmup=False):
         """Run `count` steps of the workload's own loop."""
@@ -157,6 +168,31 @@ class Child(object):
         if self.cupti is not None:
             self.cupti.flush()
         return {"event": "window", "window": index, "step_ns": times}
+
+    def replay(self, layer, index, count):
+        """Run one layer alone `count` times, with what an ordinary step gave it; where that cannot be, answer why."""
+        try:
+            if self.replayed[0] != layer:
+                self.replayed = (None, None)  # first, to free what it holds
+                self.replayed = (layer, self._replayer(layer))
+        except hooks.CannotReplay as error:
+            return {"event": "cannot replay", "reason": str(error)}
+        times = [now_ns()]
+        for _ in range(count):
+            self.replayed[1]()
+            times.append(now_ns())
+        lengths = [end - start for start, end in zip(times, times[1:])]
+        return {"event": "replay", "window": index, "start_ns": times[0], "end_ns": times[-1], "step_ns": lengths}
+
+    def _replayer(self, layer):
+        """Return what runs this layer alone; raise CannotReplay."""
+        make = getattr(self.hooks, "replayer", None)
+        if make is None:
+            raise hooks.CannotReplay("not built for %s" % self.spec["framework"])
+        self.recorder.window = None  # the step that is captured belongs to no window
+        made = make(self.program, layer, lambda: self.loop(1, warmup=True))
+        self.recorder.flush()
+        return made
 
     def finish(self):
         """Stop recording and write what is left."""
@@ -227,6 +263,8 @@ def _serve(child, commands, answer):
             answer(child.warm_up())
         elif command["do"] == "window":
             answer(child.window(command["window"], command["steps"]))
+        elif command["do"] == "replay":
+            answer(child.replay(command["layer"], command["window"], command["steps"]))
         else:
             answer(child.finish())
             return

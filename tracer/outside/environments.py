@@ -73,6 +73,9 @@ def create(
     when the folder cannot be used; nothing half-built is left behind.
     """
     progress = progress or Silent()
+    refusal = recipes.why_not_here(framework)
+    if refusal is not None and variant is None:
+        raise ChildError(refusal)
     recipe = recipes.recipe(framework, variant or recipes.wanted_variant(framework)[0])
     if python is None:
         ready = _ready(recipe)
@@ -119,6 +122,9 @@ def resolve(framework: str, python: str | None = None) -> Environment:
     recipes.check_known(framework)
     if python is not None:
         return _given(framework, python)
+    refusal = recipes.why_not_here(framework)
+    if refusal is not None:
+        raise ChildError(refusal)
     found = find(framework)
     if found is None:
         raise ChildError(f"{framework} is not set up; run `kernelscope env create {framework}` or give --python PATH")
@@ -219,13 +225,16 @@ def _given(framework: str, python: str) -> Environment:
 
 
 def _named(framework: str, found: Environment) -> Environment:
-    """Return the environment as that of a framework which it may only hold beside another one."""
-    name = recipes.full_name(framework)
-    if name not in recipes.SHARED:
-        return found
+    """Return the environment as that of a framework which it may hold beside another one."""
     marker = _marker(found.python.parent.parent)
-    packages = marker["packages"] if isinstance(marker, dict) else {}
-    return replace(found, framework=name, version=packages.get(recipes.SHARED[name][1], found.version))
+    version = _version(framework, marker) if isinstance(marker, dict) else found.version
+    return replace(found, framework=recipes.full_name(framework), version=version)
+
+
+def _version(framework: str, marker: dict[str, Any]) -> str:
+    """Return a framework's version: that of the package that tells it, else of the module that was imported."""
+    package = recipes.VERSION_OF.get(recipes.full_name(framework))
+    return str(marker["packages"].get(package) or marker["version"])
 
 
 def _borrowed_variables(recipe: Recipe) -> dict[str, str]:
@@ -280,7 +289,7 @@ def _row(framework: str, folder: Path) -> dict[str, Any]:
         row["reason"] = marker
         return row
     row.update(
-        variant=marker["variant"], version=marker["version"], python=str(folder / "bin" / "python"),
+        variant=marker["variant"], version=_version(framework, marker), python=str(folder / "bin" / "python"),
         python_version=marker["python"], size_bytes=marker["size_bytes"],
     )  # fmt: skip
     if marker["requirements_sha256"] in _digests(framework):

@@ -22,10 +22,11 @@ from pathlib import Path
 from kernelscope.tracer.outside import gpu
 from kernelscope.tracer.outside.errors import UsageError
 
-FRAMEWORKS = ("pytorch", "tensorflow", "mxnet", "cntk", "jax", "keras-torch", "keras-tensorflow", "keras-jax")
+FRAMEWORKS = ("pytorch", "tensorflow", "mxnet", "cntk", "jax", "keras-torch", "keras-tensorflow", "keras-jax", "onednn")
 ALIASES = {"keras": "keras-tensorflow"}  # Keras alone means its default backend
-# framework -> the one in whose environment it is anyway, and the package that tells its version
-SHARED = {"keras-tensorflow": ("tensorflow", "keras")}
+SHARED = {"keras-tensorflow": "tensorflow"}  # framework -> the one in whose environment it is anyway
+# framework -> the package that tells its version, where the first module that it imports does not
+VERSION_OF = {"keras-tensorflow": "keras", "onednn": "onednn", "cudnn": "nvidia-cudnn-cu12"}
 VARIANTS = ("cpu", "cuda")
 
 _DIRECTIVE = re.compile(r"#\s*(python|import|disk|pip|index|needs|set):\s*(.+?)\s*$")
@@ -72,8 +73,7 @@ def full_name(framework: str) -> str:
 
 def owner(framework: str) -> str:
     """Return the framework in whose environment this one is: mostly itself."""
-    name = full_name(framework)
-    return SHARED[name][0] if name in SHARED else name
+    return SHARED.get(full_name(framework), full_name(framework))
 
 
 def variants(framework: str) -> tuple[str, ...]:
@@ -85,11 +85,21 @@ def variants(framework: str) -> tuple[str, ...]:
 def wanted_variant(framework: str) -> tuple[str, str]:
     """Return the variant for this machine and why, by what NVML sees."""
     gpus = gpu.find()
+    if "cpu" not in variants(framework):
+        return "cuda", f"{framework} is for GPUs only"
     if not gpus.devices:
         return "cpu", f"no GPU ({gpus.reason})"
     if "cuda" not in variants(framework):
         return "cpu", f"no CUDA build of {framework} is published for present GPUs"
     return "cuda", gpus.devices[0].name
+
+
+def why_not_here(framework: str) -> str | None:
+    """Return why a framework cannot run on this machine whatever is installed, or None."""
+    gpus = gpu.find()
+    if "cpu" in variants(framework) or gpus.devices:
+        return None
+    return f"{framework} needs an NVIDIA GPU ({gpus.reason}); onednn is the same level on a processor"
 
 
 def recipe(framework: str, variant: str) -> Recipe:

@@ -13,6 +13,7 @@ _REMEDIES = {
     "tensorflow": "decorate the step with @tf.function, or leave run_eagerly and tf.config.run_functions_eagerly off",
     "pytorch": "torch.compile(model)",
     "mxnet": "net.hybridize(static_alloc=True, static_shape=True)",
+    "keras-torch": "model.compile(jit_compile=True), or the TensorFlow or JAX backend",
 }
 _SETTING_REMEDIES = {
     "bulk_execution_train": "leave MXNET_EXEC_BULK_EXEC_TRAIN at 1",
@@ -117,7 +118,8 @@ def across_frameworks(case: Case) -> list[Suspicion]:
         return []
     if _is_eager(case.a) == _is_eager(case.b):
         return []
-    eager, sign = (case.a, -1) if _is_eager(case.a) else (case.b, 1)
+    eager, other, sign = (case.a, case.b, -1) if _is_eager(case.a) else (case.b, case.a, 1)
+    direct = str((other.facts.get("settings") or {}).get("execution")).startswith("primitives")
     rows = evidence.host(case, parts.IN_OPERATOR, parts.DISPATCH, parts.IN_LAYER, parts.IN_PHASE)
     amount = float(rows["delta_ns"].sum())
     if amount * sign < evidence.worth_ns(case):
@@ -127,7 +129,8 @@ def across_frameworks(case: Case) -> list[Suspicion]:
     return [
         Suspicion(
             CAUSE,
-            f"{eager.name} starts every operator from Python; the other side runs a graph",
+            f"{eager.name} starts every operator from Python; the other side "
+            + ("calls the library directly" if direct else "runs a graph"),
             evidence.claims(rows),
             "medium",
             [

@@ -77,6 +77,7 @@ class _OnBackend(object):
 
 class _OnTorch(_OnBackend, pytorch.Hooks):
     backend = "torch"
+    replayer = None  # PyTorch's looks for modules, not for Keras's layers
 
     def attach_layers(self, program):
         """Hook Keras's calls of layers and losses, the optimizer and backward itself; return how layers and phases are found."""

@@ -1,0 +1,142 @@
+"""How many lines of code a workload takes: what its own source needs for the mode that runs, as a reader would count them.
+
+Counted are lines that hold code: no blank ones, comments or docstrings. Of the workload's modules only what the loop reaches by
+name counts: what the checks alone call, the other mode's loop and other networks do not. A module that stands for a library's
+header (BINDINGS = True) does not count either: whoever uses the library has it.
+
+Runs under Python 3.6 with the standard library only.
+"""
+
+import ast
+import io
+import sys
+import tokenize
+from collections import OrderedDict
+
+_PACKAGE = "kernelscope.workloads"
+_OURS = ("networks", "data", "lines")  # what all frameworks share
+_ROOTS = ("Program", "load", "prepare", "stream")
+_NO_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+
+
+def count(program, mode, network, others):
+    """Return the lines of the modules that a program is made of; others: names of the networks that do not count."""
+    sources = []
+    for module in _modules(program):
+        short = module.__name__.rpartition(".")[2]
+        if short not in others or short == network:
+            with io.open(module.__file__, encoding="utf8") as file:
+                sources.append(file.read())
+    return count_sources(sources, _ROOTS + (mode,))
+
+
+def count_sources(sources, roots):
+    """Return the lines of code in these modules' texts that are reached by name from `roots`."""
+    pieces = [piece for number, source in enumerate(sources) for piece in _pieces(number, source)]
+    wanted, counted = set(roots), set()
+    while True:
+        found = [piece for piece in pieces if piece not in counted and piece.reached(wanted, counted)]
+        if not found:
+            break
+        counted.update(found)
+        for piece in found:
+            wanted |= piece.uses
+    return sum(len(piece.lines) for piece in counted)
+
+
+def code_lines(source):
+    """Return the numbers of the lines that hold code: no blank ones, comments or docstrings."""
+    found, statement = set(), []
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token[0] not in _NO_CODE:
+            statement.append(token)
+        if token[0] == tokenize.NEWLINE:
+            if any(part[0] != tokenize.STRING for part in statement):
+                for part in statement:
+                    found.update(range(part[2][0], part[3][0] + 1))
+            statement = []
+    return found
+
+
+class _Piece(object):
+    """A definition: the names that it makes and uses, and its lines. A method belongs to its class."""
+
+    def __init__(self, names, uses, lines, owner=None):
+        self.names = frozenset(names)
+        self.uses = frozenset(uses)
+        self.lines = frozenset(lines)
+        self.owner = owner
+
+    def reached(self, wanted, counted):
+        """Return whether it counts: its class does, if it has one, and something reached uses a name of it."""
+        if self.owner is not None and self.owner not in counted:
+            return False
+        return any(name in wanted or (self.owner is not None and _special(name)) for name in self.names)
+
+
+def _special(name):
+    return name.startswith("__") and name.endswith("__")
+
+
+def _modules(program):
+    """Return the program's own modules: those of its classes, and the workload's that are loaded."""
+    found = OrderedDict()
+    for owner in type(program).__mro__[:-1]:
+        found[owner.__module__] = sys.modules[owner.__module__]
+    for name, module in sorted(sys.modules.items()):
+        if name.startswith(_PACKAGE + ".") and getattr(module, "__file__", None) and name.split(".")[2] not in _OURS:
+            found[name] = module
+    return [module for module in found.values() if not getattr(module, "BINDINGS", False)]
+
+
+def _pieces(number, source):
+    """Return the definitions of a module; number: told apart from lines of other modules."""
+    code = code_lines(source)
+    found = []
+    for node, first, last in _spans(ast.parse(source).body, len(source.splitlines()) + 1):
+        lines = {(number, line) for line in code if first <= line < last}
+        if not isinstance(node, ast.ClassDef):
+            found.append(_Piece(_made(node), _used(node), lines))
+            continue
+        inner = list(_spans(node.body, last))
+        methods = [part for part in inner if isinstance(part[0], ast.FunctionDef)]
+        own = {line for line in lines if not any(start <= line[1] < end for _, start, end in methods)}
+        bases = {name for base in node.bases for name in _used(base)}
+        plain = {name for part, _, _ in inner if not isinstance(part, ast.FunctionDef) for name in _used(part)}
+        owner = _Piece([node.name], bases | plain, own)
+        found.append(owner)
+        for method, start, end in methods:
+            found.append(_Piece([method.name], _used(method), {line for line in lines if start <= line[1] < end}, owner))
+    return found
+
+
+def _spans(body, end):
+    """Yield (statement, first line, line after the last one) of a body that ends before line `end`."""
+    starts = [min([node.lineno] + [one.lineno for one in getattr(node, "decorator_list", [])]) for node in body]
+    for node, first, last in zip(body, starts, starts[1:] + [end]):
+        yield node, first, last
+
+
+def _made(node):
+    """Return the names that a statement of a module makes; an import of our own modules makes none that counts."""
+    if isinstance(node, ast.FunctionDef):
+        return [node.name]
+    if isinstance(node, ast.Assign):
+        return [name.id for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name)]
+    if isinstance(node, ast.ImportFrom):
+        own = (node.module or "").startswith(_PACKAGE)
+        return [] if own else [alias.asname or alias.name for alias in node.names]
+    if isinstance(node, ast.Import):
+        return [alias.asname or alias.name.split(".")[0] for alias in node.names]
+    return []
+
+
+def _used(node):
+    """Return the names that a piece of code uses."""
+    names = set()
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name):
+            names.add(part.id)
+        elif isinstance(part, ast.Attribute):
+            names.add(part.attr)
+    return names
