@@ -1,0 +1,15 @@
+"""Profiling of scripts that know nothing of kernelscope: what is loaded into their process.
+
+| module | job |
+|---|---|
+| injected/sitecustomize | is run by the interpreter before the script; makes way for the user's own and starts `start` |
+| start | reads what is to be recorded, makes `kernelscope.tracer` importable, watches imports |
+| imports | calls back when a module has been imported |
+| adapters | one module a framework: where its steps end, ranges around its layers, its operator trace |
+| rounds | which of the things that end again and again ends a step |
+| recording | the passes in ONE process: warm-up, clean, layers, kernels, lines, then off; the files of a run folder |
+| patches | wrappers around other people's functions that can be taken away again |
+| printed | lines that libraries print, kept apart from what the script prints |
+
+Until a framework is imported nothing but `start` and `imports` is loaded, and outside of the passes that need them no wrapper is left in place.
+"""
