@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 FRAMEWORKS := pytorch,tensorflow,mxnet,cntk
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint bench planted fuzz clean
+.PHONY: help demo test test-fast lint bench planted fuzz gpu-check clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -43,6 +43,9 @@ planted: $(VENV)/.installed ## plant known causes, and see whether they are foun
 
 fuzz: $(VENV)/.installed ## damage captures at random and see that every reader says so in one line
 	$(BIN)/python tests/fuzz/run.py --seconds 120 --seed 1
+
+gpu-check: $(VENV)/.installed ## run every check that needs a GPU, and write docs/gpu/<date>-<gpu>.md (GPU_CHECK: options)
+	$(BIN)/python tests/gpu/check.py $(GPU_CHECK)
 
 clean: ## remove what was built here (environments: kernelscope env remove)
 	rm -rf $(VENV) out build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -179,7 +179,7 @@ class Checks(object):
         self._need_gpu()
         if importlib.util.find_spec("cupti") is None:
             raise NotRun("this interpreter has no package cupti (pip install cupti-python)")
-        command = [sys.executable, "-m", "kernelscope.tracer.inside.cupti", "--check", os.path.join(self.folder, "cupti")]
+        command = [sys.executable, "-m", "kernelscope.tracer.inside.cupti", "--check", os.path.join(self.folder, "cupti-check")]
         status, out, err = self._command(command)
         measured = dict(line.split(": ", 1) for line in out.splitlines() if ": " in line)
         return measured, [] if not status else [text for text in (out.strip(), err.strip()) if text] or ["status %d" % status]
