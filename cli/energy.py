@@ -61,6 +61,8 @@ def _layers(runs: list[Any], names: list[str], by: str) -> tuple[list[dict[str, 
             f"{name}: {found.facts['samples']} power samples, each the mean of {averaged} ms; samples and counter agree to"
             f" {abs(found.facts['gain'] - 1):.1%}; rows add up to the step's energy exactly"
         )
+    if by == "layer":
+        notes.append("replay: the layer alone, for one step and without idle power; to compare with energy less idle")
     return rows, notes
 
 
@@ -77,7 +79,7 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
             shown["counter's update"] = units.duration(value)
         elif key.endswith("low_uj") or key == "least_uj":
             high = row["most_uj" if key == "least_uj" else key.replace("low", "high")]
-            name = {"low": "interval", "net_low": "net interval", "least": "bounds"}[stem]
+            name = {"low": "interval", "net_low": "net interval", "least": "bounds", "replay_low": "replay interval"}[stem]
             shown[name] = units.energy_interval(value, high)
         elif key.endswith("_uj") and not key.endswith("high_uj") and key != "most_uj":
             shown[stem.replace("_", " ")] = units.energy(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from kernelscope.analysis.energy.counter import Counter
 from kernelscope.analysis.energy.layers import Layers, Readings, by_class, from_counter, from_power
 from kernelscope.analysis.energy.profile import profile
 from kernelscope.analysis.energy.recording import Recording, Source, recording
+from kernelscope.analysis.energy.replay import Replay, beside
+from kernelscope.analysis.energy.replay import replays as replays_of
 from kernelscope.analysis.energy.summary import Summary, summarise
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.run import Run
@@ -50,6 +53,7 @@ def of_step(run: Run) -> dict[str, Any]:
 def layers(run: Run, by: str = "layer") -> Layers:
     """Split the energy per step of the device that computes by layer, by kind of kernel, or by both (a key of KEYS).
 
+    By layer, the rows also have what each layer took alone (see replay), null for all that did not run alone.
     Raises EvidenceError where there is no energy pass or no kernels pass, or where either cannot carry it.
     """
     found = recording(run)
@@ -62,7 +66,15 @@ def layers(run: Run, by: str = "layer") -> Layers:
     labelled = kernels.assign(layer=layer_labels(kernels.assign(cause=None)), kind=kernels["kind"].astype("string"))
     place = profile(labelled, measured, KEYS[by])
     readings = _readings(found, source, run.record)
-    return by_class(place, readings, found.measured(), source.counter, summary.energy_uj, summary.idle_w)
+    split = by_class(place, readings, found.measured(), source.counter, summary.energy_uj, summary.idle_w)
+    return replace(split, rows=beside(split.rows, replays_of(found, source, summary))) if by == "layer" else split
+
+
+def replays(run: Run) -> list[Replay]:
+    """Return what the layers took that ran alone; needs no kernels pass. Raises EvidenceError where there is no energy pass."""
+    found = recording(run)
+    source = _computing(found, run.record["options"]["device"])
+    return replays_of(found, source, summarise(found, source))
 
 
 def _computing(found: Recording, device: str) -> Source:

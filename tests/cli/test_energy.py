@@ -16,7 +16,8 @@ source = Path(__file__).parents[1] / "analysis" / "energy" / "planted.py"
 found = importlib.util.spec_from_file_location("planted_energy", source)
 planted = importlib.util.module_from_spec(found)
 found.loader.exec_module(planted)
-LOOP = planted.Loop(step_ms=430.0)
+# conv1 alone as in the step: 107.5 ms at 300 W, 24.725 J more than idle; conv2 is planted to take twice as much alone
+LOOP = planted.Loop(step_ms=430.0, replays=(("conv1", 50, 107.5, 300.0), ("conv2", 50, 150.5, 330.0), ("fc1", 0, 0.0, 0.0)))
 
 
 @pytest.fixture
@@ -71,6 +72,21 @@ def test_rows_by_layer_add_up_to_the_step_exactly(run, capsys):
     assert {(row["layer"], row["kind"]) for row in both} >= {("conv1", "gemm"), ("(no kernel)", "(no kernel)")}
 
 
+def test_layers_that_ran_alone_stand_beside_what_samples_say(run, capsys):
+    rows = {row["layer"]: row for row in _rows(capsys, str(run[0]), "--by", "layer")}
+    assert rows["conv1"]["replay_uj"] == pytest.approx(24.725e6, rel=0.01)
+    assert rows["conv1"]["replay_low_uj"] <= 24_725_000 <= rows["conv1"]["replay_high_uj"]
+    assert rows["conv1"]["replay_note"] is None
+    assert rows["conv2"]["replay_uj"] == pytest.approx(260.0 * 0.1505 * 1e6, rel=0.01)
+    assert rows["conv2"]["replay_note"] == "disagree: alone it takes more, beyond both intervals"
+    assert rows["fc1"]["replay_uj"] is None
+    assert rows["fc1"]["replay_note"] == "not replayed: it is not called in a step"
+    rest = rows["(no kernel)"]
+    assert rest["replay_uj"] is rest["replay_low_uj"] is rest["replay_high_uj"] is rest["replay_note"] is None
+    (by_kind, *_) = _rows(capsys, str(run[0]), "--by", "kind")
+    assert "replay_uj" not in by_kind
+
+
 @pytest.mark.parametrize("form", ["table", "csv", "markdown"])
 @pytest.mark.parametrize("by", ["step", "layer"])
 def test_formats(run, capsys, form, by):
@@ -83,6 +99,7 @@ def test_formats(run, capsys, form, by):
     else:
         assert " J" in out
         assert "95%" in out or "add up to the step's energy exactly" in out
+        assert ("disagree" in out) == (by == "layer")
 
 
 def test_work_that_runs_in_a_later_step_is_refused(run, capsys):

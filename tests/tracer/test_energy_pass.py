@@ -6,15 +6,20 @@ import time
 import pyarrow.parquet as pq
 import pytest
 
+from kernelscope.tracer.inside.child import Child
+from kernelscope.tracer.inside.hooks import CannotReplay
+from kernelscope.tracer.inside.ranges import Recorder
 from kernelscope.tracer.outside import energy
 from kernelscope.tracer.outside.energy import Measurement, Plan
 from kernelscope.tracer.outside.samplers.sampler import Sample, Sampler
 
-SHORT = Plan(windows=2, window_s=0.1, idle_s=0.1, block_s=0.05, blocks=2, cooldown_limit_s=1.0, warmup_limit_s=1.0, kelvin=1.0)
+SHORT = Plan(
+    windows=2, window_s=0.1, idle_s=0.1, block_s=0.05, blocks=2, cooldown_limit_s=1.0, warmup_limit_s=1.0, replay_warmup_s=0.02
+)
 
 
 class Sleeper:
-    """A child whose step takes 5 ms."""
+    """A child whose step takes 5 ms, and 1 ms its layers but fc1, which cannot be replayed."""
 
     pid = 4321
 
@@ -25,8 +30,19 @@ class Sleeper:
         self.told.append(command)
         if command["do"] == "warmup":
             return {"event": "warm"}
+        if command["do"] == "replay":
+            return self._replay(command)
         time.sleep(0.005 * command["steps"])
         return {"event": "window", "step_ns": [5_000_000] * command["steps"]}
+
+    def _replay(self, command):
+        if command["layer"] == "fc1":
+            return {"event": "cannot replay", "reason": "it is not called in a step"}
+        start = time.monotonic_ns()
+        time.sleep(0.001 * command["steps"])
+        return {
+            "event": "replay", "start_ns": start, "end_ns": time.monotonic_ns(), "step_ns": [1_000_000] * command["steps"],
+        }  # fmt: skip
 
     def wait_until_asleep(self):
         """It sleeps."""
@@ -53,10 +69,10 @@ class Meter:
         return {"source": "meter"}
 
 
-def _record(tmp_path, meter, plan=SHORT):
+def _record(tmp_path, meter, plan=SHORT, layers=()):
     child = Sleeper()
     with Sampler([meter], rate_hz=200) as sampler:
-        Measurement(child, sampler, tmp_path, 1, plan).record()
+        Measurement(child, sampler, tmp_path, 1, plan, layers).record()
         sampler.write(child.pid, tmp_path / "samples.parquet", {1: "cuda:0"})
     return child, [json.loads(line) for line in (tmp_path / energy.FILE).read_text().splitlines()]
 
@@ -79,6 +95,59 @@ def test_parts_come_in_order_and_windows_are_counted_by_time(tmp_path):
     table = pq.read_table(tmp_path / "samples.parquet").to_pandas()
     assert set(table["device"]) == {"cuda:0"}
     assert table["time_ns"].max() > rows[-1]["end_ns"] + 100_000_000, "power is polled until the counter was updated once more"
+
+
+def test_layers_run_alone_after_the_windows_and_a_reason_stands_where_one_cannot(tmp_path):
+    child, rows = _record(tmp_path, Meter(lambda t: 100.0, lambda t: 40.0), layers=["conv2", "fc1", "conv1"])
+    assert [row["kind"] for row in rows[-4:]] == ["window", "window", "replay", "replay"], "two layers, as planned"
+    conv2, fc1 = rows[-2:]
+    # 1 ms a call: five to find that out, 20 ms of warm-up, then 100 ms, with a twentieth more of each
+    told = [command for command in child.told if command.get("layer") == "conv2"]
+    assert [command["steps"] for command in told] == [5, 21, 105]
+    assert (conv2["layer"], conv2["steps"], conv2["window"]) == ("conv2", 105, told[-1]["window"])
+    assert conv2["end_ns"] - conv2["start_ns"] >= 105e6, "the time of the calls, as the child told it"
+    assert (fc1["layer"], fc1["steps"], fc1["reason"]) == ("fc1", None, "it is not called in a step")
+    numbers = [command["window"] for command in child.told if "window" in command]
+    assert numbers == list(range(len(numbers)))
+    table = pq.read_table(tmp_path / "samples.parquet").to_pandas()
+    assert table["time_ns"].max() > conv2["end_ns"] + 100_000_000, "power is polled until the counter was updated once more"
+
+
+class Captured:
+    """Hooks of a framework whose layers can run alone, but for fc1; `told` is what was done."""
+
+    def __init__(self):
+        self.told = []
+
+    def replayer(self, program, layer, step):
+        step()
+        if layer == "fc1":
+            raise CannotReplay("it has modules inside")
+        return lambda: self.told.append(layer)
+
+
+def test_the_child_captures_a_layer_once_and_answers_times_or_a_reason(tmp_path):
+    spec = {"folder": str(tmp_path), "pass": "energy", "framework": "mxnet", "mode": "train"}
+    child = Child(spec)
+    child.recorder, child.batches, child.hooks = Recorder(str(tmp_path)), iter(range(9)), Captured()
+    child.recorder.window = 7
+    child.program = type("Program", (), {"train": staticmethod(list)})
+    answers = [child.replay("conv1", 8, 3), child.replay("conv1", 9, 2), child.replay("fc1", 10, 2), child.replay("conv1", 11, 1)]
+    assert child.hooks.told == ["conv1"] * 6
+    assert [answer["event"] for answer in answers] == ["replay", "replay", "cannot replay", "replay"]
+    assert answers[0]["end_ns"] - answers[0]["start_ns"] == sum(answers[0]["step_ns"])
+    assert len(answers[0]["step_ns"]) == 3
+    assert answers[2]["reason"] == "it has modules inside"
+    steps = [json.loads(line) for line in (tmp_path / "steps.jsonl").read_text().splitlines()]
+    assert [(step["window"], step["warmup"]) for step in steps] == [(None, True)] * 3, "captured steps are of no window"
+    child.hooks = object()
+    assert child.replay("conv2", 12, 1) == {"event": "cannot replay", "reason": "not built for mxnet"}
+
+
+def test_layers_with_most_operations_come_first():
+    layers = [{"name": name, "flops": flops} for name, flops in (("a", 5), ("b", 70), ("c", 70), ("d", 6))]
+    assert energy.heaviest({"layers": layers}) == ["b", "c", "d", "a"]
+    assert energy.heaviest(None) == []
 
 
 def test_a_machine_that_warms_on_is_said_to_be_unsteady(tmp_path):

@@ -1,53 +1,154 @@
-"""run --energy with a real framework and counters as the kernel shows them, in a folder that a thread keeps up to date."""
+"""Energy passes by counters as the kernel shows them, in a folder that a thread keeps up to date."""
 
+import itertools
 import json
+import os
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
+from kernelscope.analysis import energy as found_energy
+from kernelscope.analysis.energy.recording import recording
 from kernelscope.analysis.run import Run
 from kernelscope.cli import main
-from kernelscope.tracer.outside import energy
-from kernelscope.tracer.outside.energy import Plan
+from kernelscope.tracer.outside import energy, environments
+from kernelscope.tracer.outside.energy import Measurement, Plan
+from kernelscope.tracer.outside.options import RunOptions
 from kernelscope.tracer.outside.samplers.rapl import RaplSource
+from kernelscope.tracer.outside.samplers.sampler import Sampler
+from kernelscope.tracer.outside.session import Session
+from kernelscope.tracer.outside.variants import Variant
 
-pytestmark = pytest.mark.slow
 WATTS = 50.0
+SHORT = Plan(
+    windows=3, window_s=0.6, idle_s=1.0, block_s=0.3, blocks=2, cooldown_limit_s=0.6, warmup_limit_s=0.6, replay_warmup_s=0.1
+)
+
+
+class Package:
+    """A package's counter in a file, kept up to date by a thread, at a power that can be switched."""
+
+    def __init__(self, folder):
+        domain = folder / "intel-rapl:0"
+        domain.mkdir(parents=True)
+        (domain / "name").write_text("package-0\n")
+        (domain / "max_energy_range_uj").write_text("262143328850\n")
+        self.source, self._file = str(folder), domain / "energy_uj"
+        self._watts, self._joules, self._since, self._lock = WATTS, 1.0, time.monotonic(), threading.Lock()
+        self._write()
+
+    def take(self, watts):
+        """Take so much from now on; return the joules until now."""
+        with self._lock:
+            now = time.monotonic()
+            self._joules += self._watts * (now - self._since)
+            self._watts, self._since = watts, now
+            return self._joules
+
+    def _write(self):
+        with self._lock:
+            joules = self._joules + self._watts * (time.monotonic() - self._since)
+            self._file.with_suffix(".new").write_text(f"{joules * 1e6:.0f}\n")
+            self._file.with_suffix(".new").replace(self._file)
+
+    def tick(self, over):
+        while not over.wait(0.005):
+            self._write()
 
 
 @pytest.fixture
 def package(tmp_path):
-    """One package that takes 50 W."""
-    domain = tmp_path / "powercap" / "intel-rapl:0"
-    domain.mkdir(parents=True)
-    (domain / "name").write_text("package-0\n")
-    (domain / "max_energy_range_uj").write_text("262143328850\n")
-    counter, over = domain / "energy_uj", threading.Event()
-
-    def tick():
-        while not over.is_set():
-            counter.with_suffix(".new").write_text(f"{time.monotonic_ns() * WATTS / 1000:.0f}\n")
-            counter.with_suffix(".new").replace(counter)
-            time.sleep(0.005)
-
-    counter.write_text("0\n")
-    thread = threading.Thread(target=tick)
+    made, over = Package(tmp_path / "powercap"), threading.Event()
+    thread = threading.Thread(target=made.tick, args=[over])
     thread.start()
-    yield domain.parent
+    yield made
     over.set()
     thread.join()
 
 
+class Worker:
+    """A child at planted powers: 20 W asleep, 60 W in a step of 10 ms, 110 W in a call of conv1 alone, which takes 4 ms."""
+
+    pid = 4321
+
+    def __init__(self, package, folder):
+        self._package, self._steps = package, folder / "steps.jsonl"
+        self.used = {}  # number of the window: joules that were taken in it
+        package.take(20.0)
+
+    def tell(self, **command):
+        if command["do"] == "warmup":
+            return {"event": "warm"}
+        if command.get("layer") == "fc1":
+            return {"event": "cannot replay", "reason": "it is not called in a step"}
+        alone = command["do"] == "replay"
+        before, times = self._package.take(110.0 if alone else 60.0), [time.monotonic_ns()]
+        for _ in range(command["steps"]):
+            time.sleep(0.004 if alone else 0.010)
+            times.append(time.monotonic_ns())
+        self.used[command["window"]] = self._package.take(20.0) - before
+        if not alone:
+            with self._steps.open("a") as out:
+                for start, end in itertools.pairwise(times):
+                    row = {"step": 0, "window": command["window"], "warmup": False, "thread": 1, "start_ns": start, "end_ns": end}
+                    out.write(json.dumps(row) + "\n")
+        lengths = [end - start for start, end in itertools.pairwise(times)]
+        return {"event": command["do"], "start_ns": times[0], "end_ns": times[-1], "step_ns": lengths}
+
+    def wait_until_asleep(self):
+        """It sleeps."""
+
+
+def test_joules_of_a_layer_alone_at_planted_powers(tmp_path, package):
+    folder = tmp_path / "run" / "energy" / "1"
+    folder.mkdir(parents=True)
+    record = {
+        "schema": "kernelscope/run/1", "framework": "pytorch", "options": {"device": "cpu", "batch": 1},
+        "passes": {"energy": {"folders": ["energy/1"]}},
+    }  # fmt: skip
+    (tmp_path / "run" / "run.json").write_text(json.dumps(record))
+    worker = Worker(package, folder)
+    with Sampler([RaplSource(package.source)], rate_hz=50) as sampler:
+        Measurement(worker, sampler, folder, None, SHORT, ["conv1", "fc1"]).record()
+        sampler.write(worker.pid, folder / "samples.parquet", {})
+    run = Run(tmp_path / "run")
+    conv1, fc1 = found_energy.replays(run)
+    rows = recording(run).windows
+    (row,) = rows[(rows["kind"] == "replay") & (rows["layer"] == "conv1")].to_dict("records")
+    seconds = (row["end_ns"] - row["start_ns"]) / 1e9
+    truth = (worker.used[int(row["window"])] - 20.0 * seconds) / conv1.calls * 1e6  # 90 W of 4 ms and what sleeping adds
+    assert truth == pytest.approx(90.0 * conv1.call_ns / 1e3, rel=0.02)
+    assert conv1.low_uj <= truth <= conv1.high_uj
+    assert conv1.energy_uj == pytest.approx(truth, rel=0.1)
+    assert conv1.calls >= 100
+    assert fc1.energy_uj is None
+    assert fc1.reason == "not replayed: it is not called in a step"
+
+
+class EnergyOnly(Session):
+    """A session whose other passes are left out: they are tested elsewhere, and take long."""
+
+    def _plan(self):
+        return [(energy.NAME, 1)]
+
+
+@pytest.mark.slow
 def test_a_run_with_energy(tmp_path, package, monkeypatch, capsys):
-    short = Plan(windows=3, window_s=1.0, idle_s=1.0, block_s=0.3, blocks=2, cooldown_limit_s=1.0, warmup_limit_s=2.0)
-    monkeypatch.setattr(energy, "Plan", lambda: short)
-    monkeypatch.setattr(energy, "sources", lambda device: ([RaplSource(str(package))], None))
-    folder = tmp_path / "run"
-    options = ["--device", "cpu", "--energy", "--steps", "5", "--repeats", "1", "--batch", "8", "--threads", "1"]
-    assert main.main(["run", "lenet", "-f", "pytorch", "-o", str(folder), *options]) == 0
-    assert Run(folder).record["passes"]["energy"]["status"] == "complete"
-    capsys.readouterr()
+    environment = environments.find("pytorch")
+    if environment is None:
+        reason = "no environment for pytorch; run `kernelscope env create pytorch`"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    monkeypatch.setattr(energy, "sources", lambda device: ([RaplSource(package.source)], None))
+    folder = Path(tmp_path / "run")
+    folder.mkdir()
+    options = RunOptions("lenet", device="cpu", batch=8, threads=1, energy=True)
+    session = EnergyOnly([Variant("pytorch", environment)], options, [folder], ["kernelscope"], energy_plan=SHORT)
+    session.run(lambda *_: None)
+    assert session.sides[0].failure is None
+    run = Run(folder)
+    assert run.record["passes"]["energy"]["status"] == "complete"
     assert main.main(["energy", str(folder), "--format", "json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["rows"]
     assert row["source"] == "processor 0"
@@ -55,8 +156,12 @@ def test_a_run_with_energy(tmp_path, package, monkeypatch, capsys):
     assert row["idle_w"] == pytest.approx(WATTS, rel=0.05)
     assert row["energy_uj"] == pytest.approx(WATTS * row["step_ns"] / 1000, rel=0.05)
     assert row["windows"] == 3
-    assert main.main(["energy", str(folder), "--by", "layer", "--format", "json"]) in (0, 3)  # 3: the kernels pass was too slow
-    out = capsys.readouterr()
-    if out.out:
-        rows = json.loads(out.out)["rows"]
-        assert sum(entry["energy_uj"] or 0 for entry in rows) == row["energy_uj"]
+    replays = found_energy.replays(run)
+    # most operations: conv2 2*10*10*16*25*6, conv1 2*28*28*6*25
+    assert [replay.layer for replay in replays] == ["conv2", "conv1"]
+    for replay in replays:
+        assert replay.reason is None
+        assert 0 < replay.call_ns < row["step_ns"]
+        # the planted power is the same asleep and at work
+        assert replay.low_uj <= 0 <= replay.high_uj
+        assert abs(replay.energy_uj) < 0.05 * WATTS * replay.call_ns / 1000

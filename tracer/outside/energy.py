@@ -1,4 +1,5 @@
 """The energy pass: idle baseline, warm-up until thermally steady, then repeated windows of seconds, all while power is polled.
+At last the heaviest layers alone, each in a window of its own, to check what the ordinary windows say of them.
 
 Nothing else is on: no ranges, no profilers. The protocol follows good practice for NVIDIA's sensors: windows far longer than the
 counter's update, repeated, after a warm-up that has settled (Yang, Adamek and Armour, SC24, arXiv 2312.02741; ML.ENERGY's Zeus).
@@ -10,7 +11,7 @@ import json
 import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -33,6 +34,7 @@ class Plan:
     """How long everything takes. Limits are times after which it goes on as it is, and says that it was not steady.
 
     blocks: how many stretches of block_s in a row must be alike: temperature within kelvin, mean power within the share `power`.
+    replays: how many layers run alone; each is warmed up for replay_warmup_s before its window.
     """
 
     windows: int = 5
@@ -44,6 +46,8 @@ class Plan:
     power: float = 0.02
     cooldown_limit_s: float = 60.0
     warmup_limit_s: float = 120.0
+    replays: int = 2
+    replay_warmup_s: float = 1.0
 
 
 class Worker(Protocol):
@@ -72,15 +76,31 @@ def sources(device: str) -> tuple[list[Source], str | None]:
     return ([], f"{lacking} (the energy counter is there since Volta)") if lacking else ([nvml, *found], None)
 
 
+def heaviest(network: dict[str, Any] | None) -> list[str]:
+    """Return the layers of a network's description, most operations first."""
+    layers = (network or {}).get("layers", [])
+    return [layer["name"] for layer in sorted(layers, key=lambda layer: -layer["flops"])]
+
+
 class Measurement:
     """One child's energy pass; `record` does it and writes windows.jsonl into the pass's folder.
 
-    gpu: NVML's index of the child's GPU, whose temperature and power must settle; None on a processor.
+    gpu: NVML's index of the child's GPU, whose temperature and power must settle; None on a processor. layers: which to run
+    alone, those that matter most first.
     """
 
-    def __init__(self, child: Worker, sampler: Sampler, folder: Path, gpu: int | None, plan: Plan | None = None):
+    def __init__(
+        self,
+        child: Worker,
+        sampler: Sampler,
+        folder: Path,
+        gpu: int | None,
+        plan: Plan | None = None,
+        layers: Sequence[str] = (),
+    ):
         self._child, self._sampler, self._gpu = child, sampler, gpu
         self._plan = plan or Plan()
+        self._layers = layers[: self._plan.replays]
         self._path = folder / FILE
         self._windows = 0
         self._step_ns = 0.0
@@ -100,6 +120,8 @@ class Measurement:
             self._settle("warmup", self._work, self._plan.warmup_limit_s)
             for _ in range(self._plan.windows):
                 self._work(self._plan.window_s, measured=True)
+            for layer in self._layers:
+                self._replay(layer)
         finally:
             self._sampler.close()
 
@@ -109,7 +131,7 @@ class Measurement:
     def _work(self, seconds: float, measured: bool = False) -> None:
         """Run a window that takes so long; a measured one is written down."""
         start = time.monotonic_ns()
-        steps = max(_FIRST_STEPS, math.ceil(seconds * 1e9 * _MARGIN / max(self._step_ns, 1.0)))
+        steps = _steps(seconds, self._step_ns)
         window = self._run(steps)
         if measured:
             self._write("window", start, time.monotonic_ns(), window=window, steps=steps)
@@ -122,6 +144,22 @@ class Measurement:
         answer = self._child.tell(do="window", window=number, steps=steps)
         self._step_ns = statistics.mean(answer["step_ns"])
         return number
+
+    def _replay(self, layer: str) -> None:
+        """Run a layer alone for a window, after finding out how long it takes; where it cannot be, write why."""
+        start, steps = time.monotonic_ns(), _FIRST_STEPS
+        for seconds in (self._plan.replay_warmup_s, self._plan.window_s, None):
+            number = self._windows
+            self._windows += 1
+            answer = self._child.tell(do="replay", layer=layer, window=number, steps=steps)
+            if answer["event"] != "replay":
+                self._write("replay", start, time.monotonic_ns(), layer=layer, reason=answer["reason"])
+                return
+            if seconds is not None:
+                steps = _steps(seconds, statistics.median(answer["step_ns"]))
+        self._write("replay", answer["start_ns"], answer["end_ns"], window=number, steps=steps, layer=layer)
+        self._child.wait_until_asleep()
+        self._sleep(_SETTLING_S)
 
     def _settle(self, kind: str, act: Callable[[float], None], limit_s: float) -> bool:
         """Act in blocks until the last few are alike in temperature and power, or the time is over; return whether they are."""
@@ -169,3 +207,8 @@ class Measurement:
         row = {"kind": kind, "window": None, "steps": None, "steady": None, "start_ns": start_ns, "end_ns": end_ns, **facts}
         with self._path.open("a", encoding="utf8") as out:
             out.write(json.dumps(row) + "\n")
+
+
+def _steps(seconds: float, step_ns: float) -> int:
+    """Return how many steps take so long."""
+    return max(_FIRST_STEPS, math.ceil(seconds * 1e9 * _MARGIN / max(step_ns, 1.0)))

@@ -52,7 +52,8 @@ class Side:
 class Session:
     """Runs the passes for all sides. A side that fails drops out, with its reason in its run folder; the rest goes on.
 
-    choices: each side's collector, where it is known already. warnings: one line for each thing that a profiler lost.
+    choices: each side's collector, where it is known already. energy_plan: how long the parts of the energy pass take. warnings:
+    one line for each thing that a profiler lost.
     """
 
     def __init__(
@@ -62,8 +63,10 @@ class Session:
         folders: list[Path],
         command: list[str],
         choices: list[Choice] | None = None,
+        energy_plan: energy.Plan | None = None,
     ):
         self.options = options
+        self._energy_plan = energy_plan
         self.sides = []
         self.warnings: list[str] = []
         choices = choices or [collectors.chosen(options, variant) for variant in variants]
@@ -190,7 +193,11 @@ class Session:
     def _measure_energy(self, side: Side, sampler: Sampler) -> None:
         assert side.child is not None
         devices = self._gpus(side, {})
-        energy.Measurement(side.child, sampler, side.pass_folder, devices[0].gpu.index if devices else None).record()
+        gpu_index = devices[0].gpu.index if devices else None
+        # its report is there since it was ready; whole only after the pass
+        network = json.loads((side.pass_folder / "child.json").read_text(encoding="utf8"))["network"]
+        layers = energy.heaviest(network)
+        energy.Measurement(side.child, sampler, side.pass_folder, gpu_index, self._energy_plan, layers).record()
 
     def _gpus(self, side: Side, report: dict[str, Any]) -> list[gpu.Seen]:
         """Return which GPUs the side's child sees, as it told itself where it did."""

@@ -16,7 +16,10 @@ MS = 1_000_000
 
 @dataclass
 class Loop:
-    """step_ms, jitter (relative, of each step); layers: name, begin and end as shares of a step, watts; idle_w elsewhere."""
+    """step_ms, jitter (relative, of each step); layers: name, begin and end as shares of a step, watts; idle_w elsewhere.
+
+    replays: layers that run alone after the last window: name, calls, ms of a call, watts meanwhile.
+    """
 
     step_ms: float = 130.0
     jitter: float = 0.02
@@ -25,6 +28,7 @@ class Loop:
     windows: int = 5
     seconds: float = 6.0
     idle_ms: int = 3000
+    replays: tuple = ()
 
 
 @dataclass
@@ -69,6 +73,7 @@ def folder(path, loop, instrument, seed):
         {"kind": kind, "window": window, "start_ns": start, "end_ns": end, "steady": kind == "warmup" or None}
         for kind, window, start, end in spans
     ]
+    rows += _replays(loop, tables)
     (here / "windows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     gpus = [{"index": 3, "power": {"windows_ns": list(instrument.told_ns)}}]
     record = {
@@ -100,6 +105,9 @@ def _loop(loop, random):
         tables.append(steps.assign(window=window))
         power.append((edges[-1], loop.idle_w))
         at = edges[-1] + 500.0
+    for _, calls, call_ms, watts in loop.replays:
+        power += [(at, watts), (at + calls * call_ms, loop.idle_w)]
+        at += calls * call_ms + 500.0
     times, watts = np.array([p[0] for p in power]), np.array([p[1] for p in power])
     joules = np.concatenate([[0.0], np.cumsum(np.diff(times) * watts[:-1]) / 1000.0])
 
@@ -107,6 +115,17 @@ def _loop(loop, random):
         return np.interp(t, times, joules)
 
     return energy, at, tables
+
+
+def _replays(loop, tables):
+    """Return the rows of windows.jsonl of what runs alone; none calls is a layer that could not be."""
+    rows, at = [], int(tables[-1]["end_ns"].iloc[-1]) + 500 * MS
+    for name, calls, call_ms, _ in loop.replays:
+        end = at + round(calls * call_ms * MS)
+        reason = None if calls else "it is not called in a step"
+        rows.append({"kind": "replay", "layer": name, "start_ns": at, "end_ns": end, "steps": calls or None, "reason": reason})
+        at = end + 500 * MS
+    return rows
 
 
 def _lengths(loop, random):

@@ -8,10 +8,16 @@ Hooks(spec, recorder) then offers, in the order of their calls:
     attach_layers(program)  open and close ranges for phases and layers; returns {"layers": how, "phases": how}
     settings()              the settings in force that can make a difference: threads, layout, precision, graph or eager, ...
     start_operators(program), stop_operators()   the framework's own operator trace; the latter returns the files written
+    replayer(program, layer, step)   optional: a function that runs one layer's forward and backward alone and waits for the
+                            device; step() runs an ordinary step. Raises CannotReplay
 """
 
 import os
 import sys
+
+
+class CannotReplay(Exception):
+    """A layer cannot be run alone; the message says why."""
 
 
 def cores():

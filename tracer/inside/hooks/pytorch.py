@@ -17,6 +17,7 @@ import threading
 from collections import OrderedDict
 
 from kernelscope.tracer.inside import hooks
+from kernelscope.tracer.inside.hooks import pytorch_replay
 
 TRACE_FILE = "operators.pt.trace.json.gz"
 _MARK = "_kernelscope"  # on a module: its layer, or ROOT; on a tensor: its version when the hook was set
@@ -336,3 +337,14 @@ class Hooks(object):
         self.profiler.stop()
         self.profiler.export_chrome_trace(os.path.join(self.spec["folder"], TRACE_FILE))
         return [TRACE_FILE]
+
+    def replayer(self, program, layer, step):
+        """Return a function that runs one layer alone, with what one ordinary step gave it; raise CannotReplay."""
+        self.model = program.model
+        if self._execution() != "eager":
+            raise hooks.CannotReplay("the model is %s, and so has no layers that run alone" % self._execution())
+        module = dict(layer_modules(program.model)).get(layer)
+        if module is None:
+            raise hooks.CannotReplay("the model has no module of this name")
+        wait = self.torch.cuda.synchronize if self._on_cuda() else lambda: None
+        return pytorch_replay.replayer(self.torch, module, step, wait)
