@@ -69,15 +69,18 @@ def beside(rows: pd.DataFrame, found: list[Replay]) -> pd.DataFrame:
     joined = rows.copy()
     after = list(joined).index("idle_uj") + 1
     for place, (column, field) in enumerate(COLUMNS.items(), after):
-        joined.insert(place, column, pd.array([getattr(replay, field, None) for replay in mine], dtype="Int64"))
+        values = [getattr(replay, field, None) for replay in mine]
+        joined.insert(place, column, pd.Series(values, index=joined.index, dtype="Int64"))
     plain = rows.astype(object).where(rows.notna(), None).to_dict("records")
     joined[NOTE] = pd.array([_note(row, replay) for row, replay in zip(plain, mine, strict=True)], dtype="string")
     return joined
 
 
 def _note(row: dict[Any, Any], replay: Replay | None) -> str | None:
-    if replay is None or replay.reason is not None:
-        return replay and replay.reason
+    if replay is None:
+        return None
+    if replay.reason is not None:
+        return replay.reason
     if row["energy_uj"] is None or row["idle_uj"] is None:
         return None
     low, high = row["low_uj"] - row["idle_uj"], row["high_uj"] - row["idle_uj"]
