@@ -5,17 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-PASSES = ("check", "clean", "layers", "kernels", "lines")
-WINDOW_STEPS = 5  # steps of one turn: short against the machine's drift, long against the switch between children
-HOST_BATCHES = 8  # distinct batches that are cycled through
-
-# The C library's allocator gives memory back and faults it in again each step; spinning threads disturb whoever runs next.
-STEADY_VARIABLES = {
-    "MALLOC_MMAP_THRESHOLD_": "1073741824",
-    "MALLOC_TRIM_THRESHOLD_": "4294967296",
-    "MALLOC_TOP_PAD_": "268435456",
-    "OMP_WAIT_POLICY": "passive",
-}
+from kernelscope.tracer.inside import plan
 
 
 @dataclass(frozen=True)
@@ -46,8 +36,8 @@ class RunOptions:
 
     def windows(self) -> list[int]:
         """Return the number of steps of each window of one repeat."""
-        whole, rest = divmod(self.steps, WINDOW_STEPS)
-        return [WINDOW_STEPS] * whole + ([rest] if rest else [])
+        found: list[int] = plan.windows(self.steps)
+        return found
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for run.json."""

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from kernelscope.tracer.inside.plan import RUN_SCHEMA as SCHEMA
 from kernelscope.tracer.outside.errors import InputError
 
-SCHEMA = "kernelscope/run/1"
 RUN_FILE = "run.json"
 
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from kernelscope.tracer.inside.plan import HOST_BATCHES, PASSES, REPEATED, STEADY_VARIABLES, order
 from kernelscope.tracer.outside import ceilings, collectors, conditions, energy, gpu, turns
 from kernelscope.tracer.outside.collectors import Choice, Recording
 from kernelscope.tracer.outside.errors import ChildError, InputError
-from kernelscope.tracer.outside.options import HOST_BATCHES, PASSES, STEADY_VARIABLES, RunOptions
+from kernelscope.tracer.outside.options import RunOptions
 from kernelscope.tracer.outside.process import Child
 from kernelscope.tracer.outside.run_folder import RunFolder
 from kernelscope.tracer.outside.samplers.cpu import CpuSource
@@ -142,19 +143,12 @@ class Session:
             raise
 
     def _plan(self) -> list[tuple[str, int]]:
-        """Return passes and their repeats in the order in which they run.
-
-        The passes of one repeat stand together: machines drift over minutes, and what was recorded is put beside what was clean.
-        """
-        rounds = range(1, max(map(self._repeats, PASSES)) + 1)
-        return [(name, number) for number in rounds for name in PASSES if name != "lines" and number <= self._repeats(name)] + [
-            ("lines", 1),
-            *([(energy.NAME, 1)] if self._energy else []),
-        ]
+        """Return passes and their repeats in the order in which they run."""
+        return [*order(self.options.repeats), *([(energy.NAME, 1)] if self._energy else [])]
 
     def _repeats(self, name: str) -> int:
         """Passes whose times are compared are repeated: the clean one for its interval, the kernels one to choose among."""
-        return self.options.repeats if name in ("clean", "kernels") else 1
+        return self.options.repeats if name in REPEATED else 1
 
     def _alive(self) -> list[Side]:
         return [side for side in self.sides if side.failure is None]
