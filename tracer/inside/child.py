@@ -207,7 +207,7 @@ class Child(object):
             self.report["nvtx_emitted"] = {"count": self.recorder.nvtx.emitted, "names": self.recorder.nvtx.names}
         self.report["settings"] = self.hooks.settings()  # again: a program may change them, and some show only once it ran
         self.report["losses"] = [float(loss) for loss in self.program.losses[-5:]]
-        self.report["memory"] = _memory()
+        self.report["memory"] = memory.resident()
         if self.spec.get("device") == "cuda":
             self.report["gpus"] = cuda_devices.seen()
         self.write_report()
@@ -239,20 +239,6 @@ def program_class(framework, path):
     if not hasattr(module, "Program"):
         raise RuntimeError("%s: defines no class Program" % os.path.basename(path))
     return module.Program
-
-
-def _memory():
-    """Return peak and present resident memory in bytes from /proc, or nothing where there is no /proc."""
-    found = {}
-    try:
-        with open("/proc/self/status") as status:
-            for line in status:
-                if line.startswith(("VmHWM:", "VmRSS:")):
-                    name = {"VmHWM": "peak_resident_bytes", "VmRSS": "resident_bytes"}[line[:5]]
-                    found[name] = int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return found
 
 
 def _serve(child, commands, answer):

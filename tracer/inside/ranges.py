@@ -44,6 +44,8 @@ class Recorder(object):
         self.step = -1
         self.in_step = False
         self.settle = None  # set by hooks: waits at the end of a loop's last step for work that is still queued
+        self._begun = 0
+        self._before = None
         self._steps = []
         self._ranges = []
         self._numbers = itertools.count(1)
@@ -58,9 +60,9 @@ class Recorder(object):
             return self._local.stack
 
     def push(self, category, name, layer=None, phase=None):
-        """Open a range on the calling thread. Outside a step, or with ranges off, this does nothing."""
+        """Open a range on the calling thread; return its number. Outside a step, or with ranges off, this does nothing."""
         if not self.layers or not self.in_step:
-            return
+            return None
         stack = self._stack()
         if self.nvtx is not None:
             self.nvtx.push(name)
@@ -71,6 +73,7 @@ class Recorder(object):
         stack.append((start, category, name, layer, phase, number))
         if self.marker_fd is not None:
             os.write(self.marker_fd, b"@kernelscope %d B %s\n" % (start, name.encode("utf8", "replace")))
+        return number
 
     def pop(self):
         """Close the innermost range of the calling thread; a close without an open range is ignored."""
@@ -89,6 +92,24 @@ class Recorder(object):
             self.correlator.pop(number, name, self._local.thread, start, end)
         if self.nvtx is not None:
             self.nvtx.pop()
+
+    def close(self, number):
+        """Close the range of this number, which `push` returned, and those opened in it; nothing where it is closed already.
+
+        For ranges that may reach beyond a step's end, which closes all ranges of its thread.
+        """
+        stack = self._stack()
+        if number is not None and any(entry[5] == number for entry in stack):
+            while stack[-1][5] != number:
+                self.pop()
+            self.pop()
+
+    def innermost_layer(self):
+        """Return the layer of the innermost range of the calling thread that has one, else None."""
+        for entry in reversed(self._stack()):
+            if entry[3] is not None:
+                return entry[3]
+        return None
 
     def ranged(self, function, category, name, phase):
         """Return the function with a range around each call."""
@@ -111,22 +132,32 @@ class Recorder(object):
         batch is inside the step, and waiting between windows is outside of every step.
         """
         for number in range(count):
-            self.step += 1
-            before = resource.getrusage(resource.RUSAGE_SELF)
-            start = now_ns()
-            self.in_step = True
-            self.push("step", "step %d" % self.step)
+            self.begin_step()
             self.push("data", "data", phase="data")
             item = next(batches)
             self.pop()
             yield item
             if number == count - 1 and self.settle is not None:
                 self.settle()
+            self.end_step(warmup)
+
+    def begin_step(self):
+        """Begin a step on the calling thread."""
+        self.step += 1
+        self._before = resource.getrusage(resource.RUSAGE_SELF)
+        self._begun = now_ns()
+        self.in_step = True
+        self.push("step", "step %d" % self.step)
+
+    def end_step(self, warmup=False):
+        """End the step with all ranges that are open on the calling thread."""
+        stack = self._stack()
+        while stack and self.layers:
             self.pop()
-            self.in_step = False
-            end = now_ns()
-            after = resource.getrusage(resource.RUSAGE_SELF)
-            self._steps.append((self.step, self.window, warmup, start, end, before, after))
+        self.in_step = False
+        end = now_ns()
+        after = resource.getrusage(resource.RUSAGE_SELF)
+        self._steps.append((self.step, self.window, warmup, self._begun, end, self._before, after))
 
     def flush(self):
         """Append what was recorded to steps.jsonl and ranges.jsonl in the pass's folder, and forget it."""
@@ -147,6 +178,10 @@ class Recorder(object):
             for row in self._ranges:
                 out.write(json.dumps(dict(zip(_RANGE_FIELDS, row))) + "\n")
         self._steps, self._ranges = [], []
+
+    def held(self):
+        """Return how many ranges are in memory."""
+        return len(self._ranges)
 
     def step_times(self):
         """Return the durations in ns of the steps since the last flush, in order."""

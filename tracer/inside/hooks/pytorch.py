@@ -24,7 +24,7 @@ _MARK = "_kernelscope"  # on a module: its layer, or ROOT; on a tensor: its vers
 ROOT = object()
 _KEY = -1  # of our hook in a tensor's dictionary: torch's own handles count up from 0
 _COMPILING_OPTIONS = ("backend", "mode", "fullgraph", "dynamic", "disable")  # of torch.compile
-_SYNCHRONISING = ("item", "cpu", "numpy", "tolist")  # methods of a tensor that wait for its value
+SYNCHRONISING = ("item", "cpu", "numpy", "tolist")  # methods of a tensor that wait for its value
 
 
 def environment(pass_name):
@@ -76,16 +76,22 @@ class BackwardLayers(object):
         self._openers = {}  # layer -> dictionary of hooks
         self._closer = OrderedDict([(_KEY, lambda gradient: self.close())])
 
-    def enter(self, values):
-        """Before a layer runs on `values`: where no layer made a tensor, backward leaves this layer for a function."""
-        self._mark(values, self._closer)
+    def enter(self, values, around=None):
+        """Before a layer runs on `values`: where no layer made a tensor, backward leaves this layer for a function.
+
+        around: the layer whose own code calls this one and has made such tensors; without one that is no layer's.
+        """
+        self._mark(values, self._closer if around is None else self._hooks_of(around))
 
     def leave(self, layer, output):
         """After a layer has returned `output`: backward enters it there, except by tensors that it only passed through."""
+        self._mark((output,), self._hooks_of(layer))
+
+    def _hooks_of(self, layer):
         hooks = self._openers.get(layer)
         if hooks is None:
             hooks = self._openers[layer] = OrderedDict([(_KEY, self._opener(layer))])
-        self._mark((output,), hooks)
+        return hooks
 
     def _mark(self, values, hooks):
         """Set the hooks on tensors that have none yet; an in-place operation makes a new version, another tensor to backward."""
@@ -313,7 +319,7 @@ class Hooks(object):
         if not self._on_cuda() and self.spec["pass"] != "kernels":
             return
         category = "sync" if self._on_cuda() else "phase"
-        for name in _SYNCHRONISING:
+        for name in SYNCHRONISING:
             setattr(self.torch.Tensor, name, self.recorder.ranged(getattr(self.torch.Tensor, name), category, name, "other"))
 
     def _on_cuda(self):

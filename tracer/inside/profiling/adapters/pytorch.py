@@ -1,0 +1,448 @@
+"""PyTorch: steps end with optimizers' steps, or with calls of the outermost module; every module is a layer.
+
+All modules are layers here, those with children for what they compute themselves (the addition of a residual block, attention written
+with functions): inside of a call the innermost module counts. Backward is found as `hooks.pytorch` does it, where a tensor
+that no module made belongs to the module whose code made it.
+"""
+
+import functools
+import os
+import threading
+import weakref
+
+from kernelscope.tracer.inside.hooks import pytorch as hooks
+from kernelscope.tracer.inside.profiling.adapters import Base
+from kernelscope.tracer.inside.profiling.patches import Patches
+
+MOST_NUMBERED = 8  # calls of one module within one call of the model that have rows of their own; later ones share one
+_WRAPPERS = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel")  # hold the model as `module`
+_LOSSES = ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
+
+
+class Adapter(Base):
+    """See the package's documentation for the order of calls."""
+
+    framework = "pytorch"
+
+    def __init__(self, recording):
+        super(Adapter, self).__init__(recording)
+        import torch
+
+        self.torch = torch
+        self.roots = []  # weak references to the outermost modules that were called, in order
+        self._searching = Patches()  # until it is known what ends a step
+        self._stepping = Patches()  # for as long as steps are recorded
+        self._handles = []
+        self._calls = threading.local()  # depth: how many calls of modules are open on a thread
+        self._layers = None  # what attach put there
+        self._hooks = hooks.Hooks({"pass": "kernels", "device": "cpu", "folder": None}, None)
+        self._hooks.torch = torch
+
+    # --- steps -----------------------------------------------------------------------------------------------------------
+
+    def watch(self):
+        """Watch the making and stepping of optimizers, calls of outermost modules, and switches to evaluation."""
+        torch = self.torch
+        from torch.optim import optimizer
+
+        if hasattr(optimizer, "register_optimizer_step_post_hook"):
+            self._handles.append(optimizer.register_optimizer_step_post_hook(self._optimizer_stepped))
+        else:
+            self.recording.note("unavailable", "steps of optimizers: PyTorch before 2.0 does not tell them")
+        self._searching.wrap(optimizer.Optimizer, "__init__", self._making)
+        self._searching.wrap(torch.nn.Module, "__call__", self._looking)
+        self._stepping.wrap(torch.nn.Module, "eval", self._evaluating)
+
+    def _optimizer_stepped(self, optimizer, arguments, keywords):
+        self.recording.stepped(self, id(optimizer))
+
+    def _making(self, original):
+        def made(*arguments, **keywords):
+            self.recording.trains = True
+            return original(*arguments, **keywords)
+
+        return made
+
+    def _evaluating(self, original):
+        def evaluated(module, *arguments, **keywords):
+            self.recording.interrupted("a model was switched to evaluation")
+            return original(module, *arguments, **keywords)
+
+        return evaluated
+
+    def _looking(self, original):
+        """Wrap the call of modules: the outermost ones that have parameters are models."""
+        compiling, calls = _compiling(self.torch), self._calls
+
+        def called(module, *arguments, **keywords):
+            if compiling():
+                return original(module, *arguments, **keywords)
+            depth = getattr(calls, "depth", 0)
+            calls.depth = depth + 1
+            try:
+                output = original(module, *arguments, **keywords)
+            finally:
+                calls.depth = depth
+            if depth == 0 and self._is_model(module):
+                self.recording.stepped(self, id(module), training=False)
+            return output
+
+        return called
+
+    def _is_model(self, module):
+        if any(known() is module for known in self.roots):
+            return True
+        if next(module.parameters(), None) is None:
+            return False
+        self.roots.append(weakref.ref(module))
+        return True
+
+    def _known_roots(self):
+        return [root for root in (known() for known in self.roots) if root is not None]
+
+    def found(self, key):
+        """Search no longer; where calls of a model are the steps, only its class's calls are watched."""
+        self._searching.undo()
+        for root in self._known_roots():
+            if id(root) == key:
+                self._watch_calls(root, key)
+
+    def _watch_calls(self, root, key):
+        owner, known, base = type(root), weakref.ref(root), self.torch.nn.Module
+        own = vars(owner).get("__call__")
+
+        def called(module, *arguments, **keywords):
+            output = (own or base.__call__)(module, *arguments, **keywords)
+            if module is known():
+                self.recording.stepped(self, key, training=False)
+            return output
+
+        if owner is not base:
+            self._stepping.set(owner, "__call__", functools.wraps(own or base.__call__)(called))
+
+    # --- layers ----------------------------------------------------------------------------------------------------------
+
+    def attach(self, recorder, kernels):
+        """Put ranges around modules, losses, backward, optimizers and the loading of data."""
+        self._layers = Layers(self.torch, recorder, self._known_roots(), self._on_cuda(), kernels)
+        return self._layers.attach()
+
+    def detach(self):
+        """Take the ranges away; what is known of layers stays for `described`."""
+        self._layers.detach()
+
+    def start_operators(self, folder):
+        """Start torch.profiler."""
+        if getattr(self.torch.autograd.profiler, "_is_profiler_enabled", False):
+            raise RuntimeError("the script uses torch.profiler itself, and only one can run")
+        self._hooks.spec.update(folder=folder, device="cuda" if self._on_cuda() else "cpu")
+        self._hooks.start_operators(None)
+
+    def stop_operators(self):
+        """Stop torch.profiler."""
+        return self._hooks.stop_operators()
+
+    def printing(self, on):
+        """Switch the printing of oneDNN and MKL."""
+        missing = {}
+        for name, library, variables in (
+            ("mkldnn", "oneDNN", ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE")),
+            ("mkl", "MKL", ("MKL_VERBOSE",)),
+        ):
+            switch = getattr(getattr(self.torch._C, "_verbose", None), name + "_set_verbose", None)
+            before = max(os.environ.get(variable, "0") for variable in variables)  # the script's own wish
+            level = 1 if on else int(before) if before.isdigit() else 0
+            if switch is None or not getattr(self.torch.backends, name).is_available() or not switch(level):
+                missing[library] = "this build of PyTorch cannot switch them on"
+        return missing
+
+    def _on_cuda(self):
+        return any(parameter.is_cuda for root in self._known_roots() for parameter in root.parameters())
+
+    def settle(self):
+        """Wait for the GPU."""
+        if self._on_cuda():
+            self.torch.cuda.synchronize()
+
+    def stop(self):
+        """Take away everything."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self._searching.undo()
+        self._stepping.undo()
+
+    # --- facts -----------------------------------------------------------------------------------------------------------
+
+    def versions(self):
+        """Return the versions of PyTorch and its libraries."""
+        return self._hooks.versions()
+
+    def settings(self):
+        """Return the settings in force."""
+        roots = self._known_roots()
+        self._hooks.model = roots[0] if roots else None
+        try:
+            return self._hooks.settings()
+        finally:
+            self._hooks.model = None
+
+    def described(self):
+        """Return the batch where a DataLoader tells it, the device, and the model's layers."""
+        layers = self._layers
+        network = None
+        if layers is not None:
+            network = {"name": layers.title, "title": layers.title, "parameters": layers.parameters, "layers": layers.table()}
+        return {"batch": layers.batch if layers else None, "device": "cuda" if self._on_cuda() else "cpu", "network": network}
+
+
+class Layers(object):
+    """The ranges of one pass, from `attach` to `detach`."""
+
+    def __init__(self, torch, recorder, roots, on_cuda, kernels):
+        self.torch = torch
+        self.recorder = recorder
+        self.batch = None
+        self.opaque = {}  # layer -> why nothing is seen inside of it
+        self.shared = {}  # layer -> other paths of the same module
+        self.title = " + ".join(type(_bare(root)).__name__ for root in roots) or "unknown"
+        self.parameters = sum(_elements(root.parameters()) for root in roots)
+        self._roots = roots
+        self._on_cuda, self._kernels = on_cuda, kernels
+        self._names = {}  # id of a module -> its layer
+        self._kept = []  # the modules of these ids, so that no id is given to another one
+        self._types = {}  # layer -> (type, parameters)
+        self._order = {}  # layer -> rank of its first call
+        self._counts = {}  # layer -> calls within the present call of the model
+        self._patches = Patches()
+        self._handles = []
+        self._optimizing = []
+        self._backward = hooks.BackwardLayers(recorder, torch)
+
+    def attach(self):
+        """Put the ranges there; return how layers and phases are found."""
+        torch, patches = self.torch, self._patches
+        for root in self._roots:
+            self._name(root, prefixed=len(self._roots) > 1)
+        patches.wrap(torch.nn.Module, "__call__", self._calling)
+        patches.wrap(torch.autograd, "backward", self._backwards)
+        for name in sorted(vars(torch.nn.functional)):
+            if (name.endswith("_loss") or name in _LOSSES) and not name.startswith("_"):
+                patches.wrap(torch.nn.functional, name, self._losing)
+        self._attach_optimizers()
+        self._attach_data()
+        self._attach_synchronisation()
+        methods = {
+            "layers": "calls of modules, each with its full path; backward by hooks on the tensors between them",
+            "phases": "calls of the model, backward, steps and zero_grad of optimizers, batches from a DataLoader",
+        }
+        if self.opaque:
+            methods["opaque"] = "; ".join("%s: %s" % item for item in sorted(self.opaque.items()))
+        if self.shared:
+            methods["shared"] = "; ".join("%s is also %s" % (name, ", ".join(also)) for name, also in sorted(self.shared.items()))
+        return methods
+
+    def detach(self):
+        """Take the ranges away and let go of the script's objects."""
+        self._patches.undo()
+        for handle in self._handles:
+            handle.remove()
+        self._handles, self._kept, self._roots, self._names = [], [], [], {}
+
+    def table(self):
+        """Return the layers that were called, in the order of their first calls."""
+        ordered = sorted(self._order, key=self._order.get)
+        return [{"name": name, "type": self._types[name][0], "parameters": self._types[name][1]} for name in ordered]
+
+    # --- modules ---------------------------------------------------------------------------------------------------------
+
+    def _name(self, root, prefixed):
+        """Give the model and all modules in it their names; of a module that has several paths the first one counts."""
+        bare = _bare(root)
+        title = type(bare).__name__
+        taken = set(self._names.values())
+        number, own = 1, title
+        while own in taken:
+            number += 1
+            own = "%s %d" % (title, number)
+        self._names[id(root)] = self._names[id(bare)] = own
+        self._kept += [root, bare]
+        for path, module in bare.named_modules(remove_duplicate=False):
+            path = path.replace("_orig_mod.", "").replace("._orig_mod", "")
+            name = own if not path or path == "_orig_mod" else "%s.%s" % (own, path) if prefixed else path
+            known = self._names.get(id(module))
+            if known is None:
+                self._names[id(module)] = name
+                self._kept.append(module)
+                self._types[name] = (type(module).__name__, _elements(module.parameters(recurse=False)))
+            elif known != name:
+                self.shared.setdefault(known, []).append(name)
+            if type(module).__name__ == "OptimizedModule":
+                self.opaque[self._names[id(module)]] = "torch.compile makes one of all layers inside"
+            elif isinstance(module, self.torch.jit.ScriptModule):
+                self.opaque[self._names[id(module)]] = "TorchScript runs the layers inside without Python"
+        self._types[own] = (title, _elements(bare.parameters(recurse=False)))
+
+    def _layer(self, module, outermost):
+        """Return the layer that this call stands for, or None for modules of nobody, whose work is the caller's."""
+        name = self._names.get(id(module))
+        if name is None:
+            if not outermost:
+                return None
+            name = "loss" if "loss" in type(module).__name__.lower() else type(module).__name__
+            if next(module.parameters(), None) is not None:
+                self._name(module, prefixed=True)
+                name = self._names[id(module)]
+            self._names[id(module)] = name
+            self._kept.append(module)
+            self._types.setdefault(name, (type(module).__name__, _elements(module.parameters(recurse=False))))
+        count = self._counts[name] = self._counts.get(name, 0) + 1
+        if count > 1:
+            kind = self._types[name]
+            name = "%s (%d)" % (name, count) if count <= MOST_NUMBERED else "%s (%d and later)" % (name, MOST_NUMBERED + 1)
+            self._types.setdefault(name, (kind[0], 0))
+        if name not in self._order:
+            self._order[name] = len(self._order)
+        return name
+
+    def _calling(self, original):
+        recorder, backward, depths = self.recorder, self._backward, threading.local()
+        enabled, compiling = self.torch.is_grad_enabled, _compiling(self.torch)
+
+        def called(module, *arguments, **keywords):
+            if compiling() or not recorder.layers or not recorder.in_step:
+                return original(module, *arguments, **keywords)
+            depth = getattr(depths, "depth", 0)
+            if depth == 0:
+                self._counts.clear()
+            layer = self._layer(module, depth == 0)
+            if layer is None:
+                return original(module, *arguments, **keywords)
+            around = recorder.innermost_layer() if depth else None
+            depths.depth = depth + 1
+            phase = recorder.push("phase", "forward", None, "forward") if depth == 0 else None
+            number = recorder.push("layer", layer, layer, "forward")
+            try:
+                if not enabled():
+                    return original(module, *arguments, **keywords)
+                backward.enter(arguments, around)
+                if keywords:
+                    backward.enter(keywords.values(), around)
+                output = original(module, *arguments, **keywords)
+                backward.leave(layer, output)
+                return output
+            finally:
+                recorder.close(number)
+                recorder.close(phase)
+                depths.depth = depth
+
+        return called
+
+    # --- the rest of a step ----------------------------------------------------------------------------------------------
+
+    def _losing(self, original):
+        """A loss that is called as a function, by whomever, is the layer "loss"."""
+        recorder, backward, enabled = self.recorder, self._backward, self.torch.is_grad_enabled
+        self._types.setdefault("loss", ("function", 0))
+
+        def called(*arguments, **keywords):
+            if not recorder.layers or not recorder.in_step or recorder.innermost_layer() == "loss":
+                return original(*arguments, **keywords)
+            around = recorder.innermost_layer()
+            self._order.setdefault("loss", len(self._order))
+            number = recorder.push("layer", "loss", "loss", "forward")
+            try:
+                if not enabled():
+                    return original(*arguments, **keywords)
+                backward.enter(arguments, around)
+                output = original(*arguments, **keywords)
+                backward.leave("loss", output)
+                return output
+            finally:
+                recorder.close(number)
+
+        return called
+
+    def _backwards(self, original):
+        recorder, backward = self.recorder, self._backward
+
+        def called(*arguments, **keywords):
+            number = recorder.push("phase", "backward", None, "backward")
+            before, backward.thread = backward.thread, threading.get_ident()
+            try:
+                return original(*arguments, **keywords)
+            finally:
+                backward.close()
+                backward.thread = before
+                recorder.close(number)
+
+        return called
+
+    def _attach_optimizers(self):
+        """Ranges from before an optimizer's step until after it; the end of a step closes what is open."""
+        recorder, opened = self.recorder, self._optimizing
+        from torch.optim import optimizer
+
+        def before(*_):
+            opened.append(recorder.push("phase", "optimizer step", None, "optimizer"))
+
+        def after(*_):
+            if opened:
+                recorder.close(opened.pop())
+
+        if hasattr(optimizer, "register_optimizer_step_pre_hook"):
+            self._handles.append(optimizer.register_optimizer_step_pre_hook(before))
+            self._handles.append(optimizer.register_optimizer_step_post_hook(after))
+            # hooks run in the order of their making: the range must be closed before the step ends
+            optimizer._global_optimizer_post_hooks.move_to_end(self._handles[-1].id, last=False)
+        ranged = functools.partial(recorder.ranged, category="phase", name="optimizer zero_grad", phase="optimizer")
+        self._patches.wrap(optimizer.Optimizer, "zero_grad", ranged)
+        self._patches.wrap(self.torch.nn.Module, "zero_grad", ranged)
+        clipped = functools.partial(recorder.ranged, category="phase", name="clip gradients", phase="optimizer")
+        self._patches.wrap(self.torch.nn.utils, "clip_grad_norm_", clipped)
+
+    def _attach_data(self):
+        from torch.utils.data import dataloader
+
+        recorder = self.recorder
+
+        def loading(original):
+            def loaded(iterator):
+                number = recorder.push("data", "data", None, "data")
+                try:
+                    self.batch = getattr(getattr(iterator, "_index_sampler", None), "batch_size", None)
+                    return original(iterator)
+                finally:
+                    recorder.close(number)
+
+            return loaded
+
+        self._patches.wrap(dataloader._BaseDataLoaderIter, "__next__", loading)
+
+    def _attach_synchronisation(self):
+        """Name the calls that bring a value to the host, as `hooks.pytorch` does."""
+        if not self._on_cuda and not self._kernels:
+            return
+        category = "sync" if self._on_cuda else "phase"
+        for name in hooks.SYNCHRONISING:
+            ranged = functools.partial(self.recorder.ranged, category=category, name=name, phase="other")
+            self._patches.wrap(self.torch.Tensor, name, ranged)
+
+
+def _bare(root):
+    """Return the model inside of what wraps it."""
+    while True:
+        inner = getattr(root, "module", None) if type(root).__name__ in _WRAPPERS else None
+        if inner is None:
+            return root
+        root = inner
+
+
+def _elements(parameters):
+    return sum(parameter.numel() for parameter in parameters)
+
+
+def _compiling(torch):
+    """Return the function that tells whether code is being compiled, which the compiler itself sees through."""
+    found = getattr(getattr(torch, "compiler", None), "is_compiling", None)
+    return found if found is not None else lambda: False

@@ -1,0 +1,61 @@
+"""Calls back when a module has been imported, whoever imports it and however."""
+
+import sys
+
+
+class Watcher(object):
+    """Stands first on sys.meta_path, lets the others find a module, and adds a call to the end of its execution."""
+
+    def __init__(self, names, imported):
+        self.waiting = set(names)
+        self._imported = imported
+        self._looking = set()
+
+    def find_spec(self, name, path=None, target=None):
+        """Return what the other finders found, its loader prepared; None for modules that nobody waits for."""
+        if name not in self.waiting or name in self._looking:
+            return None
+        self._looking.add(name)
+        try:
+            spec = self._found(name, path, target)
+        finally:
+            self._looking.discard(name)
+        if spec is not None and hasattr(spec.loader, "exec_module"):
+            self._prepare(spec.loader, name)
+        return spec
+
+    @staticmethod
+    def _found(name, path, target):
+        for finder in list(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find else None
+            if spec is not None:
+                return spec
+        return None
+
+    def _prepare(self, loader, name):
+        """Put our function over the loader's own, on this instance only and until it is called."""
+        execute = loader.exec_module
+
+        def exec_module(module):
+            del loader.exec_module
+            execute(module)
+            self.done(name)
+
+        loader.exec_module = exec_module
+
+    def done(self, name):
+        """A module is there: call back, once."""
+        if name in self.waiting:
+            self.waiting.discard(name)
+            self._imported(name)
+        if not self.waiting and self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+
+def watch(names, imported):
+    """Call imported(name) after each of these modules has been imported, or now where it has been."""
+    watcher = Watcher(names, imported)
+    sys.meta_path.insert(0, watcher)
+    for name in [name for name in names if name in sys.modules]:
+        watcher.done(name)

@@ -1,0 +1,155 @@
+"""One pass over a few steps of a script: what is on, and the files that it leaves, those of a run folder's pass."""
+
+import json
+import os
+import platform
+
+from kernelscope.tracer.inside import memory, plan, streams
+from kernelscope.tracer.inside.clock import anchor, now_ns
+from kernelscope.tracer.inside.profiling.printed import Printed
+from kernelscope.tracer.inside.ranges import Recorder
+
+VERBOSE_VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE", "MKL_VERBOSE")
+RANGES_LIMIT = 2000000  # ranges in memory after which a pass ends
+FEWEST_STEPS = 3  # of a pass that takes too long
+
+
+class Pass(object):
+    """A pass from its opening, between two steps, to its closing.
+
+    spec: see recording. wanted: {"pass", "skip", "steps"}. known: what is known already, for the report.
+    """
+
+    def __init__(self, spec, adapter, wanted, known):
+        self.name = wanted["pass"]
+        self.adapter = adapter
+        self._wanted = wanted
+        self._seconds = spec["seconds"]
+        self._done = 0
+        self._measured = 0
+        self._begun = None
+        self._full = False
+        self.folder = _folder(spec["folder"], self.name)
+        self.report = {
+            "pass": self.name,
+            "python": platform.python_version(),
+            "framework": adapter.framework,
+            "anchors": [anchor()],
+            "complete": False,
+            "reason": "the process ended without notice",
+            "odd_steps": {},
+        }
+        self.report.update(known)
+        self.recorder = Recorder(self.folder, layers=self.name in ("layers", "kernels"))
+        self.printed = None
+        self._start()
+        self._write_report()
+
+    def _start(self):
+        """Put on what this pass records."""
+        report, adapter = self.report, self.adapter
+        report["versions"] = adapter.versions()
+        if self.recorder.layers:
+            report["methods"] = adapter.attach(self.recorder, self.name == "kernels")
+        if self.name == "kernels":
+            self._start_printing()
+            adapter.start_operators(self.folder)
+
+    def _start_printing(self):
+        """Let libraries print their calls, with descriptor 1 pointing at a file of ours."""
+        try:
+            self.printed = Printed(self.folder, echo=any(os.environ.get(name, "0") != "0" for name in VERBOSE_VARIABLES))
+        except OSError as error:
+            self._missing("lines of oneDNN and MKL", "descriptor 1 cannot be redirected: %s" % error.strerror)
+            open(os.path.join(self.folder, streams.STDOUT_FILE), "a").close()
+            return
+        self.recorder.marker_fd = self.printed.marker_fd
+        for library, reason in self.adapter.printing(True).items():
+            self._missing("lines of " + library, reason)
+
+    def _missing(self, what, reason):
+        self.report.setdefault("unavailable", {})[what] = reason
+
+    def begin_step(self, number):
+        """Begin the script's step of this number, counted from 0."""
+        recorder = self.recorder
+        recorder.step = number - 1
+        recorder.window = max(0, self._measured) // plan.WINDOW_STEPS
+        if self._begun is None:
+            self._begun = now_ns()
+        recorder.begin_step()
+
+    def end_step(self, odd):
+        """End the step; return whether the pass is over. odd: why it is not measured, else None."""
+        recorder, wanted = self.recorder, self._wanted
+        counts = odd is None and self._done >= wanted["skip"]
+        last = self._measured + counts >= wanted["steps"]
+        if last:
+            self.adapter.settle()
+        recorder.end_step(warmup=not counts)
+        if odd is not None:
+            self.report["odd_steps"][odd] = self.report["odd_steps"].get(odd, 0) + 1
+        self._done += 1
+        self._measured += counts
+        if self.printed is not None:
+            self._full = not self.printed.drain() or self._full
+        if not recorder.layers and self._measured % plan.WINDOW_STEPS == 0:
+            recorder.flush()  # ranges wait for the end: they are written in memory quicker
+        return last or self._impatient()
+
+    def _impatient(self):
+        """Return whether the pass has to end early: it takes long, or its records grow too large."""
+        if self._full or self.recorder.held() > RANGES_LIMIT:
+            self.report["ended_early"] = "much was printed or recorded"
+            return self._measured > 0
+        return now_ns() - self._begun > self._seconds * 1e9 and self._measured >= FEWEST_STEPS
+
+    def close(self, reason):
+        """Take off what was put on and write what is left. reason: why the pass ends early, or None."""
+        report, adapter = self.report, self.adapter
+        report["anchors"].append(anchor())
+        if self.name == "kernels":
+            report["operator_files"] = self._tried("operators", adapter.stop_operators) or []
+            self._stop_printing()
+        if self.recorder.layers:
+            self._tried("layers", adapter.detach)
+        self.recorder.flush()
+        report["settings"] = self._tried("settings", adapter.settings)
+        report.update(self._tried("the model", adapter.described) or {})
+        report.update(memory=memory.resident(), losses=[], complete=reason is None, reason=reason, measured=self._measured)
+        self._write_report()
+
+    def _stop_printing(self):
+        if self.printed is not None:
+            self._tried("lines of libraries", self.adapter.printing, False)
+            self._tried("lines of libraries", self.printed.close)
+            self.printed = None
+
+    def _tried(self, what, function, *arguments):
+        """Call; where that fails, the report says so and the rest is done all the same."""
+        try:
+            return function(*arguments)
+        except Exception as error:
+            self._missing(what, "%s: %s" % (type(error).__name__, str(error).split("\n")[0]))
+            return None
+
+    def forked(self):
+        """In a forked process: let it print where it would, and its libraries nothing."""
+        self.recorder.layers = False
+        if self.printed is not None:
+            self.printed.release()
+            self.adapter.printing(False)
+
+    def _write_report(self):
+        with open(os.path.join(self.folder, "child.json"), "w") as out:
+            json.dump(self.report, out, indent=1, sort_keys=True)
+
+
+def _folder(folder, name):
+    """Make and return the folder of the pass's next repeat."""
+    number = 1
+    while os.path.isdir(os.path.join(folder, name, str(number))):
+        number += 1
+    path = os.path.join(folder, name, str(number))
+    os.makedirs(path)
+    return path

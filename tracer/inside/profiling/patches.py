@@ -1,0 +1,31 @@
+"""Wrappers around other people's functions that can be taken away again."""
+
+import functools
+
+
+class Patches(object):
+    """Attributes that were replaced; `undo` brings all of them back."""
+
+    def __init__(self):
+        self._made = []
+
+    def set(self, owner, name, value):
+        """Replace an attribute of a module or class."""
+        self._made.append((owner, name, name in vars(owner), vars(owner).get(name), value))
+        setattr(owner, name, value)
+
+    def wrap(self, owner, name, make):
+        """Replace a function by make(function), under the function's own name and documentation."""
+        original = getattr(owner, name)
+        self.set(owner, name, functools.wraps(original)(make(original)))
+
+    def undo(self):
+        """Bring back what was there. What somebody else has replaced since stays: it may call ours, which then only calls on."""
+        for owner, name, own, original, value in reversed(self._made):
+            if vars(owner).get(name) is not value:
+                continue
+            if own:
+                setattr(owner, name, original)
+            else:
+                delattr(owner, name)
+        self._made = []

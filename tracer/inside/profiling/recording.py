@@ -1,0 +1,274 @@
+"""The passes of a run in one process that runs somebody else's script: warm-up, then clean steps, layers, kernels, lines, then off.
+
+Adapters tell where steps may end (`stepped`). Everything that a change of passes costs (files, wrappers, a profiler's start) lies
+between two steps. The files are those of a run folder's passes, so that the same analyses read them. Of all processes that a script
+consists of, the first one that steps is recorded; of several ranks, rank 0.
+
+The specification, a JSON file: folder; mode: auto, train or infer; plan: [{"pass", "skip", "steps"}] in order, skip being how many first
+steps do not count; warmup: {"steps", "settle"}; seconds: after which a pass of three steps ends; focus: functions to profile by line.
+"""
+
+import atexit
+import json
+import os
+import sys
+import threading
+import traceback
+
+from kernelscope.tracer.inside import steady
+from kernelscope.tracer.inside.clock import now_ns
+from kernelscope.tracer.inside.profiling import adapters
+from kernelscope.tracer.inside.profiling.patches import Patches
+from kernelscope.tracer.inside.profiling.rounds import Rounds
+
+OWNER_FILE = "owner"  # which process is recorded; made exclusively
+NOTES_FILE = "notes.jsonl"  # what a reader of the run should know, one {"kind", "text"} a line
+WARMUP_SECONDS = 30.0
+FEWEST_STEPS = 3  # of a pass that takes too long
+_RECORDING = None
+
+
+def of(path):
+    """Return this process's recording, made with the specification at `path` when it is asked for first."""
+    global _RECORDING
+    if _RECORDING is None:
+        with open(path) as file:
+            _RECORDING = Recording(json.load(file))
+    return _RECORDING
+
+
+def current():
+    """Return this process's recording, or None."""
+    return _RECORDING
+
+
+class Recording(object):
+    """What this process records, from the first import of a framework to the last pass.
+
+    trains: set by adapters as soon as something is made that trains, so that calls which only infer end no steps.
+    """
+
+    def __init__(self, spec):
+        self.spec = spec
+        self.folder = spec["folder"]
+        self.trains = spec["mode"] == "train"
+        self.over = os.environ.get("RANK", "0") not in ("", "0")
+        self.steps = 0  # of the script so far
+        self.recording = None  # the pass that is being recorded
+        self._adapters = []
+        self._adapter = None  # whose steps count
+        self._training = None  # whether those are steps that train
+        self._rounds = Rounds()
+        self._plan = list(spec["plan"])
+        self._pid = os.getpid()
+        self._thread = None
+        self._busy = False
+        self._odd = None  # why the present step is not like others
+        self._odd_steps = 0
+        self._times = []  # of warm-up steps, ns
+        self._last = None
+        self._started = None
+        self._patches = Patches()
+        self._claimed = False
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
+
+    # --- what others tell ------------------------------------------------------------------------------------------------
+
+    def imported(self, name):
+        """A framework's import has ended."""
+        if self.over:
+            return
+        self._guarded(self._adapt, name)
+
+    def stepped(self, adapter, key, training=True):
+        """Something has ended that may be a step's end (see adapters)."""
+        if self.over or self._busy or os.getpid() != self._pid:
+            return
+        self._busy = True
+        try:
+            self._guarded(self._step_may_end, adapter, key, training)
+        finally:
+            self._busy = False
+
+    def interrupted(self, reason):
+        """The present step is not like others: a model is evaluated, a checkpoint written. It is not measured."""
+        self._odd = reason
+
+    def finish(self, reason):
+        """Record no longer; what was recorded is written."""
+        if self.over or os.getpid() != self._pid:
+            return
+        self.over = True
+        if self._claimed and self.recording is not None:
+            self._guarded(self._close_pass, reason)
+        self._summarise()
+        for adapter in self._adapters:
+            self._guarded(adapter.stop)
+        self._patches.undo()
+
+    def note(self, kind, text):
+        """Write down what a reader of the run should know."""
+        try:
+            with open(os.path.join(self.folder, NOTES_FILE), "a") as out:
+                out.write(json.dumps({"kind": kind, "text": text}) + "\n")
+        except OSError:
+            pass  # the folder is gone or the disk full: the script goes on all the same
+
+    # --- steps -----------------------------------------------------------------------------------------------------------
+
+    def _adapt(self, name):
+        adapter = adapters.adapter(adapters.REGISTRY[name])(self)
+        self._adapters.append(adapter)
+        if len(self._adapters) == 1:
+            atexit.register(self.finish, "the script ended")
+            self._patches.wrap(os, "_exit", self._exiting)
+        adapter.watch()
+
+    def _exiting(self, leave):
+        def leaving(status):
+            self.finish("the script called os._exit")
+            leave(status)
+
+        return leaving
+
+    def _step_may_end(self, adapter, key, training):
+        if not self._counts(adapter, training) or not self._rounds.ends(key):
+            return
+        if self._thread is None or self.recording is None:
+            self._thread = threading.get_ident()
+        elif self._thread != threading.get_ident():
+            return
+        self._end_step()
+        if not self.over:
+            self._begin_step()
+
+    def _counts(self, adapter, training):
+        """Return whether such ends are those of steps; of the highest framework, and those that train go before others."""
+        if self.spec["mode"] != "auto":
+            if training != (self.spec["mode"] == "train"):
+                return False
+        elif not training and self.trains:
+            return False
+        if self._adapter is None or adapter.rank > self._adapter.rank or (training and not self._training):
+            if self._adapter is not None and self.recording is not None and self.recording.name != self.spec["plan"][0]["pass"]:
+                return False
+            if self._adapter is not None:
+                self._begin_again()
+            self._adapter, self._training = adapter, training
+        return adapter is self._adapter and training == self._training
+
+    def _begin_again(self):
+        """What was counted as steps were none: others are."""
+        self._rounds = Rounds()
+        self._times, self._last = [], None
+
+    def _end_step(self):
+        now = now_ns()
+        self.steps += 1
+        if self._last is not None:
+            self._times.append(now - self._last)
+        self._last = now
+        odd, self._odd = self._odd, None
+        self._odd_steps += odd is not None
+        if self.recording is None:
+            if self._warm():
+                self._open_pass()
+            return
+        usual = 2 * self._odd_steps > self.steps
+        if self.recording.end_step(None if usual else odd):
+            self._close_pass(None)
+            self._open_pass()
+
+    def _begin_step(self):
+        if self.recording is not None:
+            self.recording.begin_step(self.steps)
+        self._last = now_ns()
+
+    def _warm(self):
+        """Return whether warm-up is over: enough steps, and their times settled or no patience left."""
+        wanted, done = self.spec["warmup"], len(self._times)
+        if self._started is None:
+            self._started = now_ns()
+            self._claim()
+        if done + 1 < wanted["steps"]:  # the first step's beginning is not known
+            return False
+        if not wanted["settle"] or done >= max(steady.LIMIT, wanted["steps"]):
+            return True
+        slow = now_ns() - self._started > WARMUP_SECONDS * 1e9 and done >= FEWEST_STEPS
+        return slow or steady.settled(self._times, wanted["steps"])
+
+    def _claim(self):
+        """Be the process that is recorded, or stop."""
+        try:
+            owner = os.open(os.path.join(self.folder, OWNER_FILE), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        except OSError:
+            self.finish("another process is recorded")
+            return
+        with os.fdopen(owner, "w") as out:
+            json.dump({"pid": os.getpid(), "python": sys.executable, "arguments": getattr(sys, "argv", [])[:1]}, out)
+        self._claimed = True
+
+    # --- passes ----------------------------------------------------------------------------------------------------------
+
+    def _open_pass(self):
+        from kernelscope.tracer.inside.profiling.passes import Pass  # late: it loads what only recording needs
+
+        if self.over:
+            return
+        if self._started is not None and self._adapter is not None and len(self._plan) == len(self.spec["plan"]):
+            self._adapter.found(self._rounds.closing)
+        if not self._plan:
+            self.finish("all passes are recorded")
+            return
+        settled = steady.settled(self._times, self.spec["warmup"]["steps"])
+        known = {"training": self._training, "warmup": {"steps": len(self._times), "settled": settled}}
+        self.recording = Pass(self.spec, self._adapter, self._plan.pop(0), known)
+
+    def _close_pass(self, reason):
+        closing, self.recording = self.recording, None
+        closing.close(reason)
+
+    def _summarise(self):
+        """Write down what was seen in all, for the message at the end."""
+        if not self._claimed and self._adapters and not self.steps:
+            names = ", ".join(adapter.framework for adapter in self._adapters)
+            self.note("no steps", "%s: %s" % (names, self._why_no_steps()))
+        elif self._claimed:
+            self.note("steps", json.dumps({"steps": self.steps, "training": self._training, "left": [p["pass"] for p in self._plan]}))
+
+    def _why_no_steps(self):
+        return "an optimizer was made and never stepped; --mode infer counts calls of the model" if self.trains else "nothing stepped"
+
+    # --- faults ----------------------------------------------------------------------------------------------------------
+
+    def _guarded(self, function, *arguments):
+        """Call; an exception of ours becomes a note, and recording ends, but the script goes on."""
+        try:
+            return function(*arguments)
+        except Exception as error:
+            self.note("fault", "%s: %s" % (type(error).__name__, str(error).split("\n")[0]))
+            with _quiet(), open(os.path.join(self.folder, "faults.log"), "a") as out:
+                traceback.print_exc(file=out)
+            if not self.over:
+                self.finish("a fault of kernelscope: %s" % type(error).__name__)
+        return None
+
+    def _forked(self):
+        """In a forked process nothing is recorded, and what it prints goes where it would."""
+        self.over = True
+        if self.recording is not None:
+            with _quiet():
+                self.recording.forked()
+
+
+class _quiet(object):
+    """Lets every exception of the block pass by: for what is done on the way out."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        return kind is not None and issubclass(kind, Exception)
+
+

@@ -1,0 +1,33 @@
+"""Which of the things that end again and again ends a step.
+
+One optimizer: each of its steps ends one, however many forward and backward passes were accumulated for it. Several that take turns (two
+networks that are trained against each other, an encoder and a decoder that infer): one step is a round of all of them, and the one
+that was seen last ends it. One that no longer ends anything while others go on gives way to them.
+"""
+
+SILENT = 50  # ends of others without one of its own before it gives way: rounds of up to so many ends are known
+REMEMBERED = 1000  # a loop that makes a new optimizer for each step must not fill the memory
+
+
+class Rounds(object):
+    """What has ended so far; `closing` is the key that ends steps."""
+
+    def __init__(self):
+        self.closing = None
+        self.known = set()
+        self._others = 0
+
+    def ends(self, key):
+        """Tell that `key` has ended something; return whether that ends a step."""
+        if key not in self.known:
+            if len(self.known) >= REMEMBERED:
+                self.known.clear()
+            self.known.add(key)
+            self.closing = key
+        elif key != self.closing:
+            self._others += 1
+            if self._others < SILENT:
+                return False
+            self.closing, self.known = key, {key}
+        self._others = 0
+        return True

@@ -1,0 +1,62 @@
+"""The first thing that runs in an interpreter whose script is profiled. Little may be imported here: every child process pays for it.
+
+`kernelscope.tracer` is made importable from the staged copy without being on sys.path, so that the script's own packages, whatever their
+names, and its sys.path are as without it.
+"""
+
+import os
+import sys
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+
+VARIABLE = "KERNELSCOPE_PROFILE"  # the path of the specification, see recording
+PACKAGE = "kernelscope"
+
+
+class Staged(object):
+    """Finds kernelscope.tracer in the staged copy, and the package around it where the script's environment has none."""
+
+    def __init__(self, root):
+        self.root = root
+        self._asking = False
+
+    def find_spec(self, name, path=None, target=None):
+        """Return where the module is, or None for what is not ours."""
+        if name == PACKAGE + ".tracer":
+            return self._tracer(path)
+        if name != PACKAGE or self._asking or PathFinder.find_spec(name) is not None:
+            return None
+        spec = ModuleSpec(name, None, is_package=True)
+        spec.submodule_search_locations = [os.path.join(self.root, PACKAGE)]
+        return spec
+
+    def _tracer(self, path):
+        """Return our copy; what an installed kernelscope has beside `inside` is found behind it."""
+        folder = os.path.join(self.root, PACKAGE, "tracer")
+        file = os.path.join(folder, "__init__.py")
+        spec = ModuleSpec(PACKAGE + ".tracer", SourceFileLoader(PACKAGE + ".tracer", file), origin=file, is_package=True)
+        others = [os.path.join(entry, "tracer") for entry in path or ()]
+        spec.submodule_search_locations = [folder] + [other for other in others if other != folder]
+        spec.has_location = True
+        return spec
+
+
+def main():
+    """Watch the imports of this interpreter for frameworks."""
+    root = __file__
+    for _ in range(5):  # kernelscope/tracer/inside/profiling/start.py
+        root = os.path.dirname(root)
+    sys.meta_path.insert(0, Staged(root))
+    os.putenv("ONEDNN_VERBOSE_TIMESTAMP", "1")  # for C only, and only once oneDNN is told to print; it reads it once
+    from kernelscope.tracer.inside.profiling import imports
+    from kernelscope.tracer.inside.profiling.adapters import REGISTRY
+
+    spec = os.environ[VARIABLE]
+    with open(spec + ".seen", "a") as out:
+        out.write("%d %d.%d\n" % ((os.getpid(),) + sys.version_info[:2]))
+
+    def imported(name):
+        from kernelscope.tracer.inside.profiling import recording  # late: no framework, no cost
+
+        recording.of(spec).imported(name)
+
+    imports.watch(REGISTRY, imported)
