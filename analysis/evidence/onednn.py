@@ -46,7 +46,7 @@ def _open_layer(lines: pd.DataFrame, markers: pd.DataFrame, context: Context) ->
     at = np.append(markers["time_ns"].to_numpy(np.int64), 0)[before]  # before the first mark: 0, which is in no step
     position = np.searchsorted(steps["start_ns"].to_numpy(np.int64), at, side="right") - 1
     inside = (position >= 0) & (at < np.append(steps["end_ns"].to_numpy(np.int64), 0)[position])
-    return pd.Series(np.append(layers, None)[before], dtype="string"), pd.Series(inside)
+    return pd.Series(np.array([*layers, None], dtype=object)[before], dtype="string"), pd.Series(inside)
 
 
 def _kernels(lines: pd.DataFrame, context: Context) -> pd.DataFrame:

@@ -22,7 +22,7 @@ from pathlib import Path
 from kernelscope.tracer.outside import gpu
 from kernelscope.tracer.outside.errors import UsageError
 
-FRAMEWORKS = ("pytorch", "tensorflow", "mxnet", "cntk", "jax", "keras-torch", "keras-tensorflow", "keras-jax", "onednn")
+FRAMEWORKS = ("pytorch", "tensorflow", "mxnet", "cntk", "jax", "keras-torch", "keras-tensorflow", "keras-jax", "onednn", "cudnn")
 ALIASES = {"keras": "keras-tensorflow"}  # Keras alone means its default backend
 SHARED = {"keras-tensorflow": "tensorflow"}  # framework -> the one in whose environment it is anyway
 # framework -> the package that tells its version, where the first module that it imports does not

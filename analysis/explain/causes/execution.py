@@ -119,7 +119,7 @@ def across_frameworks(case: Case) -> list[Suspicion]:
     if _is_eager(case.a) == _is_eager(case.b):
         return []
     eager, other, sign = (case.a, case.b, -1) if _is_eager(case.a) else (case.b, case.a, 1)
-    direct = str((other.facts.get("settings") or {}).get("execution")).startswith("primitives")
+    direct = str((other.facts.get("settings") or {}).get("execution")).startswith(("primitives", "calls"))
     rows = evidence.host(case, parts.IN_OPERATOR, parts.DISPATCH, parts.IN_LAYER, parts.IN_PHASE)
     amount = float(rows["delta_ns"].sum())
     if amount * sign < evidence.worth_ns(case):

@@ -1,0 +1,182 @@
+"""Calls of cuDNN and cuBLAS as layers, as a user of the C interfaces writes them: descriptors and memory are made once."""
+
+import ctypes
+
+import numpy
+
+from kernelscope.workloads.cudnn import cuda
+
+_ONE, _ZERO = ctypes.c_float(1.0), ctypes.c_float(0.0)
+_CANDIDATES = 8  # algorithms that cuDNN's heuristics are asked for
+
+
+class Tensor(object):
+    """Memory of the device with its sizes [batch, channels, height, width] and cuDNN's descriptor."""
+
+    def __init__(self, library, sizes):
+        self.library = library
+        self.sizes = tuple(sizes) + (1,) * (4 - len(sizes))
+        self.bytes = ctypes.c_size_t(4 * int(numpy.prod(self.sizes)))
+        self.place = cuda.created(library.cudaMalloc, self.bytes)
+        self.descriptor = cuda.created(library.cudnnCreateTensorDescriptor)
+        library.cudnnSetTensor4dDescriptor(self.descriptor, cuda.NCHW, cuda.FLOAT, *self.sizes)
+
+    def show(self, values):
+        """Copy a numpy array of the host into the tensor."""
+        host = ctypes.c_void_p(values.ctypes.data)
+        self.library.cudaMemcpy(self.place, host, self.bytes, cuda.HOST_TO_DEVICE)
+
+
+class Builder(object):
+    """Makes the calls of a network one after another; `steps` holds (layer, call) in the order of their execution."""
+
+    def __init__(self):
+        self.library = cuda.Library()
+        self.cudnn = cuda.created(self.library.cudnnCreate)
+        self.cublas = cuda.created(self.library.cublasCreate)
+        self.steps = []
+        self.shapes = {}  # layer -> sizes of its result
+        self.algorithms = {}  # layer -> number of the convolution's algorithm
+
+    def plain(self, sizes, values=None):
+        """Return a tensor of the device; `values`: a numpy array of the host to copy there."""
+        tensor = Tensor(self.library, sizes)
+        if values is not None:
+            tensor.show(numpy.ascontiguousarray(values))
+        return tensor
+
+    def append(self, layer, sizes, function, *arguments):
+        """Append a call of a layer whose result has these sizes."""
+        self.shapes[layer] = sizes
+        self.steps.append((layer, cuda.bound(function, *arguments)))
+
+    def wait(self):
+        """Wait for what was launched."""
+        self.library.cudaDeviceSynchronize()
+
+    def convolution(self, layer, source, weight, bias, padding):
+        """Append a convolution of stride 1 with bias; return its result."""
+        library = self.library
+        batch, _, height, width = source.sizes
+        outputs, _, kernel, _ = weight.shape
+        result = self.plain((batch, outputs, height + 2 * padding - kernel + 1, width + 2 * padding - kernel + 1))
+        weights = self.plain(weight.shape, weight)
+        filters = cuda.created(library.cudnnCreateFilterDescriptor)
+        library.cudnnSetFilter4dDescriptor(filters, cuda.FLOAT, cuda.NCHW, *weight.shape)
+        problem = cuda.created(library.cudnnCreateConvolutionDescriptor)
+        library.cudnnSetConvolution2dDescriptor(problem, padding, padding, 1, 1, 1, 1, cuda.CROSS_CORRELATION, cuda.FLOAT)
+        library.cudnnSetConvolutionMathType(problem, cuda.FMA_MATH)
+        chosen = self._algorithm(source, filters, problem, result)
+        self.algorithms[layer] = chosen.algorithm
+        workspace = cuda.created(library.cudaMalloc, ctypes.c_size_t(max(chosen.memory, 1)))
+        self.append(
+            layer,
+            result.sizes,
+            library.cudnnConvolutionForward,
+            self.cudnn,
+            ctypes.byref(_ONE),
+            source.descriptor,
+            source.place,
+            filters,
+            weights.place,
+            problem,
+            chosen.algorithm,
+            workspace,
+            ctypes.c_size_t(chosen.memory),
+            ctypes.byref(_ZERO),
+            result.descriptor,
+            result.place,
+        )
+        return self._biased(layer, result, bias)
+
+    def _algorithm(self, source, filters, problem, result):
+        """Return the algorithm that cuDNN's heuristics put first of those that work in float32."""
+        found, count = (cuda.Performance * _CANDIDATES)(), ctypes.c_int()
+        self.library.cudnnGetConvolutionForwardAlgorithm_v7(
+            self.cudnn, source.descriptor, filters, problem, result.descriptor, _CANDIDATES, ctypes.byref(count), found
+        )
+        usable = [one for one in found[: count.value] if one.status == 0 and one.math in (0, cuda.FMA_MATH)]
+        if not usable:
+            raise cuda.CudaError("cuDNN has no algorithm in float32 for this convolution")
+        return usable[0]
+
+    def _biased(self, layer, result, bias):
+        vector = self.plain((1, len(bias)), bias)
+        self.append(
+            layer,
+            result.sizes,
+            self.library.cudnnAddTensor,
+            self.cudnn,
+            ctypes.byref(_ONE),
+            vector.descriptor,
+            vector.place,
+            ctypes.byref(_ONE),
+            result.descriptor,
+            result.place,
+        )
+        return result
+
+    def inner_product(self, layer, source, weight, bias):
+        """Append a dense layer over all of a sample's values; return its result [batch, outputs]."""
+        outputs, inputs = weight.shape
+        batch = source.sizes[0]
+        result, weights = self.plain((batch, outputs)), self.plain(weight.shape, weight)
+        # cuBLAS counts columns first, so that its result [outputs, batch] is ours [batch, outputs]
+        self.append(
+            layer,
+            result.sizes,
+            self.library.cublasSgemm,
+            self.cublas,
+            cuda.TRANSPOSED,
+            cuda.NOT_TRANSPOSED,
+            outputs,
+            batch,
+            inputs,
+            ctypes.byref(_ONE),
+            weights.place,
+            inputs,
+            source.place,
+            inputs,
+            ctypes.byref(_ZERO),
+            result.place,
+            outputs,
+        )
+        return self._biased(layer, result, bias)
+
+    def tanh(self, layer, source):
+        """Append a hyperbolic tangent in place; return the tensor."""
+        activation = cuda.created(self.library.cudnnCreateActivationDescriptor)
+        self.library.cudnnSetActivationDescriptor(activation, cuda.TANH, cuda.NO_NAN, ctypes.c_double(0.0))
+        function = self.library.cudnnActivationForward
+        return self._applied(layer, function, activation, source, source)
+
+    def average_pooling(self, layer, source):
+        """Append means of 2x2 squares; return them."""
+        batch, channels, height, width = source.sizes
+        pooling = cuda.created(self.library.cudnnCreatePoolingDescriptor)
+        mode = (cuda.AVERAGE_WITHOUT_PADDING, cuda.NO_NAN)
+        self.library.cudnnSetPooling2dDescriptor(pooling, *(mode + (2, 2, 0, 0, 2, 2)))
+        result = self.plain((batch, channels, height // 2, width // 2))
+        return self._applied(layer, self.library.cudnnPoolingForward, pooling, source, result)
+
+    def _applied(self, layer, function, description, source, result):
+        """Append a call that takes one tensor and makes another."""
+        self.append(
+            layer,
+            result.sizes,
+            function,
+            self.cudnn,
+            description,
+            ctypes.byref(_ONE),
+            source.descriptor,
+            source.place,
+            ctypes.byref(_ZERO),
+            result.descriptor,
+            result.place,
+        )
+        return result
+
+    def output(self, layer, source, values):
+        """Let a result be brought into a numpy array by `fetch`, which waits for it."""
+        target = ctypes.c_void_p(values.ctypes.data)
+        self.fetch = cuda.bound(self.library.cudaMemcpy, target, source.place, source.bytes, cuda.DEVICE_TO_HOST)
