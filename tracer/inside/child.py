@@ -16,7 +16,7 @@ import sys
 import time
 import traceback
 
-from kernelscope.tracer.inside import cuda_devices, heap, hooks, lines, nvtx, steady, streams
+from kernelscope.tracer.inside import cuda_devices, heap, hooks, lines, memory, nvtx, steady, streams
 from kernelscope.tracer.inside.clock import anchor, now_ns
 from kernelscope.tracer.inside.ranges import Recorder
 
