@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
@@ -40,10 +41,12 @@ _PHASE_NAMES = {
 
 def relate(trace: Trace) -> None:
     """Tie device work to calls, ranges and operators, in place; count what does not fit in the trace's diagnostics."""
-    calls = _sorted_calls(trace)
+    with ThreadPoolExecutor(max_workers=1) as beside:  # numpy leaves the interpreter to others while it walks through a column
+        making = beside.submit(_stacks, trace)
+        calls = _sorted_calls(trace)
+        stacks = making.result()
     matched = np.zeros(len(calls), dtype=bool)
     launching = _by_category(calls["name"], api.launches_kernels)
-    stacks = _stacks(trace)
     for name in _DEVICE_TABLES:
         table = getattr(trace, name)
         found = _call_of(table, calls, trace.diagnostics)

@@ -17,6 +17,7 @@ the finest cells; coarser tables add those integers up. A capture without steps 
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -108,24 +109,27 @@ def partition(trace: Trace) -> Partition:
         raise EvidenceError("the capture holds no measured step; record some, or lower --warmup")
     window = steps if len(steps) else _whole(trace)
     start, end = window["start_ns"].to_numpy(np.int64), window["end_ns"].to_numpy(np.int64)
-    tables, owned, free = [], [], (start, end)
+    owned, free = [], (start, end)
     totals: dict[str, int] = {}
-    for level in (_kernels, _graphs, _copies, _calls, _operators, _ranges, _system):
-        if level is _calls:
-            trace = _host(trace, free)
-        elif level is _ranges:
-            trace = replace(trace, ranges=_reaching(trace.ranges, free), calls=_reaching(trace.calls, free))
-        activity = level(trace).within(*free)
-        if level is _kernels:
-            totals = {"kernel_sum_ns": int((activity.end - activity.start).sum()), **_known(activity)}
-        if not len(activity.start):
-            owned.append(0)
-            continue
-        left = intervals.uncovered(activity.start, activity.end, *free)
-        owned.append(_length(free) - _length(left))
-        tables.append(_added_up(activity, intervals.shares(activity.start, activity.end)))
-        free = left
-    tables.append(_added_up(_rest(free, bool(len(steps))), (free[1] - free[0]).astype(float)))
+    with ThreadPoolExecutor(max_workers=1) as beside:  # a level is added up while the next one is made
+        added_up: list[Future[Cells]] = []
+        for level in (_kernels, _graphs, _copies, _calls, _operators, _ranges, _system):
+            if level is _calls:
+                trace = _host(trace, free)
+            elif level is _ranges:
+                trace = replace(trace, ranges=_reaching(trace.ranges, free), calls=_reaching(trace.calls, free))
+            activity = level(trace).within(*free)
+            if level is _kernels:
+                totals = {"kernel_sum_ns": int((activity.end - activity.start).sum()), **_known(activity)}
+            if not len(activity.start):
+                owned.append(0)
+                continue
+            added_up.append(beside.submit(_shared_out, activity))
+            left = intervals.uncovered(activity.start, activity.end, *free)
+            owned.append(_length(free) - _length(left))
+            free = left
+        rest = _added_up(_rest(free, bool(len(steps))), (free[1] - free[0]).astype(float))
+        tables = [*(table.result() for table in added_up), rest]
     totals["kernel_busy_ns"] = owned[KERNEL]
     totals["device_busy_ns"] = sum(owned[:CALL])
     totals["wall_ns"] = _length((start, end))
@@ -179,6 +183,11 @@ def _cells(tables: list[Cells], steps: int, step_ns: int) -> pd.DataFrame:
     count, duration, part = (np.concatenate([table[name] for table in tables]) for name in ("count", "duration_ns", "part"))
     columns |= {"count": count, "duration_ns": duration.round().astype(np.int64)}
     return pd.DataFrame({**columns, "time_ns": intervals.apportion(part / steps, step_ns)})
+
+
+def _shared_out(activity: _Activity) -> Cells:
+    """Return a level's cells, every instant shared among the intervals that are active in it."""
+    return _added_up(activity, intervals.shares(activity.start, activity.end))
 
 
 def _added_up(activity: _Activity, owned: npt.NDArray[np.float64]) -> Cells:
@@ -321,22 +330,26 @@ def _host(trace: Trace, free: _Free) -> Trace:
     return replace(trace, ranges=ranges, calls=_reaching(calls, free), operators=_reaching(trace.operators, free))
 
 
-def _around(activity: _Activity, rows: pd.DataFrame, trace: Trace) -> pd.Categorical:
-    """Return for each row the innermost range open on its thread when the first of its pieces begins."""
-    ranges = trace.ranges
-    if not len(rows) or not len(ranges):
-        return taken(ranges["name"], np.full(len(rows), -1))
+def _flat_within(
+    ranges: pd.DataFrame, rows: pd.DataFrame, level: int, keys: pd.DataFrame, chosen: npt.NDArray[np.bool_] | None = None
+) -> tuple[_Activity, pd.Categorical]:
+    """Return as _flat does, and for each row the innermost range open on its thread when the first of its pieces begins."""
+    if rows.empty:
+        return _flat(rows, level, keys), taken(ranges["name"], np.empty(0, dtype=np.int64))
+    with ThreadPoolExecutor(max_workers=1) as beside:  # numpy leaves the interpreter to others while it walks through a column
+        making = beside.submit(Stacks, *(ranges[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns")))
+        activity = _flat(rows, level, keys, chosen)
+        stacks = making.result()
     first = np.full(len(rows), -1, dtype=np.int64)
     first[activity.row[::-1]] = activity.start[::-1]
-    stacks = Stacks(*(ranges[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns")))
-    return taken(ranges["name"], stacks.innermost(rows["thread"].to_numpy(np.int64, na_value=-1), first))
+    return activity, taken(ranges["name"], stacks.innermost(rows["thread"].to_numpy(np.int64, na_value=-1), first))
 
 
 def _calls(trace: Trace) -> _Activity:
     rows = trace.calls
     cause = translated(rows["name"], api.cause)
-    activity = _flat(rows, CALL, pd.DataFrame({"cause": cause}, index=rows.index), (rows["api"] != "os").to_numpy())
-    around = _around(activity, rows, trace)
+    keys = pd.DataFrame({"cause": cause}, index=rows.index)
+    activity, around = _flat_within(trace.ranges, rows, CALL, keys, (rows["api"] != "os").to_numpy())
     method = filled(rows["attribution"], pd.Series(_either(around.codes >= 0, "launch range", "none"), index=rows.index))
     activity.keys = activity.keys.assign(layer=rows["layer"], phase=rows["phase"], range=around, method=method)
     return activity
@@ -350,8 +363,9 @@ def _operators(trace: Trace) -> _Activity:
     cause = _either(named.to_numpy(), IN_OPERATOR, DISPATCH)
     method = rows["attribution"].astype("string").where(named, "launch range").fillna("none")
     keys = pd.DataFrame({"cause": cause, "method": method.astype("category")}, index=rows.index)
-    activity = _flat(rows, OPERATOR, keys.assign(layer=rows["layer"], phase=rows["phase"], operator=rows["name"]))
-    activity.keys = activity.keys.assign(range=_around(activity, rows, trace))
+    keys = keys.assign(layer=rows["layer"], phase=rows["phase"], operator=rows["name"])
+    activity, around = _flat_within(trace.ranges, rows, OPERATOR, keys)
+    activity.keys = activity.keys.assign(range=around)
     return activity
 
 

@@ -10,7 +10,7 @@ import os
 import sys
 
 # Parameters of glibc's mallopt(3), and what they are set to: bytes
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 _KEPT, _MAPPED = 64 << 20, 16 << 20
 
 
@@ -20,7 +20,7 @@ def start() -> None:
     numpy starts no threads for linear algebra: nobody here needs them, they take time to start, and a process that has them
     cannot fork a helper (see analysis.helper). Looking for garbage with cycles waits until there are more objects than libraries
     bring. Memory of arrays below 16 MB, up to 64 MB in all, is used again and not given back: to be given it anew, page by page,
-    takes longer than much of what is done with it.
+    takes longer than much of what is done with it. Threads use the same memory in turn.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(500_000, 20, 20)
@@ -28,6 +28,7 @@ def start() -> None:
         libc = ctypes.CDLL(None)
         libc.mallopt(_MMAP_THRESHOLD, _MAPPED)
         libc.mallopt(_TRIM_THRESHOLD, _KEPT)
+        libc.mallopt(_ARENA_MAX, 1)
 
 
 class Leaving:
