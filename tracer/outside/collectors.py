@@ -209,10 +209,14 @@ class Recording:
     def finish(self, emitted: Mapping[str, int], versions: Mapping[str, str], wait_s: float) -> dict[str, Any]:
         """Return what was recorded, compared with the ranges that the child opened, when it has ended; see verify.as_dict.
 
-        `failures` has a line for each thing that could not be had. Never raises for what the profiler did.
+        `failures` has a line for each thing that could not be had. Raises nothing for what the profiler did, but OSError where
+        the folder has no room for it.
         """
         capture.stop(self._folder, keep=True)
-        found = capture.finish(self._tool, self._folder, wait_s)
+        try:
+            found = capture.finish(self._tool, self._folder, wait_s)
+        except OSError as error:  # no room for what nsys wrote elsewhere
+            raise OSError(error.errno, error.strerror, str(self._folder)) from error
         told = {"version": found.version, "failures": [*found.failures, *self._made_private(found)]}
         if found.exported is None:
             return {**told, "nvtx": {"emitted": sum(emitted.values()), "recorded": None}, "kernels": None}
