@@ -15,7 +15,7 @@ from kernelscope.cli.quick import Leaving
 
 # In the order in which help lists them. Each module has NAME, HELP, configure(parser) and run(arguments).
 COMMANDS = (
-    "doctor", "env", "run", "compare", "import", "breakdown", "roofline", "device", "energy", "explain", "report", "classify",
+    "doctor", "env", "run", "profile", "compare", "import", "breakdown", "roofline", "device", "energy", "explain", "report", "classify",
     "redact", "agent",
 )  # fmt: skip
 

@@ -48,21 +48,17 @@ class Pass(object):
     def _start(self):
         """Put on what this pass records."""
         report, adapter = self.report, self.adapter
-        report["versions"] = adapter.versions()
+        report["versions"] = self._tried("versions", adapter.versions) or {}
         if self.recorder.layers:
-            report["methods"] = adapter.attach(self.recorder, self.name == "kernels")
+            report["methods"] = self._tried("layers", adapter.attach, self.recorder, self.name == "kernels") or {}
         if self.name == "kernels":
-            self._start_printing()
-            adapter.start_operators(self.folder)
+            open(os.path.join(self.folder, streams.STDOUT_FILE), "a").close()
+            self._tried("lines of libraries", self._start_printing)
+            self._tried("operators", adapter.start_operators, self.folder)
 
     def _start_printing(self):
         """Let libraries print their calls, with descriptor 1 pointing at a file of ours."""
-        try:
-            self.printed = Printed(self.folder, echo=any(os.environ.get(name, "0") != "0" for name in VERBOSE_VARIABLES))
-        except OSError as error:
-            self._missing("lines of oneDNN and MKL", "descriptor 1 cannot be redirected: %s" % error.strerror)
-            open(os.path.join(self.folder, streams.STDOUT_FILE), "a").close()
-            return
+        self.printed = Printed(self.folder, echo=any(os.environ.get(name, "0") != "0" for name in VERBOSE_VARIABLES))
         self.recorder.marker_fd = self.printed.marker_fd
         for library, reason in self.adapter.printing(True).items():
             self._missing("lines of " + library, reason)

@@ -54,10 +54,10 @@ class Printed(object):
         self._done = 0
         self._libc = ctypes.CDLL(None)
         self._stdout = ctypes.c_void_p.in_dll(self._libc, "stdout")
+        self._was_line_buffered = bool(getattr(self._libc, "__flbf")(self._stdout))
         self._kept = os.dup(1)
         self._libc.fflush(None)
         self.marker_fd = os.open(os.path.join(folder, SPOOL_FILE), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        self._was_line_buffered = bool(self._libc.__flbf(self._stdout))
         os.dup2(self.marker_fd, 1)
         # in blocks, lines would come out of order with the marks
         self._libc.setvbuf(self._stdout, None, _LINE_BUFFERED, 0)

@@ -235,10 +235,16 @@ class Recording(object):
             names = ", ".join(adapter.framework for adapter in self._adapters)
             self.note("no steps", "%s: %s" % (names, self._why_no_steps()))
         elif self._claimed:
-            self.note("steps", json.dumps({"steps": self.steps, "training": self._training, "left": [p["pass"] for p in self._plan]}))
+            self.note(
+                "steps", json.dumps({"steps": self.steps, "training": self._training, "left": [p["pass"] for p in self._plan]})
+            )
 
     def _why_no_steps(self):
-        return "an optimizer was made and never stepped; --mode infer counts calls of the model" if self.trains else "nothing stepped"
+        return (
+            "an optimizer was made and never stepped; --mode infer counts calls of the model"
+            if self.trains
+            else "nothing stepped"
+        )
 
     # --- faults ----------------------------------------------------------------------------------------------------------
 
@@ -270,5 +276,3 @@ class _quiet(object):
 
     def __exit__(self, kind, error, trace):
         return kind is not None and issubclass(kind, Exception)
-
-
