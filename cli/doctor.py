@@ -142,13 +142,17 @@ def _profilers() -> Iterator[Row]:
 
 
 def _collectors() -> Iterator[Row]:
-    """What can record the kernels pass: one row for each collector and answer, with the frameworks that it is the answer for."""
-    from kernelscope.tracer.outside import collectors, environments, gpu
+    """What can record the kernels pass: one row for each collector and answer, with the frameworks that it is the answer for.
+
+    Frameworks that do not run on this device at all are left out.
+    """
+    from kernelscope.tracer.outside import collectors, environments, gpu, recipes
 
     device = "cuda" if gpu.find().devices else "cpu"
+    running = [name for name in environments.FRAMEWORKS if device == "cuda" or "cpu" in recipes.variants(name)]
     for collector in collectors.NAMES:
         answers: dict[str | None, list[str]] = {}
-        for framework in environments.FRAMEWORKS:
+        for framework in running:
             answer = collectors.usable(collector, framework, device, environments.find(framework))
             answers.setdefault(answer, []).append(framework)
         for reason, frameworks in answers.items():

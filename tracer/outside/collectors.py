@@ -28,7 +28,7 @@ from kernelscope.nsys_wrappers import capture, cuda_versions, find, nvprof, priv
 from kernelscope.nsys_wrappers.command import CaptureError
 from kernelscope.nsys_wrappers.find import Tool
 from kernelscope.nsys_wrappers.options import CPU_TRACES, GPU_TRACES, NsysOptions, NvprofOptions
-from kernelscope.tracer.outside import gpu
+from kernelscope.tracer.outside import gpu, recipes
 from kernelscope.tracer.outside.environments import Environment
 from kernelscope.tracer.outside.errors import ChildError, UsageError
 from kernelscope.tracer.outside.options import RunOptions
@@ -109,9 +109,10 @@ def usable(
 
     Without an environment, what would have to be tried in it counts as not to be had.
     """
+    if device == "cpu" and "cpu" not in recipes.variants(framework):
+        return f"{framework} runs on GPUs only; use --device cuda on a machine that has one"
     if collector == "framework":
-        own = framework != "cudnn" or device == "cpu"
-        return None if own else "cuDNN and cuBLAS have no profiler of their own; use --collector nsys or cupti"
+        return None if framework != "cudnn" else "cuDNN and cuBLAS have no profiler of their own; use --collector nsys or cupti"
     if collector == "nsys":
         tool = _nsys(nsys)
         return tool if isinstance(tool, str) else find.usable(tool)
