@@ -1,5 +1,7 @@
 """cuDNN and cuBLAS called directly: a range around each call of the libraries; a collector sees what they launch."""
 
+import importlib
+
 from kernelscope.tracer.inside import hooks
 
 
@@ -19,11 +21,9 @@ class Hooks(object):
 
     def configure(self):
         """Load the libraries; raise RuntimeError where there is no GPU for them."""
-        from kernelscope.workloads.cudnn import cuda
-
         if not str(self.spec.get("device") or "cpu").startswith("cuda"):
             raise RuntimeError("cudnn needs an NVIDIA GPU (--device cuda); onednn is the same level on a processor")
-        self.library = cuda.Library()
+        self.library = importlib.import_module("kernelscope.workloads.cudnn.cuda").Library()
 
     def versions(self):
         """Return the versions of cuDNN and numpy."""

@@ -167,11 +167,12 @@ class Hooks(object):
         setattr(owner, name, self.recorder.ranged(getattr(owner, name), category, label, phase))
 
     def start_operators(self, program):
-        """Start the profiler in the kernels pass, on the host only."""
+        """Start the profiler in the kernels pass; on a GPU with its kernels, unless another collector has CUPTI."""
         if self.spec["pass"] != "kernels":
             return
+        on_gpu = str(self.spec.get("device") or "cpu").startswith("cuda") and self.spec.get("device_profiler", True)
         options = self.tf.profiler.experimental.ProfilerOptions(
-            host_tracer_level=HOST_TRACER_LEVEL, python_tracer_level=0, device_tracer_level=0
+            host_tracer_level=HOST_TRACER_LEVEL, python_tracer_level=0, device_tracer_level=int(on_gpu)
         )
         self.profile = tempfile.mkdtemp(prefix="kernelscope-")
         self.tf.profiler.experimental.start(self.profile, options=options)
