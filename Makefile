@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 FRAMEWORKS := pytorch,tensorflow,mxnet,cntk
+MORE := jax,keras-torch,onednn
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast lint bench planted fuzz gpu-check clean
@@ -21,7 +22,7 @@ demo: $(VENV)/.installed ## train LeNet-5 in four frameworks and compare them (s
 	$(BIN)/kernelscope compare lenet -f $(FRAMEWORKS) --skip-missing --force -o out/demo
 
 test: $(VENV)/.installed lint ## run all tests, with real frameworks (sets up what it needs)
-	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS))
+	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS) $(MORE))
 	$(BIN)/python -m pytest -m 'slow or not slow' -n 2 --dist loadfile
 
 test-fast: $(VENV)/.installed ## run the tests that need no framework
