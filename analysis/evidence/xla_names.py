@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -124,32 +124,48 @@ class ProgramNames:
 
     def _of_neighbours(self, instruction: Instruction) -> tuple[str | None, str | None, str] | None:
         """Return layer, phase and name of the nearest user that has a layer or is the optimizer's, else of the nearest source."""
-        for step in (self._using, self._used):
-            seen, waiting = {instruction.number}, deque([instruction.number])
-            while waiting:
-                for number in step(self._program.instructions[waiting.popleft()]):
-                    if number in seen:
-                        continue
-                    seen.add(number)
-                    found = self._place(self._program.instructions[number].op_name)
-                    if found[0] is not None or found[1] == "optimizer":
-                        return found
-                    waiting.append(number)
+        return self._nearest(instruction, self._using) or self._nearest(instruction, self._used)
+
+    def _nearest(
+        self, instruction: Instruction, step: Callable[[Instruction], tuple[list[int], list[int]]]
+    ) -> tuple[str | None, str | None, str] | None:
+        """Look at neighbours, nearest first; `step` returns an instruction's, and those to look at when nothing else is left."""
+        seen, waiting, last = {instruction.number}, deque([instruction.number]), deque[int]()
+        while waiting:
+            near, far = step(self._program.instructions[waiting.popleft()])
+            last.extend(far)
+            while near or (last and not waiting):
+                number = near.pop(0) if near else last.popleft()
+                if number in seen:
+                    continue
+                seen.add(number)
+                found = self._place(self._program.instructions[number].op_name)
+                if found[0] is not None or found[1] == "optimizer":
+                    return found
+                waiting.append(number)
         return None
 
-    def _using(self, instruction: Instruction) -> Iterable[int]:
-        """Return what takes the result: the parameters that stand for it in computations, the users, and whoever called."""
+    def _using(self, instruction: Instruction) -> tuple[list[int], list[int]]:
+        """Return what takes the result: the parameters that stand for it in computations, and users; then whoever holds those.
+
+        A fusion comes last, because its name is that of its result, which need not be what uses this.
+        """
+        near: list[int] = []
+        far: list[int] = []
         for user in self._users.get(instruction.number, []):
             places = [place for place, operand in enumerate(user.operands) if operand == instruction.number]
             inside = [self._parameter(called, place) for called in user.called for place in places]
-            # the name of a fusion is that of its result, which need not be what uses this
-            yield from [number for number in inside if number is not None] or [user.number]
+            near += [number for number in inside if number is not None]
+            (far if any(number is not None for number in inside) else near).append(user.number)
         if self._program.roots.get(instruction.computation) == instruction.number:
-            yield from (caller.number for caller in self._users.get(-1 - instruction.computation, []))
+            near += [caller.number for caller in self._users.get(-1 - instruction.computation, [])]
+        return near, far
 
-    def _used(self, instruction: Instruction) -> Iterable[int]:
-        yield from (self._program.roots[called] for called in instruction.called if called in self._program.roots)
-        yield from (operand for operand in instruction.operands if operand in self._program.instructions)
+    def _used(self, instruction: Instruction) -> tuple[list[int], list[int]]:
+        """Return what the result is made of: the results of computations that it calls, and its operands."""
+        near = [self._program.roots[called] for called in instruction.called if called in self._program.roots]
+        near += [operand for operand in instruction.operands if operand in self._program.instructions]
+        return near, []
 
     def _parameter(self, computation: int, place: int) -> int | None:
         for number in self._program.members.get(computation, []):

@@ -73,11 +73,11 @@ def test_home(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("framework", recipes.FRAMEWORKS)
 def test_recipes_pin_what_they_install(framework):
-    assert "cpu" in recipes.variants(framework)
+    assert ("cpu" in recipes.variants(framework)) == (framework != "cudnn")
     for variant in recipes.variants(framework):
         found = recipes.recipe(framework, variant)
         assert found.pythons
-        assert found.imports[1] == "numpy"
+        assert "numpy" in found.imports
         assert found.disk_bytes > 1e8
         lines = [line for line in found.text.splitlines() if line and not line.startswith("#")]
         assert all("==" in line for line in lines)
@@ -348,7 +348,7 @@ def test_openmpi_without_the_systems_package_lists(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("framework", recipes.FRAMEWORKS)
+@pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "mxnet", "cntk"])
 def test_real_environment(framework, cache):
     """Built from nothing, as a user's first `env create` does."""
     for minor in recipes.recipe(framework, "cpu").pythons:

@@ -307,7 +307,7 @@ def _missing_row(framework: str) -> dict[str, Any]:
     variant = recipes.wanted_variant(framework)[0]
     try:
         _interpreter(recipes.recipe(framework, variant), None)
-        reason = f"not created: run `kernelscope env create {framework}`"
+        reason = recipes.why_not_here(framework) or f"not created: run `kernelscope env create {framework}`"
     except ChildError as error:
         reason = str(error)
     return {

@@ -46,9 +46,9 @@ class Program(object):
         self.device = jax.devices("gpu" if str(options.get("device") or "cpu").startswith("cuda") else "cpu")[0]
         self.layers = MODELS[network.name](options.get("dropout", True))
         self.optimizer = make_optimizer(network.optimizer)
-        self.key, key = jax.random.split(jax.random.key(options.get("seed") or 0))
+        self.key, key = jax.device_put(jax.random.split(jax.random.key(options.get("seed") or 0)), self.device)
         self.parameters_of = jax.device_put(initialise(self.layers, key), self.device)
-        self.state = self.optimizer.init(self.parameters_of)
+        self.state = jax.device_put(self.optimizer.init(self.parameters_of), self.device)
         self.losses = []
 
     def loss(self, parameters, images, labels, key):
