@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from outcomes import Check, Findings, NotRun
-from place import KERNELSCOPE, Place
+from place import INFERENCE_ONLY, KERNELSCOPE, Place
 from recordings import COVERED
 
 from kernelscope.analysis.device.ceilings import REFUSED
@@ -90,7 +90,7 @@ def _above_one(value: object) -> bool:
 def compared(found: Findings, place: Place) -> None:
     """Two frameworks side by side on the GPU, explained: covered, and adding up to the difference exactly."""
     place.need_gpu()
-    sides = place.ready()[:2]
+    sides = [side for side in place.ready() if side.framework not in INFERENCE_ONLY][:2]
     if len(sides) < 2:
         raise NotRun(f"fewer than two frameworks run here ({', '.join(side.framework for side in sides) or 'none'})")
     folder = place.folder / "runs" / "compared"

@@ -23,7 +23,7 @@ from kernelscope.tracer.outside.errors import KernelscopeError
 FAULT_S = 300.0
 LEFT_BYTES = 2 << 30  # of the GPU: CUDA and a framework start in it, a training step of BIG samples does not fit
 BIG = "65536"
-STEPS = "400"  # long enough for a profiler to be killed meanwhile
+STEPS = "60"  # long enough for a profiler to be killed meanwhile
 _POLL_S = 0.05
 
 
@@ -141,7 +141,8 @@ def nsys_killed(found: Findings, place: Place) -> None:
             out, err = process.communicate()
         finally:
             end(process)
-    if not killed:
+    found.expect(bool(killed) or process.returncode == 0, Done(process.returncode, out, err).last)
+    if not killed and process.returncode == 0:
         raise NotRun("the recording ended before nsys could be killed")
     found.measured["killed"] = killed
     warnings = [line for line in err.splitlines() if "nsys" in line and "kernelscope:" in line]

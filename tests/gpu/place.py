@@ -18,6 +18,7 @@ from kernelscope.tracer.outside.errors import KernelscopeError
 from kernelscope.tracer.outside.staging import stage
 
 KERNELSCOPE = (sys.executable, "-m", "kernelscope.cli.main")
+INFERENCE_ONLY = ("cudnn", "onednn")  # libraries: lenet is written out on them, forward only
 _GRACE_S = 20.0  # for a command that is told to stop: it ends its children and profilers itself
 
 
@@ -47,8 +48,9 @@ class Side:
 
     @property
     def options(self) -> list[str]:
-        """What `run` has to be told of its interpreter."""
-        return ["--python", str(self.environment.python)] if self.given and self.environment else []
+        """What `run` has to be told of it."""
+        mode = ["--mode", "infer"] if self.framework in INFERENCE_ONLY else []
+        return [*mode, "--python", str(self.environment.python)] if self.given and self.environment else mode
 
 
 @dataclass

@@ -194,7 +194,8 @@ class Checks(object):
             raise NotRun("this interpreter has no package cupti (pip install cupti-python)")
         folder = os.path.join("runs", "%s-%s" % (framework, collector))
         command = [sys.executable, self.packed, "run", "lenet", "-f", framework, "--device", "cuda", "--collector", collector]
-        status, _, err = self._command(command + ["--steps", str(self.steps), "--repeats", "1", "-o", folder])
+        command += ["--steps", str(self.steps), "--repeats", "1", "-o", folder]
+        status, _, err = self._command(command + (["--mode", "infer"] if framework == "cudnn" else []))
         measured = {"folder": folder, "exit status": status}
         return measured, [] if not status else [_last(err)]
 
