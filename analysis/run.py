@@ -160,7 +160,8 @@ class Run:
             options.get("device", "cpu"),
             collector,
         )
-        module = importlib.import_module(f"kernelscope.analysis.evidence.{self.framework.partition('-')[0]}")  # keras-torch: keras
+        family = self.framework.partition("-")[0]  # of keras-torch it is keras
+        module = importlib.import_module(f"kernelscope.analysis.evidence.{family}")
         evidence = device.added(module.read(data.folder, context), data.folder, context)
         kernels = conform("kernels", evidence.kernels)
         kernels["step"] = step_of(kernels, data.steps)

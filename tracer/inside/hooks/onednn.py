@@ -1,5 +1,6 @@
 """oneDNN called directly: a range around the execution of each primitive, and oneDNN's own lines of what it executed."""
 
+import importlib
 import os
 
 from kernelscope.tracer.inside import hooks
@@ -23,9 +24,7 @@ class Hooks(object):
         if self.spec.get("threads"):
             for name in ("DPCPP_CPU_NUM_CUS", "OMP_NUM_THREADS"):
                 os.environ[name] = str(self.spec["threads"])
-        from kernelscope.workloads.onednn import dnnl
-
-        self.version = dnnl.Library().version()
+        self.version = importlib.import_module("kernelscope.workloads.onednn.dnnl").Library().version()
 
     def versions(self):
         """Return the versions of oneDNN and numpy."""
@@ -51,7 +50,10 @@ class Hooks(object):
         program.steps[:] = [(layer, self._ranged(layer, execute)) for layer, execute in program.steps]
         program.run = self.recorder.ranged(program.run, "phase", "call", "other")
         program.library.wait = self.recorder.ranged(program.library.wait, "sync", "wait", "other")
-        return {"layers": "executions of primitives, each under its layer's name", "phases": "the same; what is between them is the call of the library"}
+        return {
+            "layers": "executions of primitives, each under its layer's name",
+            "phases": "the same; what is between them is the call of the library",
+        }
 
     def _ranged(self, layer, execute):
         push, pop = self.recorder.push, self.recorder.pop
