@@ -37,7 +37,7 @@ def compare(runs: list[Run], left_out: list[dict[str, str]] | None = None) -> di
     options = first["options"]
     return {
         "schema": SCHEMA,
-        "network": first["network"],
+        "network": (network := _network(first)),
         "mode": options["mode"],
         "batch": options["batch"],
         "device": options["device"],
@@ -52,7 +52,7 @@ def compare(runs: list[Run], left_out: list[dict[str, str]] | None = None) -> di
         "left_out": left_out or [],
         "summary": (summary := summaries(runs)),
         "explanations": explanations(runs, [row["step_median_ns"] for row in summary]),
-        "layers": _side_by_side(runs, traces, partitions, ["layer", "phase"], _layer_order(first["network"])),
+        "layers": _side_by_side(runs, traces, partitions, ["layer", "phase"], _layer_order(network)),
         "kinds": _side_by_side(runs, traces, partitions, ["kind"], {kind: rank for rank, kind in enumerate(KINDS)}),
         "kernels": {name: _kernels(partitions[name], trace) for name, trace in traces.items()},
         "lines": {name: _lines(trace) for name, trace in traces.items()},
@@ -132,7 +132,7 @@ def _summary(run: Run) -> dict[str, Any]:
         "steps": len(steps),
         "repeats": len(repeats),
         "settled": all(data.report.get("warmup", {}).get("settled") for data in repeats),
-        "samples_per_s": run.record["options"]["batch"] / (median / 1e9),
+        "samples_per_s": batch / (median / 1e9) if (batch := run.record["options"]["batch"]) else None,
         "lines_of_code": (run.check() or {}).get("lines_of_code"),
         "peak_resident_bytes": max((peak for peak in peaks if peak), default=None),
         "processor_ns": _mean(steps["user_ns"] + steps["system_ns"]),
@@ -157,6 +157,15 @@ def _sampled(samples: pd.DataFrame) -> dict[str, Any]:
         values = samples[samples["metric"] == metric]["value"]
         found[metric] = float(values.mean()) if len(values) else None
     return found
+
+
+def _network(record: dict[str, Any]) -> dict[str, Any]:
+    """Return the network as the run describes it; of a script that was profiled, what was seen of its model."""
+    if record.get("network"):
+        return dict(record["network"])
+    model = record.get("model") or {}
+    name = record["options"]["network"]
+    return {"name": name, "title": model.get("title"), "parameters": model.get("parameters"), "layers": model.get("layers", [])}
 
 
 def _layer_order(network: dict[str, Any]) -> dict[str, int]:
@@ -224,7 +233,7 @@ def _lines(trace: Trace) -> dict[str, Any]:
 
 def _fairness(runs: list[Run]) -> dict[str, Any]:
     checks = {run.name: run.check() for run in runs}
-    return fairness.check(checks, runs[0].record["network"]).as_dict()
+    return fairness.check(checks, runs[0].record.get("network") or {"parameters": 0, "layers": []}).as_dict()
 
 
 def _passes(run: Run, partition: parts.Partition) -> list[dict[str, Any]]:

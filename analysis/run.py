@@ -196,7 +196,8 @@ class Run:
                 trace.lines = conform("lines", statements(data.folder))
                 trace.info["lines_steps"] = len(data.measured)
                 trace.info["lines_step_ns"] = mean_step_ns(data.measured)
-                trace.info["lines_root"] = "train" if self.record["options"]["mode"] == "train" else "infer"
+                usual = "train" if self.record["options"]["mode"] == "train" else "infer"
+                trace.info["lines_root"] = data.report.get("lines_root") or usual
 
 
 def _check_schema(file: Path, schema: str) -> None:

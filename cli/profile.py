@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command and say on stderr what was recorded; return the command's exit status, 4 where it is 0 but nothing was seen."""
+    """Run the command and say on stderr what was recorded; return its exit status, 4 where that is 0 but nothing was seen."""
     from kernelscope.tracer.outside import profile
     from kernelscope.tracer.outside.errors import UsageError
     from kernelscope.tracer.outside.run_folder import prepare_output

@@ -133,10 +133,11 @@ def work(result: Result) -> str:
     network = result["network"]
     threads = result["threads"]
     parts = [
-        f"{network['name']} ({network['title']})", result["mode"], f"batch {result['batch']}", result["device"],
-        f"{threads} thread{'' if threads == 1 else 's'}", f"conditions: {result['conditions']}",
+        f"{network['name']} ({network['title']})" if network.get("title") else network["name"], result["mode"],
+        f"batch {result['batch']}" if result.get("batch") else None, result["device"],
+        f"{threads} thread{'' if threads == 1 else 's'}" if threads else None, f"conditions: {result['conditions']}",
     ]  # fmt: skip
-    return " · ".join(str(part) for part in parts)
+    return " · ".join(str(part) for part in parts if part)
 
 
 def machine(result: Result) -> str:

@@ -1,8 +1,8 @@
 """Run somebody's own command with our code in its Python interpreters, and make a run folder of what they recorded.
 
-Nothing of the command is changed: its arguments, terminal, working folder, signals and exit status are as without us. Its environment has
-two variables more: PYTHONPATH, by which every Python in it runs `tracer/inside/profiling/injected/sitecustomize.py` first, and
-KERNELSCOPE_PROFILE, the file that says what to record.
+Nothing of the command is changed: its arguments, terminal, working folder, signals and exit status are as without us. Its
+environment has two variables more: PYTHONPATH, by which every Python in it runs
+`tracer/inside/profiling/injected/sitecustomize.py` first, and KERNELSCOPE_PROFILE, the file that says what to record.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _TAKING_VALUES = ("-W", "-X", "-Q", "--check-hash-based-pycs")  # options of pyt
 @dataclass(frozen=True)
 class ProfileOptions:
     """What is recorded. steps: of the clean pass; layers and kernels have half as many. window: steps A:B of the script to use
-    instead, of which the clean pass has half. warmup: least number of steps before. rerun: whether each pass has a run of the command.
-    seconds: after which a pass ends with what it has. mode: auto, train or infer.
+    instead, of which the clean pass has half. warmup: least number of steps before. rerun: whether each pass has a run of the
+    command. seconds: after which a pass ends with what it has. mode: auto, train or infer.
     """
 
     steps: int = 20
@@ -77,7 +77,7 @@ def _shared(steps: int) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How it went. status: the command's exit status as a shell gives it. seen: one line on what was recorded, or None for nothing.
+    """How it went. status: the command's exit status as a shell gives it. seen: one line on what was recorded, None for nothing.
     problems: one line for each thing that was not.
     """
 
@@ -145,6 +145,7 @@ def _record(command: Sequence[str], name: str, label: str, options: ProfileOptio
         "profiled": conditions.command(command),
         "variables": conditions.recorded(os.environ),
         "network": None,
+        "model": None,
     }  # fmt: skip
 
 
@@ -273,8 +274,8 @@ class _Result:
         record, options = self.run.record, self.run.record["options"]
         record["framework"] = report["framework"]
         record["version"] = report["versions"].get(report["framework"])
-        for key in ("versions", "settings", "network"):
-            record[key] = report.get(key) or record.get(key)
+        for key, told in (("versions", "versions"), ("settings", "settings"), ("model", "network")):
+            record[key] = report.get(told) or record.get(key)
         options["mode"] = "train" if report["training"] else "infer"
         options["batch"] = report.get("batch") or options["batch"]
         options["device"] = report.get("device", "cpu")

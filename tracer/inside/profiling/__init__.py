@@ -11,5 +11,6 @@
 | patches | wrappers around other people's functions that can be taken away again |
 | printed | lines that libraries print, kept apart from what the script prints |
 
-Until a framework is imported nothing but `start` and `imports` is loaded, and outside of the passes that need them no wrapper is left in place.
+Until a framework is imported nothing but `start` and `imports` is loaded, and outside of the passes that need them no wrapper
+is left in place.
 """

@@ -1,8 +1,8 @@
 """What libraries print to the C library's stdout while each of their calls is printed, kept apart from what the script prints.
 
-Descriptor 1 is pointed at a file, and at each end of a step its new content is taken apart: lines of oneDNN and MKL and the marks of
-ranges go into stdout.raw, every other byte goes, in its order, to where the script's output goes. sys.stdout is not touched. If the
-process dies in between, the profiler that started it forwards what is left (see LEFT).
+Descriptor 1 is pointed at a file, and at each end of a step its new content is taken apart: lines of oneDNN and MKL and the
+marks of ranges go into stdout.raw, every other byte goes, in its order, to where the script's output goes. sys.stdout is not
+touched. If the process dies in between, the profiler that started it forwards what is left (see LEFT).
 """
 
 import ctypes

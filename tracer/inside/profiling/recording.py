@@ -1,11 +1,12 @@
-"""The passes of a run in one process that runs somebody else's script: warm-up, then clean steps, layers, kernels, lines, then off.
+"""The passes of a run in one process that runs somebody else's script: warm-up, clean steps, layers, kernels, lines, then off.
 
 Adapters tell where steps may end (`stepped`). Everything that a change of passes costs (files, wrappers, a profiler's start) lies
-between two steps. The files are those of a run folder's passes, so that the same analyses read them. Of all processes that a script
-consists of, the first one that steps is recorded; of several ranks, rank 0.
+between two steps. The files are those of a run folder's passes, so that the same analyses read them. Of all processes that a
+script consists of, the first one that steps is recorded; of several ranks, rank 0.
 
-The specification, a JSON file: folder; mode: auto, train or infer; plan: [{"pass", "skip", "steps"}] in order, skip being how many first
-steps do not count; warmup: {"steps", "settle"}; seconds: after which a pass of three steps ends; focus: functions to profile by line.
+The specification, a JSON file: folder; mode: auto, train or infer; plan: [{"pass", "skip", "steps"}] in order, skip being how
+many first steps do not count; warmup: {"steps", "settle"}; seconds: after which a pass of three steps ends; focus: functions to
+profile by line.
 """
 
 import atexit

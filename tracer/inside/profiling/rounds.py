@@ -1,8 +1,8 @@
 """Which of the things that end again and again ends a step.
 
-One optimizer: each of its steps ends one, however many forward and backward passes were accumulated for it. Several that take turns (two
-networks that are trained against each other, an encoder and a decoder that infer): one step is a round of all of them, and the one
-that was seen last ends it. One that no longer ends anything while others go on gives way to them.
+One optimizer: each of its steps ends one, however many forward and backward passes were accumulated for it. Several that take
+turns (two networks that are trained against each other, an encoder and a decoder that infer): one step is a round of all of
+them, and the one that was seen last ends it. One that no longer ends anything while others go on gives way to them.
 """
 
 SILENT = 50  # ends of others without one of its own before it gives way: rounds of up to so many ends are known

@@ -1,7 +1,7 @@
-"""The first thing that runs in an interpreter whose script is profiled. Little may be imported here: every child process pays for it.
+"""The first thing that runs in an interpreter whose script is profiled. Little is imported here: every child process pays for it.
 
-`kernelscope.tracer` is made importable from the staged copy without being on sys.path, so that the script's own packages, whatever their
-names, and its sys.path are as without it.
+`kernelscope.tracer` is made importable from the staged copy without being on sys.path, so that the script's own packages,
+whatever their names, and its sys.path are as without it.
 """
 
 import os

@@ -5,25 +5,24 @@ of calls, all of them on the thread that imports or steps, none of them twice at
 
     __init__(recording)         after the framework's import has ended (recording: see `recording.Recording`)
     watch()                     find steps: from now on call recording.stepped(self, key) where a step may have ended
-    found(key)                  warm-up is over: only recording.stepped(self, key) with this key ends steps from here on, other calls
-                                may go on or not; what was there only to search may be taken away
-    attach(recorder, kernels)   layers and kernels passes: put ranges around phases and layers, with recorder.push(category,
-                                name, layer, phase) and recorder.pop(); returns {"layers": how, "phases": how}
-    start_operators(folder)     kernels pass: start the framework's own operator trace, after attach
-    settle()                    at the end of a pass's last step, inside it: wait for work that is queued on a device
-    stop_operators()            write that trace into the folder; returns the names of the files, operators.* as in a run's folder
-    detach()                    take away what attach put there
-    stop()                      nothing more is recorded: take away everything
+    found(key)                  warm-up is over: only recording.stepped(self, key) with this key ends steps from here on, other
+    calls may go on or not; what was there only to search may be taken away attach(recorder, kernels)   layers and kernels
+    passes: put ranges around phases and layers, with recorder.push(category, name, layer, phase) and recorder.pop(); returns
+    {"layers": how, "phases": how} start_operators(folder)     kernels pass: start the framework's own operator trace, after
+    attach settle()                    at the end of a pass's last step, inside it: wait for work that is queued on a device
+    stop_operators()            write that trace into the folder; returns the names of the files, operators.* as in a run's
+    folder detach()                    take away what attach put there stop()                      nothing more is recorded:
+    take away everything
 
-Steps. `key` is whatever ends: an optimizer, a trainer, a model that is called. Where several end in turn (two optimizers of one loop,
-encoder and decoder), `rounds` chooses the one that ends a round of all, so an adapter tells all of them and chooses none. A step
-lasts from one end to the next; everything in between belongs to it. `training` is False for calls that only infer: these end steps as
-long as nothing trains. If a framework runs on top of another that has an adapter too (Keras on torch), the one with the higher `rank`
-ends the steps and is the run's framework.
+Steps. `key` is whatever ends: an optimizer, a trainer, a model that is called. Where several end in turn (two optimizers of one
+loop, encoder and decoder), `rounds` chooses the one that ends a round of all, so an adapter tells all of them and chooses none.
+A step lasts from one end to the next; everything in between belongs to it. `training` is False for calls that only infer: these
+end steps as long as nothing trains. If a framework runs on top of another that has an adapter too (Keras on torch), the one
+with the higher `rank` ends the steps and is the run's framework.
 
-Layers have the full path of the model, as the framework's users write it (features.3.conv1). A call that is repeated within one call of
-the model is numbered from the second on: "relu (2)". What Python does not see into (torch.compile, tf.function, hybridised blocks) is
-one layer with its name and the reason in the methods, unless names recorded by the framework tell more.
+Layers have the full path of the model, as the framework's users write it (features.3.conv1). A call that is repeated within one
+call of the model is numbered from the second on: "relu (2)". What Python does not see into (torch.compile, tf.function,
+hybridised blocks) is one layer with its name and the reason in the methods, unless names recorded by the framework tell more.
 
 An adapter must not change what the script computes, prints or writes, nor keep the script's objects alive once detached. It
 raises what it likes: `recording` turns every exception into a reason in the run folder and lets the script go on.

@@ -1,8 +1,8 @@
 """PyTorch: steps end with optimizers' steps, or with calls of the outermost module; every module is a layer.
 
-All modules are layers here, those with children for what they compute themselves (the addition of a residual block, attention written
-with functions): inside of a call the innermost module counts. Backward is found as `hooks.pytorch` does it, where a tensor
-that no module made belongs to the module whose code made it.
+All modules are layers here, those with children for what they compute themselves (the addition of a residual block, attention
+written with functions): inside of a call the innermost module counts. Backward is found as `hooks.pytorch` does it, where a
+tensor that no module made belongs to the module whose code made it.
 """
 
 import functools

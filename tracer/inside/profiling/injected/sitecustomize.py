@@ -1,7 +1,7 @@
-"""Run by the interpreter before a script that is profiled: its folder stands first on PYTHONPATH. Any Python must be able to read it.
+"""Run by the interpreter before a script that is profiled: its folder is first on PYTHONPATH. Any Python must be able to read it.
 
-It takes itself out of the way first: the script's sys.path is as without it, and a sitecustomize of the user's own, or none, is what
-stays. PYTHONPATH is kept in the environment, for interpreters that the script starts.
+It takes itself out of the way first: the script's sys.path is as without it, and a sitecustomize of the user's own, or none, is
+what stays. PYTHONPATH is kept in the environment, for interpreters that the script starts.
 """
 
 import os
@@ -23,7 +23,7 @@ def _start(path):
         with open(path) as file:
             code = compile(file.read(), path, "exec")
         namespace = {"__name__": "kernelscope.tracer.inside.profiling.start", "__file__": path}
-        exec(code, namespace)
+        exec(code, namespace)  # noqa: S102  our own file, without a trace of it on sys.path or in sys.modules
         namespace["main"]()
     except Exception as error:
         try:
