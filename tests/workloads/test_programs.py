@@ -37,6 +37,10 @@ print(json.dumps(found))
 def test_programs_compute_the_reference(run_in, framework, name):
     found = run_in(framework, CHECK, framework, name, FRAMEWORKS[framework])
     assert found["imported"][0].isdigit()
+    check(name, found)
+
+
+def check(name, found):
     reference = json.loads((REFERENCE / f"{name}.json").read_text())
     outputs, expected = np.array(found["outputs"]), np.array(reference["outputs"])
     assert np.abs(outputs - expected).max() <= 1e-4 * np.abs(expected).max()
@@ -45,3 +49,28 @@ def test_programs_compute_the_reference(run_in, framework, name):
     assert sum(row["count"] for row in found["parameters"]) == networks.parameter_count(network)
     assert {row["layer"] for row in found["parameters"]} == {layer.name for layer in network.layers if layer.parameters}
     assert found["shapes"] == {layer.name: list(layer.output_shape) for layer in network.layers if layer.type != "loss"}
+
+
+# All networks in one process, because importing takes longer than they do
+CHECK_ALL = """
+import io, json, os, sys
+from contextlib import redirect_stdout
+os.environ["KERAS_BACKEND"] = sys.argv[4]
+source, found = sys.argv[3], {}
+for name in sys.argv[5:]:
+    sys.argv[2:4] = [name, "numpy"]
+    with redirect_stdout(io.StringIO()) as printed:
+        exec(source, {})
+    found[name] = json.loads(printed.getvalue().splitlines()[-1])
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", ["jax", "keras-torch", "keras-tensorflow", "keras-jax"])
+def test_networks_in_jax_and_keras_compute_the_reference(run_in, framework):
+    module, _, backend = framework.partition("-")
+    found = run_in(framework, CHECK_ALL, module, "", CHECK, backend or "jax", *networks.NETWORKS)
+    assert list(found) == list(networks.NETWORKS)
+    for name, values in found.items():
+        check(name, values)
