@@ -104,8 +104,9 @@ class Hooks(object):
                 setattr(array, name, self.recorder.ranged(_plain(getattr(array, name)), "sync", "read", "other"))
 
     def start_operators(self, program):
-        """Start the profiler in the kernels pass, unless another one was asked for on the device."""
-        if self.spec["pass"] != "kernels" or self.spec.get("device_profiler") is False:
+        """Start the profiler in the kernels pass; not on a GPU where another collector has CUPTI, which it cannot do without."""
+        on_gpu = str(self.spec.get("device") or "cpu").startswith("cuda")
+        if self.spec["pass"] != "kernels" or (on_gpu and self.spec.get("device_profiler") is False):
             return
         options = self.jax.profiler.ProfileOptions()
         options.host_tracer_level, options.python_tracer_level = HOST_TRACER_LEVEL, 0
