@@ -37,13 +37,14 @@ def of_runs(place: Place) -> Iterator[Check]:
     for (framework, collector), folder in list(place.runs.items()):
         if framework not in done:
             done.add(framework)
-            yield from of_a_run(place, folder, f"{framework}, {collector}")
+            yield from of_a_run(place, folder, f"{framework}, {collector}", place.device == "cuda")
     yield Check("compare and explain", "two frameworks", partial(compared, place=place), COMPARE_S)
 
 
-def of_a_run(place: Place, folder: Path, subject: str) -> Iterator[Check]:
-    """Roofline and device of one recording."""
-    yield Check("roofline", subject, partial(roofline, place=place, folder=folder))
+def of_a_run(place: Place, folder: Path, subject: str, on_gpu: bool) -> Iterator[Check]:
+    """Roofline and device of one recording; ceilings of a processor are only as good as it was idle, and not asked for here."""
+    if on_gpu:
+        yield Check("roofline", subject, partial(roofline, place=place, folder=folder))
     yield Check("device", subject, partial(device, place=place, folder=folder))
 
 

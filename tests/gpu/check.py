@@ -61,7 +61,7 @@ def brought(folder: Path, found: dict[str, Any], place: Place) -> Iterator[Check
         by_framework.setdefault(framework, {})[collector] = path
         on_gpu = Run(path).record["options"].get("device") != "cpu"
         yield from recordings.of_a_run(path, subject, on_gpu)
-        yield from analyses.of_a_run(place, path, subject)
+        yield from analyses.of_a_run(place, path, subject, on_gpu)
     for framework, folders in by_framework.items():
         yield Check("collectors agree", framework, partial(recordings.agree, folders=folders))
 
