@@ -22,7 +22,7 @@ from typing import Any
 
 from kernelscope.tracer.inside.profiling import printed
 from kernelscope.tracer.outside import conditions
-from kernelscope.tracer.outside.errors import UsageError
+from kernelscope.tracer.outside.errors import InputError, UsageError
 from kernelscope.tracer.outside.run_folder import RunFolder
 from kernelscope.tracer.outside.staging import package_folder, stage
 
@@ -104,6 +104,8 @@ def profile(command: Sequence[str], options: ProfileOptions, folder: Path, label
             _forward_rest(folder)
             if status:
                 break
+    if not folder.is_dir():
+        raise InputError(f"{folder}: the script removed it while it ran (its exit status: {status}); name another folder")
     return _Result(run, options, status).outcome()
 
 

@@ -129,6 +129,11 @@ class Pass(object):
             self._missing(what, "%s: %s" % (type(error).__name__, str(error).split("\n")[0]))
             return None
 
+    def hand_on(self):
+        """Let what was printed so far go where the script prints."""
+        if self.printed is not None:
+            self.printed.drain()
+
     def forked(self):
         """In a forked process: let it print where it would, and its libraries nothing."""
         self.recorder.layers = False

@@ -72,7 +72,7 @@ class Recording(object):
         self._patches = Patches()
         self._claimed = False
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forked)
+            os.register_at_fork(before=self._forking, after_in_child=self._forked)
 
     # --- what others tell ------------------------------------------------------------------------------------------------
 
@@ -107,6 +107,11 @@ class Recording(object):
         for adapter in self._adapters:
             self._guarded(adapter.stop)
         self._patches.undo()
+
+    def cut(self, reason):
+        """End the present pass at once, with what it has: something of the script's needs what the pass uses."""
+        if self.recording is not None and os.getpid() == self._pid:
+            self._guarded(self._close_pass, reason)
 
     def note(self, kind, text):
         """Write down what a reader of the run should know."""
@@ -260,6 +265,12 @@ class Recording(object):
             if not self.over:
                 self.finish("a fault of kernelscope: %s" % type(error).__name__)
         return None
+
+    def _forking(self):
+        """Before a fork, what was printed so far goes out: the forked process prints at once."""
+        if self.recording is not None and os.getpid() == self._pid and not self._busy:
+            with _quiet():
+                self.recording.hand_on()
 
     def _forked(self):
         """In a forked process nothing is recorded, and what it prints goes where it would."""

@@ -31,6 +31,7 @@ class Adapter(Base):
         self.torch = torch
         self.roots = []  # weak references to the outermost modules that were called, in order
         self._searching = Patches()  # until it is known what ends a step
+        self._profiling = Patches()  # while our profiler runs
         self._stepping = Patches()  # for as long as steps are recorded
         self._handles = []
         self._calls = threading.local()  # depth: how many calls of modules are open on a thread
@@ -137,9 +138,19 @@ class Adapter(Base):
             raise RuntimeError("the script uses torch.profiler itself, and only one can run")
         self._hooks.spec.update(folder=folder, device="cuda" if self._on_cuda() else "cpu")
         self._hooks.start_operators(None)
+        # two at once crash: when the script starts its own, ours ends
+        self._profiling.wrap(self.torch.autograd.profiler.profile, "_prepare_trace", self._giving_way)
+
+    def _giving_way(self, original):
+        def prepared(profile, *arguments, **keywords):
+            self.recording.cut("the script started torch.profiler itself, and only one can run")
+            return original(profile, *arguments, **keywords)
+
+        return prepared
 
     def stop_operators(self):
         """Stop torch.profiler."""
+        self._profiling.undo()
         return self._hooks.stop_operators()
 
     def printing(self, on):
