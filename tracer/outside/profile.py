@@ -303,7 +303,7 @@ class _Result:
             text = f"{passes}: no steps were seen: {kinds['no steps']}"
         elif not (self.run.path / (SPEC_FILE + ".seen")).exists():
             text = (
-                f"{passes}: no Python of the command ran our code; does it start one with -I, -E or -S, or empty its environment?"
+                f"{passes}: no Python of the command ran our code; is it started with -I, -E or -S, or without its environment?"
             )
         elif (self.run.path / "owner").exists():
             text = f"{passes}: the process ended without notice (killed, or a crash in C code); what it wrote until then is kept"

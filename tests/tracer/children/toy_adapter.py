@@ -1,0 +1,80 @@
+"""A script with a framework of its own, for tests: a model of two layers that an optimizer steps, and the adapter for it."""
+
+import os
+import sys
+import time
+import types
+
+from kernelscope.tracer.inside.profiling import adapters, recording
+
+
+class Adapter(adapters.Base):
+    """Tells steps; puts a range around the layer; its libraries print a line of oneDNN's when told to."""
+
+    framework = "pytorch"
+    current = None
+
+    def watch(self):
+        Adapter.current = self
+        self.recorder, self.prints = None, False
+
+    def attach(self, recorder, kernels):
+        self.recorder = recorder
+        return {"layers": "the toy's", "phases": "the toy's"}
+
+    def detach(self):
+        self.recorder = None
+
+    def start_operators(self, folder):
+        self.folder = folder
+
+    def stop_operators(self):
+        with open(os.path.join(self.folder, "operators.pt.trace.json.gz"), "wb"):
+            return ["operators.pt.trace.json.gz"]
+
+    def printing(self, on):
+        self.prints = on
+        return {}
+
+    def versions(self):
+        return {"pytorch": "toy"}
+
+
+def install():
+    """Make the framework known and imported."""
+    module = types.ModuleType(adapters.__name__ + ".toy")
+    module.Adapter = Adapter
+    sys.modules[module.__name__] = module
+    adapters.REGISTRY["toy"] = "toy"
+    recording.of(os.environ["KERNELSCOPE_PROFILE"]).imported("toy")
+
+
+def step(number):
+    """One step: a layer, what the script prints and what a library prints meanwhile."""
+    adapter = Adapter.current
+    if adapter.recorder is not None:
+        adapter.recorder.push("layer", "first", "first", "forward")
+    time.sleep(0.001)
+    if adapter.recorder is not None:
+        adapter.recorder.pop()
+    os.write(1, b"step %d" % number)
+    if adapter.prints:
+        os.write(1, b"onednn_verbose,v1,1.5,primitive,exec,cpu,relu,x,y,0.1\n")
+    os.write(1, b", done\n")
+    adapter.recording.stepped(adapter, 1)
+
+
+def main():
+    """Run as many steps as asked for and end as asked for."""
+    install()
+    for number in range(int(sys.argv[1])):
+        step(number)
+    if sys.argv[2:] == ["exit"]:
+        os._exit(7)
+    if sys.argv[2:] == ["kill"]:
+        os.kill(os.getpid(), 9)
+    sys.exit(3 if sys.argv[2:] == ["three"] else 0)
+
+
+if __name__ == "__main__":
+    main()

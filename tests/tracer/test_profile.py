@@ -1,0 +1,334 @@
+"""Scripts that know nothing of us: they do not notice, passes follow each other, and what was recorded outlives any end."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernelscope.analysis import Run, breakdown
+from kernelscope.tracer.inside.profiling import printed
+from kernelscope.tracer.inside.profiling.patches import Patches
+from kernelscope.tracer.inside.profiling.rounds import SILENT, Rounds
+from kernelscope.tracer.outside import environments
+from kernelscope.tracer.outside.profile import ProfileOptions, script_name
+
+TOY = Path(__file__).parent / "children" / "toy_adapter.py"
+_SHORT = ("--steps", "5", "--warmup", "2")
+
+
+def _profiled(folder: Path, *command: str, options: tuple[str, ...] = (), **more: Any) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(folder), *options, "--", *command]
+    return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, **more)
+
+
+def _plain(*command: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **more)
+
+
+def _steps(folder: Path, name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / name / "1" / "steps.jsonl").read_text().splitlines()]
+
+
+def _measured(folder: Path, name: str) -> list[int]:
+    return [row["step"] for row in _steps(folder, name) if not row["warmup"]]
+
+
+# --- which end ends a step -------------------------------------------------------------------------------------------------
+
+
+def test_one_optimizer_ends_every_step() -> None:
+    rounds = Rounds()
+    assert [rounds.ends(key) for key in "aaaa"] == [True] * 4
+
+
+def test_a_round_of_two_optimizers_is_one_step() -> None:
+    rounds = Rounds()
+    assert [rounds.ends(key) for key in "dgdgdg"] == [True, True, False, True, False, True]
+
+
+def test_a_critic_that_steps_five_times_for_one_step_of_the_generator() -> None:
+    rounds = Rounds()
+    ends = [rounds.ends(key) for key in "cccccg" * 3]
+    assert ends[6:] == [False, False, False, False, False, True] * 2
+
+
+def test_one_that_no_longer_steps_gives_way() -> None:
+    rounds = Rounds()
+    for key in "ab":
+        rounds.ends(key)
+    ends = [rounds.ends("a") for _ in range(SILENT + 3)]
+    assert ends == [False] * (SILENT - 1) + [True] * 4
+
+
+# --- what is printed ---------------------------------------------------------------------------------------------------------
+
+_LINE = b"onednn_verbose,v1,1795305997780.07,primitive,exec,cpu,relu,a,b,0.5\n"
+_MKL = b"MKL_VERBOSE SGEMM(N,T,4,128,1) 9.59us CNR:OFF\n"
+
+
+def test_the_scripts_bytes_come_out_as_they_went_in() -> None:
+    own = [b"progress 50%\r", b"a line\n", "é".encode(), b"no newline"]
+    mixed = own[0] + _LINE + own[1] + b"@kernelscope 12 B layer x\n" + own[2] + _MKL + own[3]
+    lines, forwarded, waiting = printed.parted(mixed)
+    assert forwarded == b"".join(own)
+    assert lines == _LINE + b"@kernelscope 12 B layer x\n" + _MKL
+    assert waiting == b""
+
+
+def test_a_line_that_is_not_whole_waits() -> None:
+    assert printed.parted(b"mine" + _LINE[:-9]) == (b"", b"mine", _LINE[:-9])
+
+
+def test_lines_that_the_script_asked_for_are_its_own_too() -> None:
+    lines, forwarded, _ = printed.parted(b"x" + _LINE + b"@kernelscope 12 E y\n", echo=True)
+    assert forwarded == b"x" + _LINE
+    assert lines == _LINE + b"@kernelscope 12 E y\n"
+
+
+# --- wrappers ----------------------------------------------------------------------------------------------------------------
+
+
+class _Base:
+    def call(self) -> str:
+        """Documented."""
+        return "base"
+
+
+class _Derived(_Base):
+    pass
+
+
+def test_wrappers_leave_nothing_behind() -> None:
+    patches, before = Patches(), vars(_Base)["call"]
+    for owner in (_Base, _Derived):
+        patches.wrap(owner, "call", lambda original: lambda self: original(self) + "!")
+    assert _Derived().call() == "base!!"
+    assert _Derived.call.__doc__ == "Documented."
+    patches.undo()
+    assert vars(_Base)["call"] is before
+    assert "call" not in vars(_Derived)
+
+
+def test_a_wrapper_that_somebody_wrapped_stays() -> None:
+    patches = Patches()
+    patches.wrap(_Derived, "call", lambda original: lambda self: original(self) + "!")
+    ours = _Derived.call
+    theirs = lambda self: "<" + ours(self) + ">"  # noqa: E731
+    _Derived.call = theirs  # type: ignore[method-assign]
+    patches.undo()
+    assert _Derived().call() == "<base!>"
+    del _Derived.call
+
+
+# --- injection ---------------------------------------------------------------------------------------------------------------
+
+_TELL = """
+import sys, os, json
+print(json.dumps([sys.argv, sys.path, __name__, os.getcwd(), sys.flags.safe_path if hasattr(sys.flags, "safe_path") else 0]))
+print([name for name in ("torch", "numpy", "ctypes", "sitecustomize") if name in sys.modules])
+import tracer, analysis, workloads, reports
+print(tracer.MINE, analysis.MINE, workloads.MINE, reports.MINE)
+import atexit, multiprocessing
+atexit.register(print, "at exit")
+if __name__ == "__main__":
+    process = multiprocessing.get_context("spawn").Process(target=print, args=("spawned",))
+    process.start()
+    process.join()
+    sys.exit(5)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with a script and packages that are called like our folders."""
+    for name in ("tracer", "analysis", "workloads", "reports"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"MINE = {name!r}\n")
+    (tmp_path / "tell.py").write_text(_TELL)
+    return tmp_path
+
+
+@pytest.mark.parametrize("how", [("tell.py", "a", "b c"), ("-m", "tell", "x"), ("-u", "tell.py")])
+def test_a_script_sees_what_it_sees_without_us(project: Path, how: tuple[str, ...]) -> None:
+    plain = _plain(sys.executable, *how, cwd=project)
+    seen = _profiled(project / "run", sys.executable, *how, cwd=project)
+    assert plain.returncode == seen.returncode == 5
+    assert seen.stdout == plain.stdout
+    assert "spawned" in plain.stdout
+    assert "at exit" in plain.stdout
+    assert "no framework was imported" in seen.stderr
+
+
+def test_a_console_script(project: Path) -> None:
+    script = project / "tool"
+    script.write_text(f"#!{sys.executable}\nimport sys\nprint(sys.argv[1:], sys.path[0])\nsys.exit(6)\n")
+    script.chmod(0o755)
+    plain, seen = _plain(str(script), "x"), _profiled(project / "run", str(script), "x")
+    assert (plain.stdout, 6) == (seen.stdout, seen.returncode)
+
+
+def test_the_users_own_sitecustomize_runs(project: Path) -> None:
+    (project / "own").mkdir()
+    (project / "own" / "sitecustomize.py").write_text("import builtins\nbuiltins.CUSTOM = __file__\n")
+    environment = {**os.environ, "PYTHONPATH": str(project / "own")}
+    command = (sys.executable, "-c", "import sitecustomize, sys; print(CUSTOM, sitecustomize.__file__, sys.path)")
+    assert _profiled(project / "run", *command, env=environment).stdout == _plain(*command, env=environment).stdout
+
+
+def test_signals_and_exit_statuses_are_passed_on(project: Path) -> None:
+    code = (
+        "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(9))\nprint('up', flush=True)\ntime.sleep(30)"
+    )
+    line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(project / "run"), "--", sys.executable, "-c", code]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 9
+    killed = _profiled(project / "second", sys.executable, "-c", "import os; os.kill(os.getpid(), 9)")
+    assert killed.returncode == 128 + 9
+
+
+def test_wrong_use_is_one_line(project: Path) -> None:
+    for command, options, words in (
+        (("nosuchcommand",), (), "no such command"),
+        ((), (), "no command"),
+        ((sys.executable, "tell.py"), ("--steps", "3:4"), "--steps 3:4"),
+    ):
+        done = _profiled(project / "run", *command, options=options)
+        assert done.returncode == 2
+        assert words in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_an_interpreter_that_ignores_its_environment_is_named_as_the_reason(project: Path) -> None:
+    done = _profiled(project / "run", sys.executable, "-I", "-c", "print(1)")
+    assert (done.returncode, done.stdout) == (4, "1\n")
+    assert "-I, -E or -S" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (["python", "train.py", "--lr", "1"], "train.py"),
+        (["/usr/bin/python3.11", "-u", "-W", "ignore", "a/b.py"], "b.py"),
+        (["python", "-m", "package.module", "x"], "package.module"),
+        (["torchrun", "--nproc", "2", "train.py"], "torchrun"),
+        (["python", "-c", "print(1)"], "-c"),
+    ],
+)
+def test_what_the_script_is_called(command: list[str], name: str) -> None:
+    assert script_name(command) == name
+
+
+# --- passes ------------------------------------------------------------------------------------------------------------------
+
+
+def test_passes_follow_each_other_in_one_process(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    done = _profiled(folder, sys.executable, str(TOY), "60", "three", options=_SHORT)
+    assert done.returncode == 3
+    assert done.stdout == "".join(f"step {number}, done\n" for number in range(60))
+    record = json.loads((folder / "run.json").read_text())
+    assert (record["complete"], record["recorder"], record["framework"]) == (True, "profile", "pytorch")
+    assert record["options"]["network"] == "toy_adapter.py"
+    clean, layers, kernels = (_measured(folder, name) for name in ("clean", "layers", "kernels"))
+    assert (len(clean), len(layers), len(kernels)) == (5, 2, 2)
+    assert max(clean) < min(layers)
+    assert max(layers) < min(kernels)
+    ranges = [json.loads(line) for line in (folder / "layers/1/ranges.jsonl").read_text().splitlines()]
+    assert {row["layer"] for row in ranges if row["category"] == "layer"} == {"first"}
+    lines = (folder / "kernels/1/stdout.raw").read_bytes()
+    assert lines.count(b"onednn_verbose") == len(_steps(folder, "kernels"))
+    assert b"done" not in lines
+    assert not list(folder.glob("*/*/stdout.spool"))
+
+
+def test_a_step_lasts_from_one_end_to_the_next(tmp_path: Path) -> None:
+    _profiled(tmp_path / "run", sys.executable, str(TOY), "40", options=_SHORT)
+    rows = _steps(tmp_path / "run", "clean")
+    assert [row["step"] for row in rows] == list(range(rows[0]["step"], rows[0]["step"] + len(rows)))
+    assert all(after["start_ns"] >= before["end_ns"] for before, after in itertools.pairwise(rows))
+
+
+def test_a_window_of_the_scripts_steps(tmp_path: Path) -> None:
+    _profiled(tmp_path / "run", sys.executable, str(TOY), "40", options=("--steps", "10:18"))
+    found = [_measured(tmp_path / "run", name) for name in ("clean", "layers", "kernels")]
+    assert found == [[10, 11, 12, 13], [14, 15], [16, 17]]
+
+
+def test_one_run_for_each_pass(tmp_path: Path) -> None:
+    done = _profiled(tmp_path / "run", sys.executable, str(TOY), "12", options=("--passes", "rerun", "--steps", "6"))
+    assert done.returncode == 0
+    assert done.stdout.count("step 0, done") == 3
+    assert [len(_measured(tmp_path / "run", name)) for name in ("clean", "layers", "kernels")] == [6, 3, 3]
+
+
+@pytest.mark.parametrize(("ending", "status"), [("exit", 7), ("kill", 137)])
+def test_what_was_recorded_before_a_sudden_end_is_kept(tmp_path: Path, ending: str, status: int) -> None:
+    folder = tmp_path / "run"
+    done = _profiled(folder, sys.executable, str(TOY), "20", ending, options=(*_SHORT, "--warmup", "0"))
+    assert done.returncode == status
+    assert done.stdout == "".join(f"step {number}, done\n" for number in range(20))
+    assert len(_measured(folder, "clean")) == 5
+    assert "steps: clean 5" in done.stderr
+
+
+def test_a_script_that_ends_early_is_told_what_to_do(tmp_path: Path) -> None:
+    done = _profiled(tmp_path / "run", sys.executable, str(TOY), "1")
+    assert done.returncode == 4
+    assert "ended after 1 steps" in done.stderr
+    assert "--passes rerun" in done.stderr
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert not record["complete"]
+
+
+def test_plans() -> None:
+    plan = ProfileOptions(steps=20).plans()
+    assert [(entry["pass"], entry["skip"], entry["steps"]) for entry in plan[0]] == [
+        ("clean", 0, 20), ("layers", 2, 10), ("kernels", 2, 10),
+    ]  # fmt: skip
+    assert [len(run) for run in ProfileOptions(rerun=True).plans()] == [1, 1, 1]
+    assert ProfileOptions(window=(7, 27)).warming() == {"steps": 7, "settle": False}
+
+
+# --- a real framework ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_real_training_script(tmp_path: Path) -> None:
+    """Its output and files are as without us, its layers have their paths, and its convolutions' gradients are their own."""
+    python = str(environments.resolve("pytorch", None).python)
+    script = TOY.with_name("train_torch.py")
+    outputs, digests = [], []
+    for number, run in enumerate((_plain, functools.partial(_profiled, tmp_path / "run"))):
+        work = tmp_path / str(number)
+        work.mkdir()
+        done = run(python, str(script), cwd=work, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        assert done.returncode == 3, done.stderr
+        outputs.append(done.stdout)
+        digests.append({path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in work.iterdir()})
+    assert outputs[0] == outputs[1]
+    assert digests[0] == digests[1]
+    run = Run(tmp_path / "run")
+    assert run.complete
+    assert run.record["options"]["mode"] == "train"
+    assert run.record["options"]["batch"] == 16
+    found = breakdown(run.trace(), "layer")
+    assert found.coverage >= 0.85
+    layers = set(found.table["layer"])
+    assert {"stem", "blocks.0.conv1", "blocks.1.conv2", "blocks.0.relu", "blocks.0.relu (2)", "head", "loss"} <= layers
+    kinds = breakdown(run.trace(), "kernel").table
+    convolutions = kinds[kinds["kind"] == "convolution weight gradient"]
+    assert set(convolutions["layer"]) == {"stem", *(f"blocks.{b}.conv{c}" for b in (0, 1) for c in (1, 2))}
+    assert run.passes("clean")[0].report["odd_steps"].keys() <= {"a model was switched to evaluation"}
