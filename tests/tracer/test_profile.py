@@ -16,9 +16,12 @@ from typing import Any
 import pytest
 
 from kernelscope.analysis import Run, breakdown
+from kernelscope.tracer import annotate, mark, step
+from kernelscope.tracer.inside import annotations
 from kernelscope.tracer.inside.profiling import printed
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.profiling.rounds import SILENT, Rounds
+from kernelscope.tracer.inside.ranges import Recorder
 from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.profile import ProfileOptions, script_name
 
@@ -300,6 +303,49 @@ def test_plans() -> None:
     ]  # fmt: skip
     assert [len(run) for run in ProfileOptions(rerun=True).plans()] == [1, 1, 1]
     assert ProfileOptions(window=(7, 27)).warming() == {"steps": 7, "settle": False}
+
+
+# --- what scripts say themselves -----------------------------------------------------------------------------------------------
+
+
+def test_annotations_are_ranges_while_ranges_are_recorded(tmp_path: Path) -> None:
+    recorder = Recorder(str(tmp_path), layers=True)
+    with annotate("too early"):
+        annotations.record(recorder)
+        recorder.begin_step()
+        with annotate("outer"):
+            annotate("inner")(lambda: mark("now"))()
+            recorder.end_step()  # closes what is open
+            recorder.begin_step()
+        recorder.end_step()
+    annotations.record(None)
+    with annotate("too late"):
+        mark("too late")
+    recorder.flush()
+    rows = [json.loads(line) for line in (tmp_path / "ranges.jsonl").read_text().splitlines()]
+    assert [row["name"] for row in rows] == ["now", "inner", "outer", "step 0", "step 1"]
+
+
+def test_where_nothing_records_nothing_happens() -> None:
+    with annotate("a"), step():
+        mark("b")
+    assert annotate("a")(len)("abc") == 3
+    with pytest.raises(ZeroDivisionError), annotate("a"), step():
+        _ = 1 / 0
+
+
+def test_a_marked_step_ends_at_its_blocks_end() -> None:
+    ends: list[int] = []
+    annotations.listen(lambda: ends.append(1))
+    try:
+        for _ in range(3):
+            with step():
+                assert len(ends) < 3
+        with pytest.raises(ValueError, match="not whole"), step():
+            raise ValueError("not whole")
+    finally:
+        annotations.listen(None)
+    assert len(ends) == 3
 
 
 # --- a real framework ----------------------------------------------------------------------------------------------------------

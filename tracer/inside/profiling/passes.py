@@ -4,13 +4,14 @@ import json
 import os
 import platform
 
-from kernelscope.tracer.inside import memory, plan, streams
+from kernelscope.tracer.inside import annotations, memory, plan, streams
 from kernelscope.tracer.inside.clock import anchor, now_ns
 from kernelscope.tracer.inside.profiling.printed import Printed
 from kernelscope.tracer.inside.ranges import Recorder
 
 VERBOSE_VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE", "MKL_VERBOSE")
 RANGES_LIMIT = 2000000  # ranges in memory after which a pass ends
+FLUSH_NS = 500000000  # between two writings of clean steps: each takes some 100 us
 FEWEST_STEPS = 3  # of a pass that takes too long
 
 
@@ -28,6 +29,7 @@ class Pass(object):
         self._done = 0
         self._measured = 0
         self._begun = None
+        self._flushed = now_ns()
         self._full = False
         self.folder = _folder(spec["folder"], self.name)
         self.report = {
@@ -50,6 +52,7 @@ class Pass(object):
         report, adapter = self.report, self.adapter
         report["versions"] = self._tried("versions", adapter.versions) or {}
         if self.recorder.layers:
+            annotations.record(self.recorder)
             report["methods"] = self._tried("layers", adapter.attach, self.recorder, self.name == "kernels") or {}
         if self.name == "kernels":
             open(os.path.join(self.folder, streams.STDOUT_FILE), "a").close()
@@ -89,8 +92,9 @@ class Pass(object):
         self._measured += counts
         if self.printed is not None:
             self._full = not self.printed.drain() or self._full
-        if not recorder.layers and self._measured % plan.WINDOW_STEPS == 0:
-            recorder.flush()  # ranges wait for the end: they are written in memory quicker
+        if not recorder.layers and now_ns() - self._flushed > FLUSH_NS:
+            recorder.flush()  # a process that is killed leaves its steps; ranges, which are many, wait for the pass's end
+            self._flushed = now_ns()
         return last or self._impatient()
 
     def _impatient(self):
@@ -108,6 +112,7 @@ class Pass(object):
             report["operator_files"] = self._tried("operators", adapter.stop_operators) or []
             self._stop_printing()
         if self.recorder.layers:
+            annotations.record(None)
             self._tried("layers", adapter.detach)
         self.recorder.flush()
         report["settings"] = self._tried("settings", adapter.settings)
@@ -137,6 +142,7 @@ class Pass(object):
     def forked(self):
         """In a forked process: let it print where it would, and its libraries nothing."""
         self.recorder.layers = False
+        annotations.record(None)
         if self.printed is not None:
             self.printed.release()
             self.adapter.printing(False)

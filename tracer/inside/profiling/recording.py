@@ -16,7 +16,7 @@ import sys
 import threading
 import traceback
 
-from kernelscope.tracer.inside import steady
+from kernelscope.tracer.inside import annotations, steady
 from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.profiling import adapters
 from kernelscope.tracer.inside.profiling.patches import Patches
@@ -26,6 +26,7 @@ OWNER_FILE = "owner"  # which process is recorded; made exclusively
 NOTES_FILE = "notes.jsonl"  # what a reader of the run should know, one {"kind", "text"} a line
 WARMUP_SECONDS = 30.0
 FEWEST_STEPS = 3  # of a pass that takes too long
+MARKED = "a step that the script marked"
 _RECORDING = None
 
 
@@ -71,6 +72,8 @@ class Recording(object):
         self._started = None
         self._patches = Patches()
         self._claimed = False
+        self._marked = False  # whether the script says itself where its steps end
+        annotations.listen(self.step_marked)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=self._forking, after_in_child=self._forked)
 
@@ -92,6 +95,14 @@ class Recording(object):
         finally:
             self._busy = False
 
+    def step_marked(self):
+        """The script itself says that a step has ended: from now on nothing else ends one."""
+        if self._adapters and self.recording is None:
+            self._marked = True
+        if self._marked:
+            adapter = max(self._adapters, key=lambda one: one.rank)
+            self.stepped(adapter, MARKED, training=self.trains or self.spec["mode"] == "train")
+
     def interrupted(self, reason):
         """The present step is not like others: a model is evaluated, a checkpoint written. It is not measured."""
         self._odd = reason
@@ -101,6 +112,7 @@ class Recording(object):
         if self.over or os.getpid() != self._pid:
             return
         self.over = True
+        annotations.listen(None)
         if self._claimed and self.recording is not None:
             self._guarded(self._close_pass, reason)
         self._summarise()
@@ -139,6 +151,8 @@ class Recording(object):
         return leaving
 
     def _step_may_end(self, adapter, key, training):
+        if self._marked and key is not MARKED:
+            return
         if not self._counts(adapter, training) or not self._rounds.ends(key):
             return
         if self._thread is None or self.recording is None:
@@ -275,6 +289,7 @@ class Recording(object):
     def _forked(self):
         """In a forked process nothing is recorded, and what it prints goes where it would."""
         self.over = True
+        annotations.listen(None)
         if self.recording is not None:
             with _quiet():
                 self.recording.forked()

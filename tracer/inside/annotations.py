@@ -1,0 +1,102 @@
+"""What a script may say of itself: `annotate` and `mark` as in the nvtx package, and `step` where a step cannot be found.
+
+Where nothing records, a block costs less than 200 ns: a with statement calls two methods, and then both are a function of the
+interpreter's own that takes what it is given and returns nothing true. `record` and `listen` put the real ones in their place.
+"""
+
+import functools
+import threading
+
+_NOTHING = "".format
+_KNOWN = {}
+_MOST_KNOWN = 1000
+_recorder = None
+_open = {}  # thread -> [(annotation, number of its range)], innermost last
+_stepped = None
+
+
+class Annotation(object):
+    """What `annotate` returns, one object a name: making one for each use would cost more than all the rest."""
+
+    __slots__ = ("name",)
+
+    __enter__ = _NOTHING
+    __exit__ = _NOTHING
+
+    def __init__(self, name):
+        self.name = " ".join(str(name).split())  # a line's end would end a line of the records
+
+    def __call__(self, function):
+        """Decorate a function."""
+        return _around(self, function)
+
+
+class step(object):  # noqa: N801  used like a function, as in nvtx
+    """One step of the script's loop: ``with step():``. Its end ends a step; where one is said, optimizers and models end none."""
+
+    __slots__ = ()
+
+    __enter__ = _NOTHING
+    __exit__ = _NOTHING
+
+    def __call__(self, function):
+        """Decorate the function that is one step."""
+        return _around(self, function)
+
+
+def annotate(name):
+    """Return a range around a block, or around each call of a function: ``with annotate("load"):``, ``@annotate("load")``."""
+    try:
+        return _KNOWN[name]
+    except KeyError:
+        made = Annotation(name)
+        if len(_KNOWN) < _MOST_KNOWN:
+            _KNOWN[name] = made
+        return made
+
+
+def mark(name):
+    """Say that something happens now: a range of no length."""
+    if _recorder is not None:
+        with annotate(name):
+            pass
+
+
+def record(recorder):
+    """Open ranges in this ranges.Recorder from now on; None for none."""
+    global _recorder, _open
+    _recorder, _open = recorder, {}
+    Annotation.__enter__ = _NOTHING if recorder is None else _enter
+    Annotation.__exit__ = _NOTHING if recorder is None else _leave
+
+
+def listen(stepped):
+    """Call this function at the end of each step that the script marks; None for none."""
+    global _stepped
+    _stepped = stepped
+    step.__exit__ = _NOTHING if stepped is None else _end_step
+
+
+def _around(context, function):
+    @functools.wraps(function)
+    def around(*arguments, **keywords):
+        with context:
+            return function(*arguments, **keywords)
+
+    return around
+
+
+def _enter(annotation):
+    number = _recorder.push("annotation", annotation.name)
+    _open.setdefault(threading.get_ident(), []).append((annotation, number))
+
+
+def _leave(annotation, kind, error, trace):
+    opened = _open.get(threading.get_ident())
+    if opened and opened[-1][0] is annotation:  # else it was entered before ranges were recorded
+        _recorder.close(opened.pop()[1])
+
+
+def _end_step(marked, kind, error, trace):
+    if kind is None:
+        _stepped()
