@@ -270,7 +270,7 @@ class Layers(object):
     def _name(self, root, prefixed):
         """Give the model and all modules in it their names; of a module that has several paths the first one counts."""
         bare = _bare(root)
-        title = type(bare).__name__
+        title = type(getattr(bare, "_orig_mod", bare)).__name__
         taken = set(self._names.values())
         number, own = 1, title
         while own in taken:
