@@ -3,7 +3,8 @@
 An instruction bears the scopes of the code that it came from: jit(train_step)/transpose(jvp(conv1))/dot_general is the backward
 pass of conv1. A fusion bears the name of its result. Where XLA made an instruction itself (copies, transpositions, a product that
 it rewrote), it belongs to the layer of the nearest instruction that uses its result and has a layer ("graph order"), else to that
-of the nearest one that it takes from; both are followed into and out of fusions.
+of the nearest one that it takes from; both are followed into and out of fusions. A product or convolution that nothing names
+and whose result has the size of one layer's weights is their gradient ("shape").
 """
 
 from __future__ import annotations
@@ -82,11 +83,12 @@ class ProgramNames:
         instruction = self._by_name.get(name)
         if instruction is None:
             return None
-        layer, phase, scope = self._place(instruction.op_name)
+        layer, phase = self._place(instruction.op_name)
         method = "operator name"
         if layer is None and phase != "optimizer":
-            layer, phase, scope = self._of_neighbours(instruction) or (None, phase, scope)
-            method = "graph order" if layer is not None or phase == "optimizer" else "none"
+            by_shape = self._of_weights(instruction)
+            layer, phase = by_shape or self._of_neighbours(instruction) or (None, phase)
+            method = "shape" if by_shape else "graph order" if layer is not None or phase == "optimizer" else "none"
         held = [inner for inner in self._program.inside(instruction) if inner.parameter is None] or [instruction]
         kind = self._kind(instruction, held, layer, phase)
         m, n, k = self._product(held) if kind == "gemm" else (None, None, None)
@@ -108,27 +110,35 @@ class ProgramNames:
 
     # --- layers ---------------------------------------------------------------------------------------------------------------
 
-    def _place(self, op_name: str) -> tuple[str | None, str | None, str]:
-        """Return layer and phase that an operation's full name tells, and the name."""
+    def _place(self, op_name: str) -> tuple[str | None, str | None]:
+        """Return layer and phase that an operation's full name tells."""
         parts = op_name.split("/")
         tokens = [_TOKEN.findall(part) for part in parts[:-1]]
         phase = "backward" if "transpose(" in op_name else "forward"
         for token in (token for part in reversed(tokens) for token in reversed(part)):
             if token in self._layers:
-                return token, phase, op_name
+                return token, phase
             if _OPTIMIZER.match(token):
-                return None, "optimizer", op_name
+                return None, "optimizer"
             if _LOSS.match(token) and "loss" in self._layers:
-                return "loss", phase, op_name
-        return None, phase if "jvp(" in op_name else None, op_name
+                return "loss", phase
+        return None, phase if "jvp(" in op_name else None
 
-    def _of_neighbours(self, instruction: Instruction) -> tuple[str | None, str | None, str] | None:
-        """Return layer, phase and name of the nearest user that has a layer or is the optimizer's, else of the nearest source."""
+    def _of_weights(self, instruction: Instruction) -> tuple[str | None, str | None] | None:
+        """Return the layer whose weights' gradient a convolution or product without a name makes: its result has their size."""
+        computing = {inner.opcode for inner in [instruction, *self._program.inside(instruction)]}
+        if instruction.op_name or instruction.opcode in HOLDERS or not computing & {"convolution", "dot"}:
+            return None
+        mine = [name for name, layer in self._layers.items() if prod(instruction.dimensions) == _weights(layer)]
+        return (mine[0], "backward") if len(mine) == 1 else None
+
+    def _of_neighbours(self, instruction: Instruction) -> tuple[str | None, str | None] | None:
+        """Return layer and phase of the nearest user that has a layer or is the optimizer's, else of the nearest source."""
         return self._nearest(instruction, self._using) or self._nearest(instruction, self._used)
 
     def _nearest(
         self, instruction: Instruction, step: Callable[[Instruction], tuple[list[int], list[int]]]
-    ) -> tuple[str | None, str | None, str] | None:
+    ) -> tuple[str | None, str | None] | None:
         """Look at neighbours, nearest first; `step` returns an instruction's, and those to look at when nothing else is left."""
         seen, waiting, last = {instruction.number}, deque([instruction.number]), deque[int]()
         while waiting:
@@ -139,7 +149,8 @@ class ProgramNames:
                 if number in seen:
                     continue
                 seen.add(number)
-                found = self._place(self._program.instructions[number].op_name)
+                neighbour = self._program.instructions[number]
+                found = self._of_weights(neighbour) or self._place(neighbour.op_name)
                 if found[0] is not None or found[1] == "optimizer":
                     return found
                 waiting.append(number)
@@ -194,10 +205,8 @@ class ProgramNames:
         """Return which of a convolution's three passes it is: the weights' gradient has the weights' size."""
         if phase != "backward" or layer is None:
             return "convolution forward"
-        described = self._layers[layer]
-        settings = described.get("settings", {})
-        weights = int(settings.get("kernel", 0)) ** 2 * int(described["input_shape"][0]) * int(described["output_shape"][0])
-        return "convolution weight gradient" if prod(instruction.dimensions) == weights else "convolution data gradient"
+        is_weights = prod(instruction.dimensions) == _weights(self._layers[layer])
+        return "convolution weight gradient" if is_weights else "convolution data gradient"
 
     def _problem(self, instruction: Instruction) -> str | None:
         """Return the sizes of operands and result, such as 64x400:400x120:64x120."""
@@ -215,6 +224,13 @@ class ProgramNames:
             return None, None, None
         (m, n), left = dot.dimensions, self._program.instructions[dot.operands[0]].dimensions
         return m, n, prod(left) // max(m, 1)
+
+
+def _weights(layer: dict[str, Any]) -> int:
+    """Return how many numbers a convolution's or dense layer's weights are; 0 for other layers."""
+    if layer["type"] not in ("convolution", "dense") or "input_shape" not in layer:
+        return 0
+    return int(layer.get("settings", {}).get("kernel", 1)) ** 2 * int(layer["input_shape"][0]) * int(layer["output_shape"][0])
 
 
 def _users(program: Program) -> dict[int, list[Instruction]]:

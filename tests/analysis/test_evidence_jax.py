@@ -69,9 +69,10 @@ def test_convolutions_have_their_passes_layers_and_problems(evidence):
 
 def test_what_xla_made_itself_belongs_to_the_layer_that_uses_it(evidence):
     weights = of(evidence.kernels, "conv1", "backward", "convolution weight gradient")
-    assert set(weights["attribution"]) == {"graph order"}
+    assert set(weights["attribution"]) == {"shape"}
     layouts = evidence.kernels[evidence.kernels["kind"] == "layout"]
     assert set(layouts["layer"]) == {"conv1", "conv2"}
+    assert set(layouts["attribution"]) == {"graph order"}
     assert set(layouts["phase"]) == {"backward"}
 
 
