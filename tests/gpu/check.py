@@ -41,8 +41,10 @@ def planned(place: Place) -> Iterator[Check]:
     yield Check("doctor's collectors", "this machine", partial(analyses.doctor, place=place))
     yield from power.checks(place) if place.device == "cuda" else ()
     yield from recordings.made_here(place)
-    if place.device != "cuda":
-        yield from power.checks(place)  # not run, each with its reason
+    if place.device != "cuda":  # not run, each with its reason
+        yield from power.checks(place)
+        for name in ("sums as in the file", "collectors agree", "roofline"):
+            yield Check(name, "all recordings", lambda _: place.need_gpu())
     yield from analyses.of_runs(place)
     yield from inside.checks(place)
     yield from faults.checks(place)
