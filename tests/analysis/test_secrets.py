@@ -324,7 +324,9 @@ def test_folders_of_tables(tmp_path):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("content", [b"SQLite format 3\x00" + b"\xff" * 200, gzip.compress(b"a" * 100, mtime=0)[:-9], b"\xff\xfea"])
+@pytest.mark.parametrize(
+    "content", [b"SQLite format 3\x00" + b"\xff" * 200, gzip.compress(b"a" * 100, mtime=0)[:-9], b"\xff\xfea"]
+)
 def test_damaged_files_are_refused_in_one_line(tmp_path, content):
     path = tmp_path / "a"
     path.write_bytes(content)
