@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.readers.protobuf_classes import message_classes
 
 _Field = descriptor_pb2.FieldDescriptorProto
 _INT, _BYTES, _MESSAGE = _Field.TYPE_INT64, _Field.TYPE_BYTES, _Field.TYPE_MESSAGE
@@ -139,14 +140,4 @@ def _text(value: bytes) -> str:
 @cache
 def _classes() -> dict[str, Any]:
     """Return the message classes by name, made from _MESSAGES."""
-    package = "kernelscope.hlo"
-    file = descriptor_pb2.FileDescriptorProto(name="kernelscope/hlo.proto", package=package, syntax="proto3")
-    for message, fields in _MESSAGES.items():
-        declared = file.message_type.add(name=message)
-        for name, number, kind, repeated, of in fields:
-            label = _Field.LABEL_REPEATED if repeated else _Field.LABEL_OPTIONAL
-            type_name = f".{package}.{of}" if of else None
-            declared.field.add(name=name, number=number, type=kind, label=label, type_name=type_name)
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}")) for name in _MESSAGES}
+    return message_classes("kernelscope.hlo", _MESSAGES)

@@ -28,10 +28,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.readers.protobuf_classes import message_classes
 from kernelscope.analysis.readers.records import read_content
 
 _INT64, _UINT64 = descriptor_pb2.FieldDescriptorProto.TYPE_INT64, descriptor_pb2.FieldDescriptorProto.TYPE_UINT64
@@ -194,19 +195,7 @@ _COLUMNS = {
 @cache
 def _classes() -> dict[str, Any]:
     """Return the message classes of an XSpace by name, made from _MESSAGES."""
-    package = "kernelscope.xplane"
-    file = descriptor_pb2.FileDescriptorProto(name="kernelscope/xplane.proto", package=package, syntax="proto3")
-    for message, fields in _MESSAGES.items():
-        declared = file.message_type.add(name=message)
-        for name, number, kind, repeated, of in fields:
-            label = descriptor_pb2.FieldDescriptorProto.LABEL_REPEATED
-            if not repeated:
-                label = descriptor_pb2.FieldDescriptorProto.LABEL_OPTIONAL
-            type_name = f".{package}.{of}" if of else None
-            declared.field.add(name=name, number=number, type=kind, label=label, type_name=type_name)
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}")) for name in _MESSAGES}
+    return message_classes("kernelscope.xplane", _MESSAGES)
 
 
 def _parse(path: Path) -> Any:

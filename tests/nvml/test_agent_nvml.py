@@ -2,21 +2,13 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from kernelscope.tracer.outside import agent
 
-GPU = """device uuid GPU-11111111-aaaa-bbbb-cccc-000000000001
-device name NVIDIA H100
-device pci 00000000:1B:00.0
-device capability 9.0
-device temperature 55
-device clock 1500
-device memory 4000000000
-device power 300000 300000 1000
-device update 20 100
-"""
+GPU = Path(__file__).with_name("h100.txt").read_text(encoding="utf8")
 SOURCE = "from kernelscope.tracer.inside.agent.nvml import NvmlSource\nsource = NvmlSource()\n"
 
 

@@ -1,15 +1,8 @@
 """The NVML sampler against scripted GPUs behind the real pynvml. Expected numbers follow from the scripts by hand."""
 
-H100 = """device uuid GPU-11111111-aaaa-bbbb-cccc-000000000001
-device name NVIDIA H100
-device pci 00000000:1B:00.0
-device capability 9.0
-device temperature 55
-device clock 1500
-device memory 4000000000
-device power 300000 300000 1000
-device update 20 100
-"""
+from pathlib import Path
+
+H100 = Path(__file__).with_name("h100.txt").read_text(encoding="utf8")
 SAMPLE = """
 from kernelscope.tracer.outside.samplers.nvml import NvmlSource
 source = NvmlSource()

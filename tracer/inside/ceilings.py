@@ -22,6 +22,10 @@ import sys
 import threading
 import time
 
+SCHEMA = "kernelscope/ceilings/1"  # of the record that parents make of it, which says too what was measured where
+TIMEOUT_S = 180.0  # when a parent gives up
+MACHINE = ("processor", "cores", "threads", "allowed_threads", "architecture")  # facts of a machine that ceilings depend on
+
 COPY_BYTES = tuple(1 << power for power in (17, 20, 22, 24, 26, 28))  # of one buffer: 128 kB to 256 MB
 PRODUCT_SIZES = (512, 1024, 2048)
 GPU_PRODUCT_SIZES = (2048, 4096, 8192)

@@ -59,3 +59,14 @@ def windows(steps):
     """Return the number of steps of each window of one repeat of a pass."""
     whole, rest = divmod(steps, WINDOW_STEPS)
     return [WINDOW_STEPS] * whole + ([rest] if rest else [])
+
+
+def child_variables(environ, threads, device, steady=False):
+    """Return the environment that every child starts from: `environ` without what redirects imports, with what was asked for."""
+    variables = {name: value for name, value in environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    variables.update({"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "PYTHONDONTWRITEBYTECODE": "1"})
+    if steady:
+        variables.update(STEADY_VARIABLES)
+    if device == "cpu":
+        variables["CUDA_VISIBLE_DEVICES"] = ""
+    return variables

@@ -111,13 +111,13 @@ class Recorder(object):
                 return entry[3]
         return None
 
-    def ranged(self, function, category, name, phase):
+    def ranged(self, function, category, name, phase, layer=None):
         """Return the function with a range around each call."""
         push, pop = self.push, self.pop
 
         @functools.wraps(function)
         def inside(*arguments, **keywords):
-            push(category, name, phase=phase)
+            push(category, name, layer, phase)
             try:
                 return function(*arguments, **keywords)
             finally:

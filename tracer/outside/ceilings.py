@@ -20,16 +20,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from kernelscope.tracer.inside.ceilings import MACHINE, SCHEMA, TIMEOUT_S
+from kernelscope.tracer.inside.plan import child_variables
 from kernelscope.tracer.outside import conditions, environments, gpu, locks
 from kernelscope.tracer.outside.environments import Environment
 from kernelscope.tracer.outside.errors import InputError
 from kernelscope.tracer.outside.staging import stage
 
-SCHEMA = "kernelscope/ceilings/1"
-TIMEOUT_S = 180.0
 AGAIN_S = 3600.0  # a busy machine is asked again after so long
 DISTURBED = 0.1  # the share of its time that the measuring thread may have waited for a processor
-_MACHINE = ("processor", "cores", "threads", "allowed_threads", "architecture")
 
 Ceilings = dict[str, Any]
 
@@ -42,7 +41,7 @@ def of(environment: Environment, device: str, threads: int, again: bool = False)
     """
     about = {
         "framework": environment.framework, "version": environment.version, "device": device, "threads": threads,
-        "machine": {name: value for name, value in conditions.machine().items() if name in _MACHINE},
+        "machine": {name: value for name, value in conditions.machine().items() if name in MACHINE},
         "gpu": _gpu() if device == "cuda" else None,
     }  # fmt: skip
     try:
@@ -144,10 +143,7 @@ def _measured(environment: Environment, device: str, threads: int) -> dict[str, 
 
 def _variables(environment: Environment, device: str, threads: int, staged: Path) -> dict[str, str]:
     """Return the environment of the measuring process: that of a run without what the user chose for it."""
-    variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
-    variables.update({"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "PYTHONDONTWRITEBYTECODE": "1"})
-    if device == "cpu":
-        variables["CUDA_VISIBLE_DEVICES"] = ""
+    variables: dict[str, str] = child_variables(os.environ, threads, device)
     variables.update(environment.variables)
     variables["PYTHONPATH"] = str(staged)
     return variables

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kernelscope.tracer.inside.plan import HOST_BATCHES, PASSES, REPEATED, STEADY_VARIABLES, order
+from kernelscope.tracer.inside.plan import HOST_BATCHES, PASSES, REPEATED, child_variables, order
 from kernelscope.tracer.outside import ceilings, collectors, conditions, energy, gpu, turns
 from kernelscope.tracer.outside.collectors import Choice, Recording
 from kernelscope.tracer.outside.errors import ChildError, InputError
@@ -106,13 +106,8 @@ class Session:
 
     def _variables(self, variant: Variant) -> dict[str, str]:
         """Return the whole environment of a child."""
-        variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
-        threads = str(variant.threads(self.options.threads))
-        variables.update({"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "PYTHONDONTWRITEBYTECODE": "1"})
-        if self.options.steady:
-            variables.update(STEADY_VARIABLES)
-        if self.options.device == "cpu":
-            variables["CUDA_VISIBLE_DEVICES"] = ""
+        options = self.options
+        variables: dict[str, str] = child_variables(os.environ, variant.threads(options.threads), options.device, options.steady)
         variables.update(variant.environment.variables)
         variables.update(variant.variables)
         return variables

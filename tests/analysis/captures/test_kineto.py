@@ -495,7 +495,8 @@ def test_wrong_types_in_events_are_survived(tmp_path, field):
     for category in ("cpu_op", "user_annotation", "cuda_runtime", "kernel", "gpu_memcpy", "cuda_sync", "python_function", ""):
         for odd in ODD:
             events.append(event("ProfilerStep#1", category, 1, 1, correlation=1, device=0, stream=7) | {field: odd})
-    read_text(tmp_path, [event("aten::mm", "cpu_op", 1, 1), *events])
+    trace = read_text(tmp_path, [event("aten::mm", "cpu_op", 1, 1), *events])
+    assert set(vars(trace)) >= set(TABLES)
 
 
 @pytest.mark.parametrize("argument", [

@@ -8,13 +8,10 @@ import subprocess
 import sys
 import tempfile
 
-from kernelscope.tracer.inside import plan
+from kernelscope.tracer.inside import ceilings, plan
 from kernelscope.tracer.inside.agent import machine, nvml
 from kernelscope.tracer.inside.agent.child_process import ChildError, ChildProcess
 from kernelscope.tracer.inside.agent.samples import SAMPLES_FILE, Sampler
-
-CEILINGS_S = 180.0
-_MACHINE = ("processor", "cores", "threads", "allowed_threads", "architecture")
 
 
 class Session(object):
@@ -54,13 +51,8 @@ class Session(object):
 
     def _variables(self):
         """Return the whole environment of a child."""
-        variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
-        threads = str(self.options["threads"])
-        variables.update({"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "PYTHONDONTWRITEBYTECODE": "1"})
-        if self.options["steady"]:
-            variables.update(plan.STEADY_VARIABLES)
-        if self.options["device"] == "cpu":
-            variables["CUDA_VISIBLE_DEVICES"] = ""
+        options = self.options
+        variables = plan.child_variables(os.environ, options["threads"], options["device"], options["steady"])
         theirs = os.environ.get("PYTHONPATH")
         variables["PYTHONPATH"] = os.pathsep.join(self.roots + ([theirs] if theirs else []))
         return variables
@@ -87,8 +79,8 @@ class Session(object):
         """Measure what the device can do at most; where that fails, the reason stands in their place."""
         options = self.options
         about = {"framework": self.record["framework"], "device": options["device"], "threads": options["threads"]}
-        found = {"schema": "kernelscope/ceilings/1", "source": "measured", "version": self.record["version"], "gpu": None}
-        found.update(about, machine={name: self.record["machine"][name] for name in _MACHINE})
+        found = {"schema": ceilings.SCHEMA, "source": "measured", "version": self.record["version"], "gpu": None}
+        found.update(about, machine={name: self.record["machine"][name] for name in ceilings.MACHINE})
         folder = tempfile.mkdtemp(prefix="kernelscope-")
         spec, out = os.path.join(folder, "spec.json"), os.path.join(folder, "ceilings.json")
         try:
@@ -97,7 +89,7 @@ class Session(object):
             command = [sys.executable, "-m", "kernelscope.tracer.inside.ceilings", spec, out]
             with open(os.devnull, "r+b") as null:
                 subprocess.check_call(
-                    command, env=self.variables, cwd=folder, timeout=CEILINGS_S, stdin=null, stdout=null, stderr=null
+                    command, env=self.variables, cwd=folder, timeout=ceilings.TIMEOUT_S, stdin=null, stdout=null, stderr=null
                 )  # fmt: skip
             with open(out) as file:
                 found.update(json.load(file))

@@ -44,22 +44,11 @@ class Hooks(object):
     def attach_layers(self, program):
         """Put a range around each call of a library and around the waiting for the result; return how layers are found."""
         self.algorithms = program.library.algorithms
-        program.steps[:] = [(layer, self._ranged(layer, execute)) for layer, execute in program.steps]
-        program.run = self.recorder.ranged(program.run, "phase", "call", "other")
-        program.library.fetch = self.recorder.ranged(program.library.fetch, "sync", "fetch", "other")
+        ranged = self.recorder.ranged
+        program.steps[:] = [(layer, ranged(execute, "layer", layer, "forward", layer)) for layer, execute in program.steps]
+        program.run = ranged(program.run, "phase", "call", "other")
+        program.library.fetch = ranged(program.library.fetch, "sync", "fetch", "other")
         return {"layers": "calls of the libraries, each under its layer's name", "phases": "the same"}
-
-    def _ranged(self, layer, execute):
-        push, pop = self.recorder.push, self.recorder.pop
-
-        def inside():
-            push("layer", layer, layer, "forward")
-            try:
-                execute()
-            finally:
-                pop()
-
-        return inside
 
     def start_operators(self, program):
         """There is no profiler of a framework."""

@@ -9,20 +9,16 @@ waiting for a value.
 """
 
 import functools
-import glob
 import os
-import shutil
 import sys
 import tempfile
 
 from kernelscope.tracer.inside import hooks
-from kernelscope.tracer.inside.hooks.tensorflow import without_field
+from kernelscope.tracer.inside.hooks import xspace
 
-TRACE_FILE = "operators.xplane.pb"
 HOST_TRACER_LEVEL = 2  # XLA's operations; 3 adds events of its thread pools
 # methods of an array that hand out its value, or wait for it
 _READING = ("__array__", "__float__", "__int__", "__bool__", "__index__", "item", "tolist", "block_until_ready")
-_HOST_NAMES_FIELD = 4  # XSpace.hostnames in the trace's protobuf message
 _RANGED = "_kernelscope"  # on a wrapper of a jitted function
 
 
@@ -118,15 +114,7 @@ class Hooks(object):
         if self.profile is None:
             return []
         self.jax.profiler.stop_trace()
-        found = sorted(glob.glob(os.path.join(self.profile, "plugins", "profile", "*", "*.xplane.pb")))
-        try:
-            if not found:
-                return []
-            with open(found[-1], "rb") as source, open(os.path.join(self.spec["folder"], TRACE_FILE), "wb") as target:
-                target.write(without_field(source.read(), _HOST_NAMES_FIELD))
-            return [TRACE_FILE]
-        finally:
-            shutil.rmtree(self.profile, ignore_errors=True)
+        return xspace.keep(self.profile, self.spec["folder"])
 
 
 def _plain(function):

@@ -47,25 +47,14 @@ class Hooks(object):
 
     def attach_layers(self, program):
         """Put a range around the execution of each primitive and around the waiting for them; return how layers are found."""
-        program.steps[:] = [(layer, self._ranged(layer, execute)) for layer, execute in program.steps]
-        program.run = self.recorder.ranged(program.run, "phase", "call", "other")
-        program.library.wait = self.recorder.ranged(program.library.wait, "sync", "wait", "other")
+        ranged = self.recorder.ranged
+        program.steps[:] = [(layer, ranged(execute, "layer", layer, "forward", layer)) for layer, execute in program.steps]
+        program.run = ranged(program.run, "phase", "call", "other")
+        program.library.wait = ranged(program.library.wait, "sync", "wait", "other")
         return {
             "layers": "executions of primitives, each under its layer's name",
             "phases": "the same; what is between them is the call of the library",
         }
-
-    def _ranged(self, layer, execute):
-        push, pop = self.recorder.push, self.recorder.pop
-
-        def inside():
-            push("layer", layer, layer, "forward")
-            try:
-                execute()
-            finally:
-                pop()
-
-        return inside
 
     def start_operators(self, program):
         """There is nothing but oneDNN's lines."""

@@ -10,22 +10,18 @@ The ranges here tell the rest: "call" is the time in a compiled function (what n
 """
 
 import functools
-import glob
 import os
-import shutil
 import tempfile
 
 from kernelscope.tracer.inside import hooks
+from kernelscope.tracer.inside.hooks import xspace
 
-TRACE_FILE = "operators.xplane.pb"
 # 2 records the operators that TensorFlow's executor counts as expensive (above some 8000 cycles by its own estimate), 3 all of
 # them; TensorFlow 2.21 takes this option and then records at level 2 whatever was asked for
 HOST_TRACER_LEVEL = 3
 INTER_OP_THREADS = 2  # two branches at once, as a user's default on two cores; more would exceed the threads asked for
 # methods of a tensor that hand out its value
 _READING = ("numpy", "__array__", "__float__", "__int__", "__bool__", "__index__")
-_HOST_NAMES_FIELD = 4  # XSpace.hostnames in the trace's protobuf message
-_LENGTH_DELIMITED = 2
 
 
 def environment(pass_name):
@@ -178,48 +174,11 @@ class Hooks(object):
         self.tf.profiler.experimental.start(self.profile, options=options)
 
     def stop_operators(self):
-        """Stop the profiler; keep its trace in the pass's folder and return its file's name.
-
-        The profiler puts the machine's name into the file's name and into one field of its content; neither is kept.
-        """
+        """Stop the profiler; keep its trace in the pass's folder and return its file's name."""
         if self.profile is None:
             return []
         self.tf.profiler.experimental.stop()
-        found = sorted(glob.glob(os.path.join(self.profile, "plugins", "profile", "*", "*.xplane.pb")))
-        try:
-            if not found:
-                return []
-            with open(found[-1], "rb") as source, open(os.path.join(self.spec["folder"], TRACE_FILE), "wb") as target:
-                target.write(without_field(source.read(), _HOST_NAMES_FIELD))
-            return [TRACE_FILE]
-        finally:
-            shutil.rmtree(self.profile, ignore_errors=True)
-
-
-def without_field(message, number):
-    """Return a protobuf message without its top-level, length-delimited field `number`; all other bytes stay as they are."""
-    kept, start = [], 0
-    while start < len(message):
-        key, position = _varint(message, start)
-        if key & 7 != _LENGTH_DELIMITED:
-            return message  # not the message that this knows: better whole than cut in the wrong place
-        length, position = _varint(message, position)
-        if key >> 3 != number:
-            kept.append(message[start : position + length])
-        start = position + length
-    return b"".join(kept)
-
-
-def _varint(data, position):
-    """Return the variable-length integer at `position` and where it ends."""
-    value, shift = 0, 0
-    while True:
-        byte = data[position]
-        value |= (byte & 0x7F) << shift
-        position += 1
-        if byte < 0x80:
-            return value, position
-        shift += 7
+        return xspace.keep(self.profile, self.spec["folder"])
 
 
 def _determinism_enabled():
