@@ -134,10 +134,12 @@ class Session(object):
             "program": None,
             "folder": ".",
         }
-        spec.update({key: options[key] for key in ("network", "mode", "batch", "device", "seed", "threads", "warmup", "data")})
+        spec.update({key: options[key] for key in ("network", "mode", "batch", "device", "seed", "threads", "warmup")})
         spec.update(
             batches=plan.HOST_BATCHES, dropout=name != "check", roots=[os.path.join(root, "kernelscope") for root in self.roots]
         )
+        # the child runs in the pass's folder, where a relative path would lead elsewhere
+        spec["data"] = _without_home(os.path.abspath(options["data"])) if options["data"] else None
         if name == "kernels":
             framework = options["collector"] == "framework"
             spec.update(collector=options["collector"], collector_required=True, device_profiler=framework)
