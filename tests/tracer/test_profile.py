@@ -18,12 +18,13 @@ import pytest
 from kernelscope.analysis import Run, breakdown
 from kernelscope.tracer import annotate, mark, step
 from kernelscope.tracer.inside import annotations
+from kernelscope.tracer.inside.launching.command import script_name
+from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.inside.profiling import printed
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.profiling.rounds import SILENT, Rounds
 from kernelscope.tracer.inside.ranges import Recorder
 from kernelscope.tracer.outside import environments
-from kernelscope.tracer.outside.profile import ProfileOptions, script_name
 
 TOY = Path(__file__).parent / "children" / "toy_adapter.py"
 _SHORT = ("--steps", "5", "--warmup", "2")
@@ -206,7 +207,7 @@ def test_wrong_use_is_one_line(project: Path) -> None:
     for command, options, words in (
         (("nosuchcommand",), (), "no such command"),
         ((), (), "no command"),
-        ((sys.executable, "tell.py"), ("--steps", "3:4"), "--steps 3:4"),
+        ((sys.executable, "tell.py"), ("--steps", "3:4"), "--steps: 3:4"),
     ):
         done = _profiled(project / "run", *command, options=options)
         assert done.returncode == 2

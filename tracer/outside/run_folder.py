@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kernelscope.tracer.inside.plan import RUN_SCHEMA as SCHEMA
+from kernelscope.tracer.inside.run_record import RUN_FILE, RunRecord
 from kernelscope.tracer.outside.errors import InputError
-
-RUN_FILE = "run.json"
 
 
 def prepare_output(folder: Path, force: bool) -> None:
@@ -47,17 +44,17 @@ def _empty(folder: Path) -> None:
 
 
 class RunFolder:
-    """Writes one side's run folder. `record` is the content of run.json; it is on disk, marked incomplete, from the start."""
+    """Writes one side's run folder, which is made if need be; `record` is the content of run.json (see RunRecord)."""
 
     def __init__(self, path: Path, record: dict[str, Any]):
         self.path = path
         path.mkdir(parents=True, exist_ok=True)
-        created = datetime.now(UTC).isoformat(timespec="seconds")
-        self.record: dict[str, Any] = {
-            "schema": SCHEMA, "created": created, "complete": False, "reason": "the run did not come to its end",
-            "passes": {}, "unavailable": {}, **record,
-        }  # fmt: skip
-        self.write()
+        self._file = RunRecord(path, record)
+        self.record: dict[str, Any] = self._file.record
+
+    def write(self) -> None:
+        """Replace run.json with the record as it is now."""
+        self._file.write()
 
     def pass_folder(self, name: str, repeat: int) -> Path:
         """Make and return the folder of one repeat of a pass, and enter it in run.json as running."""
@@ -87,12 +84,6 @@ class RunFolder:
             self.record["complete"] = True
             self.record["reason"] = None
         self.write()
-
-    def write(self) -> None:
-        """Replace run.json as a whole: a reader sees the old or the new one, also when the disk fills up."""
-        temporary = self.path / (RUN_FILE + ".new")
-        temporary.write_text(json.dumps(self.record, indent=1), encoding="utf8")
-        os.replace(temporary, self.path / RUN_FILE)
 
 
 def add(folder: Path, key: str, value: Any) -> None:

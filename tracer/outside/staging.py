@@ -25,4 +25,5 @@ def stage(folder: Path) -> Path:
     for name in ("tracer.inside", "workloads"):
         source = package_folder(f"kernelscope.{name}")
         shutil.copytree(source, package.joinpath(*name.split(".")), ignore=_IGNORED)
+    shutil.copy(package_folder("kernelscope.tracer") / "__init__.py", package / "tracer" / "__init__.py")
     return folder

@@ -1,4 +1,4 @@
-"""The agent's command line: ``python agent.pyz run WORKLOAD -f FRAMEWORK -o DIR``."""
+"""The agent's command line: ``python agent.pyz run WORKLOAD -f FRAMEWORK -o DIR``, ``python agent.pyz profile -- train.py``."""
 
 import argparse
 import json
@@ -8,9 +8,10 @@ import sys
 import tempfile
 import zipfile
 
-from kernelscope.tracer.inside.agent import check, nvml
+from kernelscope.tracer.inside.agent import check, nvml, profile
 from kernelscope.tracer.inside.agent.child_process import ChildError
 from kernelscope.tracer.inside.agent.session import Session
+from kernelscope.tracer.inside.launching.errors import FolderLost, NoSuchCommand
 
 ABOUT = "kernelscope/tracer/inside/agent/about.json"  # in the packed file: what it was made of
 EPILOG = "exit status: 0 done, 1 a check failed, 2 wrong use, 3 files cannot be written, 4 the framework's process failed"
@@ -20,9 +21,17 @@ class UsageError(Exception):
     """Wrong use: one line that says what is wrong and what would be right."""
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message):
+        sys.stderr.write("%s: error: %s (see %s --help)\n" % (self.prog, message, self.prog))
+        raise SystemExit(2)
+
+
 def parser():
     """Return the parser of the command line."""
-    top = argparse.ArgumentParser(prog="agent.pyz", description="Record with the interpreter that runs this file.", epilog=EPILOG)
+    top = _Parser(prog="agent.pyz", description="Record with the interpreter that runs this file.", epilog=EPILOG)
     top.add_argument("--version", action="store_true", help="show the version of kernelscope that made this file")
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
     run = commands.add_parser("run", help="record one workload in one framework, into a run folder to be analysed elsewhere")
@@ -42,6 +51,8 @@ def parser():
     add("--steady", action="store_true", help="steady heap and passive waiting: resolves smaller differences")
     add("--data", metavar="DIR", help="folder with MNIST idx or CIFAR-10 binary files (default: random data)")
     add("--timeout", type=float, default=300.0, metavar="SECONDS", help="a child must answer within (default: 300)")
+    described = "record a script of your own, unchanged, into a run folder to be analysed elsewhere"
+    profile.configure(commands.add_parser("profile", help=described, description=described))
     add = commands.add_parser("check", help="try everything that needs a GPU, into a folder to be judged elsewhere").add_argument
     add("-o", "--output", required=True, metavar="DIR", help="folder for the results; it must not hold anything")
     add("-f", "--frameworks", metavar="A,B,...", help="try these only (default: all that this interpreter has)")
@@ -70,9 +81,13 @@ def main(packed):
             archive.extractall(unpacked)  # its sources are shown line by line, which needs files
         if arguments.command == "check":
             return _check(arguments, about, unpacked, packed)
+        if arguments.command == "profile":
+            return _profile(arguments, about, unpacked)
         return _run(arguments, about, unpacked)
-    except UsageError as error:
+    except (UsageError, NoSuchCommand) as error:
         return _said(error, 2)
+    except FolderLost as error:
+        return _said(error, 3)
     except ChildError as error:
         return _said("%s; what was recorded is in %s" % (error, arguments.output), 4)
     except OSError as error:
@@ -106,6 +121,15 @@ def _run(arguments, about, unpacked):
         "run folder: %s; analyse it with `kernelscope report %s` where kernelscope is installed\n" % (folder, folder)
     )
     return 0
+
+
+def _profile(arguments, about, unpacked):
+    asked = profile.command(arguments)
+    if not asked:
+        raise UsageError("no command; write it behind --: python agent.pyz profile -- train.py")
+    folder = arguments.output or profile.default_folder(asked)
+    _make_folder(folder)
+    return profile.run(arguments, asked, folder, unpacked, about["kernelscope"])
 
 
 def _check(arguments, about, unpacked, packed):

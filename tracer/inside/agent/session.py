@@ -1,6 +1,5 @@
 """All passes of one run, one after the other, into a run folder that any machine can analyse."""
 
-import datetime
 import json
 import os
 import shutil
@@ -8,10 +7,11 @@ import subprocess
 import sys
 import tempfile
 
-from kernelscope.tracer.inside import ceilings, plan
+from kernelscope.tracer.inside import ceilings, disclosure, plan
 from kernelscope.tracer.inside.agent import machine, nvml
 from kernelscope.tracer.inside.agent.child_process import ChildError, ChildProcess
 from kernelscope.tracer.inside.agent.samples import SAMPLES_FILE, Sampler
+from kernelscope.tracer.inside.run_record import RunRecord
 
 
 class Session(object):
@@ -27,27 +27,22 @@ class Session(object):
         self.roots = roots
         self.report = report
         self.variables = self._variables()
-        self.record = {
-            "schema": plan.RUN_SCHEMA,
-            "created": datetime.datetime.utcnow().replace(microsecond=0).isoformat() + "+00:00",
-            "complete": False,
-            "reason": "the run did not come to its end",
-            "passes": {},
-            "unavailable": {},
+        record = {
             "kernelscope": version,
             "recorder": "agent",
             "label": framework,
             "framework": framework,
             "version": None,
-            "python": _without_home(sys.executable),
+            "python": disclosure.without_home(sys.executable),
             "program": None,
             "options": options,
             "conditions": "steady" if options["steady"] else "as it comes",
             "machine": machine.describe(),
-            "command": [_without_home(part) for part in command],
-            "variables": {name: self.variables[name] for name in plan.RECORDED_VARIABLES if name in self.variables},
+            "command": disclosure.command(command),
+            "variables": disclosure.recorded(self.variables),
         }
-        self._write()
+        self._run = RunRecord(folder, record)
+        self.record = self._run.record
 
     def _variables(self):
         """Return the whole environment of a child."""
@@ -69,11 +64,11 @@ class Session(object):
             reason = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
             self.record["passes"].setdefault(name, {"folders": []}).update(status="failed", reason=reason)
             self.record["reason"] = reason
-            self._write()
+            self._run.write()
             raise
         self.report("[%d/%d] ceilings" % (len(planned), len(planned)))
         self.record.update(ceilings=self._ceilings(), complete=True, reason=None)
-        self._write()
+        self._run.write()
 
     def _ceilings(self):
         """Measure what the device can do at most; where that fails, the reason stands in their place."""
@@ -123,7 +118,7 @@ class Session(object):
             entry["collector"] = {"asked": self.options["collector"], "used": self.options["collector"], "reason": "asked for"}
         if name != "check":
             entry["sampling"] = sampler.describe()
-        self._write()
+        self._run.write()
 
     def _spec(self, name):
         options = self.options
@@ -139,7 +134,7 @@ class Session(object):
             batches=plan.HOST_BATCHES, dropout=name != "check", roots=[os.path.join(root, "kernelscope") for root in self.roots]
         )
         # the child runs in the pass's folder, where a relative path would lead elsewhere
-        spec["data"] = _without_home(os.path.abspath(options["data"])) if options["data"] else None
+        spec["data"] = disclosure.without_home(os.path.abspath(options["data"])) if options["data"] else None
         if name == "kernels":
             framework = options["collector"] == "framework"
             spec.update(collector=options["collector"], collector_required=True, device_profiler=framework)
@@ -162,18 +157,6 @@ class Session(object):
             self.record.setdefault(key, report.get(key))
         self.record["version"] = (report.get("versions") or {}).get(self.record["framework"], self.record["version"])
         self.record["unavailable"].update(report.get("unavailable", {}))
-
-    def _write(self):
-        """Replace run.json as a whole: a reader sees the old or the new one."""
-        path = os.path.join(self.folder, "run.json")
-        with open(path + ".new", "w") as out:
-            json.dump(self.record, out, indent=1)
-        os.replace(path + ".new", path)
-
-
-def _without_home(text):
-    home = os.path.expanduser("~")
-    return text.replace(home + os.sep, "~" + os.sep) if home not in ("/", "~", "") else text
 
 
 __all__ = ["ChildError", "Session"]

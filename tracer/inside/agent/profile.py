@@ -1,0 +1,48 @@
+"""The agent's `profile`: somebody's own command, with the agent's unpacked code in its interpreters."""
+
+import os
+import sys
+
+from kernelscope.tracer.inside.agent import machine
+from kernelscope.tracer.inside.launching import options
+from kernelscope.tracer.inside.launching.command import script_name
+from kernelscope.tracer.inside.launching.launch import launch
+
+
+def configure(parser):
+    """Add the options to the command's parser."""
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", help="folder for the results (default: kernelscope-NAME, of the script's)"
+    )
+    options.add_arguments(parser)
+
+
+def command(arguments):
+    """Return the command to run; a script or -m alone is run by this interpreter. An empty list where there is none."""
+    asked = options.command(arguments)
+    ours = asked and (asked[0].endswith(".py") and not os.access(asked[0], os.X_OK) or asked[0] == "-m")
+    return [sys.executable] + asked if ours else asked
+
+
+def default_folder(asked):
+    """Return where the results go if nobody says it."""
+    name = os.path.splitext(script_name(asked))[0]
+    return "kernelscope-" + "".join(letter for letter in name if letter.isalnum() or letter in "._-").strip("-")
+
+
+def run(arguments, asked, folder, root, version):
+    """Run the command, say on stderr what was recorded, and return the exit status. Raises what `launch` does."""
+    about = {
+        "kernelscope": version,
+        "machine": machine.describe(),
+        "command": ["agent.pyz"] + sys.argv[1:],
+        "label": arguments.label,
+    }
+    outcome = launch(asked, options.asked(arguments), folder, root, about)
+    for line in outcome.lines():
+        sys.stderr.write(line + "\n")
+    if outcome.seen is not None:
+        sys.stderr.write(
+            "run folder: %s; show it with `kernelscope breakdown %s` where kernelscope is installed\n" % (folder, folder)
+        )
+    return outcome.exit_status

@@ -1,0 +1,102 @@
+"""The command's process: nothing of it is changed, neither arguments nor terminal, working folder, signals or exit status.
+
+Its environment has two variables more: PYTHONPATH, by which every Python in it runs `profiling/injected/sitecustomize.py` first,
+and KERNELSCOPE_PROFILE, the file that says what to record.
+"""
+
+import contextlib
+import glob
+import os
+import signal
+import subprocess
+
+from kernelscope.tracer.inside.launching.errors import NoSuchCommand
+from kernelscope.tracer.inside.profiling import printed
+
+VARIABLE = "KERNELSCOPE_PROFILE"
+_FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT, signal.SIGINT)
+_TAKING_VALUES = ("-W", "-X", "-Q", "--check-hash-based-pycs")  # options of python that have their value behind them
+
+
+def script_name(command):
+    """Return what the command runs: the script or module behind a Python, else the command itself."""
+    first = os.path.basename(command[0])
+    if not first.startswith(("python", "pypy")):
+        return first
+    rest = iter(command[1:])
+    for part in rest:
+        if part == "-m":
+            return next(rest, first)
+        if part in _TAKING_VALUES:
+            next(rest, None)
+        elif part == "-c":
+            return "-c"
+        elif not part.startswith("-"):
+            return os.path.basename(part)
+    return first
+
+
+def run(command, spec, injected):
+    """Run the command to its end, handing on signals; return its exit status as a shell gives it.
+
+    spec: path of what is to be recorded. injected: the folder of our sitecustomize. Raises NoSuchCommand.
+    """
+    variables = dict(os.environ)
+    variables[VARIABLE] = os.path.realpath(spec)
+    variables["PYTHONPATH"] = os.pathsep.join(filter(None, (injected, variables.get("PYTHONPATH"))))
+    try:
+        process = subprocess.Popen(list(command), env=variables, close_fds=False)
+    except OSError as error:
+        raise NoSuchCommand("%s: cannot be run: %s" % (command[0], error.strerror or error)) from error
+    with _signals_to(process):
+        status = process.wait()
+    return status if status >= 0 else 128 - status
+
+
+@contextlib.contextmanager
+def _signals_to(process):
+    """Hand on the signals that this process gets, except those that the terminal gives to both of us."""
+
+    def hand_on(number, _):
+        if number in (signal.SIGINT, signal.SIGQUIT) and _in_foreground():
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(number)
+
+    before = {number: signal.signal(number, hand_on) for number in _FORWARDED}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _in_foreground():
+    """Return whether a terminal's keys are for our group of processes."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+def forward_rest(folder):
+    """Print what the script printed and its dead process could not hand on any more."""
+    for spool in glob.glob(os.path.join(glob.escape(folder), "*", "*", printed.SPOOL_FILE)):
+        done = os.path.join(os.path.dirname(spool), printed.LEFT)
+        start = 0
+        if os.path.exists(done):
+            with open(done, encoding="ascii") as file:
+                start = int(file.read() or 0)
+        with open(spool, "rb") as file:
+            file.seek(start)
+            _, own, waiting = printed.parted(file.read(printed.LIMIT))
+        printed.write_all(1, own + waiting)
+        os.unlink(spool)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(done)

@@ -1,0 +1,9 @@
+"""What can be wrong: one line each that says what, where, and what would be right."""
+
+
+class NoSuchCommand(Exception):
+    """The command cannot be run."""
+
+
+class FolderLost(Exception):
+    """The run folder is gone."""

@@ -1,0 +1,65 @@
+"""Run a command, once or once for each pass, into a run folder."""
+
+import contextlib
+import json
+import os
+import shutil
+
+from kernelscope.tracer.inside import disclosure
+from kernelscope.tracer.inside.launching import command as process
+from kernelscope.tracer.inside.launching.errors import FolderLost, NoSuchCommand
+from kernelscope.tracer.inside.launching.outcome import SPEC_FILE, Result
+from kernelscope.tracer.inside.run_record import RunRecord
+
+INJECTED = os.path.join("kernelscope", "tracer", "inside", "profiling", "injected")  # in a staged folder
+
+
+def launch(command, options, folder, root, about):
+    """Run the command and write the run folder, which exists and is empty; return an Outcome.
+
+    root: the folder that has our code staged. about: {"kernelscope": version, "machine": facts, "command": our own command line,
+    "label": what the run is called or None}. Raises NoSuchCommand, and FolderLost where the script removed the folder.
+    """
+    if shutil.which(command[0]) is None:
+        raise NoSuchCommand("%s: no such command; write the command as you would run it, behind --" % command[0])
+    folder = os.path.realpath(folder)
+    run = RunRecord(folder, _record(command, options, about))
+    spec, status = os.path.join(folder, SPEC_FILE), 0
+    for plan in options.plans():
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(folder, "owner"))
+        wanted = {"folder": folder, "mode": options.mode, "plan": plan, "seconds": options.seconds, "warmup": options.warming()}
+        with open(spec, "w", encoding="utf8") as out:
+            json.dump(wanted, out, indent=1)
+        status = process.run(command, spec, os.path.join(root, INJECTED))
+        process.forward_rest(folder)
+        if status or not os.path.isdir(folder):
+            break
+    if not os.path.isdir(folder):
+        raise FolderLost("%s: the script removed it while it ran (its exit status: %d); name another folder" % (folder, status))
+    return Result(run, status).outcome()
+
+
+def _record(command, options, about):
+    name = process.script_name(command)
+    return {
+        "kernelscope": about["kernelscope"],
+        "recorder": "profile",
+        "label": about["label"] or os.path.splitext(name)[0],
+        "framework": "unknown",
+        "version": None,
+        "python": None,
+        "program": None,
+        "options": {
+            "network": name, "mode": options.mode, "batch": None, "device": "cpu", "threads": None, "seed": None,
+            "steps": options.steps, "window": list(options.window) if options.window else None, "warmup": options.warmup,
+            "repeats": 1, "steady": False, "timeout_s": None, "data": None, "collector": "framework", "rerun": options.rerun,
+        },
+        "conditions": "as it comes",
+        "machine": about["machine"],
+        "command": disclosure.command(about["command"]),
+        "profiled": disclosure.command(command),
+        "variables": disclosure.recorded(os.environ),
+        "network": None,
+        "model": None,
+    }  # fmt: skip

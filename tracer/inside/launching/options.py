@@ -1,0 +1,96 @@
+"""What is to be recorded of a command, and the options of command lines for it."""
+
+import argparse
+
+PASSES = ("clean", "layers", "kernels")
+SKIPPED = 2  # first steps of a pass that do not count: wrappers and profilers have theirs to warm up
+RERUN_WARMUP = 3  # first steps of a script that is run for one pass only
+
+
+class ProfileOptions(object):
+    """What is recorded. steps: of the clean pass; layers and kernels have half as many. window: steps (A, B) of the script to use
+    instead, of which the clean pass has half. warmup: least number of steps before. rerun: whether each pass has a run of the
+    command. seconds: after which a pass ends with what it has. mode: auto, train or infer.
+    """
+
+    def __init__(self, steps=20, window=None, warmup=10, rerun=False, seconds=60.0, mode="auto"):
+        self.steps = steps
+        self.window = window
+        self.warmup = warmup
+        self.rerun = rerun
+        self.seconds = seconds
+        self.mode = mode
+
+    def plans(self):
+        """Return the passes of each run of the command: lists of {"pass", "skip", "steps"}."""
+        half = max(1, self.steps // 2)
+        counts = {"clean": self.steps, "layers": half, "kernels": half}
+        if self.window is not None and not self.rerun:
+            counts = _shared(self.window[1] - self.window[0])
+        skipped = 0 if self.window is not None else SKIPPED
+        entries = [
+            {"pass": name, "skip": 0 if name == "clean" else min(skipped, counts[name] // 2), "steps": counts[name]}
+            for name in PASSES
+        ]
+        return [[entry] for entry in entries] if self.rerun else [entries]
+
+    def warming(self):
+        """Return when warm-up ends: {"steps", "settle"}."""
+        if self.window is not None:
+            return {"steps": self.window[0], "settle": False}
+        return {"steps": RERUN_WARMUP if self.rerun else self.warmup, "settle": not self.rerun and self.warmup > 0}
+
+
+def _shared(steps):
+    """Return how a window's steps are shared out."""
+    kernels = layers = max(1, steps // 4)
+    return {"clean": max(1, steps - kernels - layers), "layers": layers, "kernels": kernels}
+
+
+def add_arguments(parser):
+    """Add what can be asked for to a command line, the command itself (`script`) included; see `asked` and `command`."""
+    add = parser.add_argument
+    add("--mode", choices=("auto", "train", "infer"), default="auto", help="what a step is (default: what is found)")
+    add("--steps", type=_steps, default="20", metavar="N|A:B", help="clean steps, or which of the script's, from 0 (default: 20)")
+    add("--warmup", type=_count, default=10, metavar="N", help="least warm-up steps before they settle (default: 10)")
+    add("--passes", choices=("once", "rerun"), default="once", help="all passes in one run, or the command again for each")
+    add("--seconds", type=_seconds, default=60.0, metavar="S", help="a pass ends after so long with what it has (default: 60)")
+    add("--label", metavar="NAME", help="what the run is called (default: the script's name)")
+    add("script", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help="the command, as you would run it")
+
+
+def asked(arguments):
+    """Return the options of a parsed command line."""
+    count, window = arguments.steps
+    return ProfileOptions(count, window, arguments.warmup, arguments.passes == "rerun", arguments.seconds, arguments.mode)
+
+
+def command(arguments):
+    """Return the command of a parsed command line; an empty list where there is none."""
+    return arguments.script[1:] if arguments.script[:1] == ["--"] else arguments.script
+
+
+def _steps(text):
+    """Return how many clean steps, and the window A:B where that is what the text says."""
+    first, colon, last = text.partition(":")
+    if not colon and text.isdigit() and int(text) > 0:
+        return int(text), None
+    if colon and first.isdigit() and last.isdigit() and int(last) - int(first) >= 4 and int(first) >= 1:
+        return int(last) - int(first), (int(first), int(last))
+    raise argparse.ArgumentTypeError("%s: write a number of steps, or A:B with A at least 1 and B at least A + 4" % text)
+
+
+def _count(text):
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError("%r is not a whole number of at least 0" % text)
+    return int(text)
+
+
+def _seconds(text):
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError("%r is not a number of seconds above 0" % text)
+    return seconds

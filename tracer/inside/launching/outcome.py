@@ -1,0 +1,144 @@
+"""What the command's processes left in the run folder: entered into run.json, and said in a few lines."""
+
+import contextlib
+import json
+import os
+
+from kernelscope.tracer.inside import disclosure
+from kernelscope.tracer.inside.launching.options import PASSES
+from kernelscope.tracer.inside.profiling.adapters import REGISTRY
+
+SPEC_FILE = "profile.json"
+
+NOTHING_RECORDED = 4  # exit status where the command's own is 0
+
+
+class Outcome(object):
+    """How it went. name: what was run. status: the command's exit status as a shell gives it. seen: one line on what was
+    recorded, None for nothing. problems: one line for each thing that was not.
+    """
+
+    def __init__(self, name, status, seen, problems):
+        self.name = name
+        self.status = status
+        self.seen = seen
+        self.problems = problems
+
+    @property
+    def exit_status(self):
+        """The exit status of who ran the command: the command's, if there is any reason for that."""
+        return self.status or (NOTHING_RECORDED if self.seen is None else 0)
+
+    def lines(self):
+        """Return what there is to say."""
+        last = self.seen if self.seen is not None else "error: nothing was recorded of " + self.name
+        return ["kernelscope: " + line for line in self.problems + [last]]
+
+
+class Result(object):
+    """Makes the run folder's record of what the processes left. run: a RunRecord. status: the command's exit status."""
+
+    def __init__(self, run, status):
+        self.run = run
+        self.status = status
+        self.problems = []
+
+    def outcome(self):
+        """Complete run.json and say what it holds."""
+        record = self.run.record
+        found = [(name, self._pass(name)) for name in PASSES]
+        reports = {name: report for name, report in found if report is not None}
+        for report in reports.values():
+            self._learn(report)
+        missing = [name for name in PASSES if record["passes"].get(name, {}).get("status") != "complete"]
+        if missing:
+            self._explain_missing(missing)
+        self.problems += ["%s: %s" % item for item in record["unavailable"].items()]
+        record["exit_status"] = self.status
+        record["complete"] = not missing
+        record["reason"] = None if not missing else self.problems[0]
+        self.run.write()
+        measured = ["%s %d" % (name, report["measured"]) for name, report in reports.items() if report["measured"]]
+        name = record["options"]["network"]
+        return Outcome(name, self.status, self._seen(measured) if measured else None, self.problems)
+
+    def _seen(self, measured):
+        record = self.run.record
+        kind = "training" if record["options"]["mode"] == "train" else "inference"
+        about = (record["options"]["network"], kind, record["framework"], record["version"])
+        return "%s: %s with %s %s; steps: " % about + ", ".join(measured)
+
+    def _path(self, *parts):
+        return os.path.join(self.run.folder, *parts)
+
+    def _pass(self, name):
+        """Enter one pass into the record; return its report, None where there is none."""
+        report = _json(self._path(name, "1", "child.json"))
+        if report is None:
+            return None
+        report["measured"] = sum(not row["warmup"] for row in _json_lines(self._path(name, "1", "steps.jsonl")))
+        usable = report["measured"] > 0 and (name != "kernels" or bool(report.get("operator_files")))
+        entry = {"status": "complete" if usable else "failed", "folders": [name + "/1"] if usable else []}
+        if not report["complete"]:
+            entry["reason"] = report["reason"]
+        if name == "kernels":
+            reason = "the only one that a script's own process has"
+            entry["collector"] = {"asked": "framework", "used": "framework", "reason": reason}
+        self.run.record["passes"][name] = entry
+        return report if usable else None
+
+    def _learn(self, report):
+        """Enter what a pass found out into the record; later passes know more."""
+        record, options = self.run.record, self.run.record["options"]
+        record["framework"] = report["framework"]
+        record["version"] = report["versions"].get(report["framework"])
+        for key, told in (("versions", "versions"), ("settings", "settings"), ("model", "network")):
+            record[key] = report.get(told) or record.get(key)
+        options["mode"] = "train" if report["training"] else "infer"
+        options["batch"] = report.get("batch") or options["batch"]
+        options["device"] = report.get("device", "cpu")
+        options["threads"] = (report.get("settings") or {}).get("threads")
+        record["unavailable"].update(report.get("unavailable", {}))
+        owner = _json(self._path("owner"))
+        if owner is not None:
+            record["python"] = disclosure.without_home(owner["python"])
+
+    def _explain_missing(self, missing):
+        """Say why passes are missing, from what the processes wrote down."""
+        kinds = {note["kind"]: note["text"] for note in _json_lines(self._path("notes.jsonl"))}
+        steps = json.loads(kinds["steps"])["steps"] if "steps" in kinds else None
+        if "fault" in kinds:
+            text = "a fault of kernelscope: %s (see faults.log)" % kinds["fault"]
+        elif steps is not None:
+            text = (
+                "not all recorded, the script ended after %d steps; choose a window with --steps A:B, "
+                "or run it once for each pass with --passes rerun" % steps
+            )
+        elif "no steps" in kinds:
+            text = "no steps were seen: " + kinds["no steps"]
+        elif not os.path.exists(self._path(SPEC_FILE + ".seen")):
+            text = "no Python of the command ran our code; is it started with -I, -E or -S, or without its environment?"
+        elif os.path.exists(self._path("owner")):
+            text = "the process ended without notice (killed, or a crash in C code); what it wrote until then is kept"
+        else:
+            text = "no framework was imported; known are " + ", ".join(sorted(set(REGISTRY.values())))
+        self.problems.append("%s: %s" % (", ".join(missing), text))
+
+
+def _json(path):
+    """Return the object of a file; None where there is none."""
+    with contextlib.suppress(OSError, ValueError):
+        with open(path, encoding="utf8") as file:
+            return json.load(file)
+    return None
+
+
+def _json_lines(path):
+    """Return the rows of a file that may be missing or cut off."""
+    rows = []
+    with contextlib.suppress(OSError):
+        with open(path, encoding="utf8", errors="replace") as file:
+            for line in file:
+                with contextlib.suppress(ValueError):
+                    rows.append(json.loads(line))
+    return rows

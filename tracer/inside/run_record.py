@@ -1,0 +1,30 @@
+"""run.json: always readable, complete or marked as incomplete with the reason."""
+
+import datetime
+import json
+import os
+
+from kernelscope.tracer.inside.plan import RUN_SCHEMA
+
+RUN_FILE = "run.json"
+
+
+class RunRecord(object):
+    """Writes the run.json of a folder that exists. `record` is its content; it is on disk, marked incomplete, from the start."""
+
+    def __init__(self, folder, record):
+        self.folder = str(folder)
+        created = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0).isoformat()
+        self.record = {
+            "schema": RUN_SCHEMA, "created": created, "complete": False, "reason": "the run did not come to its end",
+            "passes": {}, "unavailable": {},
+        }  # fmt: skip
+        self.record.update(record)
+        self.write()
+
+    def write(self):
+        """Replace run.json as a whole: a reader sees the old or the new one, also when the disk fills up."""
+        path = os.path.join(self.folder, RUN_FILE)
+        with open(path + ".new", "w", encoding="utf8") as out:
+            out.write(json.dumps(self.record, indent=1))
+        os.replace(path + ".new", path)
