@@ -39,8 +39,13 @@ BY = {
 
 # Not layers, but known parts of a step: they are named in the layer column in brackets
 _NAMED_PHASES = {"optimizer": "(optimizer)", "data": "(data)"}
-_NAMED_CAUSES = {parts.DISPATCH: "(dispatch)", parts.WAITING: "(waiting)", parts.DATA: "(data)"}
+BETWEEN_LAYERS = "(between layers)"
+_NAMED_CAUSES = {
+    parts.DISPATCH: "(dispatch)", parts.WAITING: "(waiting)", parts.DATA: "(data)", parts.IN_PHASE: BETWEEN_LAYERS,
+}  # fmt: skip
 UNATTRIBUTED = "(unattributed)"
+# What is known to be no layer's is not unattributed, but no layer either: it does not raise the coverage
+NO_LAYER = (UNATTRIBUTED, BETWEEN_LAYERS)
 COMPUTING = "(computing)"
 NO_RANGE = "(no range)"
 TOTAL_ONLY = "total"  # the method of rows that the source gives as totals
@@ -178,7 +183,7 @@ def _known(cells: pd.DataFrame, labels: dict[str, pd.Series[str]], by: str) -> p
     if by in ("operator", "range") and cells["layer"].isna().all():
         return cells[by].notna()
     if by in ("layer", "operator", "range"):
-        return (labels["layer"] if "layer" in labels else layer_labels(cells)) != UNATTRIBUTED
+        return ~(labels["layer"] if "layer" in labels else layer_labels(cells)).isin(NO_LAYER)
     if by in ("kind", "kernel"):
         return explained & (cells["kind"].fillna("") != "unknown")
     if by == "phase":

@@ -50,6 +50,10 @@ READING = (
         "clean mean step minus that of the traced pass: what tracing cost, so that columns add up to clean time",
     ),
     ("(dispatch)", "inside the framework's call, outside of any of its operators"),
+    (
+        "(between layers)",
+        "the host, in the forward or backward call and in no layer: the framework's and the model's own code there",
+    ),
     ("(waiting)", "the host waits for results"),
     ("(unattributed)", "no evidence says which layer this was for; shown so that nothing is lost"),
     ("(host: …)", "no kernel ran; what the host was doing"),

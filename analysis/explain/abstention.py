@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelscope.analysis import fairness
-from kernelscope.analysis.breakdowns import UNATTRIBUTED
+from kernelscope.analysis.breakdowns import NO_LAYER
 from kernelscope.analysis.explain.model import Account, Side
 from kernelscope.analysis.partition import OPAQUE_GRAPH, OUTSIDE, UNSEEN
 
@@ -19,7 +19,7 @@ def coverage(side: Side) -> float:
     if cells["layer"].notna().any() and side.facts.get("network"):
         from kernelscope.analysis.breakdowns import layer_labels
 
-        known = layer_labels(cells) != UNATTRIBUTED
+        known = ~layer_labels(cells).isin(NO_LAYER)
     return float(cells["time_ns"].where(known, 0).sum() / max(cells["time_ns"].sum(), 1))
 
 

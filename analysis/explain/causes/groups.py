@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import pandas as pd
 
-from kernelscope.analysis.breakdowns import UNATTRIBUTED
+from kernelscope.analysis.breakdowns import NO_LAYER
 from kernelscope.analysis.explain.causes import host_evidence
 from kernelscope.analysis.explain.model import SIDES, Case
 
@@ -148,7 +148,7 @@ def candidates(case: Case) -> list[Group]:
 def _grouped(case: Case) -> list[Group]:
     rows, cells = case.rows, case.account.cells
     # captures tell the phase of what has no layer for different parts of it, so that it is compared as a whole
-    phase = rows["phase"].astype("string").fillna("").mask(rows["layer"] == UNATTRIBUTED, "")
+    phase = rows["phase"].astype("string").fillna("").mask(rows["layer"].isin(NO_LAYER), "")
     number = rows.groupby([rows["layer"].astype("string"), phase], sort=False).ngroup()
     places: dict[tuple[int, str], list[int]] = defaultdict(list)
     made: dict[tuple[int, str], list[Kernel]] = defaultdict(list)
