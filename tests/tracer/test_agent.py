@@ -4,14 +4,17 @@ import json
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
 
 from kernelscope.analysis import Run, breakdown
 from kernelscope.tracer.inside import plan
-from kernelscope.tracer.outside import agent, environments
+from kernelscope.tracer.outside import agent, environments, interpreters
 from kernelscope.tracer.outside.errors import InputError
 from kernelscope.tracer.outside.options import RunOptions
+
+TOY = str(Path(__file__).parent / "children" / "toy_adapter.py")
 
 
 @pytest.fixture(scope="module")
@@ -21,10 +24,10 @@ def packed(tmp_path_factory):
     return path
 
 
-def _agent(packed, *arguments, python=sys.executable, variables=None):
+def _agent(packed, *arguments, python=sys.executable, variables=None, folder=None):
     # -S and -I: nothing that is installed beside this interpreter can be imported
     command = [python, *(("-I", "-S") if python == sys.executable else ()), packed, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=variables)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=variables, cwd=folder)
 
 
 def test_it_holds_what_children_import_and_nothing_of_the_rest(packed):
@@ -51,6 +54,11 @@ def test_a_file_that_is_there_is_kept(packed):
         (["run", "lenet", "-f", "nothing", "-o", "x"], 2, "unknown framework 'nothing'; known: pytorch"),
         (["run", "lenet", "-f", "pytorch", "-o", "x", "--data", "/nowhere"], 2, "--data /nowhere: not a folder"),
         (["run", "lenet", "-f", "pytorch", "-o", "/proc/nowhere"], 3, "name another folder"),
+        (["run", "lenet"], 2, "the following arguments are required: -f/--framework"),
+        (["profile"], 2, "no command; write it behind --"),
+        (["profile", "--steps", "3:4", "--", "train.py"], 2, "write a number of steps, or A:B"),
+        (["profile", "--seconds", "nan", "--", "train.py"], 2, "'nan' is not a number of seconds above 0"),
+        (["profile", "-o", "/proc/nowhere", "--", "train.py"], 3, "name another folder"),
     ],
 )
 def test_wrong_use_is_answered_in_one_line(packed, arguments, status, said):
@@ -67,6 +75,46 @@ def test_an_interpreter_without_the_framework_leaves_a_readable_folder(packed, t
     assert record["complete"] is False
     assert "No module named" in record["reason"]
     assert Run(tmp_path / "run").passes("clean") == []
+
+
+def _python(version):
+    if version is None:
+        return sys.executable
+    found = interpreters.find(version)
+    if found is None:
+        pytest.skip(f"no Python {version}")
+    return str(found.path)
+
+
+@pytest.mark.parametrize("version", [None, "3.6"])
+def test_it_profiles_a_script_with_the_interpreter_it_is_started_with(packed, tmp_path, version):
+    done = _agent(
+        packed, "profile", "--steps", "5", "--warmup", "2", "--", TOY, "60", "three",
+        python=_python(version), folder=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    assert done.stdout == "".join(f"step {number}, done\n" for number in range(60))
+    assert "steps: clean 5, layers 2, kernels 2" in done.stderr
+    run = Run((tmp_path / "kernelscope-toy_adapter").rename(tmp_path / "moved"))
+    assert run.complete
+    assert run.record["profiled"][-2:] == ["60", "three"]
+    assert len(run.clean_steps()) == 5
+    assert {row.layer for row in run.layers_trace().ranges.itertuples() if row.category == "layer"} == {"first"}
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "said"),
+    [
+        (["python3", "-c", "print(1)"], 4, "no framework was imported; known are "),
+        (["nosuchcommand"], 2, "nosuchcommand: no such command"),
+        (["python3", "-c", "import shutil; shutil.rmtree('run')"], 3, "the script removed it while it ran"),
+    ],
+)
+def test_commands_that_leave_nothing_are_told_so(packed, tmp_path, command, status, said):
+    done = _agent(packed, "profile", "-o", "run", "--", *command, folder=tmp_path)
+    assert done.returncode == status
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_the_record_has_what_other_runs_have():

@@ -61,6 +61,28 @@ def test_only_listed_environment_variables_are_recorded_and_homes_are_shortened(
     assert conditions.without_home("/home/somebody/env/bin/python") == "~/env/bin/python"
 
 
+def test_secrets_of_command_lines_are_not_written_down():
+    given = [
+        "train.py",
+        "--api-key",
+        "k3y",
+        "--token=t0",
+        "--tokens",
+        "512",
+        "--passes",
+        "rerun",
+        "--password",
+        "-v",
+        "--env",
+        "MY_PWD=x",
+    ]
+    hidden = conditions.HIDDEN
+    assert conditions.command(given) == [
+        "train.py", "--api-key", hidden, f"--token={hidden}", "--tokens", "512", "--passes", "rerun", "--password", "-v",
+        "--env", f"MY_PWD={hidden}",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
