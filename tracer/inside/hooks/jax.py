@@ -18,7 +18,7 @@ from kernelscope.tracer.inside.hooks import xspace
 
 HOST_TRACER_LEVEL = 2  # XLA's operations; 3 adds events of its thread pools
 # methods of an array that hand out its value, or wait for it
-_READING = ("__array__", "__float__", "__int__", "__bool__", "__index__", "item", "tolist", "block_until_ready")
+READING = ("__array__", "__float__", "__int__", "__bool__", "__index__", "item", "tolist", "block_until_ready")
 _RANGED = "_kernelscope"  # on a wrapper of a jitted function
 
 
@@ -95,7 +95,7 @@ class Hooks(object):
     def range_reading(self):
         """Put ranges around the methods of an array that wait for its value."""
         array = type(self.jax.numpy.zeros(()))
-        for name in _READING:
+        for name in READING:
             if hasattr(array, name):
                 setattr(array, name, self.recorder.ranged(_plain(getattr(array, name)), "sync", "read", "other"))
 

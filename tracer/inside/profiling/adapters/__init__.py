@@ -33,6 +33,7 @@ import importlib
 # module that scripts import -> our module here; its class Adapter is made when the import has ended
 REGISTRY = {
     "torch": "pytorch",
+    "jax": "jax",
 }
 
 

@@ -1,0 +1,372 @@
+"""JAX: steps end with calls of compiled functions from Python; layers come from the scopes in XLA's programs.
+
+What `jax.jit` and `jax.pmap` return after JAX's import is wrapped (`Compiled`): JAX runs a compiled function without Python,
+so nothing else tells of its calls. The wrapper has every attribute of the function, is an instance of its class, is pickled and
+printed as it, and calls it. JAX's own compiled functions (those of jax.numpy, say) were made before and are not told.
+
+A function trains if a gradient is taken, or optax's updates are applied, while it is traced. Gradients and updates that are
+computed outside of compiled functions end steps too. Of functions that only infer, calls from the second on are told: programs
+compile functions that they call once, to make parameters. Functions that were compiled ahead of time are `jax.stages.Compiled`.
+"""
+
+import functools
+import itertools
+import sys
+import tempfile
+import threading
+import types
+
+from kernelscope.tracer.inside.hooks import jax as hooks
+from kernelscope.tracer.inside.hooks import xspace
+from kernelscope.tracer.inside.profiling import imports
+from kernelscope.tracer.inside.profiling.adapters import Base
+from kernelscope.tracer.inside.profiling.patches import Patches
+
+_COMPILING = "/jax/core/compile/backend_compile_duration"
+_GRADIENTS = ("grad", "value_and_grad")
+_BACKWARD = "transpose(jvp("  # in the scopes of a program that computes gradients
+
+
+class Adapter(Base):
+    """See the package's documentation for the order of calls."""
+
+    framework = "jax"
+
+    def __init__(self, recording):
+        super(Adapter, self).__init__(recording)
+        import jax
+
+        self.jax = jax
+        self.over = False
+        self.recorder = None  # while ranges are recorded
+        self.functions = {}  # name of a function that was called from outside of others -> whether it trains
+        self._clean = _trace_state_clean()
+        self._local = threading.local()
+        self._output = None  # what the function that ends a step returned, while the step ends
+        self._ahead = {}  # id of what was compiled ahead of time -> its Calls
+        self._patches = Patches()  # for as long as steps are recorded
+        self._ranging = Patches()  # while ranges are
+        self._profiling = Patches()  # while our profiler runs
+        self._profile = None
+        self._folder = None
+        self._hooks = hooks.Hooks({"pass": "kernels", "device": "cpu"}, None)
+        self._hooks.jax = jax
+
+    # --- steps -----------------------------------------------------------------------------------------------------------
+
+    def watch(self):
+        """Wrap what makes compiled functions and gradients, and what is compiled ahead of time; listen to compilation."""
+        jax, patches = self.jax, self._patches
+        for name in ("jit", "pmap"):
+            if hasattr(jax, name):
+                patches.wrap(jax, name, self._compiling)
+        for name in _GRADIENTS:
+            patches.wrap(jax, name, self._differentiating)
+        if hasattr(jax, "vjp"):
+            patches.wrap(jax, "vjp", self._training)
+        if hasattr(getattr(jax.stages, "Compiled", None), "__call__"):
+            patches.wrap(jax.stages.Compiled, "__call__", self._calling_ahead)
+        _hide_our_frames()
+        listen = getattr(jax.monitoring, "register_event_duration_secs_listener", None)
+        if listen is not None:
+            listen(self._compiled)
+        imports.watch(["optax", "jax.experimental.pjit"], self._imported)
+
+    def _imported(self, name):
+        if self.over:
+            return
+        if name == "optax":
+            self._patches.wrap(sys.modules[name], "apply_updates", self._updating)
+        elif hasattr(sys.modules[name], "pjit"):
+            self._patches.wrap(sys.modules[name], "pjit", self._compiling)
+
+    def _compiled(self, event, duration, **_):
+        if event == _COMPILING and not self.over:
+            self.recording.interrupted("a function was compiled")
+
+    def _compiling(self, original):
+        """Wrap jax.jit, which returns a compiled function, or a decorator where it is called without a function."""
+
+        def compiling(*arguments, **keywords):
+            made = original(*arguments, **keywords)
+            if self.over or not callable(made):
+                return made
+            if arguments or "fun" in keywords or "f" in keywords:
+                return Compiled(made, self)
+            return lambda function: Compiled(made(function), self)
+
+        return compiling
+
+    def _differentiating(self, original):
+        """Wrap jax.grad and jax.value_and_grad: what they return trains."""
+
+        def made(*arguments, **keywords):
+            gradient = original(*arguments, **keywords)
+            fun = arguments[0] if arguments else keywords.get("fun")
+            calls = Calls(gradient, self, getattr(fun, "__code__", id(fun)), trains=True)
+            return functools.wraps(gradient)(lambda *values, **named: calls.call(values, named))
+
+        return made
+
+    def _training(self, original):
+        """Wrap jax.vjp: the functions that are being traced train."""
+
+        def called(*arguments, **keywords):
+            for calls in self.stack():
+                calls.trains = True
+            return original(*arguments, **keywords)
+
+        return called
+
+    def _updating(self, original):
+        """Wrap optax.apply_updates, which ends a step where it is called outside of compiled functions."""
+        calls = Calls(original, self, "optax.apply_updates", trains=True)
+        return lambda *arguments, **keywords: calls.call(arguments, keywords)
+
+    def _calling_ahead(self, original):
+        def called(compiled, *arguments, **keywords):
+            if self.over:
+                return original(compiled, *arguments, **keywords)
+            calls = self._ahead.get(id(compiled))
+            if calls is None:
+                text = _text_of(compiled)
+                calls = self._ahead[id(compiled)] = Calls(None, self, trains=_BACKWARD in text)
+                calls.name = text.partition("HloModule ")[2].partition(",")[0].strip() or "compiled"
+            return calls.call(arguments, keywords, functools.partial(original, compiled))
+
+        return called
+
+    def stack(self):
+        """Return the calls of this thread that are open now, outermost first."""
+        try:
+            return self._local.stack
+        except AttributeError:
+            self._local.stack = []
+            return self._local.stack
+
+    def outermost(self):
+        """Return whether nothing is being traced, so that a call now is one of the script's loop."""
+        return not self.stack() and self._clean()
+
+    def called(self, calls, output):
+        """An outermost call has ended: a step may have."""
+        recording = self.recording
+        self.functions[calls.name] = calls.trains
+        calls.count += 1
+        if calls.trains:
+            recording.trains = recording.trains or recording.spec["mode"] == "auto"
+        elif recording.trains:
+            if calls.count > 1 and calls.step < recording.steps - 1:
+                recording.interrupted("a function was called that other steps do not call")
+            calls.step = recording.steps
+            return
+        elif calls.count < 2:
+            return
+        self._output = output
+        try:
+            recording.stepped(self, calls.key, training=calls.trains)
+        finally:
+            self._output = None
+
+    def settle(self):
+        """Wait for what the step returned, or for every array where a step ended otherwise."""
+        arrays = self._output if self._output is not None else self.jax.live_arrays()
+        for array in self.jax.tree_util.tree_leaves(arrays):
+            if hasattr(array, "block_until_ready") and not getattr(array, "is_deleted", bool)():
+                array.block_until_ready()
+
+    # --- ranges ----------------------------------------------------------------------------------------------------------
+
+    def attach(self, recorder, kernels):
+        """Put ranges around calls of compiled functions and the reading of arrays; return how layers are found."""
+        self.recorder = recorder
+        array = getattr(sys.modules.get("jax._src.array"), "ArrayImpl", None)
+        for name in hooks.READING:
+            if hasattr(array, name):
+                self._ranging.set(array, name, self._reading(getattr(array, name)))
+        for name in ("block_until_ready", "device_get"):
+            if hasattr(self.jax, name):
+                self._ranging.wrap(self.jax, name, self._reading)
+        return {
+            "layers": "scopes of XLA's operations; what has no scope is one layer of its function's name"
+            if kernels
+            else "none: Python does not see into a compiled function; the kernels pass finds them by operations' scopes",
+            "phases": "jvp and transpose in the scopes of XLA's operations; calls of compiled functions; reading of arrays",
+        }
+
+    def _reading(self, original):
+        """Return the function with a range around each call: the host waits for a value."""
+        recorder = self.recorder
+
+        def read(*arguments, **keywords):
+            number = recorder.push("sync", "read", None, "other")
+            try:
+                return original(*arguments, **keywords)
+            finally:
+                recorder.close(number)
+
+        return read
+
+    def detach(self):
+        """Take the ranges away."""
+        self._ranging.undo()
+        self.recorder = None
+
+    def start_operators(self, folder):
+        """Start XLA's profiler."""
+        profiler = self.jax.profiler
+        self._folder, profile = folder, tempfile.mkdtemp(prefix="kernelscope-")
+        if hasattr(profiler, "ProfileOptions"):
+            options = profiler.ProfileOptions()
+            options.host_tracer_level, options.python_tracer_level = hooks.HOST_TRACER_LEVEL, 0
+            profiler.start_trace(profile, profiler_options=options)
+        else:
+            profiler.start_trace(profile)
+        self._profile = profile
+        # a second one fails: when the script starts its own, ours ends
+        for owner in (profiler, sys.modules.get("jax._src.profiler")):
+            if hasattr(owner, "start_trace"):
+                self._profiling.wrap(owner, "start_trace", self._giving_way)
+
+    def _giving_way(self, original):
+        def started(*arguments, **keywords):
+            self.recording.cut("the script started jax.profiler itself, and only one can run")
+            return original(*arguments, **keywords)
+
+        return started
+
+    def stop_operators(self):
+        """Stop the profiler and keep its trace; return the names of its files."""
+        self._profiling.undo()
+        profile, self._profile = self._profile, None
+        if profile is None:
+            return []
+        self.jax.profiler.stop_trace()
+        return xspace.keep(profile, self._folder)
+
+    def stop(self):
+        """Take away everything; compiled functions that the script holds call on at once."""
+        self.over = True
+        self._patches.undo()
+        self._ahead = {}
+        forget = getattr(self.jax.monitoring, "unregister_event_duration_listener", None)
+        if forget is not None:
+            forget(self._compiled)
+
+    # --- facts -----------------------------------------------------------------------------------------------------------
+
+    def versions(self):
+        """Return the versions of JAX and what is used with it."""
+        return self._hooks.versions()
+
+    def settings(self):
+        """Return the settings in force."""
+        return self._hooks.settings()
+
+    def described(self):
+        """Return the device, and the functions that the loop calls: the layers of what has no scope."""
+        layers = [{"name": name, "type": "function", "parameters": None} for name in self.functions]
+        training = [name for name, trains in self.functions.items() if trains]
+        name = (training or list(self.functions) or ["unknown"])[-1]
+        network = {"name": name, "title": name, "parameters": None, "layers": layers}
+        device = "cpu" if self.jax.default_backend() == "cpu" else "cuda"
+        return {"batch": None, "device": device, "network": network}
+
+
+class Calls(object):
+    """The calls of one function. key: what ends steps; trains: whether a gradient was taken in it."""
+
+    _numbers = itertools.count()
+
+    def __init__(self, function, adapter, key=None, trains=False):
+        self.function = function
+        self.adapter = adapter
+        self.key = next(self._numbers) if key is None else key
+        self.trains = trains
+        self.name = getattr(function, "__name__", "function")
+        self.count = 0  # calls from outside of others
+        self.step = -1  # the last step in which there was one
+
+    def call(self, arguments, keywords, function=None):
+        """Call; tell the adapter where this is the loop's own call, and else the functions that are being traced."""
+        adapter, function = self.adapter, function or self.function
+        if adapter.over:
+            return function(*arguments, **keywords)
+        stack, outermost = adapter.stack(), adapter.outermost()
+        recorder = adapter.recorder if outermost else None
+        stack.append(self)
+        number = recorder.push("phase", "call", None, "other") if recorder is not None else None
+        try:
+            output = function(*arguments, **keywords)
+        finally:
+            stack.pop()
+            if number is not None:
+                recorder.close(number)
+            if self.trains and stack:
+                stack[0].trains = True
+        if outermost:
+            adapter.called(self, output)
+        return output
+
+
+class Compiled(object):
+    """A function that jax.jit compiled, as which it passes; its calls are told."""
+
+    def __init__(self, function, adapter):
+        own = self.__dict__
+        own["_kernelscope"] = Calls(function, adapter)
+        own["__doc__"] = getattr(function, "__doc__", None)
+        own["__module__"] = getattr(function, "__module__", None)
+
+    def __call__(*arguments, **keywords):
+        return arguments[0]._kernelscope.call(arguments[1:], keywords)
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __getattr__(self, name):
+        return getattr(self.__dict__["_kernelscope"].function, name)
+
+    def __setattr__(self, name, value):
+        setattr(self._kernelscope.function, name, value)
+
+    def __delattr__(self, name):
+        delattr(self._kernelscope.function, name)
+
+    @property
+    def __class__(self):
+        return type(self.__dict__["_kernelscope"].function)
+
+    def __reduce_ex__(self, protocol):
+        return self._kernelscope.function.__reduce_ex__(protocol)
+
+    def __repr__(self):
+        return repr(self._kernelscope.function)
+
+    def __dir__(self):
+        return dir(self._kernelscope.function)
+
+
+def _trace_state_clean():
+    """Return the function that tells whether nothing is being traced; it has no public name."""
+    for module in ("jax._src.core", "jax.core"):
+        found = getattr(sys.modules.get(module), "trace_state_clean", None)
+        if found is not None:
+            return found
+    return lambda: True
+
+
+def _hide_our_frames():
+    """Let JAX leave our frames out of tracebacks that it shortens and out of the places that it records with operations."""
+    for name in ("traceback_util", "source_info_util"):
+        exclude = getattr(sys.modules.get("jax._src." + name), "register_exclusion", None)
+        if exclude is not None:
+            exclude(__file__)
+
+
+def _text_of(compiled):
+    """Return the program of what was compiled ahead of time, where it can be had."""
+    try:
+        return compiled.as_text() or ""
+    except Exception:
+        return ""
