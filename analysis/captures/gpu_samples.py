@@ -15,7 +15,7 @@ import pandas as pd
 from kernelscope.analysis.captures.head import Head
 from kernelscope.analysis.readers import nvidia_smi
 from kernelscope.analysis.readers.nvidia_smi import Readings
-from kernelscope.analysis.readers.records import read_content
+from kernelscope.analysis.readers.packed import read_content
 from kernelscope.analysis.trace import Trace, conform
 
 # Metric without its unit's ending: the unit where the tool tells none, and the tools' names of it in lower case.

@@ -13,7 +13,7 @@ from kernelscope.analysis.captures.head import Head
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.readers import line_profiler
 from kernelscope.analysis.readers.line_profiler import Function
-from kernelscope.analysis.readers.records import read_content
+from kernelscope.analysis.readers.packed import read_content
 from kernelscope.analysis.trace import Trace, conform
 
 _INT64 = 2**63 - 1

@@ -8,7 +8,7 @@ from pathlib import Path
 from kernelscope.analysis.captures.head import Head
 from kernelscope.analysis.captures.line_profiler import trace_of
 from kernelscope.analysis.readers import line_profiler
-from kernelscope.analysis.readers.records import read_content
+from kernelscope.analysis.readers.packed import read_content
 from kernelscope.analysis.trace import Trace
 
 # A pickle of protocol 2 or later, perhaps framed, whose first object is of the class LineStats

@@ -18,7 +18,7 @@ from kernelscope.analysis.captures import scopes
 from kernelscope.analysis.captures.head import Head
 from kernelscope.analysis.captures.holders import holders
 from kernelscope.analysis.readers import mxnet_profiler
-from kernelscope.analysis.readers.records import read_content
+from kernelscope.analysis.readers.packed import read_content
 from kernelscope.analysis.trace import Trace, conform
 
 _DEVICE_NAME = re.compile(r'"name"\s*:\s*"(?:(?:cpu|gpu)/\d+|cpu (?:pinned|shared)/)"')

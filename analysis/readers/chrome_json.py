@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, Generic, TypeVar
 import msgspec
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.readers.records import blocks
+from kernelscope.analysis.readers.packed import blocks
 
 Piece = TypeVar("Piece")
 Buffer = bytes | memoryview

@@ -17,7 +17,7 @@ import msgspec
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.readers.records import read_content
+from kernelscope.analysis.readers.packed import read_content
 
 US = 1000  # ns
 _SECOND = 1_000_000_000

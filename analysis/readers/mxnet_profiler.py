@@ -32,7 +32,7 @@ import pyarrow as pa
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.readers import stream
-from kernelscope.analysis.readers.records import read_content
+from kernelscope.analysis.readers.packed import read_content
 
 _LAST_US = 9_000_000_000_000_000  # later times do not fit 64 bits as ns
 _Microseconds = Annotated[int, msgspec.Meta(ge=-1, le=_LAST_US)] | Annotated[float, msgspec.Meta(ge=-1, le=_LAST_US)]

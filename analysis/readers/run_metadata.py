@@ -26,7 +26,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.readers.records import read_content
+from kernelscope.analysis.readers.packed import read_content
 
 _LAST_US = 4_000_000_000_000_000  # start and duration together fit 64 bits as ns
 _Microseconds = Annotated[int, msgspec.Meta(le=_LAST_US)] | Annotated[float, msgspec.Meta(le=_LAST_US)]

@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kernelscope.analysis.readers.records import read_content
+from kernelscope.analysis.readers.packed import read_content
 
 ONEDNN_START = r"(?:onednn|dnnl|mkldnn)_verbose,"
 MKL_START = r"MKL_VERBOSE "

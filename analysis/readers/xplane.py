@@ -32,8 +32,8 @@ from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.readers.packed import read_content
 from kernelscope.analysis.readers.protobuf_classes import message_classes
-from kernelscope.analysis.readers.records import read_content
 
 _INT64, _UINT64 = descriptor_pb2.FieldDescriptorProto.TYPE_INT64, descriptor_pb2.FieldDescriptorProto.TYPE_UINT64
 _BYTES, _MESSAGE = descriptor_pb2.FieldDescriptorProto.TYPE_BYTES, descriptor_pb2.FieldDescriptorProto.TYPE_MESSAGE

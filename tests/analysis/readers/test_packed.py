@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.readers import records
-from kernelscope.analysis.readers.records import blocks, read_content
+from kernelscope.analysis.readers import packed
+from kernelscope.analysis.readers.packed import blocks, read_content
 
 PARTS = st.lists(st.binary(max_size=400) | st.integers(0, 400).map(bytes), min_size=1, max_size=5)
 
@@ -18,7 +18,7 @@ PARTS = st.lists(st.binary(max_size=400) | st.integers(0, 400).map(bytes), min_s
 def unpacked(content, **sizes):
     with pytest.MonkeyPatch.context() as patch:
         for name, size in sizes.items():
-            patch.setattr(records, name, size)
+            patch.setattr(packed, name, size)
         return b"".join(blocks(io.BytesIO(content), "t"))
 
 
