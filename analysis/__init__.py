@@ -35,7 +35,7 @@ def __getattr__(name: str) -> Any:
 
 
 def read(path: str | Path, form: str | None = None, helper: Helper | None = None) -> Trace:
-    """Return the Trace of a run folder, of a folder that `import` wrote, or of a capture in any format of `import`.
+    """Return the Trace of a run folder, of a folder that `import` wrote (both also packed), or of a capture as `import` takes it.
 
     form: a format's name (see analysis.captures.FORMATS); found out from the content if not given. helper: a process that reads
     ahead in the same capture (see analysis.helper); if not given, one is started for a capture, unless this process has threads.
@@ -48,9 +48,9 @@ def read(path: str | Path, form: str | None = None, helper: Helper | None = None
 @contextmanager
 def reading(path: str | Path, form: str | None = None, helper: Helper | None = None) -> Iterator[Trace]:
     """Give the Trace that `read` returns while a capture is still searched for secrets: its info tells the outcome at the end."""
-    from kernelscope.analysis import imported
+    from kernelscope.analysis import archives, imported
 
-    path = Path(path)
+    path = archives.folder(Path(path))
     if form is None and imported.is_imported(path):
         yield imported.Imported(path).trace()
         return

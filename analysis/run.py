@@ -6,13 +6,13 @@ import hashlib
 import importlib
 import shutil
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
 
-from kernelscope.analysis import storage
+from kernelscope.analysis import archives, storage
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.evidence import Clock, Context, recomputed_ranges
 from kernelscope.analysis.lines import statements
@@ -48,10 +48,10 @@ class PassData:
 
 
 class Run:
-    """A run folder; opening it reads run.json only. Raises EvidenceError when it is not one that this version can read."""
+    """A run folder, or an archive of one; opening it reads run.json only. Raises EvidenceError when this version cannot read it."""
 
     def __init__(self, path: Path):
-        self.path = path
+        self.path = path = archives.folder(path)
         file = path / "run.json"
         if (path / "compare.json").is_file() and not file.is_file():
             sides = sorted(p.parent.name for p in path.glob("*/run.json"))
@@ -59,6 +59,9 @@ class Run:
         if (path / "import.json").is_file():
             raise EvidenceError(f"{path}: an imported capture; captures are reported and broken down one at a time")
         if not file.is_file():
+            sides = sorted(p.parent.name for p in path.glob("*/run.json"))
+            if sides:
+                raise EvidenceError(f"{path}: holds run folders; name one of them: {', '.join(sides)}")
             raise EvidenceError(f"{path}: not a run folder (no run.json); name a folder that `run` or `compare` wrote")
         self.record = read_object(file)
         _check_schema(file, str(self.record.get("schema")))
@@ -71,13 +74,20 @@ class Run:
         """Return the repeats of a pass that came to their end, in order; an empty list when there is none."""
         if name not in self._passes:
             entry = self.record.get("passes", {}).get(name, {})
-            folders = [self.path / relative for relative in entry.get("folders", [])]
+            folders = [self.path / self._inside(relative) for relative in entry.get("folders", [])]
             done = [folder for folder in folders if (folder / "child.json").is_file()]
             self._passes[name] = [
                 PassData(folder, read_object(folder / "child.json"), read_table(folder / "steps.jsonl", "steps"))
                 for folder in done
             ]
         return [data for data in self._passes[name] if not data.measured.empty or name == "check"]
+
+    def _inside(self, relative: str) -> PurePosixPath:
+        """Return a pass's folder as run.json names it: what is read, and cached beside it, is within the run folder."""
+        path = PurePosixPath(str(relative))
+        if path.is_absolute() or ".." in path.parts or not path.name:
+            raise EvidenceError(f"{self.path / 'run.json'}: {relative!r} is no folder of a pass; record it again")
+        return path
 
     def check(self) -> dict[str, Any] | None:
         """Return what the fairness check compares, or None when the check did not run."""

@@ -24,10 +24,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the breakdown."""
-    from kernelscope.analysis import imported
+    from kernelscope.analysis import archives, imported
     from kernelscope.cli.output import write_breakdown
 
-    path = Path(arguments.path)
+    path = archives.folder(Path(arguments.path))
     if imported.is_imported(path):
         write_breakdown(imported.Imported(path).breakdown(arguments.by), arguments.format)
         return 0

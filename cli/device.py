@@ -32,10 +32,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--format csv holds one table; name it with --table ({', '.join(TABLES)})")
     quick.start()
     from kernelscope import analysis
+    from kernelscope.analysis import archives
     from kernelscope.analysis.device.tables import tables
     from kernelscope.cli.warn import about
 
-    path = Path(arguments.path)
+    path = archives.folder(Path(arguments.path))
     trace = analysis.read(path)
     about(trace)
     record = analysis.Run(path).record if (path / "run.json").is_file() else {}

@@ -22,11 +22,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one table of all runs."""
+    from kernelscope.analysis import archives
     from kernelscope.analysis.run import Run
     from kernelscope.cli.output import write_rows
 
     found = [Run(Path(path)) for path in arguments.runs]
-    names = [name if len({run.name for run in found}) == len(found) else str(run.path) for run in found for name in (run.name,)]
+    alike = len({run.name for run in found}) < len(found)
+    names = [archives.named(str(run.path)) if alike else run.name for run in found]
     rows, notes = _steps(found, names) if arguments.by == "step" else _layers(found, names, arguments.by)
     read = arguments.format in ("table", "markdown")
     title = (

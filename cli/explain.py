@@ -39,7 +39,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read both sides, explain their difference, print it and write the report."""
-    paths = _sides([Path(path) for path in arguments.paths], arguments.a, arguments.b)
+    from kernelscope.analysis import archives
+
+    paths = _sides([archives.folder(Path(path)) for path in arguments.paths], arguments.a, arguments.b)
     target = _target(arguments.report) if arguments.report else None
     result = _explained(paths, Path(arguments.map) if arguments.map else None, arguments.force)
     from kernelscope.cli.output import write_explanation, write_page

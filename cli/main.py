@@ -77,9 +77,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = _exit_status(error)
         if not status:
             raise
+        from kernelscope.analysis import archives
         from kernelscope.reports.text import printable
 
-        print(f"kernelscope: error: {printable(error, None)}", file=sys.stderr)
+        print(f"kernelscope: error: {printable(archives.named(str(error)), None)}", file=sys.stderr)
         return status
 
 

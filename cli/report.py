@@ -35,11 +35,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read what was recorded, write the report, print it where asked for."""
-    from kernelscope.analysis import imported
+    from kernelscope.analysis import archives, imported
     from kernelscope.cli import output
 
     target = _target(arguments.output, arguments.force) if arguments.output else None
-    paths = [Path(path) for path in arguments.paths]
+    paths = [archives.folder(Path(path)) for path in arguments.paths]
     form = arguments.format or (None if target else "table")
     if len(paths) == 1 and imported.is_imported(paths[0]):
         _report_import(paths[0], target, form)

@@ -37,10 +37,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the table, and draw the figure."""
     quick.start()
     from kernelscope import analysis
+    from kernelscope.analysis import archives
     from kernelscope.analysis.device.roofline import roofline
     from kernelscope.cli.warn import about
 
-    path = Path(arguments.path)
+    path = archives.folder(Path(arguments.path))
     trace = analysis.read(path)
     about(trace)
     found = roofline(trace, arguments.by, _ceilings(path, arguments)).as_dict()
@@ -66,14 +67,14 @@ def _write(found: dict[str, Any], form: str, limit: int) -> None:
 
 def _ceilings(path: Path, arguments: argparse.Namespace) -> Ceilings | None:
     """Return the ceilings asked for, else those of the run folder, else none."""
-    from kernelscope.analysis import Run
+    from kernelscope.analysis import Run, archives
     from kernelscope.analysis.device import ceilings
     from kernelscope.tracer.outside.errors import UsageError
 
     if arguments.ceilings and arguments.measure:
         raise UsageError("--ceilings and --measure: give one of them")
     if arguments.ceilings:
-        named = Path(arguments.ceilings)
+        named = archives.folder(Path(arguments.ceilings))
         if named.is_dir():
             return ceilings.of_record(Run(named).record.get("ceilings"), str(named / "run.json"))
         return ceilings.read(named)
@@ -81,6 +82,8 @@ def _ceilings(path: Path, arguments: argparse.Namespace) -> Ceilings | None:
         if arguments.measure:
             raise UsageError("--measure: needs a run folder, which names the framework; use --ceilings for other captures")
         return None
+    if arguments.measure and path != Path(arguments.path):
+        raise UsageError(f"--measure: ceilings are kept in the run folder; unpack {arguments.path} and name the folder")
     if arguments.measure:
         return ceilings.of_record(_measured(path), str(path / "run.json"))
     record = Run(path).record.get("ceilings")

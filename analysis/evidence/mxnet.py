@@ -77,13 +77,21 @@ def _operators(folder: Path, context: Context, diagnostics: dict[str, int]) -> p
 
 
 def _nodes(folder: Path) -> pd.DataFrame:
-    """Return the nodes of all graphs in the order of execution: op, name, layer, phase and rank among its type's nodes."""
+    """Return the nodes in the order of execution: op, name, layer, phase and rank among its type's nodes.
+
+    They are those of all graphs, which every step runs; or of each step's own graph, where the file says which steps ran which.
+    """
     path = folder / GRAPH_FILE
-    graphs = read_object(path).get("graphs")
+    found = read_object(path)
+    graphs = found.get("graphs")
     if not isinstance(graphs, list):
         raise EvidenceError(f"{path}: holds no graphs; record the run again")
-    rows: list[dict[str, Any]] = [node for graph in graphs for node in graph["nodes"]]
-    nodes = pd.DataFrame(rows, columns=["op", "name", "layer", "phase"])
+    order = found.get("sequence", range(len(graphs)))
+    try:
+        tables = [pd.DataFrame(graph["nodes"], columns=["op", "name", "layer", "phase"]) for graph in graphs]
+        nodes = pd.concat([tables[number] for number in order] or tables[:0], ignore_index=True)
+    except (TypeError, KeyError, IndexError, ValueError) as error:
+        raise EvidenceError(f"{path}: holds no whole graphs ({error}); record the run again") from error
     nodes["rank"] = nodes.groupby("op").cumcount()
     return nodes
 
@@ -184,10 +192,10 @@ def _place_by_shape(kernels: pd.DataFrame, owner: npt.NDArray[np.int64]) -> None
     kernels["attribution"] = kernels["attribution"].mask(free, "shape")
 
 
-def _check_shapes(kernels: pd.DataFrame, network: dict[str, Any], diagnostics: dict[str, int]) -> None:
+def _check_shapes(kernels: pd.DataFrame, network: dict[str, Any] | None, diagnostics: dict[str, int]) -> None:
     """Count convolutions and inner products whose problem is not that of the layer they were given to."""
     wrong = 0
-    for layer in network["layers"]:
+    for layer in network["layers"] if network else ():
         inputs, outputs = layer["input_shape"], layer["output_shape"]
         if layer["type"] == "convolution":
             primitive, expected = "convolution", rf"ic{inputs[0]}oc{outputs[0]}_ih{inputs[1]}oh{outputs[1]}kh"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis import captures, imported
+from kernelscope.analysis import archives, captures, imported
 from kernelscope.analysis.breakdowns import has_timeline, totals_cells
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain.estimates import closest_half
@@ -26,13 +26,14 @@ _RECORDED = ("framework", "version", "versions", "settings", "variables", "optio
 
 
 def load(path: Path) -> Side:
-    """Return the side that a run folder, an imported folder or a capture is; raise EvidenceError for anything else."""
+    """Return the side that a run folder, an imported folder (both also packed) or a capture is; raise EvidenceError for else."""
+    path = archives.folder(path)
     if (path / "run.json").is_file():
         return of_run(Run(path))
     if (path / "compare.json").is_file():
         Run(path)  # raises, naming the run folders in it
     trace = imported.Imported(path).trace() if imported.is_imported(path) else captures.read(path)
-    return of_trace(trace, path.name or str(path), str(path))
+    return of_trace(trace, path.name or str(path), archives.named(str(path)))
 
 
 def of_run(run: Run) -> Side:
@@ -47,7 +48,7 @@ def of_run(run: Run) -> Side:
     clean_ns = median_step_ns(clean) if clean else None
     main = run.trace()
     main.info["network"] = run.record["network"]
-    side = _assembled(run.name, str(run.path), run.traces(), main, facts)
+    side = _assembled(run.name, archives.named(str(run.path)), run.traces(), main, facts)
     side.clean, side.clean_ns, side.check = clean, clean_ns, run.check()
     side.layers_ns = _layers_ns(run, side.clean_ns)
     side.missing = dict(run.record.get("unavailable", {}))

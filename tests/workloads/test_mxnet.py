@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.recording]
 
 
 @pytest.fixture(scope="module")

@@ -26,10 +26,10 @@ def save(line_profiler, folder, roots):
     for (path, first_line, name), timings in sorted(stats.timings.items()):
         functions.append(
             {
-                "file": _shorten(path, roots),
+                "file": shortened(path, roots),
                 "function": name,
                 "first_line": first_line,
-                "source": _source(path, first_line),
+                "source": source(path, first_line),
                 "timings": [[int(line), int(hits), int(time)] for line, hits, time in timings],
             }
         )
@@ -37,18 +37,23 @@ def save(line_profiler, folder, roots):
         json.dump({"unit_s": stats.unit, "functions": functions}, out)
 
 
-def _shorten(path, roots):
+def shortened(path, roots):
+    """Return a path from the first of these folders that it is in, else as it is."""
     for root in roots:
         if path.startswith(root + os.sep):
             return path[len(root) + 1 :]
     return path
 
 
-def _source(path, first_line):
-    """Return the lines of the block that starts at `first_line`, or an empty list when the file cannot be read."""
+def source(path, first_line, whole=False):
+    """Return the lines of the block that starts at `first_line`, or an empty list when the file cannot be read.
+
+    whole: all lines from there on, for a module.
+    """
     try:
         with open(path, encoding="utf8", errors="replace") as file:
             lines = file.read().split("\n")
-        return inspect.getblock([line + "\n" for line in lines[first_line - 1 :]])
+        rest = [line + "\n" for line in lines[max(first_line, 1) - 1 :]]
+        return rest if whole else inspect.getblock(rest)
     except (OSError, SyntaxError, IndexError):
         return []

@@ -150,7 +150,7 @@ class Recorder(object):
         self.push("step", "step %d" % self.step)
 
     def end_step(self, warmup=False):
-        """End the step with all ranges that are open on the calling thread."""
+        """End the step with all ranges that are open on the calling thread; return when it began and ended."""
         stack = self._stack()
         while stack and self.layers:
             self.pop()
@@ -158,6 +158,7 @@ class Recorder(object):
         end = now_ns()
         after = resource.getrusage(resource.RUSAGE_SELF)
         self._steps.append((self.step, self.window, warmup, self._begun, end, self._before, after))
+        return self._begun, end
 
     def flush(self):
         """Append what was recorded to steps.jsonl and ranges.jsonl in the pass's folder, and forget it."""

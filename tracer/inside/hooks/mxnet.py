@@ -302,6 +302,12 @@ class Hooks(object):
         """Stop the profiler, write its trace compressed and the graphs; return the names of the files written."""
         if not self.tracing:
             return []
+        trace = self.stop_profiler()
+        self._write_graphs()
+        return [trace, GRAPH_FILE]
+
+    def stop_profiler(self):
+        """Stop the profiler and write its trace compressed; return the file's name."""
         mx = self.mx
         mx.nd.waitall()
         mx.profiler.set_state("stop")
@@ -310,8 +316,7 @@ class Hooks(object):
         with open(path, "rb") as plain, gzip.open(path + ".gz", "wb", compresslevel=3) as packed:
             shutil.copyfileobj(plain, packed)
         os.remove(path)
-        self._write_graphs()
-        return [TRACE_FILE + ".gz", GRAPH_FILE]
+        return TRACE_FILE + ".gz"
 
 
 def _bulk_nodes():

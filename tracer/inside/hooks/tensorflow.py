@@ -11,6 +11,7 @@ The ranges here tell the rest: "call" is the time in a compiled function (what n
 
 import functools
 import os
+import sys
 import tempfile
 
 from kernelscope.tracer.inside import hooks
@@ -21,7 +22,7 @@ from kernelscope.tracer.inside.hooks import xspace
 HOST_TRACER_LEVEL = 3
 INTER_OP_THREADS = 2  # two branches at once, as a user's default on two cores; more would exceed the threads asked for
 # methods of a tensor that hand out its value
-_READING = ("numpy", "__array__", "__float__", "__int__", "__bool__", "__index__")
+READING = ("numpy", "__array__", "__float__", "__int__", "__bool__", "__index__")
 
 
 def environment(pass_name):
@@ -112,33 +113,33 @@ class Hooks(object):
         import numpy
 
         found = {"tensorflow": self.tf.__version__, "keras": keras.__version__, "numpy": numpy.__version__}
-        build = self.tf.sysconfig.get_build_info()
-        for name, key in (("cuda", "cuda_version"), ("cudnn", "cudnn_version")):
-            if build.get("is_cuda_build") and build.get(key):
-                found[name] = str(build[key])
+        found.update(self.build_versions())
         return found
 
-    def settings(self):
-        """Return the settings in force that can make a difference to speed or results."""
-        import keras
+    def build_versions(self):
+        """Return the versions of CUDA and cuDNN that this build of TensorFlow has."""
+        build = self.tf.sysconfig.get_build_info()
+        keys = (("cuda", "cuda_version"), ("cudnn", "cudnn_version"))
+        return {name: str(build[key]) for name, key in keys if build.get("is_cuda_build") and build.get(key)}
 
+    def settings(self):
+        """Return the settings in force that can make a difference to speed or results; Keras's where it is used."""
         tf = self.tf
-        return {
+        found = {
             "threads": tf.config.threading.get_intra_op_parallelism_threads(),
             "interop_threads": tf.config.threading.get_inter_op_parallelism_threads(),
             "cores": hooks.cores(),
             "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1") != "0",
             "xla_jit": tf.config.optimizer.get_jit() or ("jit_compile" if self.jit_compiled else "off"),
             "execution": self._execution(),
-            "memory_format": keras.config.image_data_format().replace("_", " "),
-            "default_dtype": keras.config.floatx(),
-            "precision_policy": keras.config.dtype_policy().name,
             "tf32_matmul": bool(tf.config.experimental.tensor_float_32_execution_enabled()),
             "tf32_cudnn": bool(tf.config.experimental.tensor_float_32_execution_enabled()),
             "deterministic_algorithms": os.environ.get("TF_DETERMINISTIC_OPS", "0") in ("1", "true")
             or bool(_determinism_enabled()),
             "graph_optimizers": {name: bool(on) for name, on in sorted(_optimizer_options(tf).items())},
         }
+        found.update(_keras_settings())
+        return found
 
     def attach_layers(self, program):
         """Put ranges around every call of a compiled function and around the reading of tensors; return how layers are found."""
@@ -146,7 +147,7 @@ class Hooks(object):
         function = type(self.tf.function(lambda: None))
         self._wrap(function, "__call__", "phase", "call", "other")
         tensor = type(self.tf.constant(0.0))
-        for name in _READING:
+        for name in READING:
             owner = next((cls for cls in tensor.__mro__ if name in cls.__dict__), None)
             if owner is not None and owner is not object:
                 self._wrap(owner, name, "sync", "read", "other")
@@ -179,6 +180,18 @@ class Hooks(object):
             return []
         self.tf.profiler.experimental.stop()
         return xspace.keep(self.profile, self.spec["folder"])
+
+
+def _keras_settings():
+    """Return the settings of Keras 3, none where it is not imported."""
+    config = getattr(sys.modules.get("keras"), "config", None)
+    if not hasattr(config, "dtype_policy"):
+        return {}
+    return {
+        "memory_format": config.image_data_format().replace("_", " "),
+        "default_dtype": config.floatx(),
+        "precision_policy": config.dtype_policy().name,
+    }
 
 
 def _determinism_enabled():

@@ -28,7 +28,10 @@ def launch(command, options, folder, root, about):
     for plan in options.plans():
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(folder, "owner"))
-        wanted = {"folder": folder, "mode": options.mode, "plan": plan, "seconds": options.seconds, "warmup": options.warming()}
+        wanted = {
+            "folder": folder, "mode": options.mode, "plan": plan, "seconds": options.seconds, "warmup": options.warming(),
+            "focus": options.focus,
+        }  # fmt: skip
         with open(spec, "w", encoding="utf8") as out:
             json.dump(wanted, out, indent=1)
         status = process.run(command, spec, os.path.join(root, INJECTED))

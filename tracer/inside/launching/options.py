@@ -2,29 +2,32 @@
 
 import argparse
 
-PASSES = ("clean", "layers", "kernels")
+PASSES = ("clean", "layers", "kernels", "lines")
 SKIPPED = 2  # first steps of a pass that do not count: wrappers and profilers have theirs to warm up
 RERUN_WARMUP = 3  # first steps of a script that is run for one pass only
+_FOCUS = "profile the lines of this function, train.py:Model.forward; may be repeated (default: what holds the step loop)"
 
 
 class ProfileOptions(object):
-    """What is recorded. steps: of the clean pass; layers and kernels have half as many. window: steps (A, B) of the script to use
-    instead, of which the clean pass has half. warmup: least number of steps before. rerun: whether each pass has a run of the
-    command. seconds: after which a pass ends with what it has. mode: auto, train or infer.
+    """What is recorded. steps: of the clean pass; each other one has half as many. window: steps (A, B) of the script to use
+    instead, of which each pass but the clean one has a fifth. warmup: least number of steps before. rerun: whether each pass has a
+    run of the command. seconds: after which a pass ends with what it has. mode: auto, train or infer. focus: functions whose
+    lines are profiled, as FILE:FUNCTION; without any those that hold the step loop.
     """
 
-    def __init__(self, steps=20, window=None, warmup=10, rerun=False, seconds=60.0, mode="auto"):
+    def __init__(self, steps=20, window=None, warmup=10, rerun=False, seconds=60.0, mode="auto", focus=()):
         self.steps = steps
         self.window = window
         self.warmup = warmup
         self.rerun = rerun
         self.seconds = seconds
         self.mode = mode
+        self.focus = list(focus)
 
     def plans(self):
         """Return the passes of each run of the command: lists of {"pass", "skip", "steps"}."""
         half = max(1, self.steps // 2)
-        counts = {"clean": self.steps, "layers": half, "kernels": half}
+        counts = {name: self.steps if name == "clean" else half for name in PASSES}
         if self.window is not None and not self.rerun:
             counts = _shared(self.window[1] - self.window[0])
         skipped = 0 if self.window is not None else SKIPPED
@@ -43,8 +46,9 @@ class ProfileOptions(object):
 
 def _shared(steps):
     """Return how a window's steps are shared out."""
-    kernels = layers = max(1, steps // 4)
-    return {"clean": max(1, steps - kernels - layers), "layers": layers, "kernels": kernels}
+    fifth = max(1, steps // 5)
+    others = PASSES[1:]
+    return dict({name: fifth for name in others}, clean=max(1, steps - fifth * len(others)))
 
 
 def add_arguments(parser):
@@ -55,6 +59,7 @@ def add_arguments(parser):
     add("--warmup", type=_count, default=10, metavar="N", help="least warm-up steps before they settle (default: 10)")
     add("--passes", choices=("once", "rerun"), default="once", help="all passes in one run, or the command again for each")
     add("--seconds", type=_seconds, default=60.0, metavar="S", help="a pass ends after so long with what it has (default: 60)")
+    add("--focus", action="append", type=_function, default=[], metavar="FILE:FUNCTION", help=_FOCUS)
     add("--label", metavar="NAME", help="what the run is called (default: the script's name)")
     add("script", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help="the command, as you would run it")
 
@@ -62,7 +67,8 @@ def add_arguments(parser):
 def asked(arguments):
     """Return the options of a parsed command line."""
     count, window = arguments.steps
-    return ProfileOptions(count, window, arguments.warmup, arguments.passes == "rerun", arguments.seconds, arguments.mode)
+    rerun = arguments.passes == "rerun"
+    return ProfileOptions(count, window, arguments.warmup, rerun, arguments.seconds, arguments.mode, arguments.focus)
 
 
 def command(arguments):
@@ -78,6 +84,14 @@ def _steps(text):
     if colon and first.isdigit() and last.isdigit() and int(last) - int(first) >= 4 and int(first) >= 1:
         return int(last) - int(first), (int(first), int(last))
     raise argparse.ArgumentTypeError("%s: write a number of steps, or A:B with A at least 1 and B at least A + 4" % text)
+
+
+def _function(text):
+    """Return a function as --focus has it."""
+    file, colon, name = text.rpartition(":")
+    if not (colon and file) or not all(part.isidentifier() for part in name.split(".")):
+        raise argparse.ArgumentTypeError("%r: write FILE:FUNCTION, such as train.py:train or train.py:Model.forward" % text)
+    return text
 
 
 def _count(text):

@@ -91,7 +91,7 @@ class Result(object):
         """Enter what a pass found out into the record; later passes know more."""
         record, options = self.run.record, self.run.record["options"]
         record["framework"] = report["framework"]
-        record["version"] = report["versions"].get(report["framework"])
+        record["version"] = report["versions"].get(report["framework"].partition("-")[0])  # keras-torch: Keras's
         for key, told in (("versions", "versions"), ("settings", "settings"), ("model", "network")):
             record[key] = report.get(told) or record.get(key)
         options["mode"] = "train" if report["training"] else "infer"

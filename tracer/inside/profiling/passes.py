@@ -6,6 +6,7 @@ import platform
 
 from kernelscope.tracer.inside import annotations, memory, plan, streams
 from kernelscope.tracer.inside.clock import anchor, now_ns
+from kernelscope.tracer.inside.profiling import host_lines
 from kernelscope.tracer.inside.profiling.printed import Printed
 from kernelscope.tracer.inside.ranges import Recorder
 
@@ -18,10 +19,11 @@ FEWEST_STEPS = 3  # of a pass that takes too long
 class Pass(object):
     """A pass from its opening, between two steps, to its closing.
 
-    spec: see recording. wanted: {"pass", "skip", "steps"}. known: what is known already, for the report.
+    spec: see recording. wanted: {"pass", "skip", "steps"}. known: what is known already, for the report. focus: which functions'
+    lines are watched.
     """
 
-    def __init__(self, spec, adapter, wanted, known):
+    def __init__(self, spec, adapter, wanted, known, focus):
         self.name = wanted["pass"]
         self.adapter = adapter
         self._wanted = wanted
@@ -44,6 +46,7 @@ class Pass(object):
         self.report.update(known)
         self.recorder = Recorder(self.folder, layers=self.name in ("layers", "kernels"))
         self.printed = None
+        self.lines = {"kernels": host_lines.Timeline, "lines": host_lines.Totals}.get(self.name, _NoLines)(focus, self.folder)
         self._start()
         self._write_report()
 
@@ -76,6 +79,7 @@ class Pass(object):
         recorder.window = max(0, self._measured) // plan.WINDOW_STEPS
         if self._begun is None:
             self._begun = now_ns()
+        self._tried("lines", self.lines.begin)
         recorder.begin_step()
 
     def end_step(self, odd):
@@ -85,7 +89,8 @@ class Pass(object):
         last = self._measured + counts >= wanted["steps"]
         if last:
             self.adapter.settle()
-        recorder.end_step(warmup=not counts)
+        start, end = recorder.end_step(warmup=not counts)
+        self._tried("lines", self.lines.end, counts, start, end)
         if odd is not None:
             self.report["odd_steps"][odd] = self.report["odd_steps"].get(odd, 0) + 1
         self._done += 1
@@ -99,7 +104,7 @@ class Pass(object):
 
     def _impatient(self):
         """Return whether the pass has to end early: it takes long, or its records grow too large."""
-        if self._full or self.recorder.held() > RANGES_LIMIT:
+        if self._full or self.lines.full or self.recorder.held() > RANGES_LIMIT:
             self.report["ended_early"] = "much was printed or recorded"
             return self._measured > 0
         return now_ns() - self._begun > self._seconds * 1e9 and self._measured >= FEWEST_STEPS
@@ -108,6 +113,9 @@ class Pass(object):
         """Take off what was put on and write what is left. reason: why the pass ends early, or None."""
         report, adapter = self.report, self.adapter
         report["anchors"].append(anchor())
+        report.update(self._tried("lines", self.lines.close) or {})
+        if self.lines.unavailable is not None:
+            self._missing("lines", self.lines.unavailable)
         if self.name == "kernels":
             report["operator_files"] = self._tried("operators", adapter.stop_operators) or []
             self._stop_printing()
@@ -143,6 +151,7 @@ class Pass(object):
         """In a forked process: let it print where it would, and its libraries nothing."""
         self.recorder.layers = False
         annotations.record(None)
+        self.lines.forked()
         if self.printed is not None:
             self.printed.release()
             self.adapter.printing(False)
@@ -150,6 +159,27 @@ class Pass(object):
     def _write_report(self):
         with open(os.path.join(self.folder, "child.json"), "w") as out:
             json.dump(self.report, out, indent=1, sort_keys=True)
+
+
+class _NoLines(object):
+    """What a pass has that watches no lines."""
+
+    full, unavailable = False, None
+
+    def __init__(self, focus, folder):
+        pass
+
+    def begin(self):
+        """Do nothing."""
+
+    def end(self, counted, start, end):
+        """Do nothing."""
+
+    def close(self):
+        """Have nothing to report."""
+
+    def forked(self):
+        """Do nothing."""
 
 
 def _folder(folder, name):

@@ -18,7 +18,7 @@ import traceback
 
 from kernelscope.tracer.inside import annotations, steady
 from kernelscope.tracer.inside.clock import now_ns
-from kernelscope.tracer.inside.profiling import adapters
+from kernelscope.tracer.inside.profiling import adapters, focus
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.profiling.rounds import Rounds
 
@@ -73,6 +73,7 @@ class Recording(object):
         self._patches = Patches()
         self._claimed = False
         self._marked = False  # whether the script says itself where its steps end
+        self._focus = None  # which functions' lines are watched, once passes begin
         annotations.listen(self.step_marked)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=self._forking, after_in_child=self._forked)
@@ -102,6 +103,10 @@ class Recording(object):
         if self._marked:
             adapter = max(self._adapters, key=lambda one: one.rank)
             self.stepped(adapter, MARKED, training=self.trains or self.spec["mode"] == "train")
+
+    def adapter_of(self, framework):
+        """Return the adapter of a framework that was imported before, for one that runs on top of it; None where there is none."""
+        return next((adapter for adapter in self._adapters if adapter.framework == framework), None)
 
     def interrupted(self, reason):
         """The present step is not like others: a model is evaluated, a checkpoint written. It is not measured."""
@@ -243,7 +248,9 @@ class Recording(object):
             return
         settled = steady.settled(self._times, self.spec["warmup"]["steps"])
         known = {"training": self._training, "warmup": {"steps": len(self._times), "settled": settled}}
-        self.recording = Pass(self.spec, self._adapter, self._plan.pop(0), known)
+        if self._focus is None:
+            self._focus = focus.Focus(self.spec.get("focus", []), focus.folders_of(adapters.REGISTRY))
+        self.recording = Pass(self.spec, self._adapter, self._plan.pop(0), known, self._focus)
 
     def _close_pass(self, reason):
         closing, self.recording = self.recording, None

@@ -33,7 +33,10 @@ import importlib
 # module that scripts import -> our module here; its class Adapter is made when the import has ended
 REGISTRY = {
     "torch": "pytorch",
+    "tensorflow": "tensorflow",
     "jax": "jax",
+    "keras": "keras",
+    "mxnet": "mxnet",
 }
 
 
