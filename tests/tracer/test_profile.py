@@ -267,15 +267,15 @@ def test_a_step_lasts_from_one_end_to_the_next(tmp_path: Path) -> None:
 
 def test_a_window_of_the_scripts_steps(tmp_path: Path) -> None:
     _profiled(tmp_path / "run", sys.executable, str(TOY), "40", options=("--steps", "10:18"))
-    found = [_measured(tmp_path / "run", name) for name in ("clean", "layers", "kernels")]
-    assert found == [[10, 11, 12, 13], [14, 15], [16, 17]]
+    found = [_measured(tmp_path / "run", name) for name in ("clean", "layers", "kernels", "lines")]
+    assert found == [[10, 11, 12, 13, 14], [15], [16], [17]]
 
 
 def test_one_run_for_each_pass(tmp_path: Path) -> None:
     done = _profiled(tmp_path / "run", sys.executable, str(TOY), "12", options=("--passes", "rerun", "--steps", "6"))
     assert done.returncode == 0
-    assert done.stdout.count("step 0, done") == 3
-    assert [len(_measured(tmp_path / "run", name)) for name in ("clean", "layers", "kernels")] == [6, 3, 3]
+    assert done.stdout.count("step 0, done") == 4
+    assert [len(_measured(tmp_path / "run", name)) for name in ("clean", "layers", "kernels", "lines")] == [6, 3, 3, 3]
 
 
 @pytest.mark.parametrize(("ending", "status"), [("exit", 7), ("kill", 137)])
@@ -300,9 +300,9 @@ def test_a_script_that_ends_early_is_told_what_to_do(tmp_path: Path) -> None:
 def test_plans() -> None:
     plan = ProfileOptions(steps=20).plans()
     assert [(entry["pass"], entry["skip"], entry["steps"]) for entry in plan[0]] == [
-        ("clean", 0, 20), ("layers", 2, 10), ("kernels", 2, 10),
+        ("clean", 0, 20), ("layers", 2, 10), ("kernels", 2, 10), ("lines", 2, 10),
     ]  # fmt: skip
-    assert [len(run) for run in ProfileOptions(rerun=True).plans()] == [1, 1, 1]
+    assert [len(run) for run in ProfileOptions(rerun=True).plans()] == [1, 1, 1, 1]
     assert ProfileOptions(window=(7, 27)).warming() == {"steps": 7, "settle": False}
 
 

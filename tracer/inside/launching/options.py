@@ -10,8 +10,8 @@ _FOCUS = "profile the lines of this function, train.py:Model.forward; may be rep
 
 class ProfileOptions(object):
     """What is recorded. steps: of the clean pass; each other one has half as many. window: steps (A, B) of the script to use
-    instead, of which each pass but the clean one has a fifth. warmup: least number of steps before. rerun: whether each pass has a
-    run of the command. seconds: after which a pass ends with what it has. mode: auto, train or infer. focus: functions whose
+    instead, of which each pass but the clean one has a fifth. warmup: least number of steps before. rerun: whether each pass has
+    a run of the command. seconds: after which a pass ends with what it has. mode: auto, train or infer. focus: functions whose
     lines are profiled, as FILE:FUNCTION; without any those that hold the step loop.
     """
 
@@ -48,7 +48,7 @@ def _shared(steps):
     """Return how a window's steps are shared out."""
     fifth = max(1, steps // 5)
     others = PASSES[1:]
-    return dict({name: fifth for name in others}, clean=max(1, steps - fifth * len(others)))
+    return dict(dict.fromkeys(others, fifth), clean=max(1, steps - fifth * len(others)))
 
 
 def add_arguments(parser):

@@ -1,0 +1,278 @@
+"""What lines of the script did: when each ran (kernels pass), and how often and how long in all (lines pass).
+
+| pass | file | what it holds |
+|---|---|---|
+| kernels | host_lines.json | every event of the watched functions, so that each kernel and each gap finds the line that the host was in |
+| lines | lines.json | per line hits and time, its calls included: line_profiler's numbers where the script's environment has it |
+
+Where line_profiler is not installed the same numbers are added up from events. Steps that are not measured do not count.
+"""
+
+import json
+import os
+import sys
+import types
+
+from kernelscope.tracer.inside import lines
+from kernelscope.tracer.inside.clock import now_ns
+from kernelscope.tracer.inside.profiling.focus import path_of, qualified
+from kernelscope.tracer.inside.profiling.line_events import ENTERED, LEFT, Events, Unavailable
+from kernelscope.tracer.inside.ranges import native_thread_id
+
+TIMELINE_FILE, TOTALS_FILE = "host_lines.json", "lines.json"
+LEARNING_STEPS = 3  # after which the loop is taken to be where nobody looks for it
+_NANOSECOND = 1e-9
+
+
+class Lines(object):
+    """Watches lines during a pass; in its first steps it learns which functions there are to watch."""
+
+    def __init__(self, focus, folder):
+        self.focus = focus
+        self.folder = folder
+        self.means = None  # what tells the lines
+        self.unavailable = None
+        self._events = Events(focus)
+        self._learning = LEARNING_STEPS if focus.loop is None else 0
+        self._started = False
+
+    def begin(self):
+        """A step is about to begin: watching starts, unless it goes on."""
+        if self._started or self.unavailable is not None:
+            return
+        frame = _outside()
+        self.focus.holds(_stack(frame))
+        try:
+            self._start(frame)
+            self._started = True
+        except Unavailable as error:
+            self.unavailable = str(error)
+
+    def end(self, counted, start, end):
+        """A step from `start` to `end` is over; counted: whether it is measured."""
+        if not self._started:
+            return
+        self._ended(counted, start, end)
+        more = self.focus.holds(_stack(_outside()), self._events.called)
+        if more or self._learning:
+            self._learning = 0 if self.focus.loop is not None else self._learning - 1
+            self._stop()
+            self._started = False  # the next step begins with what is known now
+
+    def close(self):
+        """Watch no longer, and write the file; return what the pass's report says of it."""
+        if self._started:
+            self._stop()
+        self._started = False
+        self._write()
+        report = {"lines_by": self.means, "focus_missed": self.focus.missed()}
+        if self.focus.watched:
+            root = self.focus.loop if self.focus.loop in self.focus.watched else self.focus.watched[0]
+            report["lines_root"] = qualified(root).rpartition(".")[2]
+        return report
+
+    def forked(self):
+        """In a forked process nothing is watched."""
+        if self._started:
+            self._stop()
+
+    @property
+    def full(self):
+        """Whether there were too many events."""
+        return self._events.full
+
+    def _functions(self):
+        return [_described(code) for code in self.focus.watched]
+
+    def _save(self, name, content):
+        with open(os.path.join(self.folder, name), "w") as out:
+            json.dump(content, out)
+
+
+class Timeline(Lines):
+    """Every event, to be put beside what the framework and its libraries did."""
+
+    def __init__(self, focus, folder):
+        super(Timeline, self).__init__(focus, folder)
+        self._sessions = []
+        self._thread = None
+
+    def _start(self, frame):
+        self._thread = native_thread_id()
+        self._events.start(frame, called=self._learning > 0)
+        self.means = self._events.means
+
+    def _stop(self):
+        self._events.stop()
+        self._sessions.append((self._events.take(), now_ns()))
+
+    def _ended(self, counted, start, end):
+        """Nothing is to be done: which steps count is seen in their times."""
+
+    def _write(self):
+        sessions = [
+            dict(zip(("time_ns", "function", "line"), map(list, zip(*events))), end_ns=end)
+            for events, end in self._sessions
+            if events
+        ]
+        content = {"thread": self._thread, "means": self.means, "functions": self._functions(), "sessions": sessions}
+        self._save(TIMELINE_FILE, content)
+
+
+class Totals(Lines):
+    """Hits and time of each line, of the measured steps only."""
+
+    def __init__(self, focus, folder):
+        super(Totals, self).__init__(focus, folder)
+        self._total = {}  # (number of the function, line) -> [hits, ns]
+        self._open = []  # calls of watched functions: [number of the function, line or None, since when]
+        self._counter = None  # line_profiler, once it counts
+        self._before = {}
+
+    def _start(self, frame):
+        profiler = None if self._learning else _line_profiler(self.focus.watched)
+        if profiler is None:
+            self._events.start(frame, called=self._learning > 0)
+            self._added_up(0, 0)  # the calls that are open
+            self.means = self._events.means
+        else:
+            self._before = _counts(profiler)
+            self._counter = profiler
+            profiler.enable_by_count()
+            self.means = "line_profiler " + sys.modules["line_profiler"].__version__
+
+    def _stop(self):
+        if self._counter is not None:
+            self._counter.disable_by_count()
+            self._counter = None
+        else:
+            self._events.stop()
+            self._events.take()
+            self._open = []
+
+    def _ended(self, counted, start, end):
+        found = self._counted() if self._counter is not None else self._added_up(start, end)
+        if counted:
+            for key, (hits, time) in found.items():
+                entry = self._total.setdefault(key, [0, 0])
+                entry[0] += hits
+                entry[1] += time
+
+    def _counted(self):
+        """Return what line_profiler has counted since the last step's end."""
+        now, before = _counts(self._counter), self._before
+        self._before = now
+        found = {key: (hits - before.get(key, (0, 0))[0], time - before.get(key, (0, 0))[1]) for key, (hits, time) in now.items()}
+        return {key: both for key, both in found.items() if any(both)}
+
+    def _added_up(self, start, end):
+        """Return what the step's events say: lines that were running when it began have their time from its start."""
+        found, calls = {}, self._open
+        for entry in calls:
+            entry[2] = start
+        for time, number, line in self._events.take():
+            if line == ENTERED:
+                calls.append([number, None, time])
+                continue
+            while calls and calls[-1][0] != number:  # the end of a call that was not told
+                _spent(found, calls.pop(), time)
+            if not calls:
+                calls.append([number, None, time])
+            _spent(found, calls[-1], time)
+            if line == LEFT:
+                calls.pop()
+            else:
+                calls[-1][1:] = [line, time]
+                found.setdefault((number, line), [0, 0])[0] += 1
+        for entry in calls:
+            _spent(found, entry, end)
+            entry[2] = end
+        return found
+
+    def _write(self):
+        timings = {}
+        for (number, line), (hits, time) in sorted(self._total.items()):
+            timings.setdefault(number, []).append([line, hits, time])
+        functions = [dict(_described(self.focus.watched[number]), timings=rows) for number, rows in sorted(timings.items())]
+        if functions:
+            self._save(TOTALS_FILE, {"unit_s": _NANOSECOND, "by": self.means, "functions": functions})
+
+
+def _spent(found, entry, now):
+    """Add the time since the last event of a call to the line that it was in."""
+    number, line, since = entry
+    if line is not None:
+        found.setdefault((number, line), [0, 0])[1] += now - since
+
+
+def _line_profiler(codes):
+    """Return a LineProfiler over these code objects; None where it cannot be had, or would not tell them apart."""
+    try:
+        import line_profiler
+    except Exception:  # not installed, or not for this interpreter
+        return None
+    if sys.gettrace() is not None or len({code.co_code for code in codes}) < len(codes):
+        return None
+    profiler = line_profiler.LineProfiler()
+    for code in codes:
+        cells = tuple(_cell() for _ in code.co_freevars)
+        # a function of the same code: it is never called, and line_profiler may change it as it likes
+        profiler.add_function(types.FunctionType(code, {}, code.co_name, None, cells))
+    profiler.kernelscope_codes = {(code.co_filename, code.co_firstlineno): number for number, code in enumerate(codes)}
+    return profiler
+
+
+def _cell():
+    value = None
+    return (lambda: value).__closure__[0]
+
+
+def _counts(profiler):
+    """Return {(number of the function, line): (hits, ns)} of what was counted so far."""
+    stats = profiler.get_stats()
+    numbers = profiler.kernelscope_codes
+    return {
+        (numbers[file, first], line): (hits, int(round(time * stats.unit / _NANOSECOND)))
+        for (file, first, _), timings in stats.timings.items()
+        if (file, first) in numbers
+        for line, hits, time in timings
+    }
+
+
+def _described(code):
+    path = path_of(code)
+    return {
+        "file": _shown(path),
+        "function": qualified(code),
+        "first_line": code.co_firstlineno,
+        "source": _source(path, code),
+    }
+
+
+def _shown(path):
+    """Return a path as people know it: from the folder of the script, else from where packages are installed."""
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    roots = [os.path.dirname(os.path.abspath(main))] if main else []
+    return lines.shortened(path, roots + [entry for entry in sys.path if entry and entry != os.sep])
+
+
+def _source(path, code):
+    """Return the function's lines; of a module all of them."""
+    return lines.source(path, code.co_firstlineno, whole=code.co_name == "<module>")
+
+
+def _outside():
+    """Return the innermost frame that is not ours."""
+    frame = sys._getframe(1)
+    here = os.path.dirname(os.path.abspath(__file__))
+    while frame is not None and os.path.abspath(frame.f_code.co_filename).startswith(here):
+        frame = frame.f_back
+    return frame
+
+
+def _stack(frame):
+    frames = []
+    while frame is not None:
+        frames.append(frame)
+        frame = frame.f_back
+    return frames
