@@ -36,7 +36,7 @@ class Adapter(Base):
         self.keras = keras
         self.backend = keras.backend.backend()
         self.framework = "keras-" + self.backend
-        self.below = recording.adapter_of(_FRAMEWORKS.get(self.backend, self.backend)) or Base(recording)
+        self._below = None
         self.recorder = None  # while ranges are recorded
         self.models = []  # weak references to the models that were seen, in order
         self._calls = threading.local()  # depth: how many calls of layers are open on a thread
@@ -45,6 +45,13 @@ class Adapter(Base):
         self._ranging = Patches()
         self._called = {}  # model's id -> the range of its present batch
         self.side = _SIDES.get(self.backend, Side)(self)
+
+    @property
+    def below(self):
+        """The backend's own adapter; looked for when it is needed, because tensorflow imports Keras before its own import ends."""
+        if self._below is None:
+            self._below = self.recording.adapter_of(_FRAMEWORKS.get(self.backend, self.backend))
+        return self._below or Base(self.recording)
 
     # --- steps -----------------------------------------------------------------------------------------------------------
 
