@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis import intervals
+from kernelscope.analysis import host_lines, intervals
 from kernelscope.analysis import partition as parts
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.statistics import mean_step_ns
 from kernelscope.analysis.trace import METHODS, Trace
 
 SCHEMA = "kernelscope/breakdown/1"
@@ -97,7 +98,7 @@ def breakdowns(trace: Trace, wanted: Sequence[str]) -> dict[str, Breakdown | str
     for by in wanted:
         try:
             if by == "line":
-                found[by] = _by_line(trace)
+                found[by] = _by_line(trace) if trace.host_lines.empty else _by_host_line(trace)
             elif not has_timeline(trace) and (len(trace.kernels) or len(trace.copies) or len(trace.totals)):
                 found[by] = _of_totals(trace, by)
             else:
@@ -259,6 +260,43 @@ def _by_step(partition: parts.Partition, trace: Trace) -> Breakdown:
     table["share"] = table["time_ns"] / partition.step_ns
     table["method"] = "measured"
     return Breakdown("step", table, partition.step_ns, 1.0, len(steps), _context(trace.info), partition.totals)
+
+
+def _by_host_line(trace: Trace) -> Breakdown:
+    """Lines on the kernels pass's timeline: what each did on the host and had done on the device (see analysis.host_lines).
+
+    count and duration_ns are those of the lines pass, calls included; profiled_ns is the latter per step. Null without that pass.
+    """
+    steps = trace.steps[~trace.steps["warmup"]]
+    step_ns = mean_step_ns(steps)
+    if not step_ns:
+        raise EvidenceError("the capture holds no measured step; record some, or lower --warmup")
+    table = host_lines.by_line(trace, step_ns)
+    counted = trace.lines.groupby(host_lines.KEYS, dropna=False)[["hits", "time_ns"]].sum().reset_index()
+    counted = counted.rename(columns={"hits": "count", "time_ns": "duration_ns"})
+    keys = {name: table[name].dtype for name in host_lines.KEYS}
+    table = table.merge(counted.astype(keys), on=host_lines.KEYS, how="left")
+    profiled = int(trace.info.get("lines_steps", 0))
+    table[["count", "duration_ns"]] = table[["count", "duration_ns"]].astype("Int64")
+    table["time_ns"] = table["device_ns"] + table["idle_ns"]
+    table["profiled_ns"] = (table["duration_ns"] / max(profiled, 1)).round().astype("Int64")
+    table["share"] = table["time_ns"] / step_ns
+    named = table["file"].notna()
+    table["method"] = np.where(named, "line events", "none")
+    columns = [
+        *BY["line"],
+        "count",
+        "duration_ns",
+        "time_ns",
+        "host_ns",
+        "device_ns",
+        "idle_ns",
+        "profiled_ns",
+        "share",
+        "method",
+    ]
+    coverage = float(table["time_ns"][named].sum()) / step_ns
+    return Breakdown("line", table[columns], step_ns, coverage, len(steps), _context(trace.info))
 
 
 def _by_line(trace: Trace) -> Breakdown:

@@ -95,6 +95,18 @@ def function_totals(folder: Path) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(_TOTALS)).astype(_TOTALS)
 
 
+def extents(source: Sequence[str], first_line: int) -> dict[int, tuple[int, int | None, str]]:
+    """Return of each line of a function the statement that owns it: its first line, last line and text.
+
+    source: the function's lines; first_line: the number of the first of them in its file. Empty where it does not parse.
+    """
+    offset = first_line - 1
+    return {
+        line + offset: (owner.first + offset, owner.last + offset, _one_line(source[owner.first - 1 : owner.last]))
+        for line, owner in _owners(source).items()
+    }
+
+
 def _load(folder: Path) -> dict[str, Any]:
     path = Path(folder) / FILE
     try:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from kernelscope.analysis import archives, storage
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.evidence import Clock, Context, recomputed_ranges
+from kernelscope.analysis.host_lines import timeline
 from kernelscope.analysis.lines import statements
 from kernelscope.analysis.readers.records import read_object, read_table
 from kernelscope.analysis.statistics import mean_step_ns
@@ -22,7 +23,7 @@ from kernelscope.analysis.steps import step_of
 from kernelscope.analysis.trace import Trace, conform
 
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
-CACHE_VERSION = 8  # part of the cache's key: raise it when a reader changes what it makes of the same files
+CACHE_VERSION = 9  # part of the cache's key: raise it when a reader changes what it makes of the same files
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class PassData:
 
 
 class Run:
-    """A run folder, or an archive of one; opening it reads run.json only. Raises EvidenceError when this version cannot read it."""
+    """A run folder or an archive of one; opening it reads run.json only. Raises EvidenceError if this version cannot read it."""
 
     def __init__(self, path: Path):
         self.path = path = archives.folder(path)
@@ -189,7 +190,7 @@ class Run:
         diagnostics = {**evidence.diagnostics, "steps with other kernels than most": _unlike_steps(kernels, data.measured)}
         trace = Trace(
             steps=data.steps, ranges=ranges, operators=conform("operators", evidence.operators), kernels=kernels,
-            samples=data.samples(), info=info, diagnostics=diagnostics,
+            samples=data.samples(), host_lines=timeline(data.folder), info=info, diagnostics=diagnostics,
             **{name: conform(name, getattr(evidence, name)) for name in ("graphs", "copies", "syncs", "calls", "memory")},
         )  # fmt: skip
         self._add_lines(trace)

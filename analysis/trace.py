@@ -229,6 +229,17 @@ LINES = _columns(
     ("time_ns", "int64", "ns", "time in the statement, its calls included"),
 )
 
+HOST_LINES = _columns(
+    ("thread", "int64", "", "thread of the loop"),
+    ("start_ns", "int64", "ns", "the host came into the line, or back to it from a watched function that it called"),
+    ("end_ns", "int64", "ns", "it went on to another line"),
+    ("file", "category", "", "source file, relative to the script's folder"),
+    ("function", "category", "", "function's qualified name"),
+    ("line", "int64", "", "line of the statement's start"),
+    ("last_line", "Int64", "", "line of the statement's end"),
+    ("text", "category", "", "the statement's source, on one line"),
+)
+
 TABLES: Mapping[str, tuple[Column, ...]] = {
     "steps": STEPS,
     "ranges": RANGES,
@@ -242,6 +253,7 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
     "totals": TOTALS,
     "samples": SAMPLES,
     "lines": LINES,
+    "host_lines": HOST_LINES,
 }
 
 
@@ -322,6 +334,7 @@ class Trace:
     totals: pd.DataFrame = field(default_factory=lambda: empty("totals"))
     samples: pd.DataFrame = field(default_factory=lambda: empty("samples"))
     lines: pd.DataFrame = field(default_factory=lambda: empty("lines"))
+    host_lines: pd.DataFrame = field(default_factory=lambda: empty("host_lines"))
     info: dict[str, Any] = field(default_factory=dict)
     diagnostics: dict[str, int] = field(default_factory=dict)
 

@@ -336,6 +336,10 @@ _BY_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
+# Numbers that only host lines have: their own time, what they launched, the device's idle time meanwhile, line_profiler's time
+_OF_LINES = {"host_ns": "host", "device_ns": "device", "idle_ns": "idle", "profiled_ns": "with calls"}
+
+
 def _breakdown(result: Mapping[str, Any], most: int, width: int) -> Iterator[RenderableType]:
     by = str(result["by"])
     title = " · ".join(printable(part) for part in content.breakdown_of(result))
@@ -383,6 +387,9 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
     table = _grid(show_footer=True)
     table.add_column(unit, justify="right", footer=units.in_unit(content.whole_ns(result), unit, decimals), no_wrap=True)
     table.add_column("share", justify="right", footer="100.0%", no_wrap=True)
+    more = {key: name for key, name in _OF_LINES.items() if any(row.get(key) is not None for row in shown)}
+    for name in more.values():
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_column("count", justify="right", no_wrap=True)
     table.add_column(" ".join(first), footer=content.whole(result), overflow="fold")
     for row in shown:
@@ -390,12 +397,13 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
         said = {row.get(first[0]), "(unattributed)", None}
         details = [printable(row[key], 160) for key in (*beneath, "method") if row.get(key) not in said]
         name.append("\n" + " · ".join(details), style="not bold dim")
-        table.add_row(
-            units.in_unit(content.row_ns(row), unit, decimals), units.percent(row["share"]), units.count(row["count"]), name
-        )
+        numbers = [units.in_unit(row.get(key), unit, decimals) for key in more]
+        time = units.in_unit(content.row_ns(row), unit, decimals)
+        table.add_row(time, units.percent(row["share"]), *numbers, units.count(row["count"]), name)
     if rest:
-        time, share = _sums(rest)
-        table.add_row(units.in_unit(time, unit, decimals), units.percent(share), "", Text(f"({len(rest)} more)"))
+        time_ns, share = _sums(rest)
+        blank = [""] * (len(more) + 1)
+        table.add_row(units.in_unit(time_ns, unit, decimals), units.percent(share), *blank, Text(f"({len(rest)} more)"))
     return table
 
 

@@ -2,8 +2,8 @@
 
 | pass | file | what it holds |
 |---|---|---|
-| kernels | host_lines.json | every event of the watched functions, so that each kernel and each gap finds the line that the host was in |
-| lines | lines.json | per line hits and time, its calls included: line_profiler's numbers where the script's environment has it |
+| kernels | host_lines.json | every event of the watched functions, so that each kernel and each gap finds its line |
+| lines | lines.json | per line hits and time, its calls included; line_profiler's where the script's environment has it |
 
 Where line_profiler is not installed the same numbers are added up from events. Steps that are not measured do not count.
 """
@@ -16,7 +16,7 @@ import types
 from kernelscope.tracer.inside import lines
 from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.profiling.focus import path_of, qualified
-from kernelscope.tracer.inside.profiling.line_events import ENTERED, LEFT, Events, Unavailable
+from kernelscope.tracer.inside.profiling.line_events import ENTERED, GOES_ON, LEFT, Events, Unavailable
 from kernelscope.tracer.inside.ranges import native_thread_id
 
 TIMELINE_FILE, TOTALS_FILE = "host_lines.json", "lines.json"
@@ -111,9 +111,7 @@ class Timeline(Lines):
 
     def _write(self):
         sessions = [
-            dict(zip(("time_ns", "function", "line"), map(list, zip(*events))), end_ns=end)
-            for events, end in self._sessions
-            if events
+            dict(zip(("time_ns", "function", "line"), zip(*events)), end_ns=end) for events, end in self._sessions if events
         ]
         content = {"thread": self._thread, "means": self.means, "functions": self._functions(), "sessions": sessions}
         self._save(TIMELINE_FILE, content)
@@ -181,6 +179,8 @@ class Totals(Lines):
             _spent(found, calls[-1], time)
             if line == LEFT:
                 calls.pop()
+            elif line < LEFT:
+                calls[-1][1:] = [GOES_ON - line, time]
             else:
                 calls[-1][1:] = [line, time]
                 found.setdefault((number, line), [0, 0])[0] += 1
