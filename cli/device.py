@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _write(found: dict[str, Any], form: str, limit: int) -> None:
     from kernelscope.analysis.device.tables import SCHEMA
-    from kernelscope.cli.output import write_rows
+    from kernelscope.cli.output import write_wide
     from kernelscope.reports import device, tables
 
     if form == "json":
@@ -60,4 +60,5 @@ def _write(found: dict[str, Any], form: str, limit: int) -> None:
         elif form == "csv":
             sys.stdout.write(tables.to_csv(device.csv_table(name, rows)))
         else:
-            write_rows(device.readable(rows, limit if name in _LONG else 0), form, title)
+            shown = device.readable(rows, limit if name in _LONG else 0)
+            write_wide(shown, form, title, device.NAMES[name], device.FIRST)

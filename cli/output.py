@@ -33,6 +33,16 @@ def write_rows(rows: Rows, form: str, title: str, schema: str | None = None) -> 
         _table(rows, title)
 
 
+def write_wide(rows: Rows, form: str, title: str, name: str, first: Sequence[str]) -> None:
+    """Write rows of many columns as a table that fits the terminal (see reports.wide), or as Markdown."""
+    from kernelscope.reports.wide import Wide
+
+    if form == "markdown":
+        _markdown(rows, title)
+    else:
+        _print(Wide(title, rows, name, first), elsewhere=1000)
+
+
 def _csv(rows: Rows) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     if rows:

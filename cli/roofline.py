@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write(found: dict[str, Any], form: str, limit: int) -> None:
-    from kernelscope.cli.output import write_rows
+    from kernelscope.cli.output import write_wide
     from kernelscope.reports import device, tables
 
     if form == "json":
@@ -60,7 +60,9 @@ def _write(found: dict[str, Any], form: str, limit: int) -> None:
     elif form == "csv":
         sys.stdout.write(tables.to_csv(device.csv_table("roofline", found["rows"])))
     else:
-        write_rows(device.readable(device.rates(found), limit), form, f"Roofline by {found['by']}")
+        title = f"roofline by {found['by']}"
+        rows = device.readable(device.rates(found), limit)
+        write_wide(rows, form, title.capitalize(), device.NAMES[title], device.FIRST)
         separator = "\n\n" if form == "markdown" else "\n"
         print(separator.join(["", *device.roofline_lines(found)]).lstrip("\n" if form == "table" else ""))
 

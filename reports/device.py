@@ -28,6 +28,15 @@ _ROOFLINE = {
     "kernel": ("name", "kind", "layer", "phase", "problem", "m", "n", "k", "transpose", "dtype", "algorithm"),
     "layer": ("layer", "phase"),
 }
+# What a row is about, and which columns count most, where not all of them fit
+NAMES = {
+    "roofline by kernel": "name", "roofline by layer": "layer", "occupancy": "kernel", "tensor-cores": "dtype", "tf32": "of",
+    "streams": "device", "overlap": "activity", "copies": "operation", "peak": "device", "memory": "kind",
+}  # fmt: skip
+FIRST = (
+    "time (ms)", "duration (ms)", "share", "of_roofline", "bound", "occupancy", "limiter", "mean_occupancy", "Gflop/s", "GB/s",
+    "allocated_bytes", "bytes", "state", "count", "of_product", "of_copy", "flop/byte", "blocks", "waves", "registers",
+)  # fmt: skip
 _RATES = ("gflops_per_s", "of_product", "gbytes_per_s", "of_copy", "intensity", "bound", "of_roofline", "reason")
 
 
