@@ -22,7 +22,7 @@ import pandas as pd
 from kernelscope.analysis import intervals
 from kernelscope.analysis.classify import operator_kind
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.evidence import Context, Evidence
+from kernelscope.analysis.evidence import Context, Evidence, mxnet_queue
 from kernelscope.analysis.readers import mxnet_profiler, onednn_verbose
 from kernelscope.analysis.readers.records import read_object
 from kernelscope.analysis.trace import text_columns
@@ -51,8 +51,7 @@ def read(folder: Path, context: Context) -> Evidence:
     """Return operators and kernels of the kernels pass in `folder`; raise EvidenceError when its trace cannot be read."""
     diagnostics: dict[str, int] = {}
     operators = _operators(folder, context, diagnostics)
-    nodes = _nodes(folder)
-    _attribute(operators, nodes, diagnostics)
+    _attributed(folder, operators, diagnostics)
     operators = operators[~operators["name"].isin(_SIGNALS)].reset_index(drop=True)
     primitives, owner = _primitives(folder, context, operators, diagnostics)
     _check_shapes(primitives, context.network, diagnostics)
@@ -76,22 +75,36 @@ def _operators(folder: Path, context: Context, diagnostics: dict[str, int]) -> p
     return table.sort_values(["start_ns", "end_ns"], kind="stable").reset_index(drop=True)
 
 
-def _nodes(folder: Path) -> pd.DataFrame:
-    """Return the nodes in the order of execution: op, name, layer, phase and rank among its type's nodes.
-
-    They are those of all graphs, which every step runs; or of each step's own graph, where the file says which steps ran which.
-    """
+def _attributed(folder: Path, operators: pd.DataFrame, diagnostics: dict[str, int]) -> None:
+    """Add scope, layer, phase and attribution to the operators, which stand in the order of their starts."""
     path = folder / GRAPH_FILE
     found = read_object(path)
-    graphs = found.get("graphs")
-    if not isinstance(graphs, list):
+    if not isinstance(found.get("graphs"), list):
         raise EvidenceError(f"{path}: holds no graphs; record the run again")
-    order = found.get("sequence", range(len(graphs)))
-    try:
-        tables = [pd.DataFrame(graph["nodes"], columns=["op", "name", "layer", "phase"]) for graph in graphs]
-        nodes = pd.concat([tables[number] for number in order] or tables[:0], ignore_index=True)
-    except (TypeError, KeyError, IndexError, ValueError) as error:
-        raise EvidenceError(f"{path}: holds no whole graphs ({error}); record the run again") from error
+    if "steps" in found:
+        _attribute_queued(operators, mxnet_queue.parse(found, path), diagnostics)
+    else:
+        _attribute(operators, _nodes(found["graphs"]), diagnostics)
+
+
+def _attribute_queued(operators: pd.DataFrame, queued: mxnet_queue.Queued, diagnostics: dict[str, int]) -> None:
+    """Attribute operators to what the script queued."""
+    node, early = mxnet_queue.match(queued, operators["name"], operators["start_ns"].to_numpy(np.int64))
+    known = pd.Series(node >= 0, index=operators.index)
+    for column, source in (("scope", "name"), ("layer", "layer"), ("phase", "phase")):
+        values = queued.nodes[source].astype("string").reindex(node).set_axis(operators.index)
+        operators[column] = values.where(known)
+    operators["attribution"] = np.where(known & operators["layer"].notna(), "graph order", "none")
+    _attribute_by_name(operators, queued.nodes, known)
+    diagnostics["operators that did not wait for what they use"] = early
+    lost = ~known & operators["name"].isin(queued.nodes["op"]) & operators["layer"].isna()
+    diagnostics["operators out of the graph's order"] = int(lost.sum())
+
+
+def _nodes(graphs: list[dict[str, Any]]) -> pd.DataFrame:
+    """Return the nodes of all graphs in the order of execution: op, name, layer, phase and rank among its type's nodes."""
+    rows: list[dict[str, Any]] = [node for graph in graphs for node in graph["nodes"]]
+    nodes = pd.DataFrame(rows, columns=["op", "name", "layer", "phase"])
     nodes["rank"] = nodes.groupby("op").cumcount()
     return nodes
 

@@ -9,6 +9,9 @@ with the value that it must have.
 import ctypes
 import os
 
+from kernelscope.tracer.inside.hooks.unprinted import Unprinted
+
+REMARKS = rb"graph_executor\.cc:\d+: "  # on stderr, each time that an executor is made
 _IMPERATIVE = "_ZN5mxnet10Imperative3GetEv"  # Imperative::Get(), of which the library exports the name
 _RECORDED, _BACKWARD_BULK = 8, 24  # offsets of the count of recorded operators and of what backward runs as one, 1.5 to 1.9
 _DEFAULT_BULK = 15
@@ -68,9 +71,7 @@ class Separate(object):
         self._bulk = self.mx.engine.set_bulk_size(0)
         self._backward = self._imperative.set_backward_bulk(0)
         if self._backward is None:
-            self.missing = (
-                "operators of imperative backward passes run several at once, in a version that cannot be told otherwise"
-            )
+            self.missing = "imperative backward passes run several operators as one: this version cannot be told otherwise"
         for block in blocks:
             own = getattr(block, "_cached_op", None)
             if own is None:
@@ -111,14 +112,15 @@ class Separate(object):
         for name in _VARIABLES:
             os.putenv(name, "0")
         try:
-            return executor._symbol.bind(
-                executor._ctx,
-                args=list(executor.arg_arrays),
-                args_grad=dict((name, grad) for name, grad in executor.grad_dict.items() if grad is not None),
-                grad_req=executor._grad_req,
-                aux_states=list(executor.aux_arrays),
-                group2ctx=executor._group2ctx,
-            )
+            with Unprinted(REMARKS):
+                return executor._symbol.bind(
+                    executor._ctx,
+                    args=list(executor.arg_arrays),
+                    args_grad={name: grad for name, grad in executor.grad_dict.items() if grad is not None},
+                    grad_req=executor._grad_req,
+                    aux_states=list(executor.aux_arrays),
+                    group2ctx=executor._group2ctx,
+                )
         finally:
             for name in _VARIABLES:
                 if name in os.environ:

@@ -7,6 +7,7 @@ graph's nodes begin with the prefix of the block that made them. While kernels a
 """
 
 import functools
+import json
 import threading
 import weakref
 
@@ -53,6 +54,7 @@ class Adapter(Base):
             if "forward" in vars(owner):
                 stepping.wrap(owner, "forward", self._forwarding)
         stepping.wrap(mx.mod.BaseModule, "score", self._evaluating)
+        stepping.wrap(mx.gluon.data.DataLoader, "__iter__", self._loading)
         stepping.wrap(mx.profiler, "set_state", self._giving_way)
         self._searching.wrap(mx.gluon.Trainer, "__init__", self._making)
         for owner in _modules(mx):
@@ -123,6 +125,25 @@ class Adapter(Base):
             return original(*arguments, **keywords)
 
         return evaluated
+
+    def _loading(self, original):
+        """Batches that are made in this process come from a generator, of which only a generator around it can tell the time."""
+
+        def iterate(loader):
+            batches = original(loader)
+            while True:
+                layers = self._layers
+                number = None if layers is None else layers.recorder.push("data", "data", None, "data")
+                try:
+                    batch = next(batches)
+                except StopIteration:
+                    return
+                finally:
+                    if number is not None:
+                        layers.recorder.close(number)
+                yield batch
+
+        return iterate
 
     def _giving_way(self, original):
         def set_state(*arguments, **keywords):
@@ -249,6 +270,7 @@ class Names(object):
         self._names = {}  # id of a block -> its layer
         self._prefixes = {}  # prefix -> layer
         self._found = {}  # node's name -> layer
+        self._uses = {}  # parameter of a symbol -> the node that takes it
         self._prefixed = len(roots) > 1
         for root in roots:
             self.add(root)
@@ -261,7 +283,7 @@ class Names(object):
             own = title if number == 1 else "%s %d" % (title, number)
             number += 1
         self._visit(root, own, "" if not self._prefixed else own + ".")
-        self._found = {}
+        self._found = {name: layer for name, layer in self._found.items() if name == layer}  # others may be found anew
 
     def _visit(self, block, name, before):
         if id(block) in self._names:
@@ -275,6 +297,22 @@ class Names(object):
             self._prefixes.setdefault(block.prefix, name)
         for key, child in getattr(block, "_children", {}).items():
             self._visit(child, before + key, before + key + ".")
+
+    def add_symbol(self, symbol, shapes):
+        """Every node of a module's symbol is a layer under its own name. shapes: of its parameters, by name."""
+        nodes = json.loads(symbol.tojson())["nodes"]
+        for node in nodes:
+            if node["op"] == "null":
+                continue
+            own = [nodes[source[0]]["name"] for source in node["inputs"] if nodes[source[0]]["op"] == "null"]
+            self._found[node["name"]] = node["name"]
+            self._uses.update((name, node["name"]) for name in own if name in shapes)
+            self.types[node["name"]] = (node["op"], sum(_product(shapes[name]) for name in own if name in shapes))
+
+    def of_inputs(self, inputs):
+        """Return the layers of a node that was fused of several: those that use its parameters; None where it has none."""
+        layers = [self._uses[name] for name in inputs if name in self._uses]
+        return " + ".join(dict.fromkeys(layers)) or None
 
     def of(self, block):
         """Return the block's layer, or None."""
@@ -293,11 +331,14 @@ class Names(object):
 
 
 def _elements(parameter):
-    shape = parameter.shape or ()
+    return _product(parameter.shape or (0,))
+
+
+def _product(sizes):
     count = 1
-    for size in shape:
-        count *= max(int(size), 0)
-    return count if shape else 0
+    for size in sizes:
+        count *= max(int(size), 0)  # -1 or 0 is a size that is not known yet
+    return count
 
 
 class Layers(object):
@@ -312,7 +353,10 @@ class Layers(object):
         self.names = Names(mx, blocks)
         self.title = " + ".join(type(root).__name__ for root in roots) or "unknown"
         self.parameters = sum(_elements(value) for root in blocks for value in root.collect_params().values())
-        self._symbols = [module.symbol for module in modules]
+        for module in modules:
+            known = getattr(module, "_arg_params", None) or {}
+            self.names.add_symbol(module.symbol, {name: value.shape for name, value in known.items()})
+            self.parameters += sum(_product(value.shape) for value in known.values())
         self._kernels = kernels
         self._patches = Patches()
         self._order = {}  # layer -> rank of its first call
@@ -339,8 +383,7 @@ class Layers(object):
         patches.wrap(mx.nd, "waitall", ranged("sync", "waitall", "other"))
         data = ranged("data", "data", "data")
         patches.wrap(mx.io.DataIter, "__next__", data)
-        loader = mx.gluon.data.dataloader
-        patches.wrap(loader._MultiWorkerIter, "__next__", data)
+        patches.wrap(mx.gluon.data.dataloader._MultiWorkerIter, "__next__", data)
         told = "mx.profiler's operators in the order in which they were queued; graphs by the names of their nodes"
         return {
             "layers": told if self._kernels else "none: calls of blocks only queue work",
@@ -366,7 +409,6 @@ class Layers(object):
     def detach(self):
         """Take the ranges away and let go of the script's objects."""
         self._patches.undo()
-        self._symbols = []
         self.names._kept = []
 
     def table(self):
@@ -433,7 +475,7 @@ class Layers(object):
         mx.nd.waitall()
         self._separate = Separate(mx, self._imperative)
         self._separate.start(self.names.blocks())
-        self._queue = Queue(mx, self._imperative, self.names.of_node, lambda: self.recorder.step)
+        self._queue = Queue(mx, self._imperative, self.names, lambda: self.recorder.step)
         register = mx.ndarray.register
         self._patches.wrap(register, "_imperative_invoke", self._invoking)
         self._patches.wrap(mx.nd.CachedOp, "__call__", self._graph_calling)
@@ -463,7 +505,7 @@ class Layers(object):
             outputs = original(handle, arrays, keys, values, out, is_np, output_is_list)
             layer = getattr(local, "layer", None)
             phase = "forward" if layer is not None or recording() else "other"
-            queue.operator(handle, arrays, keys, values, is_np, layer, phase, outputs)
+            queue.operator(handle, arrays, keys, values, layer, phase, outputs)
             return outputs
 
         return invoke
