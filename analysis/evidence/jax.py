@@ -18,8 +18,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis import intervals
+from kernelscope.analysis.categories import taken
 from kernelscope.analysis.evidence import Context, Evidence
-from kernelscope.analysis.evidence.xla_names import Operation, ProgramNames
+from kernelscope.analysis.evidence.xla_names import ProgramNames
+from kernelscope.analysis.evidence.xla_scopes import Scopes
 from kernelscope.analysis.readers import hlo, xplane
 from kernelscope.analysis.trace import conform, empty
 
@@ -42,7 +44,7 @@ def read(folder: Path, context: Context) -> Evidence:
     described, unknown = _described(events, path, context)
     table = pd.concat([events[["thread", "start_ns", "end_ns"]], described], axis=1)
     table["name"] = events["stat_hlo_op"].astype("string").str.replace(r"(\.\d+)+$", "", regex=True)
-    _place_in_data(table, context)
+    _place_in_ranges(table, context)
     operators = table.assign(name=table["type"])
     leaves = table[~table["holds"].to_numpy(dtype=bool)]
     kernels = leaves.assign(
@@ -106,17 +108,13 @@ def _described(events: pd.DataFrame, path: Path, context: Context) -> tuple[pd.D
         ]
     )
     codes, distinct = pd.factorize(keys)
-    programs = xplane.read_programs(path)
-    names: dict[str, ProgramNames | None] = {}
-    found: list[Operation | None] = []
-    for module, number, instruction in distinct:
-        key = f"{module}({number})"
-        if key not in names:
-            content = programs.get(key)
-            parsed = hlo.parse(content, str(path)) if content is not None else None
-            names[key] = ProgramNames(parsed, context.network) if parsed else None
-        resolver = names[key]
-        found.append(resolver.operation(instruction) if resolver is not None else None)
+    named = [(f"{module}({number})", instruction) for module, number, instruction in distinct]
+    contents = xplane.read_programs(path)
+    ran = dict.fromkeys(key for key, _ in named if key in contents)
+    programs = {key: hlo.parse(contents[key], str(path)) for key in ran}
+    network = context.network or Scopes(programs.values(), _functions(context))
+    names = {key: ProgramNames(program, network) for key, program in programs.items()}
+    found = [names[key].operation(instruction) if key in names else None for key, instruction in named]
     columns: dict[str, pd.Series] = {}
     for name in _TEXTS:
         values = pd.array([getattr(one, name) if one else None for one in found], dtype="string")
@@ -134,12 +132,28 @@ def _described(events: pd.DataFrame, path: Path, context: Context) -> tuple[pd.D
     return table, int(missing[codes].sum()) if len(codes) else 0
 
 
-def _place_in_data(table: pd.DataFrame, context: Context) -> None:
-    """Give operations without a layer or phase the phase of the loop at their time: data, else other."""
+def _functions(context: Context) -> dict[str, bool]:
+    """Return the functions that a profiled script compiled and called, and whether they train."""
+    layers = (context.report.get("network") or {}).get("layers", [])
+    return {str(layer["name"]): bool(layer.get("trains")) for layer in layers if layer.get("type") == "function"}
+
+
+def _place_in_ranges(table: pd.DataFrame, context: Context) -> None:
+    """Give operations without a layer or phase what the loop's thread is in at their time: data, a phase, or a layer; else other.
+
+    Of a profiled script these are operations that Python runs one by one, a compiled program each.
+    """
     unknown = (table["layer"].isna() & table["phase"].isna()).to_numpy(dtype=bool)
-    data = context.ranges[(context.ranges["category"] == "data").to_numpy(dtype=bool)].reset_index(drop=True)
+    telling = context.ranges["category"] == "data"
+    if not context.network:
+        telling |= context.ranges["layer"].notna() | (context.ranges["phase"] == "optimizer")
+    ranges = context.ranges[telling.to_numpy(dtype=bool)].reset_index(drop=True)
     loop = np.full(len(table), int(context.steps["thread"].iloc[0]) if len(context.steps) else 0, dtype=np.int64)
-    thread, start, end = (data[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns"))
-    preparing = intervals.innermost(thread, start, end, loop, table["start_ns"].to_numpy(np.int64)) >= 0
-    table["phase"] = table["phase"].mask(unknown, pd.Series(np.where(preparing, "data", "other"), dtype="string"))
-    table["attribution"] = table["attribution"].mask(unknown & preparing, "launch range")
+    thread, start, end = (ranges[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns"))
+    around = intervals.innermost(thread, start, end, loop, table["start_ns"].to_numpy(np.int64))
+    told = unknown & (around >= 0)
+    for name in ("layer", "phase"):
+        values = pd.Series(taken(ranges[name], around), dtype="string").where(pd.Series(told))
+        table[name] = table[name].astype("string").mask(told, values)
+    table["phase"] = table["phase"].mask(unknown & table["phase"].isna().to_numpy(dtype=bool), "other")
+    table["attribution"] = table["attribution"].mask(told, "launch range")

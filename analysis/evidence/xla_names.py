@@ -4,7 +4,8 @@ An instruction bears the scopes of the code that it came from: jit(train_step)/t
 pass of conv1. A fusion bears the name of its result. Where XLA made an instruction itself (copies, transpositions, a product that
 it rewrote), it belongs to the layer of the nearest instruction that uses its result and has a layer ("graph order"), else to that
 of the nearest one that it takes from; both are followed into and out of fusions. A product or convolution that nothing names
-and whose result has the size of one layer's weights is their gradient ("shape").
+and whose result has the size of one layer's weights is their gradient ("shape"). Where nobody knows the network,
+`xla_scopes` tells layer and phase.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
 from kernelscope.analysis import classify
+from kernelscope.analysis.evidence.xla_scopes import Places, Scopes
 from kernelscope.analysis.readers.hlo import Instruction, Program
 
 HOLDERS = ("while", "call", "conditional")  # instructions that only run others
@@ -48,6 +51,13 @@ _OF_LAYER = {
     "relu": "activation",
     "loss": "softmax",
 }
+# sign in an operation's name -> kind of its arithmetic, where the types of layers are not known
+_ACTIVATIONS = "relu6?|leaky_relu|elu|selu|celu|gelu|silu|swish|sigmoid|softplus|hard_sigmoid|hard_swish|hard_tanh|mish"
+_BY_NAME = (
+    (re.compile(r"softmax|logsumexp"), "softmax"),
+    (re.compile(r"reduce_window|select_and_scatter"), "pooling"),
+    (re.compile(rf"jit\(({_ACTIVATIONS})\)|/(tanh|logistic|erf)$"), "activation"),
+)
 
 
 @dataclass(frozen=True)
@@ -70,11 +80,13 @@ class Operation:
 
 
 class ProgramNames:
-    """Resolves the instructions of one program with the layers of the network."""
+    """Resolves the instructions of one program with the layers of the network, or by scopes where it is not known (Scopes)."""
 
-    def __init__(self, program: Program, network: dict[str, Any]):
+    def __init__(self, program: Program, network: dict[str, Any] | Scopes):
         self._program = program
-        self._layers = {str(layer["name"]): layer for layer in network["layers"]}
+        self._places = Places(program, network) if isinstance(network, Scopes) else None
+        layers = network["layers"] if not isinstance(network, Scopes) else []
+        self._layers = {str(layer["name"]): layer for layer in layers}
         self._by_name = program.by_name()
         self._users = _users(program)
 
@@ -83,12 +95,7 @@ class ProgramNames:
         instruction = self._by_name.get(name)
         if instruction is None:
             return None
-        layer, phase = self._place(instruction.op_name)
-        method = "operator name"
-        if layer is None and phase != "optimizer":
-            by_shape = self._of_weights(instruction)
-            layer, phase = by_shape or self._of_neighbours(instruction) or (None, phase)
-            method = "shape" if by_shape else "graph order" if layer is not None or phase == "optimizer" else "none"
+        layer, phase, method = self._placed(instruction)
         held = [inner for inner in self._program.inside(instruction) if inner.parameter is None] or [instruction]
         kind = self._kind(instruction, held, layer, phase)
         m, n, k = self._product(held) if kind == "gemm" else (None, None, None)
@@ -110,8 +117,23 @@ class ProgramNames:
 
     # --- layers ---------------------------------------------------------------------------------------------------------------
 
-    def _place(self, op_name: str) -> tuple[str | None, str | None]:
+    def _placed(self, instruction: Instruction) -> tuple[str | None, str | None, str]:
+        """Return layer, phase and how they are known."""
+        if self._places is not None and (known := self._places.place(instruction)) is not None:
+            return known
+        layer, phase = self._place(instruction)
+        method = "operator name"
+        if layer is None and phase != "optimizer":
+            by_shape = self._of_weights(instruction)
+            layer, phase = by_shape or self._of_neighbours(instruction) or (None, phase)
+            method = "shape" if by_shape else "graph order" if layer is not None or phase == "optimizer" else "none"
+        return layer, phase, method
+
+    def _place(self, instruction: Instruction) -> tuple[str | None, str | None]:
         """Return layer and phase that an operation's full name tells."""
+        if self._places is not None:
+            return (self._places.place(instruction) or (None, None))[:2]
+        op_name = instruction.op_name
         parts = op_name.split("/")
         tokens = [_TOKEN.findall(part) for part in parts[:-1]]
         phase = "backward" if "transpose(" in op_name else "forward"
@@ -150,7 +172,7 @@ class ProgramNames:
                     continue
                 seen.add(number)
                 neighbour = self._program.instructions[number]
-                found = self._of_weights(neighbour) or self._place(neighbour.op_name)
+                found = self._of_weights(neighbour) or self._place(neighbour)
                 if found[0] is not None or found[1] == "optimizer":
                     return found
                 waiting.append(number)
@@ -196,17 +218,38 @@ class ProgramNames:
         if "matmul" in target or "gemm" in target:
             return "gemm"
         kind = next((kind for wanted, kind in _KINDS if opcodes & set(wanted)), None)
-        of_layer = _OF_LAYER.get(str(self._layers[layer]["type"])) if layer is not None else None
+        of_layer = self._kind_of_layer(instruction, layer)
         if of_layer and kind in ("elementwise", "reduction", "embedding"):
             return of_layer
         return kind or classify.operator_kind(_type(instruction), phase)
+
+    def _kind_of_layer(self, instruction: Instruction, layer: str | None) -> str | None:
+        """Return the kind of arithmetic that a layer of this type does; without types, what the operation's name says."""
+        if layer in self._layers:
+            return _OF_LAYER.get(str(self._layers[layer]["type"]))
+        if self._places is None:
+            return None
+        return next((kind for sign, kind in _BY_NAME if sign.search(instruction.op_name)), _OF_LAYER.get(str(layer)))
 
     def _convolution(self, instruction: Instruction, layer: str | None, phase: str | None) -> str:
         """Return which of a convolution's three passes it is: the weights' gradient has the weights' size."""
         if phase != "backward" or layer is None:
             return "convolution forward"
-        is_weights = prod(instruction.dimensions) == _weights(self._layers[layer])
+        sizes = {_weights(self._layers[layer])} if layer in self._layers else self._kernels.get(layer, set())
+        is_weights = prod(instruction.dimensions) in sizes
         return "convolution weight gradient" if is_weights else "convolution data gradient"
+
+    @cached_property
+    def _kernels(self) -> dict[str, set[int]]:
+        """Return the sizes of the weights that each layer's forward convolutions take."""
+        found: dict[str, set[int]] = {}
+        for instruction in self._program.instructions.values():
+            if instruction.opcode == "convolution" or "conv" in instruction.target.lower():
+                layer, phase = self._place(instruction)
+                taken = [self._program.instructions.get(number) for number in instruction.operands[1:2]]
+                if layer is not None and phase == "forward":
+                    found.setdefault(layer, set()).update(prod(one.dimensions) for one in taken if one is not None)
+        return found
 
     def _problem(self, instruction: Instruction) -> str | None:
         """Return the sizes of operands and result, such as 64x400:400x120:64x120."""

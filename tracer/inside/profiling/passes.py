@@ -53,6 +53,8 @@ class Pass(object):
     def _start(self):
         """Put on what this pass records."""
         report, adapter = self.report, self.adapter
+        if adapter.queues:
+            self._tried("waiting for earlier steps", adapter.settle)
         report["versions"] = self._tried("versions", adapter.versions) or {}
         if self.recorder.layers:
             annotations.record(self.recorder)
@@ -87,7 +89,7 @@ class Pass(object):
         recorder, wanted = self.recorder, self._wanted
         counts = odd is None and self._done >= wanted["skip"]
         last = self._measured + counts >= wanted["steps"]
-        if last:
+        if last or (self.adapter.queues and self._window_ends(counts)):
             self.adapter.settle()
         start, end = recorder.end_step(warmup=not counts)
         self._tried("lines", self.lines.end, counts, start, end)
@@ -101,6 +103,11 @@ class Pass(object):
             recorder.flush()  # a process that is killed leaves its steps; ranges, which are many, wait for the pass's end
             self._flushed = now_ns()
         return last or self._impatient()
+
+    def _window_ends(self, counts):
+        """Return whether the next step begins a window: work that still waits would be counted as that one's."""
+        measured = self._measured + counts
+        return self._done + 1 == self._wanted["skip"] or (counts and measured % plan.WINDOW_STEPS == 0)
 
     def _impatient(self):
         """Return whether the pass has to end early: it takes long, or its records grow too large."""

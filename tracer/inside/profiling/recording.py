@@ -105,7 +105,7 @@ class Recording(object):
             self.stepped(adapter, MARKED, training=self.trains or self.spec["mode"] == "train")
 
     def adapter_of(self, framework):
-        """Return the adapter of a framework that was imported before, for one that runs on top of it; None where there is none."""
+        """Return the adapter of an imported framework, for one that runs on top of it; None where there is none."""
         return next((adapter for adapter in self._adapters if adapter.framework == framework), None)
 
     def interrupted(self, reason):

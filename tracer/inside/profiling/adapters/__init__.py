@@ -45,6 +45,7 @@ class Base(object):
 
     framework = ""  # as in run.json and in the names of tracer.inside.hooks and analysis.evidence
     rank = 0  # of the frameworks that tell steps the one with the highest rank counts
+    queues = False  # whether steps end while their work still waits, so that it has to be waited for at each window's end
 
     def __init__(self, recording):
         self.recording = recording

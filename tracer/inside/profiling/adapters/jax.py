@@ -31,6 +31,7 @@ class Adapter(Base):
     """See the package's documentation for the order of calls."""
 
     framework = "jax"
+    queues = True
 
     def __init__(self, recording):
         super(Adapter, self).__init__(recording)
@@ -64,7 +65,7 @@ class Adapter(Base):
             patches.wrap(jax, name, self._differentiating)
         if hasattr(jax, "vjp"):
             patches.wrap(jax, "vjp", self._training)
-        if hasattr(getattr(jax.stages, "Compiled", None), "__call__"):
+        if callable(getattr(jax.stages, "Compiled", None)):
             patches.wrap(jax.stages.Compiled, "__call__", self._calling_ahead)
         _hide_our_frames()
         listen = getattr(jax.monitoring, "register_event_duration_secs_listener", None)
@@ -104,6 +105,7 @@ class Adapter(Base):
             gradient = original(*arguments, **keywords)
             fun = arguments[0] if arguments else keywords.get("fun")
             calls = Calls(gradient, self, getattr(fun, "__code__", id(fun)), trains=True)
+            calls.range = ("layer", calls.name, calls.name, "other")
             return functools.wraps(gradient)(lambda *values, **named: calls.call(values, named))
 
         return made
@@ -121,6 +123,7 @@ class Adapter(Base):
     def _updating(self, original):
         """Wrap optax.apply_updates, which ends a step where it is called outside of compiled functions."""
         calls = Calls(original, self, "optax.apply_updates", trains=True)
+        calls.range = ("phase", "optimizer step", None, "optimizer")
         return lambda *arguments, **keywords: calls.call(arguments, keywords)
 
     def _calling_ahead(self, original):
@@ -265,7 +268,9 @@ class Adapter(Base):
 
     def described(self):
         """Return the device, and the functions that the loop calls: the layers of what has no scope."""
-        layers = [{"name": name, "type": "function", "parameters": None} for name in self.functions]
+        layers = [
+            {"name": name, "type": "function", "parameters": None, "trains": trains} for name, trains in self.functions.items()
+        ]
         training = [name for name, trains in self.functions.items() if trains]
         name = (training or list(self.functions) or ["unknown"])[-1]
         network = {"name": name, "title": name, "parameters": None, "layers": layers}
@@ -284,6 +289,7 @@ class Calls(object):
         self.key = next(self._numbers) if key is None else key
         self.trains = trains
         self.name = getattr(function, "__name__", "function")
+        self.range = ("phase", "call", None, "other")  # around outermost calls
         self.count = 0  # calls from outside of others
         self.step = -1  # the last step in which there was one
 
@@ -295,7 +301,7 @@ class Calls(object):
         stack, outermost = adapter.stack(), adapter.outermost()
         recorder = adapter.recorder if outermost else None
         stack.append(self)
-        number = recorder.push("phase", "call", None, "other") if recorder is not None else None
+        number = recorder.push(*self.range) if recorder is not None else None
         try:
             output = function(*arguments, **keywords)
         finally:
@@ -319,6 +325,7 @@ class Compiled(object):
         own["__module__"] = getattr(function, "__module__", None)
 
     def __call__(*arguments, **keywords):
+        """Call the function; `self` is no name here, because the function's own arguments may have it."""
         return arguments[0]._kernelscope.call(arguments[1:], keywords)
 
     def __get__(self, instance, owner=None):

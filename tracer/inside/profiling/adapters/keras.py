@@ -48,10 +48,15 @@ class Adapter(Base):
 
     @property
     def below(self):
-        """The backend's own adapter; looked for when it is needed, because tensorflow imports Keras before its own import ends."""
+        """The backend's own adapter; looked for when it is needed: tensorflow imports Keras before its own import ends."""
         if self._below is None:
             self._below = self.recording.adapter_of(_FRAMEWORKS.get(self.backend, self.backend))
         return self._below or Base(self.recording)
+
+    @property
+    def queues(self):
+        """Whether the backend's steps end while their work still waits."""
+        return self.below.queues
 
     # --- steps -----------------------------------------------------------------------------------------------------------
 
@@ -209,12 +214,13 @@ class Adapter(Base):
     def described(self):
         """Return the models' layers, and the device as the backend knows it."""
         found = self.below.described()
+        functions = [row for row in (found["network"] or {}).get("layers", ()) if row["type"] == "function"]
         models = self.known()
         if models:
             title = " + ".join(model.name for model in models)
             rows = [row for model in models for row in table(model, prefixed=len(models) > 1)]
             parameters = sum(row["parameters"] for row in rows)
-            found["network"] = {"name": title, "title": title, "parameters": parameters, "layers": rows}
+            found["network"] = {"name": title, "title": title, "parameters": parameters, "layers": rows + functions}
         return found
 
 

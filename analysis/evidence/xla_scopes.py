@@ -1,0 +1,217 @@
+"""Layers and phases of XLA's programs where nobody knows the network: from scopes, and from the flow of data between operations.
+
+An operation's name holds the scopes of the code that it came from:
+jit(train_step)/transpose(jvp(Net))/Block_0/Dense_0/dot_general. Flax, Haiku, Equinox and Keras open a scope for each module, and
+jax.named_scope opens one. Scopes make a layer's path, Block_0.Dense_0; the first is left out where all operations share it, as
+the model's own name. `transpose` is backward. Functions that are compiled within others (jit(relu)) and control flow (while/body)
+are no part of paths.
+
+What has no scope is told by the data that it takes and gives, as far as that can tell:
+
+- computed from gradients, or only for what is: the optimizer;
+- differentiated, computed from the model and not used by it, or a gradient that reaches the model and none of its: the loss;
+- else it is one layer, with the name of the function that was compiled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+from kernelscope.analysis.readers.hlo import Instruction, Program
+
+_OPTIMIZER = re.compile(
+    r"^(sgd|rms_?prop|adam\w{0,8}|adagrad|adadelta|nadam|ftrl|lion|lamb|optimizer|\w{0,40}_?optimizer)(_\d+)?$", re.IGNORECASE
+)
+_LOSS = re.compile(r"^(loss|\w{0,40}_loss|compute_loss|\w{0,40}(crossentropy|cross_entropy)\w{0,40})$", re.IGNORECASE)
+_WRAPPED = re.compile(r"^(\w+)\((.*)\)$", re.DOTALL)
+_COMPILED = ("jit", "pjit", "pmap", "xla_call")
+_TRANSFORMED = ("jvp", "transpose", "vmap", "remat", "checkpoint", "linearize", "custom_jvp", "custom_vjp", "shard_map")
+# What JAX itself puts between scopes: control flow, and calls that have no name of their own
+_STRUCTURE = re.compile(
+    r"^(while|scan|cond|body|body_fun|cond_fun|branch_\d+_fun|closed_call|core_call|pjit|remat|remat2|checkpoint|"
+    r"rematted_computation|custom_jvp_call|custom_vjp_call|custom_jvp|custom_vjp|custom_lin|named_call|shard_map|pallas_call|)$"
+)
+_REDUCING = ("fusion", "while", "call", "conditional", "async-start")  # whose computations' parameters are the operands
+
+
+@dataclass(frozen=True)
+class Name:
+    """What an operation's name says. function: the outermost compiled one, null where the name is none of a traced operation."""
+
+    function: str | None
+    scopes: tuple[str, ...]
+    differentiated: bool
+    backward: bool
+
+
+@cache
+def parsed(op_name: str) -> Name:
+    """Take an operation's name apart."""
+    parts = list(_parts(op_name))
+    function, scopes, differentiated, backward = None, [], False, False
+    for position, part in enumerate(parts[:-1]):
+        while wrapped := _WRAPPED.match(part):
+            kind, part = wrapped.groups()
+            differentiated, backward = differentiated or kind == "jvp", backward or kind == "transpose"
+            if kind in _COMPILED:
+                function = function or (part if position == 0 else None)
+                part = ""
+            elif kind not in _TRANSFORMED:
+                part = wrapped.group(0)
+                break
+        if not _STRUCTURE.match(part):
+            scopes.append(part)
+    return Name(function, tuple(scopes), differentiated, backward)
+
+
+def _parts(op_name: str) -> Iterator[str]:
+    """Yield what stands between slashes that are in no brackets."""
+    depth, start = 0, 0
+    for position, letter in enumerate(op_name):
+        depth += (letter == "(") - (letter == ")")
+        if letter == "/" and depth == 0:
+            yield op_name[start:position]
+            start = position + 1
+    yield op_name[start:]
+
+
+class Scopes:
+    """The scopes of all programs of a run. functions: those that the script compiled itself -> whether they train."""
+
+    def __init__(self, programs: Iterable[Program], functions: dict[str, bool]):
+        self.functions = functions
+        first = set()
+        for program in programs:
+            for instruction in program.instructions.values():
+                name = parsed(instruction.op_name) if instruction.opcode != "parameter" else None
+                if name is not None and name.function and name.scopes and self._special(name) is None:
+                    first.add(name.scopes[0])
+        self._root = first.pop() if len(first) == 1 else None
+
+    @staticmethod
+    def _special(name: Name) -> tuple[str | None, str] | None:
+        """Return layer and phase of what is the optimizer's or the loss's by a scope's name."""
+        for scope in reversed(name.scopes):
+            if _OPTIMIZER.match(scope):
+                return None, "optimizer"
+            if _LOSS.match(scope):
+                return "loss", "backward" if name.backward else "forward"
+        return None
+
+    def layer(self, name: Name) -> tuple[str | None, str] | None:
+        """Return layer and phase as scopes tell them; None where there is no scope."""
+        special = self._special(name)
+        if special is not None or not name.scopes:
+            return special
+        path = name.scopes[1:] if name.scopes[0] == self._root and len(name.scopes) > 1 else name.scopes
+        return ".".join(path), "backward" if name.backward else "forward"
+
+
+class Places:
+    """Layer, phase and method of the instructions of one program."""
+
+    def __init__(self, program: Program, scopes: Scopes):
+        self._program = program
+        self._scopes = scopes
+        self._names = {
+            number: name
+            for number, instruction in program.instructions.items()
+            if instruction.opcode != "parameter" and (name := parsed(instruction.op_name)).function
+        }
+        self._told = {number: place for number, name in self._names.items() if (place := scopes.layer(name)) is not None}
+
+    def place(self, instruction: Instruction) -> tuple[str | None, str | None, str] | None:
+        """Return layer, phase and method of an instruction that has a name; None of one that XLA made itself."""
+        number = instruction.number
+        name = self._names.get(number)
+        if name is None:
+            return None
+        if number in self._told:
+            return (*self._told[number], "operator name")
+        if name.differentiated or name.backward:
+            if number in (self._loss_backward if name.backward else self._loss_forward):
+                return "loss", "backward" if name.backward else "forward", "graph order"
+            return self._function(name, "backward" if name.backward else "forward")
+        if number in self._optimizer:
+            return None, "optimizer", "graph order"
+        return self._function(name, "forward")
+
+    def _function(self, name: Name, phase: str) -> tuple[str | None, str | None, str]:
+        """Return the place of what nothing tells but the function that was compiled; of JAX's own functions not even that."""
+        function = str(name.function)
+        if function not in self._scopes.functions:
+            return None, None, "none"
+        if self._scopes.functions[function] and not self._gradients:
+            return None, "optimizer", "operator name"  # it trains and takes no gradient: it applies updates
+        return function, phase, "operator name"
+
+    # --- the flow of data ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _gradients(self) -> set[int]:
+        return {number for number, name in self._names.items() if name.backward}
+
+    def _model(self, backward: bool) -> set[int]:
+        """Return the operations of layers, as scopes tell them, that are forward or backward."""
+        phase = "backward" if backward else "forward"
+        return {number for number, place in self._told.items() if place[1] == phase and place[0] not in (None, "loss")}
+
+    @cached_property
+    def _loss_forward(self) -> set[int]:
+        model = {number for number in self._model(False) if self._names[number].differentiated}
+        return _reached(model, self._uses) - _reached(model, self._sources)
+
+    @cached_property
+    def _loss_backward(self) -> set[int]:
+        model = self._model(True)
+        return (_reached(model, self._sources) & self._gradients) - _reached(model, self._uses)
+
+    @cached_property
+    def _optimizer(self) -> set[int]:
+        """Return what is computed from gradients, and what is computed for that only."""
+        derived = {number for number, name in self._names.items() if name.differentiated or name.backward}
+        updating = {number for number in _reached(self._gradients, self._uses) if number in self._names} - derived
+        preparing = _reached(updating, self._sources) - _reached(derived, self._sources) - derived
+        return updating | preparing
+
+    @cached_property
+    def _uses(self) -> dict[int, list[int]]:
+        """Return which instructions take the result of each, into and out of the computations that an instruction runs."""
+        program, uses = self._program, dict[int, list[int]]()
+        parameters = {
+            computation: {program.instructions[number].parameter: number for number in members}
+            for computation, members in program.members.items()
+        }
+        for user in program.instructions.values():
+            runs = [parameters[called] for called in user.called if called in parameters] if user.opcode in _REDUCING else []
+            for place, operand in enumerate(user.operands):
+                inside = [taken[place] for taken in runs if place in taken]
+                if user.opcode == "conditional" and place:
+                    inside = [runs[place - 1][0]] if place <= len(runs) and 0 in runs[place - 1] else []
+                uses.setdefault(operand, []).extend(inside or [user.number])
+            for called in user.called if runs else ():
+                uses.setdefault(program.roots.get(called, -1), []).append(user.number)
+        return uses
+
+    @cached_property
+    def _sources(self) -> dict[int, list[int]]:
+        sources: dict[int, list[int]] = {}
+        for source, users in self._uses.items():
+            for user in users:
+                sources.setdefault(user, []).append(source)
+        return sources
+
+
+def _reached(start: Collection[int], edges: dict[int, list[int]]) -> set[int]:
+    """Return what can be reached over one edge or more."""
+    found: set[int] = set()
+    waiting = list(start)
+    while waiting:
+        for number in edges.get(waiting.pop(), ()):
+            if number not in found:
+                found.add(number)
+                waiting.append(number)
+    return found
