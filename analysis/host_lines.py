@@ -100,7 +100,7 @@ def by_line(trace: Trace, step_ns: int) -> pd.DataFrame:
     windows = steps["start_ns"].to_numpy(np.int64), steps["end_ns"].to_numpy(np.int64)
     pieces = trace.host_lines.sort_values("start_ns", ignore_index=True)
     keyed = pieces[KEYS].astype({"file": "object", "function": "object", "text": "object"})
-    code = keyed.groupby(KEYS, dropna=False, sort=False).ngroup().to_numpy(np.int64)
+    code = np.asarray(keyed.groupby(KEYS, dropna=False, sort=False).ngroup(), dtype=np.int64)
     lines = keyed.drop_duplicates().reset_index(drop=True)
     begun, over = (pieces[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
     outside, unknown = len(lines), len(lines) + 1
@@ -123,7 +123,7 @@ def by_line(trace: Trace, step_ns: int) -> pd.DataFrame:
 def _in_windows(code: Int, start: Int, end: Int, windows: tuple[Int, Int], count: int, outside: int) -> npt.NDArray[np.float64]:
     """Return how long the host was in each line within windows; what is left of them was outside of all lines."""
     index, _, first, last = intervals.split_at(start, end, *windows)
-    spent = np.bincount(code[index], weights=(last - first).astype(float), minlength=count)
+    spent = np.bincount(code[index], weights=(last - first).astype(float), minlength=count).astype(np.float64)
     spent[outside] += float((windows[1] - windows[0]).sum()) - spent.sum()
     return spent
 

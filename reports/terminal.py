@@ -388,8 +388,8 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
     table.add_column(unit, justify="right", footer=units.in_unit(content.whole_ns(result), unit, decimals), no_wrap=True)
     table.add_column("share", justify="right", footer="100.0%", no_wrap=True)
     more = {key: name for key, name in _OF_LINES.items() if any(row.get(key) is not None for row in shown)}
-    for name in more.values():
-        table.add_column(name, justify="right", no_wrap=True)
+    for heading in more.values():
+        table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("count", justify="right", no_wrap=True)
     table.add_column(" ".join(first), footer=content.whole(result), overflow="fold")
     for row in shown:

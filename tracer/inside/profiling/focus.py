@@ -179,7 +179,8 @@ def _same_file(path, file):
     if not file.endswith(".py"):
         file = file.replace(".", os.sep)
         path = path[: -len("/__init__.py")] if path.endswith("/__init__.py") else os.path.splitext(path)[0]
-    return path == file or path.endswith(os.sep + file.lstrip("." + os.sep))
+    path, file = os.path.normpath(path), os.path.normpath(file)
+    return path == file or path.endswith(os.sep + file)
 
 
 def _nameless(code):

@@ -185,8 +185,7 @@ class Totals(Lines):
                 calls[-1][1:] = [line, time]
                 found.setdefault((number, line), [0, 0])[0] += 1
         for entry in calls:
-            _spent(found, entry, end)
-            entry[2] = end
+            _spent(found, entry, max(end, entry[2]))
         return found
 
     def _write(self):

@@ -146,7 +146,7 @@ class Monitoring(object):
         for kind, function in (
             (kinds.LINE, self._line),
             (kinds.PY_START, self._started),
-            (kinds.PY_RESUME, self._started),
+            (kinds.PY_RESUME, self._resumed),
             (kinds.PY_THROW, self._thrown),
             (kinds.PY_RETURN, self._left),
             (kinds.PY_YIELD, self._left),
@@ -182,12 +182,21 @@ class Monitoring(object):
             return None
         if events.called is not None:
             events.called.add(id(code))
-        if not events.focus.decided(sys._getframe(1)):
+        frame = sys._getframe(1)
+        while frame.f_code is not code:  # called by another callback
+            frame = frame.f_back
+        if not events.focus.decided(frame):
             return sys.monitoring.DISABLE
         if not any(code is one for one in self._watched):
             self._watch(code)
         events.add(code, ENTERED)
         return None
+
+    def _resumed(self, code, offset):
+        told = self._started(code, offset)
+        if self._is_watched(code):
+            self._events.add(code, GOES_ON - sys._getframe(1).f_lineno)
+        return told
 
     def _thrown(self, code, offset, error):
         if self._is_watched(code):
