@@ -118,6 +118,7 @@ def roofline_lines(found: Mapping[str, Any]) -> list[str]:
         threads = f", {ceilings['threads']} threads" if ceilings["threads"] else ""
         products = [f"{entry['dtype']} {entry['flops_per_s'] / 1e9:,.1f} Gflop/s" for entry in ceilings["products"]]
         copies = [f"{units.size(entry['bytes'])} {entry['bytes_per_s'] / 1e9:,.1f} GB/s" for entry in ceilings["copies"]]
-        lines.append(f"ceilings ({ceilings['source']}: {where}{threads}): products {', '.join(products) or 'none'}")
+        date = f" {str(ceilings['measured'])[:10]}" if ceilings.get("measured") else ""
+        lines.append(f"ceilings ({ceilings['source']}{date}: {where}{threads}): products {', '.join(products) or 'none'}")
         lines.append(f"copies (bytes read and written): {', '.join(copies) or 'none'}")
     return [text.printable(line, 2000) for line in [*lines, *(f"note: {note}" for note in found["notes"])]]

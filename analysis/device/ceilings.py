@@ -17,7 +17,7 @@ from kernelscope.analysis.errors import EvidenceError
 
 NAME, VERSION = "kernelscope/ceilings", 1
 REFUSED = 1.05  # of the ceiling: clocks and the best of several differ by some percent between a run and a measurement
-DISTURBED = 0.1  # the share of its time that the measuring thread may have waited for a processor
+DISTURBED = 0.1  # the share of its time that the measuring thread may have waited, and of the machine that others may have used
 SOURCES = ("measured", "vendor")
 
 
@@ -39,6 +39,7 @@ class Ceilings:
     framework: str | None
     device: str | None
     threads: int | None
+    measured: str | None = None  # when, ISO 8601
     notes: tuple[str, ...] = ()
 
     def copy(self, moved: int) -> Ceiling | None:
@@ -83,7 +84,8 @@ def of_record(content: Any, where: str) -> Ceilings:
     framework, device, threads = known
     return Ceilings(
         copies, products, source, str(framework) if framework else None, str(device) if device else None,
-        threads if type(threads) is int else None, tuple(_notes(content)),
+        threads if type(threads) is int else None, str(content["measured"]) if content.get("measured") else None,
+        tuple(_notes(content)),
     )  # fmt: skip
 
 
@@ -113,10 +115,11 @@ def _multiplied(entry: Mapping[str, Any]) -> str:
 
 def _notes(content: Mapping[str, Any]) -> list[str]:
     notes = [f"no ceiling of {name}: {why}" for name, why in dict(content.get("unavailable") or {}).items()]
-    waited = content.get("waited")
-    if isinstance(waited, int | float) and waited > DISTURBED:
+    shares = {what: content.get(name) for name, what in (("waited", "of the time waited"), ("others", "of it used by others"))}
+    told = [f"{share:.0%} {what}" for what, share in shares.items() if isinstance(share, int | float) and share > DISTURBED]
+    if told:
         notes.append(
-            f"ceilings may be too low: the machine did other things while they were measured ({waited:.0%} of the time waited); "
-            "measure them again with `roofline RUN --measure`"
+            f"ceilings may be too low: the machine did other things while they were measured ({', '.join(told)}); "
+            "measure them again with `roofline RUN --measure` when it is quiet"
         )
     return notes

@@ -56,7 +56,7 @@ class Roofline:
         if self.ceilings is not None:
             ceilings = {
                 "source": self.ceilings.source, "framework": self.ceilings.framework, "device": self.ceilings.device,
-                "threads": self.ceilings.threads,
+                "threads": self.ceilings.threads, "measured": self.ceilings.measured,
                 "copies": [{"bytes": size, "bytes_per_s": found.rate} for size, found in sorted(self.ceilings.copies.items())],
                 "products": [{"dtype": kind, "flops_per_s": found.rate} for kind, found in self.ceilings.products.items()],
             }  # fmt: skip
@@ -90,6 +90,11 @@ def roofline(trace: Trace, by: str = "kernel", ceilings: Ceilings | None = None)
     notes = list(ceilings.notes) if ceilings else ["no ceilings: rates are not set against anything; see `roofline --help`"]
     if not chosen.all():
         notes.append(f"{int((~chosen).sum())} kernels outside of measured steps are left out")
+    beyond = int(table["reason"].str.contains("not possible", regex=False).fillna(False).sum()) if len(table) else 0
+    if ceilings is not None and beyond:
+        notes.append(
+            f"{beyond} of {len(table)} rows exceed a ceiling, see their reasons; if many do, ceilings were measured too low"
+        )
     order = "time_ns" if step_ns is not None else "duration_ns"
     table = table.sort_values(order, ascending=False, kind="stable").reset_index(drop=True)
     return Roofline(by, table, int(rows["duration_ns"].sum()), len(measured), step_ns, ceilings, notes)

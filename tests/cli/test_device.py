@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from kernelscope.cli import main
+from kernelscope.cli import main, roofline
+from kernelscope.tracer.outside import ceilings
 
 CEILINGS = {
     "schema": "kernelscope/ceilings/1", "source": "vendor", "device": "cuda", "framework": None, "threads": None,
@@ -91,6 +92,28 @@ def test_roofline_of_a_capture(capture, tmp_path, capsys):
     for form in ("table", "markdown", "csv"):
         assert main.main(["roofline", str(capture), "--format", form]) == 0
         assert "volta_sgemm" in capsys.readouterr().out
+
+
+def test_ceilings_of_a_run_are_the_best_that_this_machine_has_reached_since(tmp_path, monkeypatch):
+    monkeypatch.setenv("KERNELSCOPE_HOME", str(tmp_path))
+    about = dict.fromkeys(("framework", "version", "device", "threads", "machine", "gpu"))
+    record = {**CEILINGS, "source": "measured", **about, "measured": "2026-11-20", "waited": 0.5, "others": 0.1}
+    assert roofline._best_known(record) == record, "nothing is kept here"
+    later = {
+        **record,
+        "copies": [{"bytes": 1 << 30, "bytes_per_s": 900e9}],
+        "measured": "2026-11-22",
+        "waited": 0.0,
+        "others": 0.0,
+    }
+    (tmp_path / "ceilings").mkdir()
+    ceilings._keep(ceilings._file(about), later)
+    best = roofline._best_known(record)
+    assert (best["copies"][0]["bytes_per_s"], best["products"][0]["flops_per_s"]) == (900e9, 15e12)
+    assert (best["copies"][0]["measured"], best["products"][0]["measured"]) == ("2026-11-22", "2026-11-20")
+    assert (best["measured"], best["waited"]) == ("2026-11-22", 0.0)
+    assert roofline._best_known({**record, "source": "vendor"})["copies"][0]["bytes_per_s"] == 800e9
+    assert roofline._best_known({**record, "copies": [3]}) == {**record, "copies": [3]}
 
 
 @pytest.mark.parametrize(

@@ -58,9 +58,11 @@ def test_what_cannot_be_measured_says_why(name, device, reason):
         inside.measure(name, device, 1)
 
 
-def entry(rate, waited):
+def entry(rate, waited, others=0.0, measured="2026-01-01"):
     copies = [{"bytes": 8, "bytes_per_s": rate, "by": "x"}]
-    return {"copies": copies, "products": [{"dtype": "f32", "flops_per_s": rate}], "unavailable": {}, "waited": waited}
+    products = [{"dtype": "f32", "flops_per_s": rate}]
+    state = {"waited": waited, "others": others, "measured": measured}
+    return {"copies": copies, "products": products, "unavailable": {}, **state}
 
 
 def measured(monkeypatch, *results):
@@ -97,8 +99,42 @@ def test_the_best_of_several_counts(monkeypatch):
     assert len(asked) == 3
 
 
+def test_every_measurement_and_every_best_one_has_its_date(monkeypatch):
+    results = [entry(5.0, 0.6, 0.2, "first"), entry(3.0, 0.0, 0.05, "second"), entry(4.0, 0.0, 0.3, "third")]
+    measured(monkeypatch, *results)
+    for _ in results:
+        found = ceilings.of(HERE, "cpu", 2, again=True)
+    assert found["history"] == [{"measured": r["measured"], "waited": r["waited"], "others": r["others"]} for r in results]
+    assert (found["measured"], found["others"]) == ("second", 0.05), "the least disturbed one tells how far it can be trusted"
+    assert (found["products"][0]["measured"], found["products"][0]["flops_per_s"]) == ("first", 5.0)
+    assert ceilings.known(found) == found
+    assert ceilings.known({**found, "threads": 3}) is None
+    assert [entry["measured"] for entry in ceilings.merged(found, found)["history"]] == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize(("now", "asked_again"), [(0.02, True), (0.9, False)])
+def test_what_was_disturbed_by_others_is_measured_again_when_the_machine_is_quiet(monkeypatch, now, asked_again):
+    """The measuring thread itself need not have waited: others may use the second processor, or the memory."""
+    asked = measured(monkeypatch, entry(1.0, 0.0, 0.4), entry(2.0, 0.0, 0.05))
+    monkeypatch.setattr(ceilings, "_busy", lambda: now)
+    ceilings.of(HERE, "cpu", 2)
+    assert ceilings.of(HERE, "cpu", 2)["copies"][0]["bytes_per_s"] == (2.0 if asked_again else 1.0)
+    ceilings.of(HERE, "cpu", 2)
+    assert len(asked) == 1 + asked_again, "what was undisturbed stays"
+
+
+def test_how_much_others_used():
+    """Of 20 s of two processors 11 s were used, 4 s of them by this process."""
+    assert inside.share_of_others((100.0, 7.0, 1000.0), (111.0, 11.0, 1020.0)) == 0.35
+    assert inside.share_of_others(None, (1.0, 1.0, 1.0)) is None
+    assert inside.share_of_others((1.0, 1.0, 1.0), (1.0, 1.0, 1.0)) is None
+    everybody, own, whole = inside.used()
+    assert 0 < own < everybody < whole
+
+
 def test_a_busy_machine_is_asked_again_later(monkeypatch):
     asked = measured(monkeypatch, entry(1.0, 0.6), entry(2.0, 0.0))
+    monkeypatch.setattr(ceilings, "_busy", lambda: 1.0)
     assert ceilings.disturbed(ceilings.of(HERE, "cpu", 2))
     ceilings.of(HERE, "cpu", 2)
     assert len(asked) == 1

@@ -9,9 +9,11 @@ SPEC.json: {"framework": ..., "device": "cpu" or "cuda", "threads": n}. OUT.json
     {"copies": [{"bytes": n, "bytes_per_s": x, "by": what copied}, ...],     bytes: read and written by one copy
      "products": [{"dtype": "f32", "m": m, "n": n, "k": k, "flops_per_s": x, "by": what multiplied}, ...],
      "unavailable": {"f16": why, ...}, "device_name": ..., "seconds": how long it took,
-     "waited": the share of its time in which the main thread was ready and had no processor; null where nothing tells}
+     "waited": the share of its time in which the main thread was ready and had no processor; null where nothing tells,
+     "others": the share of the machine's processors that others used meanwhile; null where nothing tells}
 
-A machine that does other things at the same time makes ceilings too low: `waited` says so.
+A machine that does other things at the same time makes ceilings too low: `waited` and `others` say so. The first is blind to
+what disturbs other threads or the memory, the second to what runs on the same processor for a short time.
 """
 
 import ctypes
@@ -341,15 +343,39 @@ def share_waited(before, after):
     return round(waited / float(ran + waited), 3) if ran + waited else None
 
 
+def used():
+    """Return the processor time so far of all that runs on the machine, of this process, and in all, in s; None if not known.
+
+    What a hypervisor gave to others (steal) counts as used; waiting for a disk does not. See proc_stat(5).
+    """
+    try:
+        with open("/proc/stat") as file:
+            ticks = [int(number) for number in file.readline().split()[1:9]]
+    except (OSError, ValueError):
+        return None
+    per_second, times = float(os.sysconf("SC_CLK_TCK")), os.times()
+    idle = ticks[3] + ticks[4]
+    return (sum(ticks) - idle) / per_second, times.user + times.system, sum(ticks) / per_second
+
+
+def share_of_others(before, after):
+    """Return which share of the machine's processors others used between two answers of `used`."""
+    if not before or not after or after[2] <= before[2]:
+        return None
+    everybody, own, whole = (last - first for first, last in zip(before, after))
+    return round(min(1.0, max(0.0, (everybody - own) / whole)), 3)
+
+
 def measure(name, device, threads):
     """Return the ceilings of a framework on a device, as OUT.json holds them."""
     start = time.perf_counter()
-    before = waiting()
+    before, used_before = waiting(), used()
     unavailable = {}
     framework = made(name, device, threads)
     result = {"products": products(framework, device, unavailable)}
     result["copies"] = copies(framework, device, threads, unavailable)
     result.update(unavailable=unavailable, device_name=framework.device_name(), waited=share_waited(before, waiting()))
+    result["others"] = share_of_others(used_before, used())
     return dict(result, seconds=round(time.perf_counter() - start, 2))
 
 

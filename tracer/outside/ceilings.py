@@ -3,8 +3,8 @@
     <environments.home()>/ceilings/<framework>-<device>-<key>.json
 
 The key is a hash of the machine, the device, the framework's version and the number of threads. What was measured while the
-machine did other things is measured again when it is asked for an hour later or more; of several measurements the best of each
-counts, for a ceiling is what can be reached.
+machine did other things is measured again as soon as the machine is quiet when it is asked for, at the latest an hour later. Of
+several measurements the best of each counts, for a ceiling is what can be reached; "history" says when they were made.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from kernelscope.tracer.inside.ceilings import MACHINE, SCHEMA, TIMEOUT_S
 from kernelscope.tracer.inside.plan import child_variables
 from kernelscope.tracer.outside import conditions, environments, gpu, locks
@@ -28,7 +30,12 @@ from kernelscope.tracer.outside.errors import InputError
 from kernelscope.tracer.outside.staging import stage
 
 AGAIN_S = 3600.0  # a busy machine is asked again after so long
-DISTURBED = 0.1  # the share of its time that the measuring thread may have waited for a processor
+DISTURBED = 0.1  # the share of its time that the measuring thread may have waited, and of the machine that others may have used
+LOOK_S = 0.3  # for how long is looked whether the machine is quiet
+REMEMBERED = 20  # measurements in the history
+
+_ABOUT = ("framework", "version", "device", "threads", "machine", "gpu")  # what ceilings depend on
+_STATE = ("measured", "waited", "others")
 
 Ceilings = dict[str, Any]
 
@@ -46,8 +53,9 @@ def of(environment: Environment, device: str, threads: int, again: bool = False)
     }  # fmt: skip
     try:
         file = _file(about)
+        file.parent.mkdir(parents=True, exist_ok=True)
         known = _kept(file)
-        if known is not None and not again and not (disturbed(known) and time.time() - file.stat().st_mtime > AGAIN_S):
+        if known is not None and not again and not _worth_another(known, file):
             return known
         with locks.exclusive(file.with_suffix(".lock"), lambda: None):
             found = {"schema": SCHEMA, "source": "measured", **about, **_measured(environment, device, threads)}
@@ -64,26 +72,57 @@ def of(environment: Environment, device: str, threads: int, again: bool = False)
 
 def disturbed(ceilings: Mapping[str, Any]) -> bool:
     """Return whether the machine did other things while these were measured."""
-    waited = ceilings.get("waited")
-    return isinstance(waited, int | float) and waited > DISTURBED
+    return _disturbance(ceilings) > DISTURBED
+
+
+def _disturbance(measurement: Mapping[str, Any]) -> float:
+    """Return by how much a measurement was disturbed: the larger one of its two shares, 0 where neither is known."""
+    shares = [measurement.get(name) for name in ("waited", "others")]
+    return max((float(share) for share in shares if isinstance(share, int | float)), default=0.0)
+
+
+def _worth_another(known: Ceilings, file: Path) -> bool:
+    """Return whether a measurement now may find more than those before did."""
+    if not disturbed(known):
+        return False
+    return time.time() - file.stat().st_mtime > AGAIN_S or _busy() <= DISTURBED
+
+
+def _busy() -> float:
+    """Return which share of the machine's processors is in use now."""
+    return psutil.cpu_percent(interval=LOOK_S) / 100
+
+
+def known(record: Mapping[str, Any]) -> Ceilings | None:
+    """Return what has been measured so far of that which a run's record of ceilings is of; None where nothing is kept here."""
+    return _kept(_file({name: record.get(name) for name in _ABOUT}))
 
 
 def merged(before: Ceilings | None, after: Ceilings) -> Ceilings:
-    """Return the better of two measurements of each copy and product; it counts as undisturbed if one of them was."""
+    """Return the better of two measurements of each copy and product, with its date; disturbed as the less disturbed one was."""
     if before is None:
-        return after
+        return {**after, "history": _history(after)}
     result = dict(after)
     for name, key, rate in (("copies", "bytes", "bytes_per_s"), ("products", "dtype", "flops_per_s")):
         best: dict[Any, Any] = {}
-        for entry in [*before.get(name, []), *after.get(name, [])]:
+        for entry in [*_dated(before, name), *_dated(after, name)]:
             if entry[key] not in best or entry[rate] > best[entry[key]][rate]:
                 best[entry[key]] = entry
         result[name] = list(best.values())
     known = {entry["dtype"] for entry in result["products"]}
     result["unavailable"] = {name: why for name, why in after.get("unavailable", {}).items() if name not in known}
-    waits = [found["waited"] for found in (before, after) if isinstance(found.get("waited"), int | float)]
-    result["waited"] = min(waits) if waits else None
-    return result
+    quieter = min(before, after, key=_disturbance)
+    history = {entry["measured"]: entry for entry in [*_history(before), *_history(after)]}
+    return {**result, **{name: quieter.get(name) for name in _STATE}, "history": list(history.values())[-REMEMBERED:]}
+
+
+def _dated(found: Ceilings, name: str) -> list[dict[str, Any]]:
+    return [{"measured": found.get("measured"), **entry} for entry in found.get(name, [])]
+
+
+def _history(found: Ceilings) -> list[dict[str, Any]]:
+    """Return when something was measured, and how disturbed, from the first to the last time."""
+    return list(found.get("history") or [{name: found.get(name) for name in _STATE}])
 
 
 def _none(about: Mapping[str, Any], reason: str) -> Ceilings:
@@ -105,9 +144,7 @@ def _gpu() -> dict[str, Any] | None:
 
 def _file(about: Mapping[str, Any]) -> Path:
     digest = hashlib.sha256(json.dumps([SCHEMA, about], sort_keys=True).encode()).hexdigest()[:16]
-    folder = environments.home() / "ceilings"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{about['framework']}-{about['device']}-{digest}.json"
+    return environments.home() / "ceilings" / f"{about['framework']}-{about['device']}-{digest}.json"
 
 
 def _kept(file: Path) -> Ceilings | None:

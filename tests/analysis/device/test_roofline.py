@@ -121,6 +121,17 @@ def test_vendors_numbers_are_marked_and_busy_machines_named():
     found = ceilings.of_record({**RECORD, "source": "vendor", "waited": 0.4}, "here")
     assert found.copy(10).name == "copy of 1 MiB, vendor's number"
     assert any("40% of the time waited" in note for note in found.notes)
+    others = ceilings.of_record({**RECORD, "waited": 0.0, "others": 0.3, "measured": "2026-11-22T03:00:00+00:00"}, "here")
+    assert any("(30% of it used by others)" in note for note in others.notes)
+    assert others.measured.startswith("2026-11-22")
+    quiet = ceilings.of_record({**RECORD, "waited": 0.0, "others": 0.05}, "here")
+    assert not any("may be too low" in note for note in quiet.notes)
+
+
+def test_kernels_beyond_a_ceiling_are_counted():
+    """2 x 512^3 operations in 10 ns are more than any ceiling."""
+    found = roofline(made(m=[512], n=512, k=512), "kernel", known())
+    assert any(note.startswith("1 of 1 rows exceed a ceiling") for note in found.notes)
 
 
 @pytest.mark.parametrize(
