@@ -1,9 +1,9 @@
 """A second process that reads ahead: it decodes a capture's tables and searches it for secrets while this one imports libraries.
 
-Decoding takes numpy only (see readers.nsys_columns), but a Trace takes pandas and pyarrow, which take longer to import than a
-capture of 100 MB takes to be decoded. So the fork comes before any of them is imported: a process with threads must not fork, and
-these libraries start some, as numpy does unless OPENBLAS_NUM_THREADS is 1. Columns come over in memory that both processes share
-(see helper_messages).
+Decoding takes numpy (see readers.nsys_columns and readers.kineto_columns), but a Trace takes pandas and pyarrow, which take
+longer to import than a capture of 100 MB takes to be decoded. So the fork comes before any of them is imported: a process with
+threads must not fork, and these libraries start some, as numpy does unless OPENBLAS_NUM_THREADS is 1. Columns come over in memory
+that both processes share (see helper_messages).
 
 Nothing depends on the helper: what it does not deliver, because it died or could not be started, is done in this process. After
 the first message that is not as agreed it is not listened to any more.
@@ -11,6 +11,8 @@ the first message that is not as agreed it is not listened to any more.
 
 from __future__ import annotations
 
+import gc
+import importlib
 import mmap
 import os
 import signal
@@ -18,21 +20,25 @@ import socket
 import struct
 import sys
 import threading
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.readers.magic import SQLITE_MAGIC
+from kernelscope.analysis.readers.magic import GZIP_MAGIC, SQLITE_MAGIC
 
 if TYPE_CHECKING:
-    from kernelscope.analysis.helper_messages import Content, Memory, Remarks
+    from kernelscope.analysis.helper_messages import Content, Remarks
+    from kernelscope.analysis.helper_values import Memory
+    from kernelscope.analysis.readers.kineto_columns import Columns
     from kernelscope.analysis.readers.nsys_tables import Gathered
 
 _WORTHWHILE = 1 << 20  # bytes of a file for which a helper wins more than it costs
 _LARGE = 1 << 28  # bytes of a database whose tables take longer than the imports: two helpers share them
-_SECRETS = "secrets"
+_BEGINNING = 1 << 16  # bytes of a text by which its format is guessed
+_SECRETS, _EVENTS = "secrets", "events"
 _TABLES = ("kernels", "graphs", "copies", "syncs", "memory", "samples", "calls", "ranges")  # of nsys_columns.GATHERED, in order
 _HEAD = struct.Struct("<QI")  # of a message: bytes of its body, and how many descriptors of shared memory come with it
 _MOST_DESCRIPTORS = 250  # that the kernel passes on with a message
@@ -43,12 +49,9 @@ def started(path: Path) -> Iterator[Helper | None]:
     """Give a helper that reads ahead in a capture; None where one cannot be had, or would cost more than it wins."""
     helper = None
     if _possible() and _worthwhile(path):
-        if "numpy" in sys.modules or os.environ.get("OPENBLAS_NUM_THREADS") == "1":
-            # both processes need it, so it is imported once where that starts no threads
-            from kernelscope.analysis import helper_messages  # noqa: F401
-            from kernelscope.analysis.readers import nsys_columns, sqlite_pages  # noqa: F401
-
-        helper = Helper(path) if _possible() else None
+        shares = _shares(path)
+        _prepare(shares)
+        helper = Helper(path, shares) if _possible() else None
     try:
         yield helper
     finally:
@@ -74,14 +77,28 @@ def _worthwhile(path: Path) -> bool:
         return False  # said by who reads it
 
 
-class Helper:
-    """One or two processes at work on a capture. Results are taken in the order of _TABLES, then `remarks`."""
+def _prepare(shares: list[tuple[str, ...]]) -> None:
+    """Import what both processes need, once: numpy only where that starts no threads."""
+    modules = ["msgspec"] if (_EVENTS,) in shares else []
+    if "numpy" in sys.modules or os.environ.get("OPENBLAS_NUM_THREADS") == "1":
+        names = ("helper_events",) if modules else ("helper_tables", "readers.nsys_columns", "readers.sqlite_pages")
+        modules = [f"kernelscope.analysis.{name}" for name in ("helper_messages", *names)]
+    for module in modules:
+        importlib.import_module(module)
 
-    def __init__(self, path: Path):
+
+class Helper:
+    """One or two processes at work on a capture. Results are taken in the order of _TABLES, then `remarks`.
+
+    searches: whether they look for secrets; of a trace of torch.profiler they do not, as decoding takes all of their time.
+    """
+
+    def __init__(self, path: Path, shares: list[tuple[str, ...]]):
         self._path = path
         self._workers: list[_Worker] = []
+        self.searches = any(_SECRETS in tasks for tasks in shares)
         try:
-            for tasks in _shares(path):
+            for tasks in shares:
                 self._workers.append(_Worker(path, tasks, self._workers))
         except OSError:
             self.close()  # no more processes or descriptors: this process does the rest
@@ -95,6 +112,16 @@ class Helper:
 
         found = self._take(name)
         return found if isinstance(found, Gathered) else None
+
+    def events(self) -> Columns | None:
+        """Return the columns that readers.kineto_columns.gather makes of the capture; None if they are not to be had.
+
+        Raises EvidenceError where the capture is damaged.
+        """
+        from kernelscope.analysis.readers.kineto_columns import Columns
+
+        found = self._take(_EVENTS)
+        return found if isinstance(found, Columns) else None
 
     def remarks(self) -> Remarks | None:
         """Return what secrets.remarks says of the capture; None if it is not to be had."""
@@ -115,13 +142,25 @@ def _shares(path: Path) -> list[tuple[str, ...]]:
     """Return the tasks of each process: of a large database one decodes the ranges, mostly the largest table."""
     try:
         with path.open("rb") as file:
-            if file.read(len(SQLITE_MAGIC)) != SQLITE_MAGIC:
-                return [(_SECRETS,)]
-        if path.stat().st_size < _LARGE:
-            return [(*_TABLES, _SECRETS)]
+            head = file.read(_BEGINNING)
+        size = path.stat().st_size
     except OSError:
         return []
-    return [_TABLES[:-1], (_TABLES[-1], _SECRETS)]
+    if not head.startswith(SQLITE_MAGIC):
+        return [(_EVENTS,) if _is_torch(head) else (_SECRETS,)]
+    return [(*_TABLES, _SECRETS)] if size < _LARGE else [_TABLES[:-1], (_TABLES[-1], _SECRETS)]
+
+
+def _is_torch(head: bytes) -> bool:
+    """Return whether a file's first bytes seem to begin a trace of torch.profiler."""
+    from kernelscope.analysis.readers import kineto_categories
+
+    if head.startswith(GZIP_MAGIC):
+        try:
+            head = zlib.decompressobj(wbits=31).decompress(head, _BEGINNING)
+        except zlib.error:
+            return False
+    return kineto_categories.is_told(head)
 
 
 class _Worker:
@@ -203,23 +242,23 @@ def _run(path: Path, tasks: tuple[str, ...], parent: socket.socket) -> None:
     """Do the tasks and end this process; it says nothing, as what goes wrong here is done, and told, by the parent."""
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+        gc.disable()  # nothing that is made here has cycles worth looking for, and all of it ends soon
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # for numpy, if it is not imported yet: threads are of no use here
-        from kernelscope.analysis.helper_messages import Memory, searched
-        from kernelscope.analysis.readers import nsys_columns
-
-        if tasks[0] in nsys_columns.GATHERED:
-            _decode(path, [task for task in tasks if task in nsys_columns.GATHERED], parent)
+        if tasks == (_EVENTS,):
+            _gather(path, parent)
+        if tasks[0] in _TABLES:
+            _decode(path, [task for task in tasks if task in _TABLES], parent)
         if _SECRETS in tasks:
-            from kernelscope.analysis import secrets
-
-            _send(parent, searched(_SECRETS, secrets.remarks(path)), Memory())
+            _search(path, parent)
     finally:
         os._exit(0)
 
 
 def _decode(path: Path, names: Sequence[str], parent: socket.socket) -> None:
     """Send the columns of an export of nsys, table by table, or why they cannot be read; nothing for any other database."""
-    from kernelscope.analysis.helper_messages import Memory, failed, found
+    from kernelscope.analysis import helper_tables
+    from kernelscope.analysis.helper_messages import failed, found
+    from kernelscope.analysis.helper_values import Memory
     from kernelscope.analysis.readers.nsys_columns import GATHERED, SIGNS
     from kernelscope.analysis.readers.nsys_tables import Ids
     from kernelscope.analysis.readers.sqlite_pages import Database
@@ -231,10 +270,35 @@ def _decode(path: Path, names: Sequence[str], parent: socket.socket) -> None:
             ids = Ids(database)
             for name in names:
                 memory = Memory()
-                _send(parent, found(name, GATHERED[name](database, ids, memory.room), memory), memory)
+                gathered = GATHERED[name](database, ids, memory.room)
+                _send(parent, found(name, helper_tables.described(gathered, memory)), memory)
     except EvidenceError as error:
         for name in names:
             _send(parent, failed(name, str(error)), Memory())
+
+
+def _gather(path: Path, parent: socket.socket) -> None:
+    """Send the columns of a trace of torch.profiler, or why it cannot be read."""
+    from kernelscope.analysis import helper_events
+    from kernelscope.analysis.helper_messages import failed, found
+    from kernelscope.analysis.helper_values import Memory
+    from kernelscope.analysis.readers import kineto_categories, kineto_columns
+
+    memory = Memory()
+    try:
+        columns = kineto_columns.gather(path, kineto_categories.GROUPS, room=memory.room)
+        _send(parent, found(_EVENTS, helper_events.described(columns, memory)), memory)
+    except EvidenceError as error:
+        _send(parent, failed(_EVENTS, str(error)), Memory())
+
+
+def _search(path: Path, parent: socket.socket) -> None:
+    """Send what is to be said of secrets."""
+    from kernelscope.analysis import secrets
+    from kernelscope.analysis.helper_messages import searched
+    from kernelscope.analysis.helper_values import Memory
+
+    _send(parent, searched(_SECRETS, secrets.remarks(path)), Memory())
 
 
 def _send(parent: socket.socket, body: bytes, memory: Memory) -> None:

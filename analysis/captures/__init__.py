@@ -62,6 +62,9 @@ FORMATS = (
 )
 
 
+_READ_AHEAD = ("nsys-sqlite", "kineto")  # by a helper
+
+
 def format_named(name: str) -> Format:
     """Return the format of this name; raise EvidenceError listing all of them when there is none."""
     for form in FORMATS:
@@ -82,7 +85,7 @@ def detect(path: Path) -> Format:
 
 def read_raw(path: Path, form: Format, helper: Helper | None = None) -> Trace:
     """Return the Trace as the format's module reads it: its tables are not related yet."""
-    ahead = {"helper": helper} if form.name == "nsys-sqlite" else {}
+    ahead = {"helper": helper} if form.name in _READ_AHEAD else {}
     trace: Trace = form.module.read(path, **ahead)
     return trace
 
@@ -104,7 +107,7 @@ def reading(path: Path, form: str | None = None, helper: Helper | None = None) -
     """
     chosen = format_named(form) if form else detect(path)
     with ThreadPoolExecutor(max_workers=1) as beside:  # the search for secrets takes a second core where there is one
-        searching = None if helper else beside.submit(_remarks, path)
+        searching = None if helper and helper.searches else beside.submit(_remarks, path)
         with _explained(path, chosen):
             trace = read_raw(path, chosen, helper)
             finish(trace)

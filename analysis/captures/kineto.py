@@ -19,56 +19,15 @@ import pandas as pd
 from kernelscope.analysis import autograd, intervals
 from kernelscope.analysis.captures import kineto_devices
 from kernelscope.analysis.captures.head import Head
-from kernelscope.analysis.readers import kineto
-from kernelscope.analysis.readers.kineto import Group, Scan
+from kernelscope.analysis.helper import Helper
+from kernelscope.analysis.readers import kineto, kineto_categories, kineto_columns
+from kernelscope.analysis.readers.kineto import Scan
+from kernelscope.analysis.readers.kineto_categories import CALLS, GROUPS
 from kernelscope.analysis.trace import PHASES, Trace, conform
 
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
 
-# Names of categories: libkineto's ActivityType.cpp; capitalised before PyTorch 1.10.
-_OPERATORS = frozenset({"cpu_op", "Operator", "collective_comm"})
-_ANNOTATIONS = frozenset({"user_annotation", "gpu_user_annotation"})
-_CALLS = {
-    "cuda_runtime": "runtime", "Runtime": "runtime", "cuda_driver": "driver", "xpu_runtime": "runtime", "xpu_driver": "driver",
-    "mtia_runtime": "runtime", "glow_runtime": "runtime", "privateuse1_runtime": "runtime", "privateuse1_driver": "driver",
-}  # fmt: skip
-_KERNELS = frozenset({"kernel", "Kernel", "hpu_op", "mtia_ccp_events", "mtia_insight"})
-_COPIES = frozenset({"gpu_memcpy", "Memcpy", "gpu_memset", "Memset"})
-_SYNCS = frozenset({"cuda_sync", "xpu_sync"})
-_INSTANTS = frozenset({"cpu_instant_event", ""})
-_FORWARD_BACKWARD = frozenset({"fwdbwd", "fwd_bwd"})
-_TELLING = frozenset({
-    *_OPERATORS, *_ANNOTATIONS, *_CALLS, *_COPIES, *_SYNCS, *_FORWARD_BACKWARD, "Kernel", "mtia_ccp_events", "hpu_op",
-    "cpu_instant_event", "python_function", "ac2g", "async_cpu_to_gpu", "cuda_profiler_range", "cuda_event", "gpu_pm_counter",
-})  # fmt: skip
-
-_GROUPS = {
-    "operators": Group(
-        _OPERATORS, arguments=("sequence", "forward_thread", "external_id", "shapes", "types", "strides", "arguments")
-    ),
-    "annotations": Group(_ANNOTATIONS),
-    "modules": Group(frozenset({"python_function"}), required="module"),
-    "calls": Group(frozenset(_CALLS), arguments=("correlation",)),
-    "kernels": Group(
-        _KERNELS,
-        arguments=(
-            "correlation", "external_id", "device", "stream", "grid", "block", "registers", "shared_memory", "graph",
-            "collective", "dtype", "direction", "bytes",
-        ),
-    ),
-    "copies": Group(_COPIES, arguments=("correlation", "external_id", "device", "stream", "bytes")),
-    "syncs": Group(_SYNCS, arguments=("correlation", "device", "stream", "sync_kind")),
-    "memory": Group(
-        _INSTANTS, frozenset("iI"), ("bytes", "allocated_bytes", "reserved_bytes", "device_type", "device_id", "address")
-    ),
-    "flows": Group(_FORWARD_BACKWARD, frozenset("sf")),
-    "plain": Group(frozenset({""})),
-}  # fmt: skip
-
-_HEAD_CATEGORY = re.compile(rb'"cat"\s*:\s*"(\w+)"')
-_HEAD_KEYS = re.compile(rb'"(?:baseTimeNanoseconds|deviceProperties|computeProperties|distributedInfo)"\s*:')
-_HEAD_PLAIN = re.compile(rb'"pid"\s*:\s*"CPU [Ff]unctions"|"cat"\s*:\s*"kernel".*"correlation"\s*:', re.DOTALL)
 _STEP = re.compile(r"ProfilerStep#(\d{1,18})$")
 _PHASES = (  # what PyTorch itself annotates
     (re.compile(r"Optimizer\.(step|zero_grad)#"), "optimizer"),
@@ -91,19 +50,13 @@ _LINKS = frozenset(
 
 def matches(head: Head) -> bool:
     """Return whether this is a chrome trace with PyTorch's categories, processes or top-level keys."""
-    content = head.content.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if not content.startswith((b"{", b"[")) or not head.is_text:
-        return False
-    if any(found.decode() in _TELLING for found in set(_HEAD_CATEGORY.findall(content))):
-        return True
-    if _HEAD_PLAIN.search(content):
-        return True
-    return content.startswith(b"{") and b'"schemaVersion"' in content and _HEAD_KEYS.search(content) is not None
+    return head.is_text and kineto_categories.is_told(head.content)
 
 
-def read(path: Path) -> Trace:
-    """Read a trace; raises EvidenceError when it cannot be read or is none."""
-    scan = kineto.scan(path, _GROUPS)
+def read(path: Path, helper: Helper | None = None) -> Trace:
+    """Read a trace; raises EvidenceError when it cannot be read or is none. helper: reads ahead in the same file."""
+    ahead = helper.events() if helper else None
+    scan = kineto.tables_of(ahead or kineto_columns.gather(path, GROUPS), GROUPS)
     diagnostics = _diagnostics(scan)
     timed = _take_plain(scan)
     tracks = _identify(scan)
@@ -270,7 +223,7 @@ def _paths(names: Int, texts: list[str], parent: Int) -> pd.Categorical:
 def _operators(scan: Scan, tracks: pd.DataFrame, annotations: pd.DataFrame, modules: pd.DataFrame) -> pd.DataFrame:
     """Return the operators in the order of their starts, with parent, layer, phase and attribution."""
     rows = scan.tables["operators"]
-    table = _placed(rows, tracks, "name", *_GROUPS["operators"].arguments)
+    table = _placed(rows, tracks, "name", *GROUPS["operators"].arguments)
     order = np.lexsort((-table["end_ns"].to_numpy(), table["start_ns"].to_numpy()))
     table = table.take(order).reset_index(drop=True)
     table["parent"] = intervals.parents(*_spans(table))
@@ -316,7 +269,7 @@ def _calls(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
     table = _placed(scan.tables["calls"], tracks, "name", "correlation", "category")
     return table.assign(
         name=autograd.of_text(table["name"], lambda name: _VERSION.sub("", name)),
-        api=autograd.of_text(table["category"], _CALLS.get),
+        api=autograd.of_text(table["category"], CALLS.get),
     )
 
 
@@ -376,7 +329,7 @@ def _distributed(found: Any) -> dict[str, Any]:
 
 def _unread(scan: Scan) -> dict[str, int]:
     """Return how many events of which categories are in no table."""
-    used = {(phase, category) for group in _GROUPS.values() for category in group.categories or () for phase in group.phases}
+    used = {(phase, category) for group in GROUPS.values() for category in group.categories or () for phase in group.phases}
     left: dict[str, int] = {}
     for (phase, category), count in scan.counts.items():
         if (phase, category) not in used and phase not in _BOILERPLATE and category not in _LINKS:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from kernelscope.analysis import autograd, intervals
 from kernelscope.analysis.evidence import Context, Evidence, aten
-from kernelscope.analysis.readers import kineto, mkl_verbose, onednn_verbose, stream
+from kernelscope.analysis.readers import kineto_complete, mkl_verbose, onednn_verbose, stream
 from kernelscope.analysis.trace import conform
 
 Int = npt.NDArray[np.int64]
@@ -28,7 +28,7 @@ STREAM_FILE = "stdout.raw"
 def read(folder: Path, context: Context) -> Evidence:
     """Return operators and kernels of a kernels pass; raises EvidenceError when a file of it cannot be read."""
     files = context.report.get("operator_files") or [TRACE_FILE]
-    events = kineto.read(folder / files[0])
+    events = kineto_complete.read(folder / files[0])
     operators = _operators(events, context)
     _attribute(operators, context.ranges)
     diagnostics = {"operators_dropped": int(events.attrs["dropped"])}

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.readers.combinations import Combinations, combinations
 from kernelscope.analysis.readers.nsys_tables import (
     Chosen,
-    Combinations,
     Gathered,
     Ids,
     Integers,
@@ -24,7 +24,6 @@ from kernelscope.analysis.readers.nsys_tables import (
     Rows,
     Source,
     Tables,
-    combinations,
     gather,
 )
 

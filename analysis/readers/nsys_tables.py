@@ -18,14 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.readers.combinations import Combinations
 
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Texts = Any  # a pa.DictionaryArray of large strings
 Codes = NDArray[np.signedinteger[Any]]
 T = TypeVar("T")
-
-_DENSE = 1 << 16  # values that lie closer together than this are numbered by a table of all of them
 
 
 class Rows(Protocol):
@@ -151,58 +150,6 @@ class Names:
 
     positions: NDArray[np.int32]
     texts: Texts | None = None
-
-
-@dataclass(frozen=True)
-class Combinations:
-    """Which of some combinations of numbers each row has."""
-
-    codes: NDArray[np.intp]
-    distinct: list[tuple[int | None, ...]]
-
-
-def combinations(*columns: tuple[Integers, Mask | None]) -> Combinations:
-    """Return which combination of the columns' values each row has, in order of appearance; null is a value too."""
-    size = columns[0][0].size
-    codes, found = np.zeros(size, dtype=np.intp), 1
-    for column, null in columns:
-        if null is None and size and column.min() == column.max():
-            continue
-        code, values = _numbered(column)
-        if null is not None:
-            code[null] = values
-        elif found == 1:
-            codes, found = code, values
-            continue
-        codes, found = _numbered(codes * (values + 1) + code)
-    if found == 1:
-        return Combinations(codes, [_combination(columns, 0)] if size else [])
-    first = np.zeros(found, dtype=np.int64)
-    first[codes[::-1]] = np.arange(size)[::-1]  # of several writes to one place the last one stays
-    order = np.argsort(first)
-    rank = np.empty(found, dtype=np.intp)
-    rank[order] = np.arange(found)
-    return Combinations(rank[codes], [_combination(columns, row) for row in first[order].tolist()] if size else [])
-
-
-def _combination(columns: Sequence[tuple[Integers, Mask | None]], row: int) -> tuple[int | None, ...]:
-    return tuple(None if null is not None and null[row] else int(column[row]) for column, null in columns)
-
-
-def _numbered(values: NDArray[Any]) -> tuple[NDArray[np.intp], int]:
-    """Number the distinct values: (number of each row, how many there are)."""
-    if not values.size:
-        return np.zeros(0, dtype=np.intp), 0
-    low = int(values.min())
-    span = int(values.max()) - low + 1
-    if span > _DENSE:
-        distinct, codes = np.unique(values, return_inverse=True)
-        return codes, len(distinct)
-    shifted = values - low
-    seen = np.zeros(span, dtype=np.bool_)
-    seen[shifted] = True
-    number = np.cumsum(seen) - 1
-    return number[shifted], int(number[-1]) + 1
 
 
 Part = NDArray[Any] | Nullable | Names | Combinations

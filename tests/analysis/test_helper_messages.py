@@ -10,8 +10,11 @@ import pyarrow as pa
 import pytest
 
 from kernelscope.analysis import helper_messages as messages
+from kernelscope.analysis import helper_tables
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.readers.nsys_tables import Column, Combinations, Gathered, Names, Nullable
+from kernelscope.analysis.helper_values import Memory
+from kernelscope.analysis.readers.combinations import Combinations
+from kernelscope.analysis.readers.nsys_tables import Column, Gathered, Names, Nullable
 
 ROWS = 4
 
@@ -31,7 +34,7 @@ def column(memory, *parts):
 @pytest.fixture
 def sent():
     """Columns of all sorts: (what was gathered, its message, the memory)."""
-    memory = messages.Memory()
+    memory = Memory()
     texts = pa.DictionaryArray.from_arrays(pa.array([1, None, 0], pa.int32()), pa.array(["", "ö\x00"], pa.large_string()))
     gathered = Gathered(
         {
@@ -48,7 +51,7 @@ def sent():
         Counter({"lost": 3}),
         {"domains": [(1, 2, -1, "domain"), (1, 3, 0, None)]},
     )
-    yield gathered, messages.found("ranges", gathered, memory), memory
+    yield gathered, messages.found("ranges", helper_tables.described(gathered, memory)), memory
     memory.close()
 
 

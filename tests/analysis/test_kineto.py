@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.readers import kineto
+from kernelscope.analysis.readers import kineto_complete as kineto
 
 TRACE = Path(__file__).parent.parent / "data" / "pytorch" / "lenet-train" / "operators.pt.trace.json.gz"
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.readers import json_numbers, kineto
 from kernelscope.analysis.readers.chrome_json import EventList, mend
-from kernelscope.analysis.readers.kineto import Group
+from kernelscope.analysis.readers.kineto_groups import Group
 
 TRICKY = st.sampled_from(
     ['}, {"ph": "X"', "},{", '"traceEvents": [', "]}", "\\", '"', "\u20ac", "\\u007d", "\n", "nan", ""]

@@ -1,0 +1,70 @@
+"""What can be read of the events in torch.profiler's traces: their arguments, and groups of events that become one table each.
+
+Sources: pytorch/kineto libkineto/src/output_json.cpp (layout), ActivityType.cpp (categories), CuptiActivity.cpp and
+RoctracerLogger.cpp (arguments of device work); torch/csrc/autograd/profiler_kineto.cpp (arguments of operators).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+INTEGER, TEXT, JSON = "integer", "text", "json"
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of events: its names in files, the usual one first, and whether it is a number, text or JSON kept as text."""
+
+    keys: tuple[str, ...]
+    kind: str = INTEGER
+
+
+ARGUMENTS: Mapping[str, Argument] = {
+    "sequence": Argument(("Sequence number",)),  # of a backward operator: that of its forward operator
+    "forward_thread": Argument(("Fwd thread id",)),  # profiler's number of the thread that ran it; 0 for forward operators
+    "external_id": Argument(("External id", "external id")),  # ties device work to the operator that caused it
+    "correlation": Argument(("correlation",)),  # ties device work to the runtime call that launched it
+    "device": Argument(("device", "inDevice")),
+    "stream": Argument(("stream", "sycl queue")),
+    "registers": Argument(("registers per thread",)),
+    "shared_memory": Argument(("shared memory",)),
+    "graph": Argument(("graph id", "cuda graph id", "graphId")),
+    "bytes": Argument(("bytes", "Bytes", "size")),
+    "allocated_bytes": Argument(("Total Allocated",)),
+    "reserved_bytes": Argument(("Total Reserved",)),
+    "device_type": Argument(("Device Type",)),
+    "device_id": Argument(("Device Id",)),
+    "module": Argument(("Python module id",)),
+    "collective": Argument(("Collective name",), TEXT),
+    "dtype": Argument(("dtype",), TEXT),
+    "sync_kind": Argument(("cuda_sync_kind",), TEXT),
+    "direction": Argument(("direction",), TEXT),
+    "shapes": Argument(("Input Dims", "Input dims"), JSON),
+    "types": Argument(("Input type",), JSON),
+    "strides": Argument(("Input Strides",), JSON),
+    "arguments": Argument(("Concrete Inputs",), JSON),
+    "address": Argument(("Addr",)),
+    "grid": Argument(("grid",), JSON),
+    "block": Argument(("block",), JSON),
+}
+
+PAIR, FLOW = frozenset("BE"), frozenset("sf")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Events to read into one table.
+
+    categories: theirs, None for all. phases: X takes complete events and pairs of B and E. arguments: names in ARGUMENTS that
+    become columns. required: an argument that an event must have to count.
+    """
+
+    categories: frozenset[str] | None
+    phases: frozenset[str] = frozenset("XBE")
+    arguments: tuple[str, ...] = ()
+    required: str | None = None
+
+    def takes(self, phase: str, category: str) -> bool:
+        """Return whether events of this phase and category are in the group."""
+        return phase in self.phases and (self.categories is None or category in self.categories)
