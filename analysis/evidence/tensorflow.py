@@ -10,6 +10,9 @@ inside of a data range and "other" elsewhere: the latter is dispatch. Events of 
 "call" range on the same thread covers what remains. The executor times only operators that it counts as expensive; cheap
 ones are in the time of ExecutorState::Process.
 
+Eager operators run one by one on the loop's thread: each is an event of the eager runtime, and the kernel is what runs in it.
+They belong to the range that the loop is in; what the host does around them within a layer's range is the layer's too.
+
 Operators on the threads of tf.data prepare batches: their phase is "data", and they have no layer.
 
 How a kernel came by its layer: a oneDNN line belongs to the operator that ran at its time and whose type can have called it
@@ -29,17 +32,22 @@ import pandas as pd
 
 from kernelscope.analysis import classify, intervals
 from kernelscope.analysis.evidence import Context, Evidence
-from kernelscope.analysis.evidence.tensorflow_names import GraphNames, fits_shape
+from kernelscope.analysis.evidence.tensorflow_names import GraphNames, RecordedNames, Resolved, fits_shape
 from kernelscope.analysis.readers import onednn_verbose, xplane
+from kernelscope.analysis.readers.records import read_object
 from kernelscope.analysis.trace import conform, empty
 
 TRACE_FILE = "operators.xplane.pb"
 STREAM_FILE = "stdout.raw"
+SCOPES_FILE = "operators.scopes.json"
 HOST_PLANE = "/host:CPU"
 
 _OPERATOR = r"^(?P<scope>[^:]+):(?P<type>[A-Za-z_]\w*)$"
 _DATA_THREADS = "tf_data"  # how the names of threads begin that run an input pipeline of tf.data
 _EAGER_EVENTS = ("TFE_Py_ExecuteCancelable", "EagerExecute", "EagerLocalExecute")
+_EAGER_OPERATOR = "EagerLocalExecute: "  # followed by an operator's type, or by a function's name
+_FUNCTION = re.compile(r"^__(inference|forward|backward)_")
+_EAGER_KERNEL = "KernelAndDeviceFunc::Run"
 
 # operators that only steer: they compute nothing, whatever their time holds
 _STEERING = re.compile(
@@ -70,20 +78,32 @@ Flags = npt.NDArray[np.bool_]
 
 def read(folder: Path, context: Context) -> Evidence:
     """Read the trace and the oneDNN lines of one kernels pass; raises EvidenceError when the trace cannot be read."""
-    names = GraphNames(context.network, training=context.mode == "train")
+    names = _names(folder, context)
     events, diagnostics = _events(folder, context)
-    graph = _graph_operators(events, names)
+    parts: list[pd.DataFrame] = [_graph_operators(events, names), _eager_operators(events, context)]
+    graph = pd.concat(parts, ignore_index=True)
     host = _host_events(events, graph, context)
     primitives = _primitives(folder, context)
     owner, method = _place(primitives, graph, context.network)
     kernels = pd.concat(
-        [_primitive_kernels(primitives, graph, owner, method), _operator_kernels(graph, owner)], ignore_index=True
+        [_primitive_kernels(primitives, graph, owner, method), _operator_kernels(graph, owner, primitives.empty)],
+        ignore_index=True,
     )
     diagnostics["onednn lines outside of every operator"] = int((owner < 0).sum())
     diagnostics["onednn lines that could not be read"] = int(primitives.attrs.get("parse_failures", 0))
     diagnostics["operators of unknown layer"] = int((graph["layer"].isna() & ~graph["phase"].isin(["optimizer", "data"])).sum())
     operators = pd.concat([graph, host], ignore_index=True).sort_values("start_ns", kind="stable")
     return Evidence(conform("operators", operators), conform("kernels", kernels), diagnostics)
+
+
+def _names(folder: Path, context: Context) -> GraphNames | RecordedNames:
+    """Return what tells layers of names: the network of our own programs, or what was noted of a script's graphs."""
+    path = folder / SCOPES_FILE
+    if context.network:
+        return GraphNames(context.network, training=context.mode == "train")
+    if not path.is_file():
+        return RecordedNames({})
+    return RecordedNames.of(read_object(path), str(path))
 
 
 # --- the profiler's trace -----------------------------------------------------------------------------------------------
@@ -122,15 +142,14 @@ def _threads(events: pd.DataFrame, context: Context) -> Integers:
     return threads
 
 
-def _graph_operators(events: pd.DataFrame, names: GraphNames) -> pd.DataFrame:
+def _graph_operators(events: pd.DataFrame, names: GraphNames | RecordedNames) -> pd.DataFrame:
     """Return the graph's operators with layer and phase; `leaf` marks those that hold no other and compute something."""
     parts = events["name"].str.extract(_OPERATOR)
     chosen = parts["type"].notna()
     table = events.loc[chosen, ["thread", "start_ns", "end_ns"]].reset_index(drop=True)
     table["name"] = parts.loc[chosen, "type"].to_numpy()
     table["scope"] = parts.loc[chosen, "scope"].to_numpy()
-    codes, distinct = pd.factorize(events.loc[chosen, "name"])
-    resolved = [names.resolve(*str(name).rsplit(":", 1)) for name in distinct]
+    codes, resolved = _resolved(events, chosen.to_numpy(dtype=bool), names)
     for column in ("layer", "phase", "attribution"):
         values = pd.array([getattr(found, column) for found in resolved], dtype="string")
         table[column] = values.take(codes) if len(codes) else pd.array([], dtype="string")
@@ -141,6 +160,61 @@ def _graph_operators(events: pd.DataFrame, names: GraphNames) -> pd.DataFrame:
     holds_another = np.isin(np.arange(len(table)), parent)
     table["leaf"] = ~holds_another & ~table["name"].str.match(_STEERING).to_numpy(dtype=bool)
     return table
+
+
+def _resolved(events: pd.DataFrame, chosen: Flags, names: GraphNames | RecordedNames) -> tuple[Integers, list[Resolved]]:
+    """Return what the distinct names of the chosen events tell, and for each event which of these is its own."""
+    if isinstance(names, GraphNames):
+        codes, distinct = pd.factorize(events.loc[chosen, "name"])
+        return codes, [names.resolve(*str(name).rsplit(":", 1)) for name in distinct]
+    name = events["name"].astype("string")
+    called_name = name.str.slice(len(_EAGER_OPERATOR)).where(name.str.startswith(_EAGER_OPERATOR), "")
+    runs = called_name.str.match(_FUNCTION).to_numpy(dtype=bool)
+    calls, function = events[runs], called_name[runs]
+    at = events.loc[chosen, "start_ns"].to_numpy(np.int64)
+    anyone: Integers = np.zeros(len(calls), dtype=np.int64)
+    begun, ended = (calls[column].to_numpy(np.int64) for column in ("start_ns", "end_ns"))
+    row = intervals.innermost(anyone, begun, ended, np.zeros(len(at), dtype=np.int64), at)
+    number, called = pd.factorize(function)
+    number = np.where(row >= 0, number[np.maximum(row, 0)], -1) if len(calls) else row
+    keys = pd.MultiIndex.from_arrays([events.loc[chosen, "name"].astype("string"), number])
+    codes, pairs = pd.factorize(keys)
+    ran: list[tuple[str, str, str | None]] = []
+    for full, place in pairs:
+        scope, _, type_name = str(full).rpartition(":")
+        ran.append((scope, type_name, str(called[place]) if place >= 0 else None))
+    for one in ran:
+        names.saw(*one)
+    return codes, [names.resolve(*one) for one in ran]
+
+
+def _eager_operators(events: pd.DataFrame, context: Context) -> pd.DataFrame:
+    """Return operators that ran by themselves, with layer and phase of the range around them, as _graph_operators does."""
+    name = events["name"].astype("string")
+    called = name.str.startswith(_EAGER_OPERATOR) & ~name.str.slice(len(_EAGER_OPERATOR)).str.match(_FUNCTION)
+    outer = events[called.to_numpy(dtype=bool)]
+    inner = events[(name == _EAGER_KERNEL).to_numpy(dtype=bool)]
+    row = intervals.innermost(*_spans(outer), *_spans(inner)[:2])
+    inner, row = inner[row >= 0], row[row >= 0]
+    table = inner[["thread", "start_ns", "end_ns"]].reset_index(drop=True)
+    table["name"] = outer["name"].astype("string").str.slice(len(_EAGER_OPERATOR)).to_numpy()[row]
+    table["leaf"] = ~table["name"].str.match(_STEERING).to_numpy(dtype=bool)
+    return table.assign(**_around(table, context.ranges))
+
+
+def _around(table: pd.DataFrame, ranges: pd.DataFrame) -> dict[str, pd.Series]:
+    """Return layer, phase and method of the innermost range that says either, for each row of a table with times."""
+    told = ranges[(ranges["layer"].notna() | ranges["phase"].isin(["forward", "backward", "optimizer", "data"])).to_numpy(bool)]
+    row = intervals.innermost(*_spans(told), *_spans(table)[:2])
+    found = {
+        name: told[name].astype("string").take(np.maximum(row, 0)).reset_index(drop=True)
+        if len(told)
+        else pd.Series(pd.array([None] * len(table), dtype="string"))
+        for name in ("layer", "phase")
+    }
+    found = {name: values.where(row >= 0) for name, values in found.items()}
+    method = pd.Series(np.where(row >= 0, "launch range", "none"), dtype="string")
+    return {**found, "attribution": method}
 
 
 def _spans(table: pd.DataFrame) -> tuple[Integers, Integers, Integers]:
@@ -161,8 +235,10 @@ def _host_events(events: pd.DataFrame, graph: pd.DataFrame, context: Context) ->
     data = context.ranges[context.ranges["category"] == "data"]
     at = intervals.innermost(*_spans(data), *_spans(table)[:2])
     of_data = (at >= 0) | np.isin(table["thread"].to_numpy(np.int64), _threads_of_data(events))
-    table["phase"] = np.where(of_data, "data", "other")
-    table["attribution"] = np.where(of_data, "launch range", "none")
+    around = _around(table, context.ranges)
+    table["layer"] = around["layer"]
+    table["phase"] = around["phase"].fillna("other").mask(of_data, "data")
+    table["attribution"] = around["attribution"].mask(of_data, "launch range")
     return table
 
 
@@ -188,7 +264,7 @@ def _primitives(folder: Path, context: Context) -> pd.DataFrame:
     return lines
 
 
-def _place(lines: pd.DataFrame, graph: pd.DataFrame, network: dict[str, Any]) -> tuple[Integers, npt.NDArray[Any]]:
+def _place(lines: pd.DataFrame, graph: pd.DataFrame, network: dict[str, Any] | None) -> tuple[Integers, npt.NDArray[Any]]:
     """Return for each line its operator's row in `graph` (-1: none) and the method that found it."""
     threads = graph["thread"].unique()
     if lines.empty or graph.empty:
@@ -238,9 +314,9 @@ def _right_type(lines: pd.DataFrame, graph: pd.DataFrame) -> _Matches:
     return _Matches(line_codes, operator_codes, fits)
 
 
-def _right_shape(lines: pd.DataFrame, graph: pd.DataFrame, network: dict[str, Any]) -> _Matches:
+def _right_shape(lines: pd.DataFrame, graph: pd.DataFrame, network: dict[str, Any] | None) -> _Matches:
     line_codes, problems = pd.factorize(lines["primitive"] + " " + lines["problem"].fillna(""))
-    layers = {str(layer["name"]): layer for layer in network["layers"]}
+    layers = {str(layer["name"]): layer for layer in network["layers"]} if network else {}
     operator_codes, present = pd.factorize(graph["layer"].fillna(""))
     fits = np.zeros((len(problems), len(present)), dtype=bool)
     for i, text in enumerate(problems):
@@ -270,11 +346,12 @@ def _primitive_kernels(lines: pd.DataFrame, graph: pd.DataFrame, owner: Integers
     return table.assign(count=1, device="cpu", library="onednn")
 
 
-def _operator_kernels(graph: pd.DataFrame, owner: Integers) -> pd.DataFrame:
-    """Return the leaves that compute by themselves, in Eigen: those that hold no primitive."""
+def _operator_kernels(graph: pd.DataFrame, owner: Integers, silent: bool) -> pd.DataFrame:
+    """Return the leaves that hold no primitive: they compute in Eigen, or, where oneDNN was silent, those of oneDNN in it."""
     holds_primitive = np.isin(np.arange(len(graph)), owner)
     table = graph[graph["leaf"].to_numpy(dtype=bool) & ~holds_primitive].reset_index(drop=True)
     table["kind"] = classify.kinds(table["name"], table["phase"])
     table["operator"] = table["name"]
     table["duration_ns"] = table["end_ns"] - table["start_ns"]
-    return table.assign(count=1, device="cpu", library="eigen")
+    by_onednn = silent & table["name"].str.startswith("_Mkl").to_numpy(dtype=bool)
+    return table.assign(count=1, device="cpu", library=np.where(by_onednn, "onednn", "eigen"))

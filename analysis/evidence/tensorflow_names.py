@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from kernelscope.analysis.errors import EvidenceError
+
 _NUMBERED = re.compile(r"_\d+$")
 _LOSS = re.compile(
     r"(^|_)(loss|crossentropy|squared_error|absolute_error|percentage_error|hinge|poisson|kl_divergence|huber|log_cosh)"
@@ -18,7 +20,11 @@ _UPDATE = re.compile(r"^(Resource)?(Sparse)?Apply[A-Z]")
 _COUNTER = re.compile(r"^(Add|AddV2|AssignVariableOp|AssignAddVariableOp|ReadVariableOp)$")
 _BACKWARD_SCOPE = re.compile(r"(^|/)(gradient_tape|gradients)(_\d+)?/|_grad(_\d+)?(/|$)")
 _BACKWARD_TYPE = re.compile(r"Grad($|[A-Z_])|Backprop")
+_ITERATOR = re.compile(r"^Iterator")
+_CONCRETE = re.compile(r"^__(inference|forward|backward)_")
 _FUSED = re.compile(r"Fused\w*(Conv|MatMul)")
+_PRODUCT = re.compile(r"(?i)(conv|matmul|biasadd)")
+_PARTS = ("scopes", "operators", "fused")
 _FUSING_TYPES = ("convolution", "dense")  # layers whose operator takes the following ones into itself
 _FUSED_TYPES = ("tanh", "relu", "dropout", "flatten")
 
@@ -76,6 +82,128 @@ class GraphNames:
             position -= 1
         found = self._order[position]
         return found if self._types[found] in _FUSING_TYPES else layer
+
+
+class RecordedNames:
+    """Resolves names by what was noted when their graphs were made (tracer.inside.profiling.adapters.tensorflow_graphs).
+
+    functions: {concrete function: {"function", "scopes", "operators", "fused"}}. Where a function was made several times and it
+    is not known which of them ran, only what all of them agree on counts. What no scope tells is the function's, as one opaque
+    layer.
+    """
+
+    def __init__(self, functions: dict[str, dict[str, Any]]):
+        self._functions = functions
+        self._merged: dict[str, dict[str, Any]] = {}
+        self._ran: dict[str, set[str]] = {}  # function -> products that ran by themselves, or in an operator that is sure
+
+    def saw(self, scope: str, type_name: str, function: str | None) -> None:
+        """Note an operator that ran, before any is resolved: it tells which of two products another one was fused with."""
+        parts = scope.split("/")
+        candidates = _candidates(parts, self._table(function)["fused"]) if _FUSED.search(type_name) else None
+        ran = self._ran.setdefault(function or "", set())
+        if candidates is not None and len(candidates) == 1:
+            ran.add(candidates[0])
+        elif candidates is None:
+            ran.update("/".join(parts[first:]) for first in range(len(parts)) if _PRODUCT.match(parts[-1]))
+
+    @classmethod
+    def of(cls, content: dict[str, Any], source: str) -> RecordedNames:
+        """Return the names of a file's content; raises EvidenceError where it is not as it should be. source: the file."""
+        functions = content.get("functions")
+        if not isinstance(functions, dict) or not all(map(_is_table, functions.values())):
+            raise EvidenceError(f"{source}: holds no table of scopes; record the script again")
+        return cls(functions)
+
+    def function(self, name: str) -> str:
+        """Return the function's own name, as the script's author wrote it, of the name of what runs: __inference_train_12."""
+        known = self._functions.get(name)
+        if known is not None:
+            return str(known["function"])
+        return _CONCRETE.sub("", _NUMBERED.sub("", name))
+
+    def resolve(self, scope: str, type_name: str, function: str | None) -> Resolved:
+        """Return layer and phase of an operator that ran within a function; null for one that ran in none."""
+        table = self._table(function)
+        parts = scope.split("/")
+        if _FUSED.search(type_name):
+            parts = self._product(parts, table["fused"], function)
+        owner = _owner(parts, table["scopes"], table["operators"])
+        phase = "backward" if _BACKWARD_SCOPE.search(scope) or _BACKWARD_TYPE.search(type_name) else None
+        if owner is None and _UPDATE.match(type_name):
+            owner = (None, "optimizer")
+        if owner is None and _LOSS.search(scope):
+            owner = ("loss", "forward")
+        if owner is None and _ITERATOR.match(type_name):
+            owner = (None, "data")
+        layer, told = owner if owner is not None else (None, None)
+        found = "backward" if phase and told in (None, "forward") else told
+        if layer is None and found in (None, "forward", "backward") and function is not None:
+            return Resolved(self.function(function), found or "forward", "launch range")
+        return Resolved(layer, found, "none" if owner is None else "operator name")
+
+    def _product(self, parts: list[str], fused: dict[str, list[str]], function: str | None) -> list[str]:
+        """Return the parts of the name of the product that a fused operator computes; none where that is not sure."""
+        candidates = _candidates(parts, fused)
+        if candidates is None:
+            return parts if _PRODUCT.match(parts[-1]) else []
+        left = (
+            [name for name in candidates if name not in self._ran.get(function or "", ())] if len(candidates) > 1 else candidates
+        )
+        return left[0].split("/") if len(left) == 1 else []
+
+    def _table(self, function: str | None) -> dict[str, Any]:
+        if function in self._functions:
+            return self._functions[function]
+        name = self.function(function) if function is not None else ""
+        if name not in self._merged:
+            same = [table for table in self._functions.values() if not name or table["function"] == name]
+            self._merged[name] = {part: _agreed([table[part] for table in same]) for part in _PARTS}
+        return self._merged[name]
+
+
+def _is_table(entry: Any) -> bool:
+    """Return whether this is {"function", "scopes", "operators", "fused"}: pairs of texts or nulls; lists of texts."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("function"), str) or not isinstance(entry.get("fused"), dict):
+        return False
+    if not all(isinstance(names, list) and all(isinstance(one, str) for one in names) for names in entry["fused"].values()):
+        return False
+    owners = [owner for part in ("scopes", "operators") for owner in _values(entry.get(part))]
+    return all(isinstance(one, list) and len(one) == 2 and all(v is None or isinstance(v, str) for v in one) for one in owners)
+
+
+def _values(table: Any) -> list[Any]:
+    return list(table.values()) if isinstance(table, dict) else [None]
+
+
+def _candidates(parts: list[str], fused: dict[str, list[str]]) -> list[str] | None:
+    """Return the products that an operator of this name can be fused with; None for one of which nothing is said."""
+    return next((fused[name] for first in range(len(parts)) if (name := "/".join(parts[first:])) in fused), None)
+
+
+def _owner(parts: list[str], scopes: dict[str, Any], operators: dict[str, Any]) -> tuple[str | None, str | None] | None:
+    """Return the owner of an operator: of the longest scope that is known, at whatever depth graphs were put into another."""
+    for first in range(len(parts)):
+        for last in range(len(parts) - 1, first, -1):
+            found = scopes.get("/".join(parts[first:last]))
+            if found is not None:
+                return found[0], found[1]
+    for first in range(len(parts)):
+        found = operators.get("/".join(parts[first:]))
+        if found is not None:
+            return found[0], found[1]
+    return None
+
+
+def _agreed(tables: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the entries on which all tables that have them agree."""
+    merged: dict[str, Any] = {}
+    refused = set()
+    for table in tables:
+        for name, owner in table.items():
+            if merged.setdefault(name, owner) != owner:
+                refused.add(name)
+    return {name: owner for name, owner in merged.items() if name not in refused}
 
 
 def fits_shape(primitive: str, problem: str, layer: dict[str, Any]) -> bool:

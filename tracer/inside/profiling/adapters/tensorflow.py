@@ -1,0 +1,478 @@
+"""TensorFlow 2: steps end with calls of the functions that compute gradients, with optimizers' steps, or with calls of a model.
+
+A `tf.function` that computes gradients while it is made trains: each of its outermost calls ends a step (of `fit` Keras's own
+adapter knows the ends; with `steps_per_execution` one of them is several of the user's steps). Eager loops step with `apply` of
+Keras's optimizers, or with `GradientTape.gradient` where they update variables themselves. Without any of these, calls of
+functions that read variables, and calls of outermost Keras layers, are steps of inference.
+
+In graphs layers are known by names (see tensorflow_graphs), in eager code by ranges around calls (see tensorflow_eager).
+"""
+
+import json
+import os
+import sys
+import tempfile
+import threading
+import weakref
+
+from kernelscope.tracer.inside.hooks import tensorflow as hooks
+from kernelscope.tracer.inside.hooks import version_of, xspace
+from kernelscope.tracer.inside.profiling import imports
+from kernelscope.tracer.inside.profiling.adapters import Base, tensorflow_eager, tensorflow_graphs, tensorflow_quiet
+from kernelscope.tracer.inside.profiling.patches import Patches
+
+SCOPES_FILE = "operators.scopes.json"
+TRAINS, INFERS = "trains", "infers"
+LOSS = ("loss", "forward")
+METRICS = ("metrics", "other")
+OPTIMIZER = (None, "optimizer")
+BACKWARD = tensorflow_graphs.BACKWARD
+_GRADIENT = "GradientTape.gradient"
+_PRINTING = "this build of TensorFlow cannot switch them on while it runs; its own times of operators are used"
+# Keras 3: module -> the method of Adapter that puts wrappers on what it defines
+_KERAS = {
+    "keras.src.layers.layer": "_watch_layers",
+    "keras.src.backend.tensorflow.core": "_watch_scopes",
+    "keras.src.optimizers.base_optimizer": "_watch_optimizers",
+    "keras.src.losses.loss": "_watch_losses",
+    "keras.src.metrics.metric": "_watch_metrics",
+    "keras.src.backend.tensorflow.trainer": "_watch_trainers",
+}
+
+
+class Adapter(Base):
+    """See the package's documentation for the order of calls."""
+
+    framework = "tensorflow"
+
+    def __init__(self, recording):
+        super(Adapter, self).__init__(recording)
+        import tensorflow as tf
+
+        self.tf = tf
+        self.calls = tensorflow_graphs.Calls()
+        self.graphs = tensorflow_graphs.Graphs(tf)
+        self.ranges = None  # a tensorflow_eager.Ranges while ranges are recorded
+        self.batch = None
+        self._patches = Patches()  # for as long as steps are recorded
+        self._profiling = Patches()  # while our profiler runs
+        self._functions = weakref.WeakKeyDictionary()  # function -> (how often it was made, TRAINS, INFERS or None)
+        self._local = (
+            threading.local()
+        )  # function, optimizer, looping: whether one is under way; owner: of what is being called; batch: last one of a model
+        self._folder = None
+        self._profile = None
+        self._hooks = hooks.Hooks({"pass": "kernels", "device": "cpu"}, None)
+        self._hooks.tf = tf
+
+    # --- what is watched -------------------------------------------------------------------------------------------------
+
+    def watch(self):
+        """Watch calls of functions, gradients, and what Keras defines when it is imported."""
+        tf, wrap = self.tf, self._patches.wrap
+        wrap(type(tf.function(lambda: None)), "__call__", self._calling)
+        concrete = _concrete_function()
+        if concrete is not None:
+            wrap(concrete, "__call__", self._calling)
+        wrap(tf.GradientTape, "gradient", self._differentiating)
+        imports.watch(list(_KERAS), self._defined)
+
+    def _defined(self, module):
+        """A module of Keras has been imported; what goes wrong here must not reach the script's import."""
+        if self.recording.over or not _on_tensorflow():
+            return
+        try:
+            getattr(self, _KERAS[module])(sys.modules[module])
+        except Exception as error:
+            self.recording.note("unavailable", "%s: %s" % (module, error))
+
+    def _watch_layers(self, module):
+        self._patches.wrap(module.Layer, "__call__", self._calling_layer)
+
+    def _watch_scopes(self, module):
+        self._patches.wrap(module.name_scope, "__enter__", self._entering_scope)
+
+    def _watch_optimizers(self, module):
+        self._patches.wrap(module.BaseOptimizer, "apply", self._optimizing)
+
+    def _watch_losses(self, module):
+        self._patches.wrap(module.Loss, "__call__", lambda original: self._owned(original, "loss", LOSS))
+
+    def _watch_metrics(self, module):
+        """Each class of metrics has its own update_state, so it is wrapped when the class's first metric is made."""
+        known = set()
+
+        def making(original):
+            def made(metric, *arguments, **keywords):
+                for cls in type(metric).__mro__:
+                    if cls not in known and "update_state" in vars(cls):
+                        known.add(cls)
+                        self._patches.wrap(cls, "update_state", lambda update: self._owned(update, "metrics", METRICS))
+                return original(metric, *arguments, **keywords)
+
+            return made
+
+        self._patches.wrap(module.Metric, "__init__", making)
+
+    def _watch_trainers(self, module):
+        trainer, wrap = module.TensorFlowTrainer, self._patches.wrap
+        for name in ("fit", "evaluate", "predict"):
+            wrap(trainer, name, self._noting_batch)
+        wrap(trainer, "compute_metrics", lambda original: self._owned(original, "metrics", METRICS))
+
+    # --- steps -----------------------------------------------------------------------------------------------------------
+
+    def _trains(self):
+        self.recording.trains = self.recording.trains or self.recording.spec["mode"] == "auto"
+
+    def _calling(self, original):
+        """Wrap the call of functions: the outermost ones run graphs."""
+        local, eager = self._local, self.tf.executing_eagerly
+
+        def called(function, *arguments, **keywords):
+            if getattr(local, "function", False) or not eager():
+                return original(function, *arguments, **keywords)
+            local.function = True
+            number = self.ranges.open("call") if self.ranges is not None else None
+            try:
+                output = original(function, *arguments, **keywords)
+            finally:
+                local.function = False
+                if number is not None:
+                    self.ranges.close(number)
+            kind = self._kind(function)
+            if kind is not None:
+                if kind == TRAINS:
+                    self._trains()
+                self.recording.stepped(self, id(function), training=kind == TRAINS)
+            return output
+
+        return called
+
+    def _kind(self, function):
+        """Return what a function's calls do: TRAINS, INFERS, or None for one that uses no variables."""
+        count = getattr(function, "experimental_get_tracing_count", int)()
+        known = self._functions.get(function)
+        if known is None or known[0] != count:
+            known = self._functions[function] = (count, self._found_out(function))
+        return known[1]
+
+    def _found_out(self, function):
+        graphs = [concrete.graph for concrete in _concretes(function)]
+        tables = [table for table in map(self.graphs.of, graphs) if table is not None]
+        if any(BACKWARD in table.operators.values() for table in tables):
+            self.batch = next((table.batch for table in tables if table.batch is not None), self.batch)
+            return TRAINS
+        return INFERS if any(len(graph.variables) for graph in graphs) else None
+
+    def _differentiating(self, original):
+        local, eager = self._local, self.tf.executing_eagerly
+
+        def differentiated(tape, *arguments, **keywords):
+            self._trains()
+            if not eager():
+                return self._noted(BACKWARD, original, tape, *arguments, **keywords)
+            number = self.ranges.backward() if self.ranges is not None else None
+            try:
+                output = original(tape, *arguments, **keywords)
+            finally:
+                if number is not None:
+                    self.ranges.close(number)
+            if not getattr(local, "function", False):
+                self.batch = getattr(local, "batch", self.batch)
+                self.recording.stepped(self, _GRADIENT)
+            return output
+
+        return differentiated
+
+    def _optimizing(self, original):
+        local, eager = self._local, self.tf.executing_eagerly
+
+        def applied(optimizer, *arguments, **keywords):
+            if getattr(local, "optimizer", False):
+                return original(optimizer, *arguments, **keywords)
+            self._trains()
+            local.optimizer = True
+            number = self.ranges.optimizer() if self.ranges is not None and eager() else None
+            try:
+                output = self._noted(OPTIMIZER, original, optimizer, *arguments, **keywords)
+            finally:
+                local.optimizer = False
+                if number is not None:
+                    self.ranges.close(number)
+            if eager() and not getattr(local, "function", False):
+                self.recording.stepped(self, id(optimizer))
+            return output
+
+        return applied
+
+    def _noting_batch(self, original):
+        """Wrap a loop of Keras, whose batches' ends Keras's own adapter knows, for the size of its batches."""
+
+        def looped(model, *arguments, **keywords):
+            self.batch = _batch(arguments, keywords) or self.batch
+            self._local.looping = True
+            try:
+                return original(model, *arguments, **keywords)
+            finally:
+                self._local.looping = False
+
+        return looped
+
+    # --- layers ----------------------------------------------------------------------------------------------------------
+
+    def _calling_layer(self, original):
+        """Wrap the call of layers: in graphs for the names of their scopes, in eager code with ranges."""
+        calls, local, eager = self.calls, self._local, self.tf.executing_eagerly
+
+        def called(layer, *arguments, **keywords):
+            if arguments and type(arguments[0]).__name__ == "KerasTensor":
+                return original(layer, *arguments, **keywords)  # a model that is being built
+            runs = eager()
+            ranges = self.ranges if runs else None
+            outermost = calls.depth() == 0
+            name = calls.enter(layer, runs)
+            opened = ranges.layer(name, outermost) if ranges is not None else None
+            output = None
+            try:
+                output = original(layer, *arguments, **keywords)
+            finally:
+                calls.leave()
+                if opened is not None:
+                    ranges.close(opened, output)
+            if outermost:
+                self._note_batch(arguments, runs)
+            if outermost and runs and not getattr(local, "function", False) and len(layer.weights):
+                self.recording.stepped(self, id(layer), training=False)
+            return output
+
+        return called
+
+    def _note_batch(self, arguments, runs):
+        """Note the batch of a model's call; in a graph it may be of any size."""
+        shape = getattr(arguments[0], "shape", None) if arguments else None
+        try:
+            batch = int(shape[0])
+        except (TypeError, IndexError, ValueError):
+            return
+        if not runs:
+            self.graphs.table().batch = batch
+            return
+        self._local.batch = batch
+        if not self.recording.trains:
+            self.batch = batch
+
+    def _entering_scope(self, original):
+        """Wrap the entering of Keras's scopes: in graphs each is the layer's, optimizer's or loss's that opens it."""
+        eager, calls, graphs = self.tf.executing_eagerly, self.calls, self.graphs
+
+        def entered(scope):
+            found = original(scope)
+            if not eager():
+                owner = self._scope_owner(scope, calls)
+                if owner is not None:
+                    graphs.scope(owner)
+            return found
+
+        return entered
+
+    def _scope_owner(self, scope, calls):
+        caller = getattr(scope, "caller", None)
+        layer, name = calls.innermost()
+        if caller is not None and caller is layer:
+            return name, "forward"
+        if getattr(self._local, "optimizer", False):
+            return OPTIMIZER
+        return getattr(self._local, "owner", None)
+
+    def _owned(self, original, label, owner):
+        """Return a function whose work, in graphs and in eager code, belongs to a layer of ours."""
+        local, eager = self._local, self.tf.executing_eagerly
+
+        def called(*arguments, **keywords):
+            if getattr(local, "owner", None) is not None:
+                return original(*arguments, **keywords)
+            local.owner = owner
+            number = self.ranges.named(label, owner) if self.ranges is not None and eager() else None
+            try:
+                return self._noted(owner, original, *arguments, **keywords)
+            finally:
+                local.owner = None
+                if number is not None:
+                    self.ranges.close(number)
+
+        return called
+
+    def _noted(self, owner, original, *arguments, **keywords):
+        """Call; in a graph, note that the operators that it makes are the owner's."""
+        if self.tf.executing_eagerly():
+            return original(*arguments, **keywords)
+        begun = self.graphs.begin()
+        output = original(*arguments, **keywords)
+        self.graphs.end(begun, owner)
+        return output
+
+    # --- passes ----------------------------------------------------------------------------------------------------------
+
+    def attach(self, recorder, kernels):
+        """Put ranges around eager layers and phases, calls of compiled functions, and the reading of tensors."""
+        self.ranges = tensorflow_eager.Ranges(self.tf, recorder, self)
+        self.ranges.attach()
+        return {
+            "layers": "in graphs by operators' names, whose scopes were noted when Keras opened them; in eager code by calls of "
+            "Keras's layers",
+            "phases": "in graphs by operators' names; in eager code by calls of GradientTape.gradient and of optimizers",
+        }
+
+    def detach(self):
+        """Take the ranges away."""
+        if self.ranges is not None:
+            self.ranges.detach()
+            self.ranges = None
+
+    def label(self, name):
+        """Return how a layer is called: with its model's name where there are several models."""
+        if name is None or isinstance(name, str):
+            return name
+        return tensorflow_graphs.rendered(name, len(self._models()) > 1)
+
+    def _models(self):
+        """Return the names of the models that are called, eagerly or by functions of the script."""
+        return self.calls.models.union(*(table.models for _, table in self._tables()))
+
+    def _tables(self):
+        """Yield (concrete function, its table) of all functions that were called."""
+        for function in list(self._functions):
+            for concrete in _concretes(function):
+                table = self.graphs.of(concrete.graph)
+                if table is not None:
+                    yield concrete, table
+
+    def start_operators(self, folder):
+        """Start TensorFlow's profiler, unless the script's own one runs."""
+        tf, self._folder = self.tf, folder
+        options = tf.profiler.experimental.ProfilerOptions(
+            host_tracer_level=hooks.HOST_TRACER_LEVEL, python_tracer_level=0, device_tracer_level=int(self._on_gpu())
+        )
+        profile = tempfile.mkdtemp(prefix="kernelscope-")
+        with tensorflow_quiet.Quiet():
+            tf.profiler.experimental.start(profile, options=options)
+        self._profile = profile
+        # a second one is refused: when the script starts its own, ours ends
+        for owner in (tf.profiler.experimental, sys.modules.get("tensorflow.python.profiler.profiler_v2")):
+            if owner is not None:
+                self._profiling.wrap(owner, "start", self._giving_way)
+
+    def _giving_way(self, original):
+        def started(*arguments, **keywords):
+            self.recording.cut("the script started TensorFlow's profiler itself, and only one can run")
+            return original(*arguments, **keywords)
+
+        return started
+
+    def stop_operators(self):
+        """Stop the profiler; write its trace and what the names in it stand for."""
+        self._profiling.undo()
+        if self._profile is None:
+            return []
+        profile, self._profile = self._profile, None
+        with tensorflow_quiet.Quiet():
+            self.tf.profiler.experimental.stop()
+        files = xspace.keep(profile, self._folder)
+        with open(os.path.join(self._folder, SCOPES_FILE), "w") as out:
+            json.dump(self._names(), out)
+        return files + [SCOPES_FILE] if files else []
+
+    def _names(self):
+        """Return {concrete function: {"function": name, ... as in tensorflow_graphs}} of all functions that were called."""
+        found, several = {}, len(self._models()) > 1
+        for concrete, table in self._tables():
+            found[_text(concrete.name)] = table.written(lambda layer: tensorflow_graphs.rendered(layer, several))
+            found[_text(concrete.name)]["function"] = concrete.graph.name
+        return {"functions": found}
+
+    def printing(self, on):
+        """Nothing can be switched: oneDNN asks its environment once, and TensorFlow's copy of it has no other switch."""
+        asked = any(os.environ.get(name, "0") != "0" for name in ("ONEDNN_VERBOSE", "DNNL_VERBOSE"))
+        return {"oneDNN": _PRINTING} if on and not asked else {}
+
+    def _on_gpu(self):
+        return bool(self.tf.config.list_physical_devices("GPU"))
+
+    def settle(self):
+        """Wait for the GPU."""
+        wait = getattr(getattr(self.tf.test, "experimental", None), "sync_devices", None)
+        if wait is not None and self._on_gpu():
+            wait()
+
+    def stop(self):
+        """Take away everything."""
+        self._patches.undo()
+
+    # --- facts -----------------------------------------------------------------------------------------------------------
+
+    def versions(self):
+        """Return the versions of TensorFlow, Keras and numpy, as far as they are imported."""
+        found = {name: version_of(name) for name in ("tensorflow", "keras", "numpy")}
+        found.update(self._hooks.build_versions())
+        return {name: version for name, version in found.items() if version}
+
+    def settings(self):
+        """Return the settings in force."""
+        if any(kind == TRAINS for _, kind in self._functions.values()):
+            self._hooks.eager["step"] = False
+        elif not any(kind == INFERS for _, kind in self._functions.values()):
+            self._hooks.eager["step"] = True
+        return self._hooks.settings()
+
+    def described(self):
+        """Return the batch, the device, and the layers that were called."""
+        models, network = self._models(), None
+        types = [(name, kind) for name, kind in self.calls.types.items() if name[0] in models]
+        if types:
+            title = " + ".join(dict.fromkeys(name[0] for name, _ in types))
+            layers = [{"name": self.label(name), "type": kind[0], "parameters": kind[1]} for name, kind in types]
+            network = {"name": title, "title": title, "parameters": sum(layer["parameters"] for layer in layers)}
+            network["layers"] = layers
+        return {"batch": self.batch, "device": "cuda" if self._on_gpu() else "cpu", "network": network}
+
+
+def _on_tensorflow():
+    """Return whether Keras computes with TensorFlow."""
+    config = sys.modules.get("keras.src.backend.config")
+    return config is not None and config.backend() == "tensorflow"
+
+
+def _concrete_function():
+    """Return the class of functions of one signature, whose module has moved between versions."""
+    for name in ("tensorflow.python.eager.polymorphic_function.concrete_function", "tensorflow.python.eager.function"):
+        found = getattr(sys.modules.get(name), "ConcreteFunction", None)
+        if found is not None:
+            return found
+    return None
+
+
+def _concretes(function):
+    """Return the functions of one signature that a function consists of."""
+    listed = getattr(function, "_list_all_concrete_functions", None)
+    if listed is not None:
+        return list(listed())
+    return [function] if hasattr(function, "graph") else []
+
+
+def _text(name):
+    return name.decode("utf8", "replace") if isinstance(name, bytes) else str(name)
+
+
+def _batch(arguments, keywords):
+    """Return the batch of a call of fit, evaluate or predict, where its arguments tell."""
+    said = keywords.get("batch_size")
+    if isinstance(said, int):
+        return said
+    data = arguments[0] if arguments else keywords.get("x")
+    for _ in range(8):  # batch, map, prefetch, ...
+        size = getattr(data, "_batch_size", None)
+        if size is not None:
+            return int(size)
+        data = getattr(data, "_input_dataset", None)
+    return None

@@ -1,0 +1,187 @@
+"""Ranges of TensorFlow's eager code: layers, phases, the loading of data, and what the loop waits for.
+
+The gradient of an eager operator is known by the forward operator it belongs to. The tape tells the scope of some of them, and of
+others the tensors: these are numbered in the order of their making, so that one made between the beginning and the end of a
+layer's call was made by it. Gradients of which neither is told belong to no layer.
+"""
+
+import bisect
+import sys
+
+from kernelscope.tracer.inside.hooks.tensorflow import READING
+from kernelscope.tracer.inside.profiling.patches import Patches
+
+MOST_CALLS = 100000  # of layers between two gradients
+
+
+class Ranges(object):
+    """The ranges of one pass. adapter: labels layers."""
+
+    def __init__(self, tf, recorder, adapter):
+        self.tf = tf
+        self.recorder = recorder
+        self._adapter = adapter
+        self._patches = Patches()
+        self._made = Made()
+        self._labels = {}
+        self._scopes = {}  # scope that Keras opens in eager code -> labels of the calls in it
+        self._tape = _module("tensorflow.python.pywrap_tfe")
+        self._backprop = _module("tensorflow.python.eager.backprop")
+        self._uid = getattr(_module("tensorflow.python.framework.ops"), "uid", None)  # the next number
+
+    def attach(self):
+        """Put there what is there only while ranges are recorded."""
+        tensor = type(self.tf.constant(0.0))
+        for name in READING:
+            owner = next((cls for cls in tensor.__mro__ if name in cls.__dict__), None)
+            if owner is not None and owner is not object:
+                self._patches.wrap(owner, name, self._within("sync", "read", "other"))
+        iterator = getattr(_module("tensorflow.python.data.ops.iterator_ops"), "OwnedIterator", None)
+        if iterator is not None:
+            self._patches.wrap(iterator, "__next__", self._within("data", "data", "data"))
+        if self._uid is not None and hasattr(self._tape, "TFE_Py_RegisterGradientFunction"):
+            self._tape.TFE_Py_RegisterGradientFunction(self._gradient)
+
+    def detach(self):
+        """Take it away."""
+        self._patches.undo()
+        if hasattr(self._tape, "TFE_Py_RegisterGradientFunction"):
+            self._tape.TFE_Py_RegisterGradientFunction(self._backprop._gradient_function)
+        self._made = Made()
+
+    def _within(self, category, name, phase):
+        recorder = self.recorder
+
+        def wrapped(original):
+            def inside(*arguments, **keywords):
+                number = recorder.push(category, name, None, phase)
+                try:
+                    return original(*arguments, **keywords)
+                finally:
+                    recorder.close(number)
+
+            return inside
+
+        return wrapped
+
+    # --- what the adapter opens: each returns what `close` takes --------------------------------------------------------------
+
+    def open(self, name):
+        """Open a range of the framework's own work."""
+        return Opened(self.recorder.push("phase", name, None, "other"))
+
+    def backward(self):
+        """Open the range of a call of GradientTape.gradient."""
+        return Opened(self.recorder.push("phase", "backward", None, "backward"))
+
+    def optimizer(self):
+        """Open the range of an optimizer's step; what was made before it is no longer of interest."""
+        self._made = Made()
+        return Opened(self.recorder.push("phase", "optimizer step", None, "optimizer"))
+
+    def named(self, label, owner):
+        """Open the range of a loss or metric."""
+        begun = self._number()
+        return Opened(self.recorder.push("layer", label, *owner), label, begun)
+
+    def layer(self, name, outermost):
+        """Open the range of a layer's call. name: as tensorflow_graphs.Calls has it."""
+        label = self._labels.get(name)
+        if label is None:
+            label = self._labels[name] = self._adapter.label(name)
+            model, path, _ = name
+            self._scopes.setdefault("/".join([model] + path.split(".") if path else [model]), set()).add(label)
+        phase = self.recorder.push("phase", "forward", None, "forward") if outermost else None
+        begun = self._number()
+        number = self.recorder.push("layer", label, label, "forward")
+        return Opened(phase if outermost else number, label, begun)
+
+    def close(self, opened, output=None):
+        """Close a range and those in it; output: what the call returned, for layers."""
+        self.recorder.close(opened.number)
+        if opened.begun is not None:
+            self._made.add(opened, self._uid(), output)
+
+    def _number(self):
+        return self._uid() if self._uid is not None else None
+
+    # --- gradients -------------------------------------------------------------------------------------------------------
+
+    def _gradient(self, operator, attributes, count, inputs, outputs, gradients, skipped, scope):
+        """Compute an operator's gradient within the range of the layer whose operator it is."""
+        function = self._backprop._gradient_function
+        layer = None
+        if self.tf.executing_eagerly():
+            layer = self._made.layer(outputs or (), inputs or ()) or self._scoped(scope)
+        if layer is None:
+            return function(operator, attributes, count, inputs, outputs, gradients, skipped, scope)
+        number = self.recorder.push("layer", layer, layer, "backward")
+        try:
+            return function(operator, attributes, count, inputs, outputs, gradients, skipped, scope)
+        finally:
+            self.recorder.close(number)
+
+    def _scoped(self, scope):
+        """Return the layer of an eager scope, where it is one's only."""
+        parts = (scope or "").rstrip("/").split("/")
+        while parts:
+            labels = self._scopes.get("/".join(parts))
+            if labels is not None:
+                return next(iter(labels)) if len(labels) == 1 else None
+            parts.pop()
+        return None
+
+
+class Opened(object):
+    """A range that is open. begun: the number that a tensor made at its beginning would have had, None where nobody asks."""
+
+    __slots__ = ("number", "label", "begun")
+
+    def __init__(self, number, label=None, begun=None):
+        self.number = number
+        self.label = label
+        self.begun = begun
+
+
+class Made(object):
+    """Which layer's call made a tensor, by the numbers that tensors get when they are made."""
+
+    def __init__(self):
+        self._ends = []  # of calls, in order
+        self._calls = []  # (begin, layer)
+        self._returned = set()  # numbers of tensors that calls returned, and that operators of others may take
+
+    def add(self, opened, end, output):
+        """Note a call that has ended."""
+        if len(self._ends) >= MOST_CALLS:
+            self.__init__()
+        self._ends.append(end)
+        self._calls.append((opened.begun, opened.label))
+        for tensor in output if isinstance(output, (list, tuple)) else (output,):
+            number = getattr(tensor, "_id", None)
+            if number is not None:
+                self._returned.add(number)
+
+    def layer(self, outputs, inputs):
+        """Return the layer to whose call an operator belongs that has these tensors, None where they do not tell.
+
+        Its own call made its outputs. Of its inputs the newest one tells, if it did not leave the call that made it.
+        """
+        made = [tensor._id for tensor in outputs if hasattr(tensor, "_id")]
+        if not made:
+            made = [max([tensor._id for tensor in inputs if hasattr(tensor, "_id")] or [-1])]
+            if made[0] in self._returned:
+                return None
+        return self._of(made[0])
+
+    def _of(self, number):
+        """Return the layer of the innermost call that was open when this number was given: the first to end after it."""
+        for at in range(bisect.bisect_right(self._ends, number), len(self._ends)):
+            begun, layer = self._calls[at]
+            if begun <= number:
+                return layer
+        return None
+
+
+def _module(name):
+    return sys.modules.get(name)
