@@ -83,6 +83,7 @@ class Library(object):
         self._writable = [(start, end) for start, end, allowed, _, _ in places if "w" in allowed]
         self._slots = call_slots(caller) if supported() else {}
         self._kept = []
+        self._before = {}  # slot -> the address that stood there first
 
     def replace(self, symbol, prototype, make):
         """Send the calls of `symbol` to make(original); return whether that was possible.
@@ -98,8 +99,16 @@ class Library(object):
         original = prototype(ctypes.cast(getattr(self.callee, symbol), ctypes.c_void_p).value)
         replacement = prototype(make(original))
         self._kept.append(replacement)
-        ctypes.c_void_p.from_address(slot).value = ctypes.cast(replacement, ctypes.c_void_p).value
+        place = ctypes.c_void_p.from_address(slot)
+        self._before.setdefault(symbol, place.value)
+        place.value = ctypes.cast(replacement, ctypes.c_void_p).value
         return True
+
+    def restore(self, symbols):
+        """Let the calls of these symbols go where they went before; replacements stay alive, as another thread may be in one."""
+        for symbol in symbols:
+            if symbol in self._before:
+                ctypes.c_void_p.from_address(self._base + self._slots[symbol]).value = self._before.pop(symbol)
 
 
 def supported():

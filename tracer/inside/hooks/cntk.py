@@ -50,7 +50,7 @@ class Hooks(object):
         self.cntk = None
         self.roots = {}  # uid -> functions that were trained or evaluated
         self.trainers = []
-        self.calls = cntk_mkl.Calls(lambda: recorder.in_step and self.folder is not None)
+        self.calls = cntk_mkl.Calls(lambda: self.recorder.in_step and self.folder is not None)
         self.timed_functions = []
         self.folder = None  # where CNTK's profiler writes, while it runs
         self.started = {}
@@ -124,8 +124,8 @@ class Hooks(object):
 
             setattr(owner, name, call)
 
-        ranged(cntk.Trainer, "train_minibatch", "phase", "other", before=self._saw_trainer)
-        ranged(cntk.ops.functions.Function, "eval", "phase", "other", before=self._saw_function)
+        ranged(cntk.Trainer, "train_minibatch", "phase", "other", before=self.saw_trainer)
+        ranged(cntk.ops.functions.Function, "eval", "phase", "other", before=self.saw_function)
         ranged(cntk.train.trainer, "sanitize_var_map", "data", "data", "arguments")
         ranged(cntk.ops.functions, "sanitize_var_map", "data", "data", "arguments")
         ranged(cntk.cntk_py.Trainer, "train_minibatch", "phase", "other", "cntk call")
@@ -137,12 +137,14 @@ class Hooks(object):
             "mkl": "timed calls" if self.timed_functions else "MKL_VERBOSE",
         }
 
-    def _saw_trainer(self, trainer):
+    def saw_trainer(self, trainer):
+        """Remember a trainer that is used."""
         if all(trainer is not known for known in self.trainers):
             self.trainers.append(trainer)
             self.roots[trainer.loss_function.uid] = trainer.loss_function
 
-    def _saw_function(self, function):
+    def saw_function(self, function):
+        """Remember a function that is evaluated."""
         self.roots.setdefault(function.uid, function)
 
     def settings(self):
@@ -177,13 +179,18 @@ class Hooks(object):
 
     def stop_operators(self):
         """Stop the profiler and write the timeline, the graph and the timed calls; return the files' names."""
-        self.cntk.debugging.stop_profiler()
-        files = [self._keep_timeline(), self._write_graph()]
-        if self.timed_functions:
-            files.append(self._write_calls())
+        files = self.stop_profiler(cntk_graph.describe(list(self.roots.values())))
         if self.spec["pass"] == _KERNELS:
             for owner in self.trainers or self.roots.values():
                 owner.print_node_timing()
+        return files
+
+    def stop_profiler(self, graph):
+        """Stop the profiler and write the timeline, this graph and the timed calls; return the files' names."""
+        self.cntk.debugging.stop_profiler()
+        files = [self._keep_timeline(), self._write_graph(graph)]
+        if self.timed_functions:
+            files.append(self._write_calls())
         return [name for name in files if name]
 
     def _keep_timeline(self):
@@ -197,8 +204,7 @@ class Hooks(object):
         self.folder = None
         return name
 
-    def _write_graph(self):
-        graph = cntk_graph.describe(list(self.roots.values()))
+    def _write_graph(self, graph):
         graph.update(profiler=self.started, batch=self.spec.get("batch"))
         with open(os.path.join(self.spec["folder"], GRAPH_FILE), "w") as out:
             json.dump(graph, out, indent=1, sort_keys=True)

@@ -2,6 +2,9 @@
 
 A layer of cntk.layers is a block with a name. A node belongs to the innermost named block around it; where there is none, to
 its own name; where it has none, to the layer that uses its result, as the parts of an unnamed recurrence inside a named one do.
+
+`Paths` is for models that nobody prepared: every block that is named or has parameters is a layer, with the path of the blocks
+around it; those without a name are numbered by what they are.
 """
 
 
@@ -58,3 +61,53 @@ def _node(function, layer):
         "shape": _shape(outputs[0]) if outputs else [],
         "inputs": sources,
     }
+
+
+class Paths(object):
+    """The graph as `describe` returns it, of models whose layers may have no names. types: (type, parameters) of each layer."""
+
+    def __init__(self):
+        self.graph = {"nodes": {}, "parameters": {}, "inputs": {}}
+        self.types = {}
+        self._seen = set()
+        self._numbers = {}  # (path around, operation) -> how many had no name
+
+    def add(self, root, title=None):
+        """Add everything under a function, in the order of computation; `title` is what its root is called if it has no name."""
+        top = root.root_function
+        waiting = [(top, None, False)]
+        while waiting:
+            function, around, inputs_done = waiting.pop()
+            if not inputs_done:
+                if function.uid in self._seen:
+                    continue
+                self._seen.add(function.uid)
+                waiting.append((function, around, True))
+                waiting += [(v.owner, around, False) for v in reversed(function.inputs) if v.is_output]
+                continue
+            layer = self._layer(function, around, title if function.uid == top.uid else None)
+            _variables(function.inputs, self.graph, layer, None)
+            if function.is_block:
+                waiting.append((function.block_root.root_function, layer, False))
+            else:
+                self.graph["nodes"][function.uid] = _node(function, layer)
+
+    def _layer(self, function, around, title):
+        """Return the layer of a function inside of the layer `around`, if any: of a block its own if it is one."""
+        if around is not None and not (function.is_block and (function.name or len(function.parameters))):
+            return around
+        own = function.name or title
+        if not own:
+            number = self._numbers[around, function.op_name] = self._numbers.get((around, function.op_name), 0) + 1
+            own = "%s %d" % (function.op_name, number)
+        layer = own if around is None else "%s.%s" % (around, own)
+        parameters = function.parameters if function.is_block else [v for v in function.inputs if v.is_parameter]
+        self.types.setdefault(layer, (function.op_name, sum(_elements(_shape(parameter)) for parameter in parameters)))
+        return layer
+
+
+def _elements(shape):
+    count = 1
+    for size in shape:
+        count *= size
+    return count

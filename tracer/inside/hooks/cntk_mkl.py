@@ -76,21 +76,34 @@ class Calls(object):
 
     def install(self):
         """Time CNTK's calls from now on, primitives created before excluded; return the names of the functions timed."""
+        return self.know() + self.time()
+
+    def know(self):
+        """Know primitives from their creation on, which costs nothing while they run; return the functions that are watched."""
         caller, callee = interpose.loaded(CALLER), interpose.loaded(CALLEE)
         if caller is None or callee is None or not interpose.supported():
             return []
         self.library = interpose.Library(caller, callee)
-        done = []
-        for suffix, dtype in _TYPES:
-            done += self._install_primitives(suffix, dtype)
+        return [name for suffix, dtype in _TYPES for name in self._install_creation(suffix, dtype)]
+
+    def time(self):
+        """Time CNTK's calls from now on; return the names of the functions timed."""
+        if self.library is None:
+            return []
+        done = [name for suffix, _ in _TYPES for name in self._install_execution(suffix)]
         for letter, dtype, number in (("s", "f32", ctypes.c_float), ("d", "f64", ctypes.c_double)):
             done += self._install_blas(letter, dtype, number)
         return done
 
+    def untime(self, functions):
+        """Time these functions no longer."""
+        if self.library is not None:
+            self.library.restore(functions)
+
     def _replace(self, symbol, result, arguments, make):
         return [symbol] if self.library.replace(symbol, ctypes.CFUNCTYPE(result, *arguments), make) else []
 
-    def _install_primitives(self, suffix, dtype):
+    def _install_creation(self, suffix, dtype):
         done = self._replace(
             "dnnLayoutCreate" + suffix, _INT, (_HANDLE, _SIZE, _SIZES, _SIZES), self._plain_layouts()
         ) + self._replace("dnnLayoutCreateFromPrimitive" + suffix, _INT, (_HANDLE, _POINTER, _INT), self._primitives_layouts())
@@ -101,8 +114,10 @@ class Calls(object):
                 make = self._convolutions("dnnConvolution" + name, kind, dtype, len(groups))
                 done += self._replace(start + name + suffix, _INT, arguments, make)
         done += self._replace("dnnConversionCreate" + suffix, _INT, (_HANDLE, _POINTER, _POINTER), self._conversions(dtype))
-        done += self._replace("dnnDelete" + suffix, _INT, (_POINTER,), self._deletions())
-        done += self._replace("dnnExecute" + suffix, _INT, (_POINTER, _POINTER), self._timed_primitive("dnnExecute"))
+        return done + self._replace("dnnDelete" + suffix, _INT, (_POINTER,), self._deletions())
+
+    def _install_execution(self, suffix):
+        done = self._replace("dnnExecute" + suffix, _INT, (_POINTER, _POINTER), self._timed_primitive("dnnExecute"))
         arguments = (_POINTER, _POINTER, _POINTER)
         make = self._timed_primitive("dnnConversionExecute")
         return done + self._replace("dnnConversionExecute" + suffix, _INT, arguments, make)

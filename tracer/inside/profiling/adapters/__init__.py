@@ -37,6 +37,7 @@ REGISTRY = {
     "jax": "jax",
     "keras": "keras",
     "mxnet": "mxnet",
+    "cntk": "cntk",
 }
 
 
