@@ -56,7 +56,11 @@ def matches(head: Head) -> bool:
 def read(path: Path, helper: Helper | None = None) -> Trace:
     """Read a trace; raises EvidenceError when it cannot be read or is none. helper: reads ahead in the same file."""
     ahead = helper.events() if helper else None
-    scan = kineto.tables_of(ahead or kineto_columns.gather(path, GROUPS), GROUPS)
+    return of_scan(kineto.tables_of(ahead or kineto_columns.gather(path, GROUPS), GROUPS))
+
+
+def of_scan(scan: Scan) -> Trace:
+    """Return the Trace of a scan of all GROUPS, which is used up."""
     diagnostics = _diagnostics(scan)
     timed = _take_plain(scan)
     tracks = _identify(scan)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.trace import empty
+from kernelscope.analysis.trace import Trace, empty
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,7 @@ class Evidence:
     """What came out: tables of analysis.trace and counts of what could not be read or placed, by name.
 
     info: more for the Trace's info, such as what is known of each device. unavailable: what is missing, with the reason.
+    captured: all of the framework's own trace as its capture's module reads it, where it was read for the operators anyway.
     """
 
     operators: pd.DataFrame
@@ -69,6 +70,7 @@ class Evidence:
     memory: pd.DataFrame = field(default_factory=lambda: empty("memory"))
     info: dict[str, Any] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
+    captured: Trace | None = None
 
 
 def recomputed_ranges(ranges: pd.DataFrame) -> pd.DataFrame:

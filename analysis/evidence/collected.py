@@ -56,12 +56,16 @@ def find(folder: Path, context: Context) -> tuple[str, Path] | None:
     return None
 
 
-def read(collector: str, path: Path, context: Context) -> Trace:
+def read(collector: str, path: Path, context: Context, captured: Trace | None = None) -> Trace:
     """Return what a collector's file holds, its tables not related yet. Its ranges are left out: ours are in the pass's records.
 
-    Raises EvidenceError when the file cannot be read or its clock cannot be tied to ours.
+    captured: what the framework's own trace holds, if it has been read; it is used up. Raises EvidenceError when the file cannot
+    be read or its clock cannot be tied to ours.
     """
-    trace, clock, threads = _READERS[path.suffix if collector == "nsys" else collector](path, context)
+    if collector == "framework":
+        trace, clock, threads = _framework(path, context, captured)
+    else:
+        trace, clock, threads = _READERS[path.suffix if collector == "nsys" else collector](path, context)
     set_aside_impossible(trace)
     for name in _TIMED:
         table = getattr(trace, name)
@@ -122,12 +126,10 @@ def _cupti(path: Path, _: Context) -> _Read:
     return trace, Clock(ours, ours), {}
 
 
-def _framework(path: Path, context: Context) -> _Read:
-    if path.suffix == ".pb":
-        trace = _captured(path, "xplane")
-        threads = _loop_thread(trace, context)
-    else:
-        trace, threads = _captured(path, "kineto"), {}
+def _framework(path: Path, context: Context, captured: Trace | None) -> _Read:
+    xspace = path.suffix == ".pb"
+    trace = _captured(path, "xplane" if xspace else "kineto") if captured is None else captured
+    threads = _loop_thread(trace, context) if xspace else {}
     if trace.info["clock"] != "wall":
         raise EvidenceError(f"{path}: its times are on no clock that the run's can be tied to; record it again")
     return trace, context.clock, threads
@@ -141,7 +143,7 @@ def _loop_thread(trace: Trace, context: Context) -> Mapping[int, int]:
     return {int(theirs[0]): int(ours[0])} if len(theirs) == 1 and len(ours) == 1 else {}
 
 
-_READERS = {".sqlite": _nsys_sqlite, ".nsys-rep": _nsys_report, "nvprof": _nvprof, "cupti": _cupti, "framework": _framework}
+_READERS = {".sqlite": _nsys_sqlite, ".nsys-rep": _nsys_report, "nvprof": _nvprof, "cupti": _cupti}
 
 
 def _shifted(times: pd.Series, clock: Clock) -> Any:

@@ -37,7 +37,7 @@ def added(evidence: Evidence, folder: Path, context: Context) -> Evidence:
     if found is None:
         return _without_device(evidence, "no collector left a file in the kernels pass") if on_device else evidence
     try:
-        trace = collected.read(*found, context)
+        trace = collected.read(*found, context, evidence.captured)
     except EvidenceError as error:
         if on_device:
             return _without_device(evidence, str(error))
@@ -56,7 +56,7 @@ def added(evidence: Evidence, folder: Path, context: Context) -> Evidence:
     tables: dict[str, Any] = {name: _inside(getattr(trace, name), context) for name in ("graphs", "copies", "syncs", "calls")}
     told = {name: trace.info[name] for name in ("devices", "notes") if trace.info.get(name)}
     return replace(
-        evidence, **tables, memory=trace.memory, info={**evidence.info, **told},
+        evidence, captured=None, **tables, memory=trace.memory, info={**evidence.info, **told},
         diagnostics={**evidence.diagnostics, **trace.diagnostics},
     )  # fmt: skip
 

@@ -14,8 +14,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis import autograd, intervals
-from kernelscope.analysis.evidence import Context, Evidence, aten
-from kernelscope.analysis.readers import kineto_complete, mkl_verbose, onednn_verbose, stream
+from kernelscope.analysis.captures.kineto import of_scan
+from kernelscope.analysis.evidence import Context, Evidence, aten, collected
+from kernelscope.analysis.readers import kineto, mkl_verbose, onednn_verbose, stream
+from kernelscope.analysis.readers.kineto import Scan
+from kernelscope.analysis.readers.kineto_categories import GROUPS
 from kernelscope.analysis.trace import conform
 
 Int = npt.NDArray[np.int64]
@@ -28,10 +31,13 @@ STREAM_FILE = "stdout.raw"
 def read(folder: Path, context: Context) -> Evidence:
     """Return operators and kernels of a kernels pass; raises EvidenceError when a file of it cannot be read."""
     files = context.report.get("operator_files") or [TRACE_FILE]
-    events = kineto_complete.read(folder / files[0])
-    operators = _operators(events, context)
+    path = folder / files[0]
+    # on a device this file mostly holds its work too, and is read once for both
+    whole = context.device != "cpu" and collected.find(folder, context) == ("framework", path)
+    scan = kineto.scan(path, GROUPS if whole else {"operators": GROUPS["operators"]})
+    operators = _operators(scan, context)
     _attribute(operators, context.ranges)
-    diagnostics = {"operators_dropped": int(events.attrs["dropped"])}
+    diagnostics = {"operators_dropped": scan.untimed["operators"]}
     primitives, calls = _library_lines(folder / STREAM_FILE, context, operators, diagnostics)
     holding = np.concatenate([primitives["index"].to_numpy(), calls["index"].to_numpy()])
     own = autograd.computing_operators(operators, holding[holding >= 0])
@@ -39,14 +45,18 @@ def read(folder: Path, context: Context) -> Evidence:
     kernels = pd.concat([conform("kernels", table) for table in tables], ignore_index=True).sort_values("start_ns")
     _name_optimizer(kernels)
     diagnostics["kernels_without_operator"] = int((kernels["operator"].isna()).sum())
-    return Evidence(conform("operators", operators), conform("kernels", kernels), diagnostics)
+    captured = of_scan(scan) if whole else None
+    return Evidence(conform("operators", operators), conform("kernels", kernels), diagnostics, captured=captured)
 
 
 # --- operators -----------------------------------------------------------------------------------------------------------
 
 
-def _operators(events: pd.DataFrame, context: Context) -> pd.DataFrame:
+def _operators(scan: Scan, context: Context) -> pd.DataFrame:
     """Return the profiler's operators inside measured steps on our clock, ordered by start, with the index of their parent."""
+    events = scan.tables["operators"]
+    threads = kineto.whole_numbers(scan.tracks["thread"]).take(events["track"].to_numpy())
+    events = events.assign(thread=threads.array)
     chosen = events[(events["category"].astype("object") == "cpu_op") & events["thread"].notna()]
     table = chosen[["name", "shapes", "types", "strides", "arguments", "sequence", "forward_thread", "thread"]].astype(
         {"name": "object"}

@@ -7,15 +7,29 @@ from pathlib import Path
 import pytest
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.readers import kineto_complete as kineto
+from kernelscope.analysis.readers import kineto
+from kernelscope.analysis.readers.kineto_groups import Group
 
 TRACE = Path(__file__).parent.parent / "data" / "pytorch" / "lenet-train" / "operators.pt.trace.json.gz"
+
+ARGUMENTS = ("sequence", "forward_thread", "external_id", "correlation", "device", "stream", "shapes")
+
+
+def complete(path, content=None):
+    """All complete events of a file, or of JSON text, in the file's order; attrs: base_ns, and dropped ones."""
+    scan = kineto.scan(path, {"all": Group(None, frozenset("X"), ARGUMENTS)}, content=content)
+    table = scan.tables["all"]
+    tracks = scan.tracks.take(table["track"].to_numpy())
+    table["thread"] = kineto.whole_numbers(tracks["thread"]).array
+    table["track"] = (tracks["process"] + "/" + tracks["thread"]).array
+    table.attrs.update(base_ns=scan.base_ns, dropped=scan.untimed["all"])
+    return table
 
 
 def test_every_complete_event_is_read_with_absolute_times():
     raw = json.loads(gzip.decompress(TRACE.read_bytes()))
     expected = [event for event in raw["traceEvents"] if event["ph"] == "X"]
-    events = kineto.read(TRACE)
+    events = complete(TRACE)
     assert len(events) == len(expected)
     assert events["name"].tolist() == [event["name"] for event in expected]
     start = [raw["baseTimeNanoseconds"] + round(event["ts"] * 1000) for event in expected]
@@ -26,7 +40,7 @@ def test_every_complete_event_is_read_with_absolute_times():
 
 
 def test_arguments_keep_their_meaning():
-    events = kineto.read(TRACE)
+    events = complete(TRACE)
     forward = events[events["name"] == "aten::addmm"].iloc[0]
     assert json.loads(forward["shapes"])[1:3] == [[64, 400], [400, 120]]
     backward = events[events["name"].astype(str).str.endswith("evaluate_function: AddmmBackward0")]
@@ -51,7 +65,7 @@ def test_device_events_and_odd_values():
             ]
         }
     )  # fmt: skip
-    events = kineto.parse(text.encode())
+    events = complete("trace", text.encode())
     assert events["name"].tolist() == ["gemm", "window"]
     assert events["start_ns"].tolist() == [10_500, 0]
     assert events.loc[0, ["correlation", "stream", "external_id", "thread"]].tolist() == [42, 7, 5, 7]
@@ -62,9 +76,9 @@ def test_device_events_and_odd_values():
 
 
 def test_a_bare_list_of_events_and_an_empty_one():
-    events = kineto.parse(b'[{"ph": "X", "cat": "Operator", "name": "aten::add", "pid": 1, "tid": "x", "ts": 1, "dur": 1}]')
+    events = complete("trace", b'[{"ph": "X", "cat": "Operator", "name": "aten::add", "pid": 1, "tid": "x", "ts": 1, "dur": 1}]')
     assert events["category"].tolist() == ["Operator"]
-    assert len(kineto.parse(b'{"traceEvents": []}')) == 0
+    assert len(complete("trace", b'{"traceEvents": []}')) == 0
 
 
 @pytest.mark.parametrize(
@@ -82,10 +96,10 @@ def test_damaged_files_are_refused_with_their_name(tmp_path, content, message):
     path = tmp_path / "broken.json"
     path.write_bytes(content)
     with pytest.raises(EvidenceError, match=message) as refused:
-        kineto.read(path)
+        complete(path)
     assert "broken.json" in str(refused.value)
 
 
 def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(EvidenceError, match=r"none\.json"):
-        kineto.read(tmp_path / "none.json")
+        complete(tmp_path / "none.json")

@@ -4,10 +4,14 @@ import collections
 import gzip
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
 import kernelscope.analysis as ka
+from kernelscope.analysis.captures import kineto as captures_kineto
+from kernelscope.analysis.readers import kineto
+from kernelscope.analysis.run import Run
 
 OFFSET = 5_000_000_000_123
 CAPTURE = ("kineto", "AMD-AGI__TraceLens__mi300_resnet_act_checkpoint.json.gz")
@@ -95,6 +99,15 @@ def _of_call(thread, at, operators, layers, phases, made):
         if layer is None and forward:
             layer = _open(layers[forward[-1][0]], forward[-1][1])
     return layer, phase or _open(phases[thread], at) or "other"
+
+
+def test_the_file_is_read_once(resnet, monkeypatch):
+    folder, *_ = resnet
+    gathered, read = kineto.gather, []
+    monkeypatch.setattr(kineto, "gather", lambda path, *more: read.append(Path(path).name) or gathered(path, *more))
+    monkeypatch.setattr(captures_kineto.kineto_columns, "gather", lambda path, *_: pytest.fail(f"{path} is read again"))
+    Run(folder)._read_trace(Run(folder).kernels_pass())
+    assert read == ["operators.pt.trace.json.gz"]
 
 
 def test_kernels_of_kineto_get_the_layer_of_their_operator(resnet):
