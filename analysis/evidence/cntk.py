@@ -33,7 +33,8 @@ TIMELINE_FILE, GRAPH_FILE, CALLS_FILE, STREAM_FILE = "operators.cntk.json", "gra
 CALL = "cntk call"  # the range that the hooks open around CNTK's library
 WEIGHT_UPDATE = "Weight Update"
 
-_OFFSETS = 201  # tried between the bounds, which are some 10 to 100 microseconds apart
+_OFFSETS = 201  # tried between the bounds, which are some 10 to 100 microseconds apart, and in training sessions a step
+_ROUNDS = 3  # each between the neighbours of the best before
 
 # Bookkeeping of gradients: CNTK times it like a node, but nothing is computed
 _NO_KERNELS = ("Input", "Parameter", "Constant", "Combine")
@@ -84,10 +85,9 @@ def _on_our_clock(
     events = timeline[inside].assign(call=call[inside]).reset_index(drop=True)
     if events.empty:
         return events
-    per_call = events.groupby("call").agg(first=("start_ns", "min"), last=("end_ns", "max"))
-    number = per_call.index.to_numpy()
-    lowest = call_start[number] - per_call["first"].to_numpy()
-    highest = call_end[number] - per_call["last"].to_numpy() - US  # ends are cut off to microseconds
+    number, lowest, highest = _bounds(events, call_start, call_end)
+    if lowest.max() > highest.min():  # a training session goes on a little after it has told us a minibatch's end
+        number, lowest, highest = _bounds(events[events["node"].notna()], call_start, call_end)
     low, high = int(lowest.max()), int(highest.min())
     chosen, residual = (low + high) // 2, abs(high - low) // 2
     if timed is not None and low < high:
@@ -95,10 +95,18 @@ def _on_our_clock(
     # one offset puts all events inside their calls; where clocks drift apart, each call takes the nearest that does
     offset = np.clip(chosen, np.minimum(lowest, highest), highest)
     diagnostics["cntk_clock_residual_ns"] = residual
-    shift = pd.Series(offset, index=number).reindex(events["call"]).to_numpy()
+    shift = pd.Series(offset, index=number).reindex(events["call"]).fillna(chosen).to_numpy(np.int64)
     events["start_ns"] += shift
     events["end_ns"] += shift
     return events
+
+
+def _bounds(events: pd.DataFrame, call_start: Int, call_end: Int) -> tuple[Int, Int, Int]:
+    """Return the numbers of the calls that hold events, and between which offsets all of theirs lie inside of them."""
+    per_call = events.groupby("call").agg(first=("start_ns", "min"), last=("end_ns", "max"))
+    number = per_call.index.to_numpy()
+    # ends are cut off to microseconds
+    return number, call_start[number] - per_call["first"].to_numpy(), call_end[number] - per_call["last"].to_numpy() - US
 
 
 def _offset_by_calls(events: pd.DataFrame, timed: pd.DataFrame, low: int, high: int) -> tuple[int, int]:
@@ -106,13 +114,17 @@ def _offset_by_calls(events: pd.DataFrame, timed: pd.DataFrame, low: int, high: 
     nodes = events[events["node"].notna() & (events["end_ns"] > events["start_ns"])]
     start, end = nodes["start_ns"].to_numpy(), nodes["end_ns"].to_numpy() + US
     call_start, call_end = timed["start_ns"].to_numpy(), timed["end_ns"].to_numpy()
-    offsets = np.unique(np.linspace(low, high, _OFFSETS).astype(np.int64))
-    held = np.empty(len(offsets), dtype=np.int64)
-    for number, offset in enumerate(offsets):
-        at = np.maximum(np.searchsorted(start, call_start - offset, side="right") - 1, 0)
-        held[number] = ((start[at] <= call_start - offset) & (call_end - offset <= end[at])).sum()
-    best = offsets[held == held.max()]
-    return int(best[0] + best[-1]) // 2, int(best[-1] - best[0]) // 2
+    for _ in range(_ROUNDS):
+        offsets = np.unique(np.linspace(low, high, _OFFSETS).astype(np.int64))
+        held = np.empty(len(offsets), dtype=np.int64)
+        for number, offset in enumerate(offsets):
+            at = np.maximum(np.searchsorted(start, call_start - offset, side="right") - 1, 0)
+            held[number] = ((start[at] <= call_start - offset) & (call_end - offset <= end[at])).sum()
+        best = np.flatnonzero(held == held.max())
+        chosen = offsets[best]
+        # where calls lie wide apart, the best of these offsets is only near the best of all
+        low, high = int(offsets[max(best[0] - 1, 0)]), int(offsets[min(best[-1] + 1, len(offsets) - 1)])
+    return int(chosen[0] + chosen[-1]) // 2, int(chosen[-1] - chosen[0]) // 2
 
 
 def _call_of_event(timeline: pd.DataFrame, call_start: Int, rough: int) -> Int:

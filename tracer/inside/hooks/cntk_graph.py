@@ -74,8 +74,10 @@ class Paths(object):
 
     def add(self, root, title=None):
         """Add everything under a function, in the order of computation; `title` is what its root is called if it has no name."""
+        waiting = [(root.root_function, None, False)]
         top = root.root_function
-        waiting = [(top, None, False)]
+        while top.op_name == "Combine" and len(top.inputs) == 1 and top.inputs[0].is_output:
+            top = top.inputs[0].owner
         while waiting:
             function, around, inputs_done = waiting.pop()
             if not inputs_done:

@@ -35,7 +35,8 @@ class Adapter(Base):
         self._ranges = Patches()  # while ranges are recorded
         self._local = threading.local()  # depth: how many calls are open on a thread
         self._recorder = None
-        self._open = []  # ranges of a training session, which has no function of Python around its minibatches
+        self._open = None  # the range of a training session's minibatch
+        self._reads = False  # whether a session's source is written in Python, which tells where reading ends
         self._trainers = []  # weak references to those that were used
         self._sessions = weakref.WeakKeyDictionary()  # training session -> weak reference to its trainer
         self._graph = cntk_graph.Paths()
@@ -52,7 +53,6 @@ class Adapter(Base):
         stepping.wrap(cntk.Trainer, "train_minibatch", self._training)
         stepping.wrap(cntk.Trainer, "test_minibatch", self._testing)
         stepping.wrap(cntk.train.TrainingSession, "__init__", self._making_session)
-        stepping.wrap(cntk.train.TrainingSession, "on_minibatch_start", self._session_starting)
         stepping.wrap(cntk.train.TrainingSession, "on_minibatch_end", self._session_ending)
         stepping.wrap(cntk.learners.Learner, "update", self._updating)
         for name in ("eval", "forward"):
@@ -95,17 +95,9 @@ class Adapter(Base):
 
         return made
 
-    def _session_starting(self, original):
-        """CNTK's library runs a session's minibatches: reading one lies before this call, training it after."""
-
-        def on_minibatch_start(session, *arguments):
-            self._close()
-            self._push("phase", CALL, "other")
-            return original(session, *arguments)
-
-        return on_minibatch_start
-
     def _session_ending(self, original):
+        """CNTK's library runs a session's minibatches and tells Python their ends: all in between is one call of the library."""
+
         def on_minibatch_end(session, *arguments):
             self._close()
             result = original(session, *arguments)
@@ -113,19 +105,31 @@ class Adapter(Base):
             if known is not None:
                 self._see(known)
             self.recording.stepped(self, id(session))
-            self._push("data", "data", "data")
+            if self._recorder is not None and not self._reads:
+                self._open = self._recorder.push("phase", CALL, None, "other")
             return result
 
         return on_minibatch_end
 
-    def _push(self, category, name, phase):
-        if self._recorder is not None:
-            self._open.append(self._recorder.push(category, name, None, phase))
+    def _reading(self, original):
+        """A session asks a source that is written in Python for its minibatch, and then goes on."""
+
+        def read(*arguments, **keywords):
+            self._close()
+            self._reads = True
+            number = self._recorder.push("data", "data", None, "data")
+            try:
+                return original(*arguments, **keywords)
+            finally:
+                self._recorder.close(number)
+                self._open = self._recorder.push("phase", CALL, None, "other")
+
+        return read
 
     def _close(self):
-        if self._recorder is not None and self._open:
-            self._recorder.close(self._open.pop())
-        self._open = []
+        if self._recorder is not None:
+            self._recorder.close(self._open)
+        self._open = None
 
     def _updating(self, original):
         def update(learner, *arguments, **keywords):
@@ -168,6 +172,8 @@ class Adapter(Base):
         self._ranged(cntk.train.trainer, "sanitize_var_map", "data", "data", "arguments")
         self._ranged(cntk.ops.functions, "sanitize_var_map", "data", "data", "arguments")
         self._ranged(cntk.io.MinibatchSource, "next_minibatch", "data", "data")
+        if hasattr(cntk.io.UserMinibatchSource, "_next_minibatch"):
+            self._ranges.wrap(cntk.io.UserMinibatchSource, "_next_minibatch", self._reading)
         for name in ("train_minibatch", "train_minibatch_overload_for_minibatchdata"):
             self._ranged(library.Trainer, name, "phase", "other", CALL)
         for name in ("_forward", "_backward"):
@@ -198,7 +204,7 @@ class Adapter(Base):
     def detach(self):
         """Take the ranges away and let go of the script's objects."""
         self._ranges.undo()
-        self._recorder, self._hooks.recorder, self._open = None, _Off(), []
+        self._recorder, self._hooks.recorder, self._open = None, _Off(), None
         self._hooks.roots = {}
 
     def start_operators(self, folder):
