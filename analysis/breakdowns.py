@@ -43,6 +43,7 @@ _NAMED_PHASES = {"optimizer": "(optimizer)", "data": "(data)"}
 BETWEEN_LAYERS = "(between layers)"
 _NAMED_CAUSES = {
     parts.DISPATCH: "(dispatch)", parts.WAITING: "(waiting)", parts.DATA: "(data)", parts.IN_PHASE: BETWEEN_LAYERS,
+    parts.SCRIPT: "(python)",
 }  # fmt: skip
 UNATTRIBUTED = "(unattributed)"
 # What is known to be no layer's is not unattributed, but no layer either: it does not raise the coverage

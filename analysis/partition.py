@@ -51,6 +51,7 @@ IN_RANGE = "in range"  # inside a user's range, outside of any call or operator
 DATA = "data"  # fetching and converting the batch
 WAITING = "waiting"  # the host waits for results
 OUTSIDE = "loop"  # in the step, outside of any range: the loop's own code
+SCRIPT = "script"  # the same where all steps are one process's own and its framework's operators were traced: Python, by elimination
 UNSEEN = "unknown"  # in a capture without steps, outside of everything that was recorded
 
 # Device work that is no kernel
@@ -128,7 +129,7 @@ def partition(trace: Trace) -> Partition:
             left = intervals.uncovered(activity.start, activity.end, *free)
             owned.append(_length(free) - _length(left))
             free = left
-        rest = _added_up(_rest(free, bool(len(steps))), (free[1] - free[0]).astype(float))
+        rest = _added_up(_rest(free, _remainder(trace, steps)), (free[1] - free[0]).astype(float))
         tables = [*(table.result() for table in added_up), rest]
     totals["kernel_busy_ns"] = owned[KERNEL]
     totals["device_busy_ns"] = sum(owned[:CALL])
@@ -394,7 +395,15 @@ def _system(trace: Trace) -> _Activity:
     return _flat(rows, SYSTEM, pd.DataFrame({"cause": cause}, index=rows.index), (rows["api"] == "os").to_numpy())
 
 
-def _rest(free: _Free, in_steps: bool) -> _Activity:
+def _remainder(trace: Trace, steps: pd.DataFrame) -> str:
+    """Return the cause of what nothing else explains."""
+    if steps.empty:
+        return UNSEEN
+    profiled = trace.info.get("recorder") == "profile" and (len(trace.operators) or len(trace.kernels))
+    return SCRIPT if profiled else OUTSIDE
+
+
+def _rest(free: _Free, cause: str) -> _Activity:
     """Return what nothing else explains."""
-    known = {"phase": "other", "cause": OUTSIDE} if in_steps else {"cause": UNSEEN}
+    known = {"cause": cause} if cause == UNSEEN else {"phase": "other", "cause": cause}
     return _Activity(STEP, pd.DataFrame([{**known, "method": "none"}]), np.zeros(len(free[0]), dtype=np.int64), *free)

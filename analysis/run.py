@@ -23,7 +23,7 @@ from kernelscope.analysis.steps import step_of
 from kernelscope.analysis.trace import Trace, conform
 
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
-CACHE_VERSION = 9  # part of the cache's key: raise it when a reader changes what it makes of the same files
+CACHE_VERSION = 10  # part of the cache's key: raise it when a reader changes what it makes of the same files
 
 
 @dataclass(frozen=True)
@@ -178,6 +178,7 @@ class Run:
         kernels["step"] = step_of(kernels, data.steps)
         info = {
             "framework": self.framework,
+            "recorder": self.record.get("recorder"),
             "network_name": options["network"],
             "mode": options["mode"],
             "batch": options["batch"],

@@ -46,7 +46,7 @@ def _line(case: Case, slow: Side, amount: float) -> list[str]:
 
 def overhead(case: Case) -> list[Suspicion]:
     """Outside of operators and calls, Python takes longer on one side."""
-    rows = evidence.host(case, parts.IN_LAYER, parts.IN_PHASE, parts.IN_RANGE, parts.OUTSIDE)
+    rows = evidence.host(case, parts.IN_LAYER, parts.IN_PHASE, parts.IN_RANGE, parts.OUTSIDE, parts.SCRIPT)
     rows = rows[~rows["row"].isin(rows_of_data(case)["row"]).to_numpy(bool)]
     amount = evidence.noticed_ns(case, rows)
     if abs(amount) < evidence.worth_ns(case):

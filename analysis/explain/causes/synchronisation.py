@@ -58,7 +58,7 @@ def waits(case: Case) -> list[Suspicion]:
     launches = (_launches(case.a), _launches(case.b))
     if launches[0] and launches[1] and abs(launches[1] - launches[0]) <= SAME_LAUNCHES * max(launches[0], launches[1]):
         behind = evidence.host(case, api.LAUNCHING, api.OTHER, parts.DISPATCH, parts.IN_OPERATOR, parts.IN_LAYER, parts.IN_PHASE,
-                               parts.IN_RANGE, parts.OUTSIDE, parts.UNSEEN)  # fmt: skip
+                               parts.IN_RANGE, parts.OUTSIDE, parts.SCRIPT, parts.UNSEEN)  # fmt: skip
         copies = evidence.device(case, "copy device to host")
         rows = case.rows[case.rows["row"].isin([*rows["row"], *behind["row"], *copies["row"]]).to_numpy(bool)]
     amount = evidence.noticed_ns(case, rows)

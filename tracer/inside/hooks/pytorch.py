@@ -133,6 +133,15 @@ class BackwardLayers(object):
 
         return hook
 
+    def suspend(self):
+        """Leave the layer that is open on this thread open, for a backward inside of this one; return it for `resume`."""
+        return self._open.pop(threading.get_ident(), None)
+
+    def resume(self, layer):
+        """Go on with the backward around the one that ended."""
+        if layer is not None:
+            self._open[threading.get_ident()] = layer
+
     def close(self):
         """Close the range that is open on this thread, if any."""
         if self._open.pop(threading.get_ident(), None) is not None:

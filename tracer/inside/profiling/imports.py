@@ -38,7 +38,7 @@ class Watcher(object):
         execute = loader.exec_module
 
         def exec_module(module):
-            del loader.exec_module
+            vars(loader).pop("exec_module", None)  # another hook may have taken it away already
             execute(module)
             self.done(name)
 

@@ -216,9 +216,9 @@ class Layers(object):
         self.batch = None
         self.opaque = {}  # layer -> why nothing is seen inside of it
         self.shared = {}  # layer -> other paths of the same module
+        self._roots = roots = _outermost(roots)
         self.title = " + ".join(type(_bare(root)).__name__ for root in roots) or "unknown"
         self.parameters = sum(_elements(root.parameters()) for root in roots)
-        self._roots = roots
         self._on_cuda, self._kernels = on_cuda, kernels
         self._names = {}  # id of a module -> its layer
         self._kept = []  # the modules of these ids, so that no id is given to another one
@@ -236,7 +236,8 @@ class Layers(object):
         for root in self._roots:
             self._name(root, prefixed=len(self._roots) > 1)
         patches.wrap(torch.nn.Module, "__call__", self._calling)
-        patches.wrap(torch.autograd, "backward", self._backwards)
+        for name in ("backward", "grad"):
+            patches.wrap(torch.autograd, name, self._backwards)
         for name in sorted(vars(torch.nn.functional)):
             if (name.endswith("_loss") or name in _LOSSES) and not name.startswith("_"):
                 patches.wrap(torch.nn.functional, name, self._losing)
@@ -375,15 +376,19 @@ class Layers(object):
         return called
 
     def _backwards(self, original):
-        recorder, backward = self.recorder, self._backward
+        recorder, backward, compiling = self.recorder, self._backward, _compiling(self.torch)
 
         def called(*arguments, **keywords):
+            if compiling():
+                return original(*arguments, **keywords)
             number = recorder.push("phase", "backward", None, "backward")
             before, backward.thread = backward.thread, threading.get_ident()
+            around = backward.suspend()  # checkpoints run one backward inside of another
             try:
                 return original(*arguments, **keywords)
             finally:
                 backward.close()
+                backward.resume(around)
                 backward.thread = before
                 recorder.close(number)
 
@@ -394,8 +399,9 @@ class Layers(object):
         recorder, opened = self.recorder, self._optimizing
         from torch.optim import optimizer
 
-        def before(*_):
+        def before(_, arguments, keywords):
             opened.append(recorder.push("phase", "optimizer step", None, "optimizer"))
+            return self._apart(arguments, keywords)
 
         def after(*_):
             if opened:
@@ -411,6 +417,14 @@ class Layers(object):
         self._patches.wrap(self.torch.nn.Module, "zero_grad", ranged)
         clipped = functools.partial(recorder.ranged, category="phase", name="clip gradients", phase="optimizer")
         self._patches.wrap(self.torch.nn.utils, "clip_grad_norm_", clipped)
+
+    def _apart(self, arguments, keywords):
+        """Return a step's arguments, its closure in a range of its own: forward and backward in there are not the optimizer's."""
+        if not any(map(callable, arguments)) and not callable(keywords.get("closure")):
+            return None  # as they are
+        ranged = functools.partial(self.recorder.ranged, category="phase", name="closure", phase="other")
+        named = {name: ranged(value) if callable(value) else value for name, value in keywords.items()}
+        return tuple(ranged(value) if callable(value) else value for value in arguments), named
 
     def _attach_data(self):
         from torch.utils.data import dataloader
@@ -447,6 +461,12 @@ def _bare(root):
         if inner is None:
             return root
         root = inner
+
+
+def _outermost(roots):
+    """Return the models that are no parts of others: parts that are also called by themselves have their path in the whole."""
+    parts = {id(module) for root in roots for module in root.modules() if module is not root}
+    return [root for root in roots if id(root) not in parts]
 
 
 def _elements(parameters):
