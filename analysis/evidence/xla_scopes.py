@@ -31,9 +31,11 @@ _COMPILED = ("jit", "pjit", "pmap", "xla_call")
 _TRANSFORMED = ("jvp", "transpose", "vmap", "remat", "checkpoint", "linearize", "custom_jvp", "custom_vjp", "shard_map")
 # What JAX itself puts between scopes: control flow, and calls that have no name of their own
 _STRUCTURE = re.compile(
-    r"^(while|scan|cond|body|body_fun|cond_fun|branch_\d+_fun|closed_call|core_call|pjit|remat|remat2|checkpoint|"
-    r"rematted_computation|custom_jvp_call|custom_vjp_call|custom_jvp|custom_vjp|custom_lin|named_call|shard_map|pallas_call|)$"
+    r"^(while|scan|closed_call|core_call|pjit|remat2?|checkpoint|rematted_computation|custom_(jvp|vjp)(_call)?|custom_lin|"
+    r"named_call|shard_map|pallas_call|)$"
 )
+# parts of which only the two together are structure: a layer may be called body
+_PAIRS = re.compile(r"(?<=/)(while/(body|cond)|cond/branch_\d+_fun)/")
 _REDUCING = ("fusion", "while", "call", "conditional", "async-start")  # whose computations' parameters are the operands
 
 
@@ -50,21 +52,20 @@ class Name:
 @cache
 def parsed(op_name: str) -> Name:
     """Take an operation's name apart."""
-    parts = list(_parts(op_name))
-    function, scopes, differentiated, backward = None, [], False, False
-    for position, part in enumerate(parts[:-1]):
-        while wrapped := _WRAPPED.match(part):
-            kind, part = wrapped.groups()
-            differentiated, backward = differentiated or kind == "jvp", backward or kind == "transpose"
-            if kind in _COMPILED:
-                function = function or (part if position == 0 else None)
-                part = ""
-            elif kind not in _TRANSFORMED:
-                part = wrapped.group(0)
-                break
-        if not _STRUCTURE.match(part):
+    wrappings, function, scopes = set[str](), None, []
+    parts = list(_parts(_PAIRS.sub("", op_name)))
+    waiting = parts[-2::-1]  # the last part is the operation
+    while waiting:
+        part = waiting.pop()
+        wrapped = _WRAPPED.match(part)
+        if wrapped and wrapped[1] in _COMPILED:
+            function = function or (wrapped[2] if part is parts[0] else None)
+        elif wrapped and wrapped[1] in _TRANSFORMED:
+            wrappings.add(wrapped[1])
+            waiting += list(_parts(wrapped[2]))[::-1]
+        elif not _STRUCTURE.match(part) and "->" not in part:  # einsum opens a scope with what it is asked for
             scopes.append(part)
-    return Name(function, tuple(scopes), differentiated, backward)
+    return Name(function, tuple(scopes), "jvp" in wrappings, "transpose" in wrappings)
 
 
 def _parts(op_name: str) -> Iterator[str]:

@@ -11,6 +11,7 @@ compile functions that they call once, to make parameters. Functions that were c
 
 import functools
 import itertools
+import re
 import sys
 import tempfile
 import threading
@@ -24,6 +25,12 @@ from kernelscope.tracer.inside.profiling.patches import Patches
 
 _COMPILING = "/jax/core/compile/backend_compile_duration"
 _GRADIENTS = ("grad", "value_and_grad")
+# modules of libraries -> classes whose objects call a compiled function, with work of their own around it
+_LIBRARIES = {
+    "equinox._jit": ("_JitWrapper",),
+    "flax.nnx.transforms.compilation": ("JitWrapped", "SimpleJitWrapped", "SimpleJitPartialWrapped"),
+}
+_MODULE = re.compile(r"^(jit|pjit|pmap)_+")  # before a function's name in the name of its program
 _BACKWARD = "transpose(jvp("  # in the scopes of a program that computes gradients
 
 
@@ -32,6 +39,7 @@ class Adapter(Base):
 
     framework = "jax"
     queues = True
+    prints = False
 
     def __init__(self, recording):
         super(Adapter, self).__init__(recording)
@@ -40,11 +48,11 @@ class Adapter(Base):
         self.jax = jax
         self.over = False
         self.recorder = None  # while ranges are recorded
-        self.functions = {}  # name of a function that was called from outside of others -> whether it trains
-        self._clean = _trace_state_clean()
+        self.functions = {}  # name of a compiled function that was called while nothing was traced -> whether it trains
+        self.clean = _trace_state_clean()
         self._local = threading.local()
         self._output = None  # what the function that ends a step returned, while the step ends
-        self._ahead = {}  # id of what was compiled ahead of time -> its Calls
+        self._others = {}  # id of what was compiled ahead of time, or by a library -> its Calls
         self._patches = Patches()  # for as long as steps are recorded
         self._ranging = Patches()  # while ranges are
         self._profiling = Patches()  # while our profiler runs
@@ -71,15 +79,18 @@ class Adapter(Base):
         listen = getattr(jax.monitoring, "register_event_duration_secs_listener", None)
         if listen is not None:
             listen(self._compiled)
-        imports.watch(["optax", "jax.experimental.pjit"], self._imported)
+        imports.watch(["optax", "jax.experimental.pjit", *_LIBRARIES], self._imported)
 
     def _imported(self, name):
         if self.over:
             return
         if name == "optax":
             self._patches.wrap(sys.modules[name], "apply_updates", self._updating)
-        elif hasattr(sys.modules[name], "pjit"):
+        elif name not in _LIBRARIES:
             self._patches.wrap(sys.modules[name], "pjit", self._compiling)
+        for kind in _LIBRARIES.get(name, ()):
+            if hasattr(sys.modules[name], kind):
+                self._patches.wrap(getattr(sys.modules[name], kind), "__call__", self._around)
 
     def _compiled(self, event, duration, **_):
         if event == _COMPILING and not self.over:
@@ -126,15 +137,27 @@ class Adapter(Base):
         calls.range = ("phase", "optimizer step", None, "optimizer")
         return lambda *arguments, **keywords: calls.call(arguments, keywords)
 
+    def _around(self, original):
+        """Wrap the call of a library's object that calls a compiled function: what it does around that is of the call."""
+
+        def called(wrapper, *arguments, **keywords):
+            calls = self._others.get(id(wrapper))
+            if calls is None:
+                calls = self._others[id(wrapper)] = Calls(None, self)
+                calls.name = None  # the compiled function's counts
+            return calls.call(arguments, keywords, functools.partial(original, wrapper))
+
+        return called
+
     def _calling_ahead(self, original):
         def called(compiled, *arguments, **keywords):
             if self.over:
                 return original(compiled, *arguments, **keywords)
-            calls = self._ahead.get(id(compiled))
+            calls = self._others.get(id(compiled))
             if calls is None:
                 text = _text_of(compiled)
-                calls = self._ahead[id(compiled)] = Calls(None, self, trains=_BACKWARD in text)
-                calls.name = text.partition("HloModule ")[2].partition(",")[0].strip() or "compiled"
+                calls = self._others[id(compiled)] = Calls(None, self, trains=_BACKWARD in text)
+                calls.name = _MODULE.sub("", text.partition("HloModule ")[2].partition(",")[0].strip()) or "compiled"
             return calls.call(arguments, keywords, functools.partial(original, compiled))
 
         return called
@@ -149,12 +172,11 @@ class Adapter(Base):
 
     def outermost(self):
         """Return whether nothing is being traced, so that a call now is one of the script's loop."""
-        return not self.stack() and self._clean()
+        return not self.stack() and self.clean()
 
     def called(self, calls, output):
         """An outermost call has ended: a step may have."""
         recording = self.recording
-        self.functions[calls.name] = calls.trains
         calls.count += 1
         if calls.trains:
             recording.trains = recording.trains or recording.spec["mode"] == "auto"
@@ -251,7 +273,7 @@ class Adapter(Base):
         """Take away everything; compiled functions that the script holds call on at once."""
         self.over = True
         self._patches.undo()
-        self._ahead = {}
+        self._others = {}
         forget = getattr(self.jax.monitoring, "unregister_event_duration_listener", None)
         if forget is not None:
             forget(self._compiled)
@@ -298,7 +320,8 @@ class Calls(object):
         adapter, function = self.adapter, function or self.function
         if adapter.over:
             return function(*arguments, **keywords)
-        stack, outermost = adapter.stack(), adapter.outermost()
+        stack, executed = adapter.stack(), adapter.clean()
+        outermost = executed and not stack
         recorder = adapter.recorder if outermost else None
         stack.append(self)
         number = recorder.push(*self.range) if recorder is not None else None
@@ -310,6 +333,8 @@ class Calls(object):
                 recorder.close(number)
             if self.trains and stack:
                 stack[0].trains = True
+        if executed and self.name is not None:
+            adapter.functions[self.name] = self.trains
         if outermost:
             adapter.called(self, output)
         return output

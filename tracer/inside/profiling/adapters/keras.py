@@ -58,6 +58,11 @@ class Adapter(Base):
         """Whether the backend's steps end while their work still waits."""
         return self.below.queues
 
+    @property
+    def prints(self):
+        """Whether the backend's libraries print their calls."""
+        return self.below.prints
+
     # --- steps -----------------------------------------------------------------------------------------------------------
 
     def watch(self):

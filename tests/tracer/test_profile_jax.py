@@ -1,0 +1,144 @@
+"""Scripts of JAX that know nothing of us: outputs and compiled functions are as without us, layers have their scopes."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernelscope.analysis import Run, breakdown
+from kernelscope.tracer.outside import environments
+from kernelscope.tracer.outside.errors import ChildError
+
+CHILDREN = Path(__file__).parent / "children"
+pytestmark = [pytest.mark.slow, pytest.mark.recording]
+
+
+@pytest.fixture(scope="module")
+def python() -> str:
+    try:
+        return str(environments.resolve("jax", None).python)
+    except ChildError as error:
+        pytest.skip(str(error))
+
+
+def plain(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=_environment())
+
+
+def profiled(folder: Path, *command: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(folder), *options, "--", *command]
+    return plain(*line)
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2"}
+
+
+def report(folder: Path, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / name / "1" / "child.json").read_text())
+    return found
+
+
+def test_a_training_script(python: str, tmp_path: Path) -> None:
+    script = (python, str(CHILDREN / "train_jax.py"), "90")
+    outcomes = [run(*script) for run in (plain, functools.partial(profiled, tmp_path / "run"))]
+    assert [done.returncode for done in outcomes] == [3, 3], outcomes[1].stderr
+    assert outcomes[0].stdout == outcomes[1].stdout
+    run = Run(tmp_path / "run")
+    assert run.complete
+    assert (run.framework, run.record["options"]["mode"]) == ("jax", "train")
+    trace = run.trace()
+    found = breakdown(trace, "layer")
+    assert found.coverage >= 0.85
+    assert found.table["time_ns"].sum() == found.step_ns
+    rows = {(row.layer, row.phase) for row in found.table.itertuples()}
+    assert {(layer, phase) for layer in ("stem", "body", "head", "loss") for phase in ("forward", "backward")} <= rows
+    assert ("(optimizer)", "optimizer") in rows
+    assert not {layer for layer, _ in rows} & {"add", "accuracy", "Net"}
+    products = trace.kernels[trace.kernels["kind"] == "gemm"]
+    per_step = products.groupby(["layer", "phase"], observed=True).size() / run.record["passes"]["kernels"].get("measured", 10)
+    # the first layer's input has no gradient
+    assert per_step.loc[("stem", "backward")] * 2 == per_step.loc[("body", "backward")] == per_step.loc[("head", "backward")]
+    assert report(tmp_path / "run", "clean")["odd_steps"].keys() <= {"a function was called that other steps do not call"}
+
+
+def test_an_inference_script_of_several_functions(python: str, tmp_path: Path) -> None:
+    """A step is a round of both functions; what is compiled ahead of time counts, and what is called once does not."""
+    script = (python, str(CHILDREN / "infer_jax.py"))
+    done = profiled(tmp_path / "run", *script, options=("--steps", "10"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == plain(*script).stdout
+    run = Run(tmp_path / "run")
+    assert (run.framework, run.record["options"]["mode"]) == ("jax", "infer")
+    found = breakdown(run.trace(), "layer")
+    assert found.coverage >= 0.85
+    assert {"prepare", "answer"} <= set(found.table["layer"])
+    assert set(found.table["phase"]) <= {"forward", "other"}
+    ranges = [json.loads(line) for line in (tmp_path / "run/kernels/1/ranges.jsonl").read_text().splitlines()]
+    assert set(Counter(row["step"] for row in ranges if row["name"] == "call").values()) == {2}
+
+
+_SAME = """
+import functools, inspect, pickle, jax, jax.numpy as jnp
+def double(x, *, by=2):
+    "Doubles."
+    return x * by
+g = jax.jit(double, static_argnames="by")
+print(repr(g).split(" at ")[0], g.__name__, g.__doc__, g.__module__, inspect.signature(g), g.__wrapped__ is double)
+print(sorted(dir(g)))
+print(g.lower(1.0, by=3).as_text()[:40], g.eval_shape(1.0), jax.make_jaxpr(g)(1.0), jax.jit(g)(2.0), jax.grad(g)(3.0))
+print(jax.vmap(g)(jnp.arange(3.0)), g._cache_size(), isinstance(g, type(jax.jit(lambda x: x))), len({g: 1}))
+class Model:
+    scale = 3.0
+    @functools.partial(jax.jit, static_argnums=0)
+    def method(self, x): return x * self.scale
+    @jax.jit
+    def self_is_a_name(self): return self + 1
+    @staticmethod
+    @jax.jit
+    def still(x): return x + 1
+print(Model().method(2.0), Model.method(Model(), 2.0), Model.still(1.0), Model.self_is_a_name(self=1.0))
+try:
+    print(pickle.loads(pickle.dumps(g))(2.0, by=5))
+except (AttributeError, pickle.PicklingError) as error:
+    print(error)
+late = jax.jit(donate_argnums=0)(lambda x: x + 1)
+x = jnp.ones(3)
+print(late(x), x.is_deleted(), jax.lax.scan(lambda c, x: (g(c), x), 1.0, jnp.arange(3.0))[0])
+with jax.disable_jit():
+    print(g(2.0))
+try:
+    g(object())
+except TypeError as error:
+    print(str(error).split(" at ")[0])
+print(inspect.signature(jax.jit), jax.value_and_grad(double).__name__, jax.value_and_grad(double)(2.0))
+"""
+
+
+def test_compiled_functions_are_what_they_were(python: str, tmp_path: Path) -> None:
+    done, without = profiled(tmp_path / "run", python, "-c", _SAME), plain(python, "-c", _SAME)
+    assert without.returncode == 0, without.stderr
+    assert done.stdout == without.stdout
+
+
+def test_a_script_that_profiles_itself_keeps_its_profile(python: str, tmp_path: Path) -> None:
+    code = (
+        "import jax, jax.numpy as jnp, glob, sys\n"
+        "f = jax.jit(lambda x: x @ x)\nx = jnp.eye(256)\n"
+        "for step in range(60):\n"
+        "    if step == 38: jax.profiler.start_trace(sys.argv[1])\n"
+        "    x = f(x)\n"
+        "jax.profiler.stop_trace()\n"
+        "print(len(glob.glob(sys.argv[1] + '/**/*.xplane.pb', recursive=True)))\n"
+    )
+    options = ("--steps", "20:60")
+    done = profiled(tmp_path / "run", python, "-c", code, str(tmp_path / "own"), options=options)
+    assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
