@@ -141,11 +141,11 @@ class Recorder(object):
                 self.settle()
             self.end_step(warmup)
 
-    def begin_step(self):
-        """Begin a step on the calling thread."""
+    def begin_step(self, since=None):
+        """Begin a step on the calling thread. since: when it began, where the work of steps goes on between them."""
         self.step += 1
         self._before = resource.getrusage(resource.RUSAGE_SELF)
-        self._begun = now_ns()
+        self._begun = now_ns() if since is None else since
         self.in_step = True
         self.push("step", "step %d" % self.step)
 
