@@ -306,6 +306,165 @@ def test_plans() -> None:
     assert ProfileOptions(window=(7, 27)).warming() == {"steps": 7, "settle": False}
 
 
+# --- scripts that do what none should ----------------------------------------------------------------------------------------
+
+BAD = TOY.with_name("bad_input.py")
+_ALL = "".join(f"step {number}, done\n" for number in range(60))
+_COMPLETE = "steps: clean 5, layers 2, kernels 2, lines 2"
+
+
+def _bad(folder: Path, what: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    return _profiled(folder, sys.executable, str(BAD), what, options=_SHORT, **more)
+
+
+def test_a_script_that_never_steps(tmp_path: Path) -> None:
+    done = _profiled(tmp_path / "run", sys.executable, str(TOY), "0")
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "no steps were seen: pytorch: nothing stepped" in done.stderr
+
+
+def test_a_script_that_crashes_after_the_passes_and_before_their_end(tmp_path: Path) -> None:
+    done = _bad(tmp_path / "run", "crashes")
+    assert (done.returncode, done.stdout) == (1, _ALL)
+    assert done.stderr.index("RuntimeError: the script's own fault") < done.stderr.index(_COMPLETE)
+    early = _bad(tmp_path / "early", "crashes_in_between")
+    assert early.returncode == 1
+    assert "not all recorded, the script ended after 14 steps" in early.stderr
+    assert _measured(tmp_path / "early", "clean")
+
+
+def test_a_script_that_replaces_its_stdout(tmp_path: Path) -> None:
+    done = _bad(tmp_path / "run", "replaces_stdout")
+    assert (done.returncode, done.stdout) == (0, _ALL + "60 lines were kept\n")
+    assert _COMPLETE in done.stderr
+
+
+def test_a_script_that_forks(tmp_path: Path) -> None:
+    """What children print comes where it would, and only the parent is recorded."""
+    done = _bad(tmp_path / "run", "forks")
+    expected = "".join(
+        (f"child of {number}\nstep {number}, done\n" if number % 5 == 0 else "") + f"step {number}, done\n"
+        for number in range(60)
+    )
+    assert (done.returncode, done.stdout) == (0, expected)
+    assert _COMPLETE in done.stderr
+
+
+@pytest.mark.parametrize("what", ["closes_descriptors", "closes_descriptors_first"])
+def test_a_script_that_closes_its_descriptors(tmp_path: Path, what: str) -> None:
+    done = _bad(tmp_path / "run", what)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert _COMPLETE in done.stderr
+    if what == "closes_descriptors_first":
+        assert "lines of libraries: OSError" in done.stderr
+
+
+def test_a_script_that_writes_much(tmp_path: Path) -> None:
+    """480 MB come out as they went in, and the folder has none of them."""
+    with (tmp_path / "out").open("wb") as out:
+        line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(tmp_path / "run"), *_SHORT, "--"]
+        done = subprocess.run(
+            [*line, sys.executable, str(BAD), "writes_much"], stdout=out, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert _COMPLETE in done.stderr
+    assert (tmp_path / "out").stat().st_size == 60 * 8 << 20
+    assert sum(path.stat().st_size for path in (tmp_path / "run").rglob("*") if path.is_file()) < 1 << 20
+
+
+def test_nothing_printed_is_lost_when_a_script_dies(tmp_path: Path) -> None:
+    done = _bad(tmp_path / "run", "writes_much_and_dies")
+    assert (done.returncode, len(done.stdout)) == (137, 70 << 20)
+    assert "the process ended without notice" in done.stderr
+
+
+def test_a_script_that_changes_its_directory(tmp_path: Path) -> None:
+    done = _bad(Path("run"), "changes_directory", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, _ALL)
+    assert _COMPLETE in done.stderr
+    lines = json.loads((tmp_path / "run/lines/1/lines.json").read_text())
+    assert all(function["source"] for function in lines["functions"])
+
+
+@pytest.mark.parametrize("number", [3, 12])
+def test_a_script_that_deletes_its_folder(tmp_path: Path, number: int) -> None:
+    """With the run folder elsewhere nothing is lost; inside of it all is, and the message says so. In whatever pass it happens."""
+    for inside in (False, True):
+        work = tmp_path / str(inside)
+        work.mkdir()
+        command = (sys.executable, str(BAD), str(number), "deletes_its_folder")
+        done = _profiled(work / "run" if inside else tmp_path / "run", *command, options=(*_SHORT, "--warmup", "0"), cwd=work)
+        assert done.stdout == "".join(f"step {number}, done\n" for number in range(120))
+        if inside:
+            assert done.returncode == 3
+            assert "the script removed it while it ran" in done.stderr
+        else:
+            assert done.returncode == 0
+            assert _COMPLETE in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_loop_on_a_thread_of_its_own(tmp_path: Path) -> None:
+    done = _bad(tmp_path / "run", "steps_on_a_thread")
+    assert (done.returncode, done.stdout) == (0, _ALL)
+    record = json.loads((tmp_path / "run/lines/1/lines.json").read_text())
+    assert "run" in {function["function"] for function in record["functions"]}
+
+
+def test_a_script_that_is_traced_already(tmp_path: Path) -> None:
+    done = _bad(tmp_path / "run", "changes_what_is_traced")
+    assert (done.returncode, done.stdout) == (0, _ALL)
+    assert "lines: the script is traced already" in done.stderr
+    assert _COMPLETE in done.stderr
+
+
+def test_a_function_that_never_ran_is_named(tmp_path: Path) -> None:
+    options = (*_SHORT, "--focus", "toy_adapter.py:step", "--focus", "toy_adapter.py:nothing")
+    done = _profiled(tmp_path / "run", sys.executable, str(TOY), "60", options=options)
+    assert "--focus toy_adapter.py:nothing: no such function ran" in done.stderr
+    record = json.loads((tmp_path / "run/lines/1/lines.json").read_text())
+    assert [function["function"] for function in record["functions"]] == ["step"]
+    wrong = _profiled(tmp_path / "wrong", sys.executable, str(TOY), "60", options=("--focus", "step"))
+    assert wrong.returncode == 2
+    assert "write FILE:FUNCTION" in wrong.stderr
+
+
+# --- bounds ------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_oldest_parts_make_room(tmp_path: Path) -> None:
+    """Steps of 9 kB: a first part of 100, then some of 13 and less, as an eighth of 1 MB is there for each."""
+    folder = tmp_path / "run"
+    options = ("--steps", "400", "--warmup", "2", "--max-trace-size", "1MB")
+    environment = {**os.environ, "TOY_TRACE": "9000"}
+    done = _profiled(folder, sys.executable, str(TOY), "900", options=options, env=environment)
+    assert "kernels: the first " in done.stderr
+    assert "were dropped to stay below --max-trace-size" in done.stderr
+    record = json.loads((folder / "run.json").read_text())
+    kernels = record["passes"]["kernels"]
+    steps = [
+        row["step"] for place in kernels["folders"] for row in _json_rows(folder / place / "steps.jsonl") if not row["warmup"]
+    ]
+    assert len(steps) + kernels["dropped_steps"] == 200
+    assert steps == sorted(steps)
+    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 1_500_000
+
+
+def _json_rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_samples_of_long_passes(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    done = _profiled(folder, sys.executable, str(TOY), "700", options=("--steps", "500", "--warmup", "2"))
+    assert "steps: clean 500" in done.stderr
+    samples = Run(folder).passes("clean")[0].samples()
+    assert {"core_busy", "resident_bytes", "threads"} <= set(samples["metric"])
+    steps = _steps(folder, "clean")
+    assert samples["time_ns"].between(steps[0]["start_ns"], steps[-1]["end_ns"] + 1_000_000_000).all()
+    sampling = json.loads((folder / "run.json").read_text())["passes"]["clean"]["sampling"]
+    assert sampling["readings"] == samples["time_ns"].nunique() > 0
+
+
 # --- what scripts say themselves -----------------------------------------------------------------------------------------------
 
 

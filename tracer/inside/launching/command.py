@@ -94,9 +94,11 @@ def forward_rest(folder):
             with open(done, encoding="ascii") as file:
                 start = int(file.read() or 0)
         with open(spool, "rb") as file:
-            file.seek(start)
-            _, own, waiting = printed.parted(file.read(printed.LIMIT))
-        printed.write_all(1, own + waiting)
+            size = os.fstat(file.fileno()).st_size
+            for _, own, after in printed.chunks(file.fileno(), start, size):
+                printed.write_all(1, own)
+                start = after
+            printed.write_all(1, os.pread(file.fileno(), size - start, start))
         os.unlink(spool)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(done)

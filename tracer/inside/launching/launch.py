@@ -9,6 +9,7 @@ from kernelscope.tracer.inside import disclosure
 from kernelscope.tracer.inside.launching import command as process
 from kernelscope.tracer.inside.launching.errors import FolderLost, NoSuchCommand
 from kernelscope.tracer.inside.launching.outcome import SPEC_FILE, Result
+from kernelscope.tracer.inside.launching.watching import Watcher
 from kernelscope.tracer.inside.run_record import RunRecord
 
 INJECTED = os.path.join("kernelscope", "tracer", "inside", "profiling", "injected")  # in a staged folder
@@ -25,22 +26,24 @@ def launch(command, options, folder, root, about):
     folder = os.path.realpath(folder)
     run = RunRecord(folder, _record(command, options, about))
     spec, status = os.path.join(folder, SPEC_FILE), 0
+    watcher = Watcher(folder)
     for plan in options.plans():
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(folder, "owner"))
         wanted = {
             "folder": folder, "mode": options.mode, "plan": plan, "seconds": options.seconds, "warmup": options.warming(),
-            "focus": options.focus,
+            "focus": options.focus, "limit": options.limit,
         }  # fmt: skip
         with open(spec, "w", encoding="utf8") as out:
             json.dump(wanted, out, indent=1)
-        status = process.run(command, spec, os.path.join(root, INJECTED))
+        with watcher:
+            status = process.run(command, spec, os.path.join(root, INJECTED))
         process.forward_rest(folder)
         if status or not os.path.isdir(folder):
             break
     if not os.path.isdir(folder):
         raise FolderLost("%s: the script removed it while it ran (its exit status: %d); name another folder" % (folder, status))
-    return Result(run, status).outcome()
+    return Result(run, status, watcher).outcome()
 
 
 def _record(command, options, about):

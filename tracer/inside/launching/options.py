@@ -5,6 +5,8 @@ import argparse
 PASSES = ("clean", "layers", "kernels", "lines")
 SKIPPED = 2  # first steps of a pass that do not count: wrappers and profilers have theirs to warm up
 RERUN_WARMUP = 3  # first steps of a script that is run for one pass only
+LIMIT = 1000000000  # bytes
+_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 _FOCUS = "profile the lines of this function, train.py:Model.forward; may be repeated (default: what holds the step loop)"
 
 
@@ -12,10 +14,10 @@ class ProfileOptions(object):
     """What is recorded. steps: of the clean pass; each other one has half as many. window: steps (A, B) of the script to use
     instead, of which each pass but the clean one has a fifth. warmup: least number of steps before. rerun: whether each pass has
     a run of the command. seconds: after which a pass ends with what it has. mode: auto, train or infer. focus: functions whose
-    lines are profiled, as FILE:FUNCTION; without any those that hold the step loop.
+    lines are profiled, as FILE:FUNCTION; without any those that hold the step loop. limit: bytes that may be held.
     """
 
-    def __init__(self, steps=20, window=None, warmup=10, rerun=False, seconds=60.0, mode="auto", focus=()):
+    def __init__(self, steps=20, window=None, warmup=10, rerun=False, seconds=60.0, mode="auto", focus=(), limit=LIMIT):
         self.steps = steps
         self.window = window
         self.warmup = warmup
@@ -23,6 +25,7 @@ class ProfileOptions(object):
         self.seconds = seconds
         self.mode = mode
         self.focus = list(focus)
+        self.limit = limit
 
     def plans(self):
         """Return the passes of each run of the command: lists of {"pass", "skip", "steps"}."""
@@ -60,6 +63,9 @@ def add_arguments(parser):
     add("--passes", choices=("once", "rerun"), default="once", help="all passes in one run, or the command again for each")
     add("--seconds", type=_seconds, default=60.0, metavar="S", help="a pass ends after so long with what it has (default: 60)")
     add("--focus", action="append", type=_function, default=[], metavar="FILE:FUNCTION", help=_FOCUS)
+    add(
+        "--max-trace-size", type=_size, default=LIMIT, metavar="SIZE", help="drop the oldest records above so much (default: 1GB)"
+    )
     add("--label", metavar="NAME", help="what the run is called (default: the script's name)")
     add("script", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help="the command, as you would run it")
 
@@ -68,7 +74,8 @@ def asked(arguments):
     """Return the options of a parsed command line."""
     count, window = arguments.steps
     rerun = arguments.passes == "rerun"
-    return ProfileOptions(count, window, arguments.warmup, rerun, arguments.seconds, arguments.mode, arguments.focus)
+    more = arguments.mode, arguments.focus, arguments.max_trace_size
+    return ProfileOptions(count, window, arguments.warmup, rerun, arguments.seconds, *more)
 
 
 def command(arguments):
@@ -84,6 +91,15 @@ def _steps(text):
     if colon and first.isdigit() and last.isdigit() and int(last) - int(first) >= 4 and int(first) >= 1:
         return int(last) - int(first), (int(first), int(last))
     raise argparse.ArgumentTypeError("%s: write a number of steps, or A:B with A at least 1 and B at least A + 4" % text)
+
+
+def _size(text):
+    """Return bytes as --max-trace-size has them."""
+    number = text.rstrip("bBkKmMgG")
+    unit = _UNITS.get(text[len(number) :].lower())
+    if unit is None or not number.strip().isdigit() or int(number) * unit < 10**6:
+        raise argparse.ArgumentTypeError("%r: write a size of at least 1MB, such as 500MB or 2GB" % text)
+    return int(number) * unit
 
 
 def _function(text):

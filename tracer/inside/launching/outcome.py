@@ -6,6 +6,7 @@ import os
 
 from kernelscope.tracer.inside import disclosure
 from kernelscope.tracer.inside.launching.options import PASSES
+from kernelscope.tracer.inside.profiling import parts
 from kernelscope.tracer.inside.profiling.adapters import REGISTRY
 
 SPEC_FILE = "profile.json"
@@ -36,11 +37,16 @@ class Outcome(object):
 
 
 class Result(object):
-    """Makes the run folder's record of what the processes left. run: a RunRecord. status: the command's exit status."""
+    """Makes the run folder's record of what the processes left. run: a RunRecord. status: the command's exit status.
 
-    def __init__(self, run, status):
+    watcher: tells what was sampled of each pass (see watching).
+    """
+
+    def __init__(self, run, status, watcher):
         self.run = run
         self.status = status
+        self.watcher = watcher
+        self.notes = _json_lines(os.path.join(run.folder, "notes.jsonl"))
         self.problems = []
 
     def outcome(self):
@@ -53,6 +59,9 @@ class Result(object):
         missing = [name for name in PASSES if record["passes"].get(name, {}).get("status") != "complete"]
         if missing:
             self._explain_missing(missing)
+        self._say_dropped()
+        for missed in sorted({missed for report in reports.values() for missed in report.get("focus_missed", ())}):
+            self.problems.append("--focus %s: no such function ran in the steps that were recorded" % missed)
         self.problems += ["%s: %s" % item for item in record["unavailable"].items()]
         record["exit_status"] = self.status
         record["complete"] = not missing
@@ -72,20 +81,50 @@ class Result(object):
         return os.path.join(self.run.folder, *parts)
 
     def _pass(self, name):
-        """Enter one pass into the record; return its report, None where there is none."""
-        report = _json(self._path(name, "1", "child.json"))
-        if report is None:
+        """Enter one pass with all its parts into the record; return its last report, None where there is none."""
+        found = [self._part("%s/%d" % (name, number)) for number in parts.repeats(self.run.folder, name)]
+        found = [part for part in found if part is not None]
+        if not found:
             return None
-        report["measured"] = sum(not row["warmup"] for row in _json_lines(self._path(name, "1", "steps.jsonl")))
-        usable = report["measured"] > 0 and (name != "kernels" or bool(report.get("operator_files")))
-        entry = {"status": "complete" if usable else "failed", "folders": [name + "/1"] if usable else []}
+        usable = [
+            (place, part) for place, part in found if part["measured"] and (name != "kernels" or part.get("operator_files"))
+        ]
+        report = (usable or found)[-1][1]
+        report["measured"] = sum(part["measured"] for _, part in usable)
+        entry = {"status": "complete" if usable else "failed", "folders": [place for place, _ in usable]}
         if not report["complete"]:
             entry["reason"] = report["reason"]
+        if usable:
+            entry["sampling"] = self.watcher.describe(usable[-1][0])
         if name == "kernels":
             reason = "the only one that a script's own process has"
             entry["collector"] = {"asked": "framework", "used": "framework", "reason": reason}
         self.run.record["passes"][name] = entry
         return report if usable else None
+
+    def _part(self, place):
+        """Return the folder of a part of a pass with its report, None where there is none."""
+        report = _json(self._path(place, "child.json"))
+        if report is None:
+            return None
+        report["measured"] = sum(not row["warmup"] for row in _json_lines(self._path(place, "steps.jsonl")))
+        return place, report
+
+    def _say_dropped(self):
+        """Say which steps were dropped, and what was too large all the same."""
+        dropped, large = {}, {}
+        for note in self.notes:
+            if note["kind"] in ("dropped", "too large"):
+                name, number = json.loads(note["text"])
+                if note["kind"] == "dropped":
+                    dropped[name] = dropped.get(name, 0) + number
+                else:
+                    large[name] = number
+        for name, steps in sorted(dropped.items()):
+            self.run.record["passes"].get(name, {})["dropped_steps"] = steps
+            self.problems.append("%s: the first %d steps were dropped to stay below --max-trace-size" % (name, steps))
+        for name, size in sorted(large.items()):
+            self.problems.append("%s: %.1f GB, more than --max-trace-size; record fewer steps" % (name, size / 1e9))
 
     def _learn(self, report):
         """Enter what a pass found out into the record; later passes know more."""
@@ -105,7 +144,7 @@ class Result(object):
 
     def _explain_missing(self, missing):
         """Say why passes are missing, from what the processes wrote down."""
-        kinds = {note["kind"]: note["text"] for note in _json_lines(self._path("notes.jsonl"))}
+        kinds = {note["kind"]: note["text"] for note in self.notes}
         steps = json.loads(kinds["steps"])["steps"] if "steps" in kinds else None
         if "fault" in kinds:
             text = "a fault of kernelscope: %s (see faults.log)" % kinds["fault"]

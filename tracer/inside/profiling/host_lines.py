@@ -81,6 +81,10 @@ class Lines(object):
         """Whether there were too many events."""
         return self._events.full
 
+    def held(self):
+        """Return how many events are in memory."""
+        return len(self._events.taken)
+
     def _functions(self):
         return [_described(code) for code in self.focus.watched]
 
@@ -205,18 +209,24 @@ def _spent(found, entry, now):
 
 
 def _line_profiler(codes):
-    """Return a LineProfiler over these code objects; None where it cannot be had, or would not tell them apart."""
+    """Return a LineProfiler over these code objects; None where it cannot be had or cannot count them.
+
+    line_profiler 5.1 and later change every function, which calls that are running do not notice; earlier ones change functions
+    only whose code another one has too.
+    """
     try:
         import line_profiler
     except Exception:  # not installed, or not for this interpreter
         return None
-    if sys.gettrace() is not None or len({code.co_code for code in codes}) < len(codes):
+    if sys.gettrace() is not None:
         return None
     profiler = line_profiler.LineProfiler()
     for code in codes:
         cells = tuple(_cell() for _ in code.co_freevars)
-        # a function of the same code: it is never called, and line_profiler may change it as it likes
-        profiler.add_function(types.FunctionType(code, {}, code.co_name, None, cells))
+        function = types.FunctionType(code, {}, code.co_name, None, cells)  # the script's own must not be changed
+        profiler.add_function(function)
+        if function.__code__ is not code:
+            return None
     profiler.kernelscope_codes = {(code.co_filename, code.co_firstlineno): number for number, code in enumerate(codes)}
     return profiler
 

@@ -6,21 +6,21 @@ import platform
 
 from kernelscope.tracer.inside import annotations, memory, plan, streams
 from kernelscope.tracer.inside.clock import anchor, now_ns
-from kernelscope.tracer.inside.profiling import host_lines
+from kernelscope.tracer.inside.profiling import host_lines, parts
 from kernelscope.tracer.inside.profiling.printed import Printed
 from kernelscope.tracer.inside.ranges import Recorder
 
 VERBOSE_VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE", "MKL_VERBOSE")
-RANGES_LIMIT = 2000000  # ranges in memory after which a pass ends
 FLUSH_NS = 500000000  # between two writings of clean steps: each takes some 100 us
 FEWEST_STEPS = 3  # of a pass that takes too long
+OVER, PART = "over", "part"  # what has ended with a step: the pass, or as much of it as is held at a time
 
 
 class Pass(object):
     """A pass from its opening, between two steps, to its closing.
 
-    spec: see recording. wanted: {"pass", "skip", "steps"}. known: what is known already, for the report. focus: which functions'
-    lines are watched.
+    spec: see recording. wanted: {"pass", "skip", "steps"}, of a later part also "begun" and "most" (see rest). known: what is
+    known already, for the report. focus: which functions' lines are watched.
     """
 
     def __init__(self, spec, adapter, wanted, known, focus):
@@ -30,10 +30,13 @@ class Pass(object):
         self._seconds = spec["seconds"]
         self._done = 0
         self._measured = 0
-        self._begun = None
+        self._begun = wanted.get("begun")
+        self._ended = None  # when the last step did, where the next one begins then
+        self._room = spec["limit"] // parts.SHARES
+        self._most = wanted.get("most") or (parts.OPERATOR_STEPS if self.name == "kernels" else None)
         self._flushed = now_ns()
         self._full = False
-        self.folder = _folder(spec["folder"], self.name)
+        self.folder = parts.new_folder(spec["folder"], self.name)
         self.report = {
             "pass": self.name,
             "python": platform.python_version(),
@@ -61,7 +64,8 @@ class Pass(object):
             report["methods"] = self._tried("layers", adapter.attach, self.recorder, self.name == "kernels") or {}
         if self.name == "kernels":
             open(os.path.join(self.folder, streams.STDOUT_FILE), "a").close()
-            self._tried("lines of libraries", self._start_printing)
+            if adapter.prints:
+                self._tried("lines of libraries", self._start_printing)
             self._tried("operators", adapter.start_operators, self.folder)
 
     def _start_printing(self):
@@ -82,16 +86,18 @@ class Pass(object):
         if self._begun is None:
             self._begun = now_ns()
         self._tried("lines", self.lines.begin)
-        recorder.begin_step()
+        recorder.begin_step(self._ended)
 
     def end_step(self, odd):
-        """End the step; return whether the pass is over. odd: why it is not measured, else None."""
+        """End the step; return OVER, PART or None. odd: why the step is not measured, else None."""
         recorder, wanted = self.recorder, self._wanted
         counts = odd is None and self._done >= wanted["skip"]
         last = self._measured + counts >= wanted["steps"]
-        if last or (self.adapter.queues and self._window_ends(counts)):
+        settled = last or not self.adapter.queues or self._window_ends(counts)
+        if last or (self.adapter.queues and settled):
             self.adapter.settle()
         start, end = recorder.end_step(warmup=not counts)
+        self._ended = None if settled else end  # what is queued runs on while we write: its time is the next step's
         self._tried("lines", self.lines.end, counts, start, end)
         if odd is not None:
             self.report["odd_steps"][odd] = self.report["odd_steps"].get(odd, 0) + 1
@@ -102,7 +108,23 @@ class Pass(object):
         if not recorder.layers and now_ns() - self._flushed > FLUSH_NS:
             recorder.flush()  # a process that is killed leaves its steps; ranges, which are many, wait for the pass's end
             self._flushed = now_ns()
-        return last or self._impatient()
+        if last or self._impatient():
+            return OVER
+        return PART if self._measured and self._is_full() else None
+
+    def _is_full(self):
+        """Return whether as much is held as may be, as far as that is known before it is written."""
+        held = self.recorder.held() * parts.RANGE_BYTES + self.lines.held() * parts.EVENT_BYTES + self._done * parts.STEP_BYTES
+        if self.printed is not None:
+            held += self.printed.kept
+        return held > self._room or (self._most is not None and self._measured >= self._most)
+
+    def rest(self):
+        """Return what is wanted of the next part, after this one was closed: as many steps as it has room for."""
+        per_step = parts.size(self.folder) // max(1, self._measured)
+        fitting = max(FEWEST_STEPS, self._room // max(1, per_step))
+        most = fitting if self._most is None else min(fitting, parts.OPERATOR_STEPS)
+        return dict(self._wanted, steps=self._wanted["steps"] - self._measured, begun=self._begun, most=most)
 
     def _window_ends(self, counts):
         """Return whether the next step begins a window: work that still waits would be counted as that one's."""
@@ -111,8 +133,9 @@ class Pass(object):
 
     def _impatient(self):
         """Return whether the pass has to end early: it takes long, or its records grow too large."""
-        if self._full or self.lines.full or self.recorder.held() > RANGES_LIMIT:
-            self.report["ended_early"] = "much was printed or recorded"
+        if self._full or self.lines.full:
+            what = "much was printed" if self._full else "many lines ran"
+            self.report["ended_early"] = what + " in a step"
             return self._measured > 0
         return now_ns() - self._begun > self._seconds * 1e9 and self._measured >= FEWEST_STEPS
 
@@ -173,6 +196,10 @@ class _NoLines(object):
 
     full, unavailable = False, None
 
+    def held(self):
+        """Hold nothing."""
+        return 0
+
     def __init__(self, focus, folder):
         pass
 
@@ -187,13 +214,3 @@ class _NoLines(object):
 
     def forked(self):
         """Do nothing."""
-
-
-def _folder(folder, name):
-    """Make and return the folder of the pass's next repeat."""
-    number = 1
-    while os.path.isdir(os.path.join(folder, name, str(number))):
-        number += 1
-    path = os.path.join(folder, name, str(number))
-    os.makedirs(path)
-    return path

@@ -14,7 +14,9 @@ from kernelscope.tracer.inside.streams import STDOUT_FILE
 
 SPOOL_FILE = "stdout.spool"
 LEFT = "stdout.forwarded"  # how many bytes of the spool have been taken apart, as a decimal number
-LIMIT = 64 << 20  # bytes in the spool after which the pass ends: a script that prints so much would fill the disk
+LIMIT = 64 << 20  # bytes printed within one step after which the pass ends: until a step ends they lie on the disk
+CHUNK = 4 << 20  # bytes that are taken apart at a time
+_PUNCH_HOLE = 3  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE of <linux/falloc.h>
 _OURS = re.compile(rb"(?:(?:one|mkl)?dnnl?_verbose,[^\n]*|MKL_VERBOSE [^\n]*|@kernelscope \d+ [BE] [^\n]*)\n")
 _MARK = re.compile(rb"@kernelscope \d+ [BE] [^\n]*\n")
 _BEGINNING = re.compile(rb"(?:(?:one|mkl)?dnnl?_verbose,|MKL_VERBOSE |@kernelscope )[^\n]*\Z")
@@ -31,6 +33,22 @@ def parted(content, echo=False):
     ready, waiting = content[:end], content[end:]
     lines = b"".join(_OURS.findall(ready))
     return lines, (_MARK if echo else _OURS).sub(b"", ready), waiting
+
+
+def chunks(descriptor, start, end, echo=False):
+    """Take the file's bytes from `start` to `end` apart, some at a time: yield (lines, own bytes, where the rest begins)."""
+    while start < end:
+        size = min(CHUNK, end - start)
+        while True:
+            content = os.pread(descriptor, size, start)
+            lines, own, waiting = parted(content, echo)
+            if len(waiting) < len(content) or start + size >= end:
+                break
+            size = min(2 * size, end - start)  # a line longer than what was read
+        start += len(content) - len(waiting)
+        yield lines, own, start
+        if not content or start + len(waiting) >= end:
+            return
 
 
 def write_all(descriptor, content):
@@ -52,7 +70,9 @@ class Printed(object):
         self.folder = folder
         self._echo = echo
         self._done = 0
+        self.kept = 0  # bytes of libraries' lines in the folder
         self._libc = ctypes.CDLL(None)
+        self._fallocate = getattr(self._libc, "fallocate64", None)
         self._stdout = ctypes.c_void_p.in_dll(self._libc, "stdout")
         self._was_line_buffered = bool(getattr(self._libc, "__flbf")(self._stdout))
         self._kept = os.dup(1)
@@ -63,19 +83,23 @@ class Printed(object):
         self._libc.setvbuf(self._stdout, None, _LINE_BUFFERED, 0)
 
     def drain(self):
-        """Hand on what was printed since the last time; return whether there is room for more."""
-        size = os.fstat(self.marker_fd).st_size
-        content = b""
-        while self._done + len(content) < size:
-            content += os.pread(self.marker_fd, size - self._done - len(content), self._done + len(content))
-        lines, own, waiting = parted(content, self._echo)
-        write_all(self._kept, own)
-        with open(os.path.join(self.folder, STDOUT_FILE), "ab") as out:
-            out.write(lines)
-        self._done = size - len(waiting)
-        with open(os.path.join(self.folder, LEFT), "w") as out:
-            out.write(str(self._done))
-        return size < LIMIT
+        """Hand on what was printed since the last time; return whether that was so little that it may go on."""
+        size, before = os.fstat(self.marker_fd).st_size, self._done
+        for lines, own, done in chunks(self.marker_fd, before, size, self._echo):
+            write_all(self._kept, own)
+            self._done = done  # at once: whatever happens to our files, nothing is printed twice
+            with open(os.path.join(self.folder, LEFT), "w") as out:
+                out.write(str(done))
+            with open(os.path.join(self.folder, STDOUT_FILE), "ab") as out:
+                out.write(lines)
+            self.kept += len(lines)
+        self._give_back()
+        return size - before < LIMIT
+
+    def _give_back(self):
+        """Give the disk back what has been handed on; where the file system cannot, it stays until the pass ends."""
+        if self._fallocate is not None and self._done:
+            self._fallocate(self.marker_fd, _PUNCH_HOLE, ctypes.c_int64(0), ctypes.c_int64(self._done))
 
     def release(self):
         """Point descriptor 1 back, unless the script has pointed it elsewhere; for a forked process, which must not drain."""
@@ -90,9 +114,13 @@ class Printed(object):
         self._libc.fflush(None)
         self.release()
         self._libc.setvbuf(self._stdout, None, _LINE_BUFFERED if self._was_line_buffered else _FULLY_BUFFERED, 0)
-        self.drain()
-        rest = os.pread(self.marker_fd, LIMIT, self._done)
-        write_all(self._kept, rest)
+        try:
+            self.drain()
+        except OSError:
+            pass  # the folder is gone or the disk full: the rest is the script's all the same
+        for _, own, self._done in chunks(self.marker_fd, self._done, os.fstat(self.marker_fd).st_size, self._echo):
+            write_all(self._kept, own)
+        write_all(self._kept, os.pread(self.marker_fd, os.fstat(self.marker_fd).st_size - self._done, self._done))
         os.close(self._kept)
         os.close(self.marker_fd)
         for name in (SPOOL_FILE, LEFT):

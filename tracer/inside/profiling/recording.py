@@ -6,7 +6,7 @@ script consists of, the first one that steps is recorded; of several ranks, rank
 
 The specification, a JSON file: folder; mode: auto, train or infer; plan: [{"pass", "skip", "steps"}] in order, skip being how
 many first steps do not count; warmup: {"steps", "settle"}; seconds: after which a pass of three steps ends; focus: functions to
-profile by line.
+profile by line; limit: bytes that may be held, in memory and on the disk.
 """
 
 import atexit
@@ -18,14 +18,16 @@ import traceback
 
 from kernelscope.tracer.inside import annotations, steady
 from kernelscope.tracer.inside.clock import now_ns
-from kernelscope.tracer.inside.profiling import adapters, focus
+from kernelscope.tracer.inside.profiling import adapters, focus, parts
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.profiling.rounds import Rounds
 
 OWNER_FILE = "owner"  # which process is recorded; made exclusively
+NOW_FILE = "now"  # [process, folder of the pass] while a pass is recorded
 NOTES_FILE = "notes.jsonl"  # what a reader of the run should know, one {"kind", "text"} a line
 WARMUP_SECONDS = 30.0
 FEWEST_STEPS = 3  # of a pass that takes too long
+PART = "part"  # as in passes, which is loaded late
 MARKED = "a step that the script marked"
 _RECORDING = None
 
@@ -73,6 +75,7 @@ class Recording(object):
         self._patches = Patches()
         self._claimed = False
         self._marked = False  # whether the script says itself where its steps end
+        self._found = False  # whether the adapter knows what ends steps
         self._focus = None  # which functions' lines are watched, once passes begin
         annotations.listen(self.step_marked)
         if hasattr(os, "register_at_fork"):
@@ -201,8 +204,13 @@ class Recording(object):
                 self._open_pass()
             return
         usual = 2 * self._odd_steps > self.steps
-        if self.recording.end_step(None if usual else odd):
+        ended = self.recording.end_step(None if usual else odd)
+        if ended is not None:
+            closing = self.recording
             self._close_pass(None)
+            if ended == PART:
+                self._plan.insert(0, closing.rest())
+            self._drop_old(closing.name)
             self._open_pass()
 
     def _begin_step(self):
@@ -237,11 +245,12 @@ class Recording(object):
     # --- passes ----------------------------------------------------------------------------------------------------------
 
     def _open_pass(self):
-        from kernelscope.tracer.inside.profiling.passes import Pass  # late: it loads what only recording needs
+        from kernelscope.tracer.inside.profiling.passes import Pass  # late: it loads what only passes need
 
         if self.over:
             return
-        if self._started is not None and self._adapter is not None and len(self._plan) == len(self.spec["plan"]):
+        if self._started is not None and self._adapter is not None and not self._found:
+            self._found = True
             self._adapter.found(self._rounds.closing)
         if not self._plan:
             self.finish("all passes are recorded")
@@ -251,9 +260,21 @@ class Recording(object):
         if self._focus is None:
             self._focus = focus.Focus(self.spec.get("focus", []), focus.folders_of(adapters.REGISTRY))
         self.recording = Pass(self.spec, self._adapter, self._plan.pop(0), known, self._focus)
+        with open(os.path.join(self.folder, NOW_FILE), "w") as out:
+            json.dump([os.getpid(), os.path.relpath(self.recording.folder, self.folder)], out)
+
+    def _drop_old(self, name):
+        """Let the oldest parts of a pass make room for the next one."""
+        dropped, size = parts.drop_old(self.folder, name, self.spec["limit"])
+        if dropped:
+            self.note("dropped", json.dumps([name, dropped]))
+        if size > self.spec["limit"]:
+            self.note("too large", json.dumps([name, size]))
 
     def _close_pass(self, reason):
         closing, self.recording = self.recording, None
+        with _quiet():
+            os.unlink(os.path.join(self.folder, NOW_FILE))
         closing.close(reason)
 
     def _summarise(self):

@@ -1,0 +1,62 @@
+"""Keeps what is recorded within bounds: a pass that grows large is written in parts, and the oldest parts are dropped.
+
+Each part is a repeat of the pass in the run folder. A part ends when it holds a share of what may be held, as far as that is
+known while it is recorded; how large a framework's own trace is shows only when it is written, so that there a part ends after
+some steps too, fewer when the part before was large.
+"""
+
+import json
+import os
+import shutil
+
+SHARES = 8  # parts that there is room for
+OPERATOR_STEPS = 100  # most measured steps of a part with a framework's own trace
+RANGE_BYTES, EVENT_BYTES, STEP_BYTES = 250, 120, 500  # of one in memory
+
+
+def repeats(folder, name):
+    """Return the numbers of a pass's parts, the oldest first."""
+    try:
+        return sorted(int(entry) for entry in os.listdir(os.path.join(folder, name)) if entry.isdigit())
+    except OSError:
+        return []
+
+
+def new_folder(folder, name):
+    """Make and return the folder of the pass's next part."""
+    number = max(repeats(folder, name) or [0]) + 1
+    path = os.path.join(folder, name, str(number))
+    os.makedirs(path)
+    return path
+
+
+def size(path):
+    """Return how many bytes the files of a folder take."""
+    total = 0
+    for place, _, files in os.walk(path):
+        for file in files:
+            try:
+                total += os.lstat(os.path.join(place, file)).st_size
+            except OSError:
+                pass  # it is gone
+    return total
+
+
+def drop_old(folder, name, limit):
+    """Drop the oldest parts of a pass while all that was recorded is larger than `limit` bytes; the newest stays.
+
+    Return how many measured steps were dropped, and how large what remains is.
+    """
+    total, dropped = size(folder), 0
+    for number in repeats(folder, name)[:-1]:
+        if total <= limit:
+            break
+        path = os.path.join(folder, name, str(number))
+        total -= size(path)
+        try:
+            with open(os.path.join(path, "child.json")) as file:
+                dropped += json.load(file).get("measured", 0)
+        except (OSError, ValueError):
+            pass  # of a part that nobody finished the steps are not known
+        shutil.rmtree(path, ignore_errors=True)
+    return dropped, total
