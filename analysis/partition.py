@@ -51,7 +51,7 @@ IN_RANGE = "in range"  # inside a user's range, outside of any call or operator
 DATA = "data"  # fetching and converting the batch
 WAITING = "waiting"  # the host waits for results
 OUTSIDE = "loop"  # in the step, outside of any range: the loop's own code
-SCRIPT = "script"  # the same where all steps are one process's own and its framework's operators were traced: Python, by elimination
+SCRIPT = "script"  # the same in a profiled script of which the framework's operators were traced: Python, by elimination
 UNSEEN = "unknown"  # in a capture without steps, outside of everything that was recorded
 
 # Device work that is no kernel
