@@ -16,7 +16,7 @@ class Adapter(adapters.Base):
 
     def watch(self):
         Adapter.current = self
-        self.recorder, self.prints = None, False
+        self.recorder, self.verbose = None, False
 
     def attach(self, recorder, kernels):
         self.recorder = recorder
@@ -34,7 +34,7 @@ class Adapter(adapters.Base):
         return ["operators.pt.trace.json.gz"]
 
     def printing(self, on):
-        self.prints = on
+        self.verbose = on
         return {}
 
     def versions(self):
@@ -59,7 +59,7 @@ def step(number):
     if adapter.recorder is not None:
         adapter.recorder.pop()
     os.write(1, b"step %d" % number)
-    if adapter.prints:
+    if adapter.verbose:
         os.write(1, b"onednn_verbose,v1,1.5,primitive,exec,cpu,relu,x,y,0.1\n")
     os.write(1, b", done\n")
     adapter.recording.stepped(adapter, 1)

@@ -20,6 +20,7 @@ _PUNCH_HOLE = 3  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE of <linux/falloc.h
 _OURS = re.compile(rb"(?:(?:one|mkl)?dnnl?_verbose,[^\n]*|MKL_VERBOSE [^\n]*|@kernelscope \d+ [BE] [^\n]*)\n")
 _MARK = re.compile(rb"@kernelscope \d+ [BE] [^\n]*\n")
 _BEGINNING = re.compile(rb"(?:(?:one|mkl)?dnnl?_verbose,|MKL_VERBOSE |@kernelscope )[^\n]*\Z")
+_SIGNS = (b"_verbose,", b"MKL_VERBOSE ", b"@kernelscope ")
 _LINE_BUFFERED, _FULLY_BUFFERED = 1, 0  # _IOLBF and _IOFBF of <stdio.h> on Linux
 
 
@@ -28,6 +29,8 @@ def parted(content, echo=False):
 
     echo: the script's environment asked for the libraries' lines too, so that they are its own as well.
     """
+    if not any(sign in content for sign in _SIGNS):
+        return b"", content, b""  # a script that prints much is not searched three times
     beginning = _BEGINNING.search(content)
     end = beginning.start() if beginning else len(content)
     ready, waiting = content[:end], content[end:]
@@ -118,8 +121,9 @@ class Printed(object):
             self.drain()
         except OSError:
             pass  # the folder is gone or the disk full: the rest is the script's all the same
-        for _, own, self._done in chunks(self.marker_fd, self._done, os.fstat(self.marker_fd).st_size, self._echo):
+        for _, own, done in chunks(self.marker_fd, self._done, os.fstat(self.marker_fd).st_size, self._echo):
             write_all(self._kept, own)
+            self._done = done
         write_all(self._kept, os.pread(self.marker_fd, os.fstat(self.marker_fd).st_size - self._done, self._done))
         os.close(self._kept)
         os.close(self.marker_fd)
