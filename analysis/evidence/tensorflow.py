@@ -47,6 +47,7 @@ _DATA_THREADS = "tf_data"  # how the names of threads begin that run an input pi
 _EAGER_EVENTS = ("TFE_Py_ExecuteCancelable", "EagerExecute", "EagerLocalExecute")
 _EAGER_OPERATOR = "EagerLocalExecute: "  # followed by an operator's type, or by a function's name
 _FUNCTION = re.compile(r"^__(inference|forward|backward)_")
+_UPDATING = r"^(Assign(Sub|Add)Variable|(Resource)?(Sparse)?Apply[A-Z])"  # outside of every range: a loop's own optimizer
 _EAGER_KERNEL = "KernelAndDeviceFunc::Run"
 
 # operators that only steer: they compute nothing, whatever their time holds
@@ -98,12 +99,12 @@ def read(folder: Path, context: Context) -> Evidence:
 
 def _names(folder: Path, context: Context) -> GraphNames | RecordedNames:
     """Return what tells layers of names: the network of our own programs, or what was noted of a script's graphs."""
-    path = folder / SCOPES_FILE
+    path, training = folder / SCOPES_FILE, context.mode == "train"
     if context.network:
-        return GraphNames(context.network, training=context.mode == "train")
+        return GraphNames(context.network, training)
     if not path.is_file():
-        return RecordedNames({})
-    return RecordedNames.of(read_object(path), str(path))
+        return RecordedNames({}, training)
+    return RecordedNames.of(read_object(path), str(path), training)
 
 
 # --- the profiler's trace -----------------------------------------------------------------------------------------------
@@ -199,7 +200,9 @@ def _eager_operators(events: pd.DataFrame, context: Context) -> pd.DataFrame:
     table = inner[["thread", "start_ns", "end_ns"]].reset_index(drop=True)
     table["name"] = outer["name"].astype("string").str.slice(len(_EAGER_OPERATOR)).to_numpy()[row]
     table["leaf"] = ~table["name"].str.match(_STEERING).to_numpy(dtype=bool)
-    return table.assign(**_around(table, context.ranges))
+    table = table.assign(**_around(table, context.ranges))
+    updates = table["phase"].isna() & table["name"].str.match(_UPDATING)
+    return table.assign(phase=table["phase"].mask(updates & (context.mode == "train"), "optimizer"))
 
 
 def _around(table: pd.DataFrame, ranges: pd.DataFrame) -> dict[str, pd.Series]:

@@ -17,6 +17,7 @@ _OPTIMIZER = re.compile(
     r"^(sgd|rm_?s_?prop|adam|adamw|adadelta|adagrad|adamax|nadam|ftrl|lion|lamb|muon|adafactor|(loss_scale_)?optimizer)$"
 )
 _UPDATE = re.compile(r"^(Resource)?(Sparse)?Apply[A-Z]")
+_OWN_UPDATE = re.compile(r"^Assign(Sub|Add)VariableOp$")  # of a loop that updates variables itself
 _COUNTER = re.compile(r"^(Add|AddV2|AssignVariableOp|AssignAddVariableOp|ReadVariableOp)$")
 _BACKWARD_SCOPE = re.compile(r"(^|/)(gradient_tape|gradients)(_\d+)?/|_grad(_\d+)?(/|$)")
 _BACKWARD_TYPE = re.compile(r"Grad($|[A-Z_])|Backprop")
@@ -92,8 +93,9 @@ class RecordedNames:
     layer.
     """
 
-    def __init__(self, functions: dict[str, dict[str, Any]]):
+    def __init__(self, functions: dict[str, dict[str, Any]], training: bool):
         self._functions = functions
+        self._training = training
         self._merged: dict[str, dict[str, Any]] = {}
         self._ran: dict[str, set[str]] = {}  # function -> products that ran by themselves, or in an operator that is sure
 
@@ -108,12 +110,12 @@ class RecordedNames:
             ran.update("/".join(parts[first:]) for first in range(len(parts)) if _PRODUCT.match(parts[-1]))
 
     @classmethod
-    def of(cls, content: dict[str, Any], source: str) -> RecordedNames:
+    def of(cls, content: dict[str, Any], source: str, training: bool) -> RecordedNames:
         """Return the names of a file's content; raises EvidenceError where it is not as it should be. source: the file."""
         functions = content.get("functions")
         if not isinstance(functions, dict) or not all(map(_is_table, functions.values())):
             raise EvidenceError(f"{source}: holds no table of scopes; record the script again")
-        return cls(functions)
+        return cls(functions, training)
 
     def function(self, name: str) -> str:
         """Return the function's own name, as the script's author wrote it, of the name of what runs: __inference_train_12."""
@@ -130,7 +132,7 @@ class RecordedNames:
             parts = self._product(parts, table["fused"], function)
         owner = _owner(parts, table["scopes"], table["operators"])
         phase = "backward" if _BACKWARD_SCOPE.search(scope) or _BACKWARD_TYPE.search(type_name) else None
-        if owner is None and _UPDATE.match(type_name):
+        if owner is None and (_UPDATE.match(type_name) or self._training and _OWN_UPDATE.match(type_name)):
             owner = (None, "optimizer")
         if owner is None and _LOSS.search(scope):
             owner = ("loss", "forward")

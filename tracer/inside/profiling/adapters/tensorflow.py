@@ -57,9 +57,9 @@ class Adapter(Base):
         self._patches = Patches()  # for as long as steps are recorded
         self._profiling = Patches()  # while our profiler runs
         self._functions = weakref.WeakKeyDictionary()  # function -> (how often it was made, TRAINS, INFERS or None)
-        self._local = (
-            threading.local()
-        )  # function, optimizer, looping: whether one is under way; owner: of what is being called; batch: last one of a model
+        # function, optimizer, looping: whether one is under way; owner: of what is being called; batch: the last one of a model;
+        # keras: a scope of Keras's is being entered; scopes, tapes: those that are open
+        self._local = threading.local()
         self._folder = None
         self._profile = None
         self._hooks = hooks.Hooks({"pass": "kernels", "device": "cpu"}, None)
@@ -75,6 +75,10 @@ class Adapter(Base):
         if concrete is not None:
             wrap(concrete, "__call__", self._calling)
         wrap(tf.GradientTape, "gradient", self._differentiating)
+        wrap(tf.GradientTape, "__enter__", self._entering_tape)
+        wrap(tf.GradientTape, "__exit__", self._leaving("tapes"))
+        wrap(tf.name_scope, "__enter__", self._entering_user_scope)
+        wrap(tf.name_scope, "__exit__", self._leaving("scopes"))
         imports.watch(list(_KERAS), self._defined)
 
     def _defined(self, module):
@@ -264,10 +268,14 @@ class Adapter(Base):
 
     def _entering_scope(self, original):
         """Wrap the entering of Keras's scopes: in graphs each is the layer's, optimizer's or loss's that opens it."""
-        eager, calls, graphs = self.tf.executing_eagerly, self.calls, self.graphs
+        eager, calls, graphs, local = self.tf.executing_eagerly, self.calls, self.graphs, self._local
 
         def entered(scope):
-            found = original(scope)
+            local.keras = True
+            try:
+                found = original(scope)
+            finally:
+                local.keras = False
             if not eager():
                 owner = self._scope_owner(scope, calls)
                 if owner is not None:
@@ -284,6 +292,64 @@ class Adapter(Base):
         if getattr(self._local, "optimizer", False):
             return OPTIMIZER
         return getattr(self._local, "owner", None)
+
+    def _entering_user_scope(self, original):
+        """Wrap the entering of scopes that the script, or a tf.Module, opens: outside of Keras's layers they are layers."""
+        local, eager = self._local, self.tf.executing_eagerly
+
+        def entered(scope):
+            found = original(scope)
+            name = str(scope.name)
+            if getattr(local, "keras", False) or self.calls.depth() or not name or name.startswith(tensorflow_graphs.PREFIX):
+                return found
+            stack = self._open("scopes")
+            around = stack[-1][1] + "." if stack and not name.endswith("/") else ""
+            path = around + name.strip("/").replace("/", ".")
+            opened = None
+            if not eager():
+                self.graphs.scope((path, "forward"))
+            elif self.ranges is not None:
+                opened = self.ranges.named(path, (path, "forward"))
+            stack.append((scope, path, opened))
+            return found
+
+        return entered
+
+    def _entering_tape(self, original):
+        """Wrap the entering of tapes: what eager code computes under one, outside of layers, belongs to the function it is in."""
+
+        def entered(tape):
+            found = original(tape)
+            if self.ranges is not None and self.tf.executing_eagerly():
+                name = sys._getframe(1).f_code.co_name
+                name = "script" if name == "<module>" else name
+                self._open("tapes").append((tape, name, self.ranges.named(name, (name, "forward"))))
+            return found
+
+        return entered
+
+    def _open(self, kind):
+        stack = getattr(self._local, kind, None)
+        if stack is None:
+            stack = []
+            setattr(self._local, kind, stack)
+        return stack
+
+    def _leaving(self, kind):
+        """Return what wraps the leaving of tapes or scopes."""
+
+        def leaving(original):
+            def left(this, *arguments):
+                stack = getattr(self._local, kind, None)
+                if stack and stack[-1][0] is this:
+                    opened = stack.pop()[2]
+                    if opened is not None and self.ranges is not None:
+                        self.ranges.close(opened)
+                return original(this, *arguments)
+
+            return left
+
+        return leaving
 
     def _owned(self, original, label, owner):
         """Return a function whose work, in graphs and in eager code, belongs to a layer of ours."""

@@ -112,7 +112,7 @@ class Ranges(object):
         function = self._backprop._gradient_function
         layer = None
         if self.tf.executing_eagerly():
-            layer = self._made.layer(outputs or (), inputs or ()) or self._scoped(scope)
+            layer = self._made.layer(outputs or (), inputs or ()) or self._scoped(scope) or self._made.only()
         if layer is None:
             return function(operator, attributes, count, inputs, outputs, gradients, skipped, scope)
         number = self.recorder.push("layer", layer, layer, "backward")
@@ -173,6 +173,11 @@ class Made(object):
             if made[0] in self._returned:
                 return None
         return self._of(made[0])
+
+    def only(self):
+        """Return the layer of all calls, where all are of one."""
+        layers = {layer for _, layer in self._calls}
+        return layers.pop() if len(layers) == 1 else None
 
     def _of(self, number):
         """Return the layer of the innermost call that was open when this number was given: the first to end after it."""

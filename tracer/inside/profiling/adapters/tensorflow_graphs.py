@@ -97,8 +97,9 @@ class Calls(object):
 
 
 class _Table(object):
-    """What is known of a graph and of those in it. models: names of models that were called; batch: of the last one, where it has a
-    fixed size; graphs: those in it, and itself.
+    """What is known of a graph and of those in it.
+
+    models: names of models that were called; batch: the last one's, where it has a fixed size; graphs: those in it, and itself.
     """
 
     def __init__(self):

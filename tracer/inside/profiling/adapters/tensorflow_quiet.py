@@ -4,7 +4,11 @@ import os
 import re
 import tempfile
 
-_OURS = re.compile(rb"^[^\n]*\bprofiler[\w/]*\.cc:\d+\][^\n]*\n|^WARNING: All log messages before absl::[^\n]*\n", re.MULTILINE)
+_OURS = re.compile(
+    rb"^[^\n]*\b(\w*profiler\w*|\w*tracer\w*|session_manager|save_profile|cupti\w*|xplane\w*)\.cc:\d+\][^\n]*\n"
+    rb"|^WARNING: All log messages before absl::[^\n]*\n",
+    re.MULTILINE,
+)
 
 
 class Quiet(object):
