@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from kernelscope.cli.output import FORMATS
 
 if TYPE_CHECKING:
     from kernelscope.analysis.run import Run
+    from kernelscope.reports.measured import Part
 
 NAME = "report"
 HELP = "a report of a run, or of several side by side"
@@ -98,7 +100,7 @@ def _emit(result: dict[str, Any], run: Run | None, target: Path | None) -> None:
     if run is None:
         write_page(lambda: html.write_comparison(result, target), target)
     else:
-        write_page(lambda: html.write_run(result, _breakdowns(run), target), target)
+        write_page(lambda: html.write_run(result, _breakdowns(run), target, _measured(run)), target)
 
 
 def _breakdowns(run: Run) -> list[dict[str, Any]]:
@@ -113,6 +115,51 @@ def _breakdowns(run: Run) -> list[dict[str, Any]]:
         except EvidenceError as error:
             found.append({"by": by, "unavailable": str(error), "rows": []})
     return found
+
+
+def _measured(run: Run) -> list[Part]:
+    """Return the roofline and the energy of a run, as far as it has what they take."""
+    found = []
+    record = run.record.get("ceilings") or {}
+    if isinstance(record, dict) and (record.get("copies") or record.get("products")):
+        found.append(_part("Roofline", lambda: _roofline(run, record)))
+    if "energy" in run.record.get("passes", {}):
+        found.append(_part("Energy", lambda: _energy(run)))
+    return found
+
+
+def _part(title: str, make: Callable[[], Part]) -> Part:
+    from kernelscope.analysis.errors import EvidenceError
+    from kernelscope.reports import measured
+
+    try:
+        return make()
+    except EvidenceError as error:
+        return measured.unavailable(title, str(error))
+
+
+def _roofline(run: Run, record: dict[str, Any]) -> Part:
+    from kernelscope.analysis.device import ceilings
+    from kernelscope.analysis.device.roofline import roofline
+    from kernelscope.cli.roofline import best_known
+    from kernelscope.reports import measured
+
+    known = ceilings.of_record(best_known(record), str(run.path / "run.json"))
+    return measured.roofline(roofline(run.trace(), "kernel", known).as_dict())
+
+
+def _energy(run: Run) -> Part:
+    from kernelscope.analysis import energy
+    from kernelscope.analysis.errors import EvidenceError
+    from kernelscope.reports import measured
+
+    steps = [summary.as_dict() for summary in energy.steps(run)]
+    try:
+        split = energy.layers(run)
+    except EvidenceError as error:
+        return measured.energies(steps, [], None, str(error))
+    plain = split.rows.astype(object).where(split.rows.notna(), None).to_dict("records")
+    return measured.energies(steps, [{str(key): value for key, value in row.items()} for row in plain], split.facts, None)
 
 
 def _target(text: str, force: bool) -> Path:

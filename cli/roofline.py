@@ -89,10 +89,10 @@ def _ceilings(path: Path, arguments: argparse.Namespace) -> Ceilings | None:
     if arguments.measure:
         return ceilings.of_record(_measured(path), str(path / "run.json"))
     record = Run(path).record.get("ceilings")
-    return ceilings.of_record(_best_known(record), str(path / "run.json")) if record else None
+    return ceilings.of_record(best_known(record), str(path / "run.json")) if record else None
 
 
-def _best_known(record: Any) -> Any:
+def best_known(record: Any) -> Any:
     """Return a run's ceilings with what was reached since on this machine, if the run is of this machine."""
     from kernelscope.tracer.outside import ceilings
 

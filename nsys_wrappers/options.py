@@ -52,8 +52,8 @@ class NsysOptions:
 class NvprofOptions:
     """What nvprof is to record: kernels, copies and API calls, and NVTX ranges, of the program's own process.
 
-    There is no option for child processes: --profile-child-processes makes a file for each of them, with a process id in its name,
-    and enters whatever the program starts, such as compilers and `ldconfig`. Programs that compute in child processes need nsys.
+    There is no option for child processes: --profile-child-processes makes a file for each of them, with its id in the name, and
+    enters whatever the program starts, such as compilers and `ldconfig`. Programs that compute in child processes need nsys.
 
     output: the file that it writes, an SQLite database; log: the file for its own messages. Nothing that exists is overwritten.
     capture: "cudaProfilerApi" records between cudaProfilerStart and -Stop. memory_usage: allocations on the GPU.

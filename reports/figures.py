@@ -15,6 +15,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from kernelscope.reports import content, explanation, units
 from kernelscope.reports.content import Result
@@ -326,6 +327,9 @@ def roofline(found: Mapping[str, Any], style: Style | None = None) -> Figure:
         figure = Figure(figsize=(style.width_in, 0.6 * style.width_in), layout="constrained", facecolor="none")
         axes = figure.subplots()
         axes.set(xscale="log", yscale="log", xlabel="operations a byte (algorithmic)", ylabel="Gflop/s")
+        for axis in (axes.xaxis, axes.yaxis):  # as plain text: pages show text of figures as it is
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+            axis.set_minor_formatter(NullFormatter())
         left = len(found["rows"]) - len(rows)
         axes.set_title(
             f"Roofline by {found['by']}" + (f", {left} rows without both numbers left out" if left else ""), loc="left"

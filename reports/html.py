@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 
 from kernelscope.reports import captures, content, explanation, explanation_views, figures, sections, svg, units
 from kernelscope.reports.content import Result
+from kernelscope.reports.measured import Part
 from kernelscope.reports.text import printable
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -33,13 +34,14 @@ def write_comparison(result: Result, path: Path) -> None:
     _write(_page("report.html", _context(result, [])), path)
 
 
-def write_run(result: Result, breakdowns: Sequence[Mapping[str, Any]], path: Path) -> None:
+def write_run(result: Result, breakdowns: Sequence[Mapping[str, Any]], path: Path, parts: Sequence[Part] = ()) -> None:
     """Write the report of one run.
 
     result: analysis.compare of this run alone. breakdowns: Breakdown.as_dict of every table to show; one that could not be made
-    is {"by", "unavailable": reason, "rows": []}. Raises OSError when the file cannot be written.
+    is {"by", "unavailable": reason, "rows": []}. parts: roofline and energy, where the run has them (see `measured`). Raises
+    OSError when the file cannot be written.
     """
-    _write(_page("report.html", _context(result, breakdowns)), path)
+    _write(_page("report.html", _context(result, breakdowns, parts)), path)
 
 
 def write_explanation(result: Mapping[str, Any], path: Path) -> None:
@@ -136,7 +138,7 @@ def _chart_of_rows(shown: Mapping[str, Any]) -> Markup:
     return Markup("").join(both)
 
 
-def _context(result: Result, breakdowns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _context(result: Result, breakdowns: Sequence[Mapping[str, Any]], parts: Sequence[Part] = ()) -> dict[str, Any]:
     """Return everything that the templates show."""
     return {
         "alone": len(result["frameworks"]) == 1,
@@ -164,11 +166,26 @@ def _context(result: Result, breakdowns: Sequence[Mapping[str, Any]]) -> dict[st
         "methods": sections.methods(result),
         "versions": sections.versions(result),
         "breakdowns": [sections.breakdown(part) for part in breakdowns],
+        "parts": [(part, _drawn(part)) for part in parts],
         "command": content.command(result),
         "created": result.get("created"),
         "kernelscope": result.get("kernelscope"),
         "reading": content.READING + (content.EXPLAINED_READING if result.get("explanations") else ()),
     }
+
+
+def _drawn(part: Part) -> Markup | None:
+    """Return a part's figure as SVG for wide and for narrow pages; None where it has none."""
+    if part.draw is None:
+        return None
+    key = sections.identifier(part.title)
+    both = [
+        Markup('<div class="{}">{}</div>').format(
+            kind, svg.inline(part.draw(style), f"{key}-{kind}", printable(part.alternative), style)
+        )
+        for kind, style in {"wide": _WIDE, "narrow": _NARROW}.items()
+    ]
+    return Markup("").join(both)
 
 
 def _charts(result: Result) -> dict[str, Markup]:

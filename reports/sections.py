@@ -171,7 +171,7 @@ def _kernels(name: str, rows: Sequence[Row]) -> View:
     caption = (
         f"{printable(name)}: kernels with most time (time per step and its share; durations and count over all traced steps)"
     )
-    return View(f"kernels-{_id(name)}", caption, columns, body, total)
+    return View(f"kernels-{identifier(name)}", caption, columns, body, total)
 
 
 def _shown(text: str, code: bool = False) -> Cell:
@@ -219,7 +219,7 @@ def _lines(name: str, part: Mapping[str, Any]) -> View:
     total = [Cell("step"), Cell("of the lines pass"), Cell(units.duration(part.get("step_ns"))), Cell("100.0%"), Cell("")]
     note = "" if part["rows"] else printable(part.get("unavailable") or "no lines pass was recorded")
     caption = f"{printable(name)}: {', '.join(files)}" if files else printable(name)
-    return View(f"lines-{_id(name)}", caption, columns, rows, total if rows else [], tools=False, note=note)
+    return View(f"lines-{identifier(name)}", caption, columns, rows, total if rows else [], tools=False, note=note)
 
 
 def fairness(result: Result) -> View:
@@ -304,7 +304,9 @@ def breakdown(part: Mapping[str, Any]) -> View:
     durations = units.duration(content.whole_ns(part)) if rows and part.get("step_ns") is None else ""
     note = printable(part["unavailable"]) if part.get("unavailable") else ""
     caption = f"{whole.capitalize()} by {by}" + (f" (coverage {units.percent(part['coverage'])})" if rows else "")
-    return View(f"by-{_id(by)}", caption, columns, body, [*total, Cell(durations), Cell(""), Cell("")] if rows else [], note=note)
+    return View(
+        f"by-{identifier(by)}", caption, columns, body, [*total, Cell(durations), Cell(""), Cell("")] if rows else [], note=note
+    )
 
 
 def capture_facts(facts: Sequence[tuple[str, str]]) -> View:
@@ -337,6 +339,6 @@ def text_cell(value: Any, code: bool = False) -> Cell:
     return Cell(shown, shown, code=code)
 
 
-def _id(name: str) -> str:
-    """Return a name as part of an identifier: only letters and digits stay."""
+def identifier(name: str) -> str:
+    """Return a name as part of an identifier of the page: only letters and digits stay."""
     return "".join(character if character.isascii() and character.isalnum() else "-" for character in name)[:40]

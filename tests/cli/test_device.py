@@ -98,7 +98,7 @@ def test_ceilings_of_a_run_are_the_best_that_this_machine_has_reached_since(tmp_
     monkeypatch.setenv("KERNELSCOPE_HOME", str(tmp_path))
     about = dict.fromkeys(("framework", "version", "device", "threads", "machine", "gpu"))
     record = {**CEILINGS, "source": "measured", **about, "measured": "2026-11-20", "waited": 0.5, "others": 0.1}
-    assert roofline._best_known(record) == record, "nothing is kept here"
+    assert roofline.best_known(record) == record, "nothing is kept here"
     later = {
         **record,
         "copies": [{"bytes": 1 << 30, "bytes_per_s": 900e9}],
@@ -108,12 +108,12 @@ def test_ceilings_of_a_run_are_the_best_that_this_machine_has_reached_since(tmp_
     }
     (tmp_path / "ceilings").mkdir()
     ceilings._keep(ceilings._file(about), later)
-    best = roofline._best_known(record)
+    best = roofline.best_known(record)
     assert (best["copies"][0]["bytes_per_s"], best["products"][0]["flops_per_s"]) == (900e9, 15e12)
     assert (best["copies"][0]["measured"], best["products"][0]["measured"]) == ("2026-11-22", "2026-11-20")
     assert (best["measured"], best["waited"]) == ("2026-11-22", 0.0)
-    assert roofline._best_known({**record, "source": "vendor"})["copies"][0]["bytes_per_s"] == 800e9
-    assert roofline._best_known({**record, "copies": [3]}) == {**record, "copies": [3]}
+    assert roofline.best_known({**record, "source": "vendor"})["copies"][0]["bytes_per_s"] == 800e9
+    assert roofline.best_known({**record, "copies": [3]}) == {**record, "copies": [3]}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,92 @@
+"""What a run's page shows of the device: its roofline, and its energy, where the run has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from kernelscope.reports import device, energy, figures
+from kernelscope.reports.sections import Cell, Column, View, text_cell
+from kernelscope.reports.text import printable
+
+MOST = 60  # rows of a table
+_ABOUT = ("name", "kind", "layer", "phase", "problem", "m", "n", "k", "transpose", "dtype", "algorithm")
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the section. draw: its figure in a style, None for none. lines: what stands below its tables."""
+
+    title: str
+    views: list[View]
+    lines: list[str]
+    draw: Callable[[figures.Style], Figure] | None = None
+    alternative: str = ""
+
+
+def roofline(found: Mapping[str, Any]) -> Part:
+    """Return the part of a roofline by kernel (Roofline.as_dict)."""
+    rows = device.rates(found)
+    numbers = [{key: row[key] for key in row if key not in _ABOUT} for row in rows[:MOST]]
+    shown = device.readable([{"kernel": row["name"], **more} for row, more in zip(rows, numbers, strict=False)])
+    view = _view("roofline-table", "Roofline by kernel: rates, and their shares of ceilings", rows[:MOST], shown)
+    for cells, row in zip(view.rows, rows, strict=False):
+        cells[0] = replace(cells[0], code=True, note=_where(row))
+    left = [f"{len(rows) - MOST} more rows are in `kernelscope roofline`"] if len(rows) > MOST else []
+    return Part(
+        "Roofline", [view], [*left, *device.roofline_lines(found)], lambda style: figures.roofline(found, style),
+        "Attained operations a second over operations a byte, below the ceilings; the numbers are in the table Roofline.",
+    )  # fmt: skip
+
+
+def _where(row: Row) -> str:
+    """Return where a kernel runs and what it computes."""
+    known = (
+        " ".join(str(row[key]) for key in keys if row.get(key) is not None)
+        for keys in (("layer", "phase"), ("kind",), ("problem",))
+    )
+    return printable(" \u00b7 ".join(filter(None, known)))
+
+
+def energies(steps: Sequence[Row], layers: Sequence[Row], facts: Mapping[str, Any] | None, reason: str | None) -> Part:
+    """Return the part of a run's energy: per step by source, and by layer with its `facts`, or the reason why not."""
+    views = [_view("energy-step-table", "Energy per step", steps, [energy.readable(row) for row in steps])]
+    lines = [energy.INTERVALS]
+    if facts is not None:
+        views.append(_view("energy-layer-table", "Energy of a step by layer", layers, [energy.readable(row) for row in layers]))
+        lines += [energy.of_samples(facts), energy.REPLAY]
+    return Part("Energy", views, [*lines, *([f"by layer: {printable(reason)}"] if reason else [])])
+
+
+def unavailable(title: str, reason: str) -> Part:
+    """Return a part that says why there is nothing to show."""
+    return Part(title, [], [printable(reason)])
+
+
+def _view(key: str, caption: str, rows: Sequence[Row], shown: Sequence[Row]) -> View:
+    """Return a table of readable rows, sorted by the raw ones, of which the readable ones have the keys or others."""
+    names = [name for name in (shown[0] if shown else ()) if any(row[name] is not None for row in shown)]
+    numeric = [any(str(row[name])[:1].isdigit() for row in shown) for name in names]
+    columns = [Column(name.replace("_", " "), number) for name, number in zip(names, numeric, strict=True)]
+    body = [[_cell(name, row[name], raw) for name in names] for row, raw in zip(shown, rows, strict=True)]
+    return View(key, caption, columns, body)
+
+
+def _cell(name: str, text: Any, raw: Row) -> Cell:
+    """Return a cell that is sorted by its number, where the raw row has one of the same meaning."""
+    if text is None or isinstance(text, bool):
+        return text_cell(text)
+    value = next((raw[key] for key in _keys(name) if isinstance(raw.get(key), int | float)), None)
+    shown = f"{text:,.2f}" if isinstance(text, float) else printable(text)
+    return Cell(shown, value if value is not None else shown)
+
+
+def _keys(name: str) -> tuple[str, ...]:
+    """Return the keys of raw rows that a heading may stand for."""
+    plain = name.removesuffix(" (ms)").replace(" ", "_")
+    rates = {"Gflop/s": "gflops_per_s", "GB/s": "gbytes_per_s", "flop/byte": "intensity"}
+    return (name, rates.get(name, plain), f"{plain}_ns", f"{plain}_uj", f"{plain}_w")
