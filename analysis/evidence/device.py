@@ -22,7 +22,7 @@ from kernelscope.analysis.categories import filled, taken
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.evidence import Context, Evidence, aten, collected
 from kernelscope.analysis.evidence.owners import Owners
-from kernelscope.analysis.evidence.tensorflow_names import GraphNames
+from kernelscope.analysis.evidence.tensorflow_names import GraphNames, RecordedNames, names_of
 from kernelscope.analysis.trace import Trace, conform
 
 Int = npt.NDArray[np.int64]
@@ -48,7 +48,7 @@ def added(evidence: Evidence, folder: Path, context: Context) -> Evidence:
         trace.ranges = context.ranges.copy(deep=False)  # its phases are not to be filled in ours
         launches.relate(trace)
         operators = conform("operators", evidence.operators)
-        _attribute(trace, operators, context)
+        _attribute(trace, operators, names_of(folder, context))
         kernels = [_inside(trace.kernels, context), _of_libraries(evidence.kernels)]
         evidence = replace(evidence, operators=operators, kernels=pd.concat(kernels, ignore_index=True))
     elif on_device and (trace.calls["api"] != "os").any():
@@ -84,7 +84,7 @@ def _inside(table: pd.DataFrame, context: Context) -> pd.DataFrame:
 # --- whose work it is ----------------------------------------------------------------------------------------------------------
 
 
-def _attribute(trace: Trace, operators: pd.DataFrame, context: Context) -> None:
+def _attribute(trace: Trace, operators: pd.DataFrame, names: GraphNames | RecordedNames) -> None:
     """Say whose the calls and the device's work are, and what the kernels are; see the module's documentation."""
     owners = Owners(operators, trace.ranges)
     owners.own(trace.calls, trace.calls["thread"], trace.calls["start_ns"])
@@ -94,18 +94,17 @@ def _attribute(trace: Trace, operators: pd.DataFrame, context: Context) -> None:
         around = pd.Series(taken(trace.ranges["category"], table["range_id"].to_numpy(np.int64, na_value=-1)))
         table["range_id"] = table["range_id"].mask(around == "step")
         if name == "kernels":
-            _name_layers(table, context)
+            _name_layers(table, names)
         row = owners.own(table, table["launch_thread"], table["launch_ns"])
     _describe(trace, operators, row)
 
 
-def _name_layers(kernels: pd.DataFrame, context: Context) -> None:
+def _name_layers(kernels: pd.DataFrame, names: GraphNames | RecordedNames) -> None:
     """Turn the paths that a capture has for layers into the network's names; where none is in a path, the layer is unknown."""
     said = kernels["layer"].notna() | kernels["phase"].notna()
     kernels["attribution"] = pd.Series("operator name", index=kernels.index).where(said).astype("string").astype("category")
     if kernels["layer"].isna().all():
         return
-    names = GraphNames(context.network, training=context.mode == "train")
     keys = pd.MultiIndex.from_arrays([kernels[column].cat.codes for column in ("layer", "operator")])
     codes, distinct = pd.factorize(keys)
     layers, operators = (kernels[column].cat.categories for column in ("layer", "operator"))

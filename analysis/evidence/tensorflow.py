@@ -32,14 +32,12 @@ import pandas as pd
 
 from kernelscope.analysis import classify, intervals
 from kernelscope.analysis.evidence import Context, Evidence
-from kernelscope.analysis.evidence.tensorflow_names import GraphNames, RecordedNames, Resolved, fits_shape
+from kernelscope.analysis.evidence.tensorflow_names import GraphNames, RecordedNames, Resolved, fits_shape, names_of
 from kernelscope.analysis.readers import onednn_verbose, xplane
-from kernelscope.analysis.readers.records import read_object
 from kernelscope.analysis.trace import conform, empty
 
 TRACE_FILE = "operators.xplane.pb"
 STREAM_FILE = "stdout.raw"
-SCOPES_FILE = "operators.scopes.json"
 HOST_PLANE = "/host:CPU"
 
 _OPERATOR = r"^(?P<scope>[^:]+):(?P<type>[A-Za-z_]\w*)$"
@@ -79,7 +77,7 @@ Flags = npt.NDArray[np.bool_]
 
 def read(folder: Path, context: Context) -> Evidence:
     """Read the trace and the oneDNN lines of one kernels pass; raises EvidenceError when the trace cannot be read."""
-    names = _names(folder, context)
+    names = names_of(folder, context)
     events, diagnostics = _events(folder, context)
     parts: list[pd.DataFrame] = [_graph_operators(events, names), _eager_operators(events, context)]
     graph = pd.concat(parts, ignore_index=True)
@@ -95,16 +93,6 @@ def read(folder: Path, context: Context) -> Evidence:
     diagnostics["operators of unknown layer"] = int((graph["layer"].isna() & ~graph["phase"].isin(["optimizer", "data"])).sum())
     operators = pd.concat([graph, host], ignore_index=True).sort_values("start_ns", kind="stable")
     return Evidence(conform("operators", operators), conform("kernels", kernels), diagnostics)
-
-
-def _names(folder: Path, context: Context) -> GraphNames | RecordedNames:
-    """Return what tells layers of names: the network of our own programs, or what was noted of a script's graphs."""
-    path, training = folder / SCOPES_FILE, context.mode == "train"
-    if context.network:
-        return GraphNames(context.network, training)
-    if not path.is_file():
-        return RecordedNames({}, training)
-    return RecordedNames.of(read_object(path), str(path), training)
 
 
 # --- the profiler's trace -----------------------------------------------------------------------------------------------

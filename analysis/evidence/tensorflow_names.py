@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.evidence import Context
+from kernelscope.analysis.readers.records import read_object
+
+SCOPES_FILE = "operators.scopes.json"
 
 _NUMBERED = re.compile(r"_\d+$")
 _LOSS = re.compile(
@@ -124,15 +129,15 @@ class RecordedNames:
             return str(known["function"])
         return _CONCRETE.sub("", _NUMBERED.sub("", name))
 
-    def resolve(self, scope: str, type_name: str, function: str | None) -> Resolved:
-        """Return layer and phase of an operator that ran within a function; null for one that ran in none."""
+    def resolve(self, scope: str, type_name: str, function: str | None = None) -> Resolved:
+        """Return layer and phase of an operator that ran within a function; null where it is not known."""
         table = self._table(function)
         parts = scope.split("/")
         if _FUSED.search(type_name):
             parts = self._product(parts, table["fused"], function)
         owner = _owner(parts, table["scopes"], table["operators"])
         phase = "backward" if _BACKWARD_SCOPE.search(scope) or _BACKWARD_TYPE.search(type_name) else None
-        if owner is None and (_UPDATE.match(type_name) or self._training and _OWN_UPDATE.match(type_name)):
+        if owner is None and (_UPDATE.match(type_name) or (self._training and _OWN_UPDATE.match(type_name))):
             owner = (None, "optimizer")
         if owner is None and _LOSS.search(scope):
             owner = ("loss", "forward")
@@ -206,6 +211,16 @@ def _agreed(tables: list[dict[str, Any]]) -> dict[str, Any]:
             if merged.setdefault(name, owner) != owner:
                 refused.add(name)
     return {name: owner for name, owner in merged.items() if name not in refused}
+
+
+def names_of(folder: Path, context: Context) -> GraphNames | RecordedNames:
+    """Return what tells layers of names: the network of our own programs, or what was noted of a script's graphs."""
+    path, training = folder / SCOPES_FILE, context.mode == "train"
+    if context.network:
+        return GraphNames(context.network, training)
+    if not path.is_file():
+        return RecordedNames({}, training)
+    return RecordedNames.of(read_object(path), str(path), training)
 
 
 def fits_shape(primitive: str, problem: str, layer: dict[str, Any]) -> bool:
