@@ -30,7 +30,7 @@ def python() -> str:
 
 
 def plain(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=_environment())
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=_environment())
 
 
 def profiled(folder: Path, *command: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
@@ -48,8 +48,9 @@ def report(folder: Path, name: str) -> dict[str, Any]:
 
 
 def test_a_training_script(python: str, tmp_path: Path) -> None:
-    script = (python, str(CHILDREN / "train_jax.py"), "90")
-    outcomes = [run(*script) for run in (plain, functools.partial(profiled, tmp_path / "run"))]
+    script = (python, str(CHILDREN / "train_jax.py"), "75")
+    recorded = functools.partial(profiled, tmp_path / "run", options=("--steps", "10"))
+    outcomes = [run(*script) for run in (plain, recorded)]
     assert [done.returncode for done in outcomes] == [3, 3], outcomes[1].stderr
     assert outcomes[0].stdout == outcomes[1].stdout
     run = Run(tmp_path / "run")
@@ -64,10 +65,14 @@ def test_a_training_script(python: str, tmp_path: Path) -> None:
     assert ("(optimizer)", "optimizer") in rows
     assert not {layer for layer, _ in rows} & {"add", "accuracy", "Net"}
     products = trace.kernels[trace.kernels["kind"] == "gemm"]
-    per_step = products.groupby(["layer", "phase"], observed=True).size() / run.record["passes"]["kernels"].get("measured", 10)
+    per_step = products.groupby(["layer", "phase"], observed=True).size() / found.steps
     # the first layer's input has no gradient
-    assert per_step.loc[("stem", "backward")] * 2 == per_step.loc[("body", "backward")] == per_step.loc[("head", "backward")]
-    assert report(tmp_path / "run", "clean")["odd_steps"].keys() <= {"a function was called that other steps do not call"}
+    assert per_step.to_dict() == {
+        ("stem", "forward"): 1, ("body", "forward"): 1, ("head", "forward"): 1,
+        ("stem", "backward"): 1, ("body", "backward"): 2, ("head", "backward"): 2,
+    }  # fmt: skip
+    odd = {"a function was called that other steps do not call", "a function was compiled"}
+    assert set().union(*(report(tmp_path / "run", name)["odd_steps"] for name in ("clean", "layers", "kernels"))) <= odd
 
 
 def test_an_inference_script_of_several_functions(python: str, tmp_path: Path) -> None:

@@ -1,0 +1,86 @@
+"""Scripts of Keras that know nothing of us, on JAX and on PyTorch: batches are steps, layers have their paths on both."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernelscope.analysis import Run, breakdown
+from kernelscope.tracer.outside import environments
+from kernelscope.tracer.outside.errors import ChildError
+
+SCRIPT = Path(__file__).parent / "children" / "train_keras.py"
+LAYERS = {"stem", "pool", "block.wide", "block.narrow", "dropout", "head"}
+pytestmark = [pytest.mark.slow, pytest.mark.recording]
+
+
+@pytest.fixture(params=["jax", "torch"])
+def backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def python(backend: str) -> str:
+    try:
+        return str(environments.resolve(f"keras-{backend}", None).python)
+    except ChildError as error:
+        pytest.skip(str(error))
+
+
+def plain(backend: str, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    folder.mkdir()
+    quiet = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    environment = {**os.environ, **quiet, "KERAS_BACKEND": backend}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False, env=environment)
+
+
+def profiled(backend: str, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(folder / "run"), "--steps", "10"]
+    return plain(backend, folder, *line, "--", *command)
+
+
+def recorded(backend: str, tmp_path: Path, *command: str) -> Run:
+    """Return the run of a command that prints the same with and without us."""
+    runs = (functools.partial(plain, backend, tmp_path / "a"), functools.partial(profiled, backend, tmp_path / "b"))
+    without, done = (run(*command) for run in runs)
+    assert done.returncode == without.returncode == 0, done.stderr
+    assert done.stdout == without.stdout
+    run = Run(tmp_path / "b" / "run")
+    assert run.complete
+    assert run.framework == f"keras-{backend}"
+    assert run.record["version"].startswith("3.")
+    return run
+
+
+def test_fit(backend: str, python: str, tmp_path: Path) -> None:
+    run = recorded(backend, tmp_path, python, str(SCRIPT), "fit")
+    assert run.record["options"]["mode"] == "train"
+    found = breakdown(run.trace(), "layer")
+    assert found.coverage >= 0.85
+    assert found.table["time_ns"].sum() == found.step_ns
+    rows = {(row.layer, row.phase) for row in found.table.itertuples()}
+    assert {(layer, phase) for layer in LAYERS - {"dropout"} for phase in ("forward", "backward")} <= rows
+    assert {("dropout", "forward"), ("loss", "forward"), ("(optimizer)", "optimizer"), ("(data)", "data")} <= rows
+    assert not any("(2)" in str(layer) for layer, _ in rows)
+    named = {layer["name"]: layer for layer in run.record["model"]["layers"]}
+    assert named["stem"] == {"name": "stem", "type": "Conv2D", "parameters": 3 * 3 * 3 * 16 + 16}
+    assert named["block.narrow"]["parameters"] == 128 * 64 + 64
+    odd = {"the model was evaluated", "a model was switched to evaluation", "a function was compiled",
+           "a function was called that other steps do not call"}  # fmt: skip
+    assert run.passes("clean")[0].report["odd_steps"].keys() <= odd
+
+
+def test_predict(backend: str, python: str, tmp_path: Path) -> None:
+    run = recorded(backend, tmp_path, python, str(SCRIPT), "predict")
+    assert run.record["options"]["mode"] == "infer"
+    found = breakdown(run.trace(), "layer")
+    assert found.coverage >= 0.85
+    fused = {"pool"} if backend == "jax" else set()  # XLA computes it with the layer before
+    assert LAYERS - {"dropout"} - fused <= set(found.table["layer"])
+    assert not {"loss", "(optimizer)"} & set(found.table["layer"])
+    assert "backward" not in set(found.table["phase"])
