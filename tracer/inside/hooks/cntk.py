@@ -214,6 +214,7 @@ class Hooks(object):
         name = _compressible(CALLS_FILE, 300 * len(self.calls.rows))
         with _open(os.path.join(self.spec["folder"], name)) as out:
             self.calls.write(out)
+        self.calls.rows = []
         return name
 
 

@@ -133,7 +133,7 @@ class Queue(object):
         return result
 
     def _node(self, key):
-        return {"op": self._name(key[1]), "name": self._name(key[1]), "layer": key[3], "phase": key[4], "inputs": []}
+        return {"op": self._name(key[1]), "name": self._name(key[1]), "layer": key[3], "phase": key[4], "inputs": [""]}
 
     def _name(self, handle):
         """Return an operator's name by its handle."""
@@ -228,13 +228,14 @@ class Nodes(object):
         self._tape = []
 
     def _append(self, nodes, entry, sources):
-        """Append an entry's nodes; those that wait for none of their own wait for `sources`."""
+        """Append an entry's nodes; those whose inputs are none of its own nodes' wait for `sources`."""
         known = {}
         for node in nodes:
             own = sorted({known[name] for name in node["inputs"] if name in known})
             known[node["name"]] = len(self._nodes)
             described = {field: node[field] for field in ("op", "name", "layer", "phase")}
-            self._nodes.append(dict(described, entry=entry, after=own or sources))
+            after = own or (sources if node["inputs"] else [])  # zeros for a gradient wait for nothing
+            self._nodes.append(dict(described, entry=entry, after=after))
 
 
 _DONE = object()

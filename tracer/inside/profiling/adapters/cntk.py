@@ -24,6 +24,7 @@ class Adapter(Base):
     """See the package's documentation for the order of calls."""
 
     framework = "cntk"
+    prints = False  # calls of MKL are timed
 
     def __init__(self, recording):
         super(Adapter, self).__init__(recording)
@@ -181,7 +182,7 @@ class Adapter(Base):
         return {
             "layers": "CNTK's profiler with node timing; nodes mapped to layers through the graph" if kernels else "none",
             "phases": "direction of each node and the profiler's ranges",
-            "mkl": "timed calls",
+            "mkl": "timed calls" if interpose.supported() else "none: calls cannot be timed on this platform",
         }
 
     def _ranged(self, owner, name, category, phase, label=None):
@@ -227,10 +228,6 @@ class Adapter(Base):
         finally:
             self._hooks.calls.untime(self._hooks.timed_functions)
             _stop_node_timing()
-
-    def printing(self, on):
-        """Calls of MKL are timed, and nothing has to be printed."""
-        return {"MKL": "its calls cannot be timed on this platform"} if on and not interpose.supported() else {}
 
     def stop(self):
         """Take away everything."""

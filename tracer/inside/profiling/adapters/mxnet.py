@@ -25,6 +25,8 @@ class Adapter(Base):
     """See the package's documentation for the order of calls."""
 
     framework = "mxnet"
+    queues = True
+    prints = False  # oneDNN reads once whether to print, and MXNet's library does not export what changes it later
 
     def __init__(self, recording):
         super(Adapter, self).__init__(recording)
@@ -220,10 +222,6 @@ class Adapter(Base):
         """Stop mx.profiler and write what it saw beside what was queued."""
         return self._layers.stop(self._hooks)
 
-    def printing(self, on):
-        """oneDNN reads once whether to print, and MXNet's library does not export what changes it later."""
-        return {"oneDNN": "MXNet's library exports no way to switch them on: kernels are its operators"} if on else {}
-
     def settle(self):
         """Wait for the engine."""
         self.mx.nd.waitall()
@@ -388,6 +386,7 @@ class Layers(object):
         return {
             "layers": told if self._kernels else "none: calls of blocks only queue work",
             "phases": "calls of the model, backward, updates; when queued, not when run",
+            "kernels": "operators: MXNet's library exports no way to have oneDNN print its lines",
         }
 
     def _ranged(self, category, name, phase):
