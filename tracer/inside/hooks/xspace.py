@@ -19,11 +19,17 @@ def keep(profile, folder):
     try:
         if not found:
             return []
-        with open(found[-1], "rb") as source, open(os.path.join(folder, TRACE_FILE), "wb") as target:
-            target.write(without_field(source.read(), _HOST_NAMES_FIELD))
-        return [TRACE_FILE]
+        with open(found[-1], "rb") as source:
+            return write(source.read(), folder)
     finally:
         shutil.rmtree(profile, ignore_errors=True)
+
+
+def write(content, folder):
+    """Write a serialised trace into a pass's folder, without the machine's name; return the names of the files written."""
+    with open(os.path.join(folder, TRACE_FILE), "wb") as target:
+        target.write(without_field(content, _HOST_NAMES_FIELD))
+    return [TRACE_FILE]
 
 
 def without_field(message, number):

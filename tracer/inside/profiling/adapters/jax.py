@@ -56,7 +56,8 @@ class Adapter(Base):
         self._patches = Patches()  # for as long as steps are recorded
         self._ranging = Patches()  # while ranges are
         self._profiling = Patches()  # while our profiler runs
-        self._profile = None
+        self._profile = None  # the folder of the profiler's trace
+        self._session = None  # or the profiler itself, where JAX has no public way to say what it records
         self._folder = None
         self._hooks = hooks.Hooks({"pass": "kernels", "device": "cpu"}, None)
         self._hooks.jax = jax
@@ -238,16 +239,14 @@ class Adapter(Base):
         self.recorder = None
 
     def start_operators(self, folder):
-        """Start XLA's profiler."""
-        profiler = self.jax.profiler
-        self._folder, profile = folder, tempfile.mkdtemp(prefix="kernelscope-")
+        """Start XLA's profiler, without its events of Python."""
+        profiler, self._folder = self.jax.profiler, folder
         if hasattr(profiler, "ProfileOptions"):
-            options = profiler.ProfileOptions()
-            options.host_tracer_level, options.python_tracer_level = hooks.HOST_TRACER_LEVEL, 0
-            profiler.start_trace(profile, profiler_options=options)
+            profile = tempfile.mkdtemp(prefix="kernelscope-")
+            profiler.start_trace(profile, profiler_options=_without_python(profiler.ProfileOptions()))
+            self._profile = profile
         else:
-            profiler.start_trace(profile)
-        self._profile = profile
+            self._session = _session()
         # a second one fails: when the script starts its own, ours ends
         for owner in (profiler, sys.modules.get("jax._src.profiler")):
             if hasattr(owner, "start_trace"):
@@ -263,7 +262,10 @@ class Adapter(Base):
     def stop_operators(self):
         """Stop the profiler and keep its trace; return the names of its files."""
         self._profiling.undo()
-        profile, self._profile = self._profile, None
+        profile, session = self._profile, self._session
+        self._profile = self._session = None
+        if session is not None:
+            return xspace.write(session.stop(), self._folder)
         if profile is None:
             return []
         self.jax.profiler.stop_trace()
@@ -394,6 +396,21 @@ def _hide_our_frames():
         exclude = getattr(sys.modules.get("jax._src." + name), "register_exclusion", None)
         if exclude is not None:
             exclude(__file__)
+
+
+def _without_python(options):
+    """Let the profiler record operations, and nothing of Python, which costs much."""
+    options.host_tracer_level, options.python_tracer_level = hooks.HOST_TRACER_LEVEL, 0
+    return options
+
+
+def _session():
+    """Start the profiler of a JAX that has no jax.profiler.ProfileOptions yet; raise RuntimeError where one is running."""
+    module = sys.modules["jax._src.profiler"]
+    if module._profile_state.profile_session is not None:
+        raise RuntimeError("the script uses jax.profiler itself, and only one can run")
+    profiler = module.xla_client.profiler
+    return profiler.ProfilerSession(_without_python(profiler.ProfileOptions()))
 
 
 def _text_of(compiled):
