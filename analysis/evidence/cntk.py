@@ -87,7 +87,8 @@ def _on_our_clock(
         return events
     number, lowest, highest = _bounds(events, call_start, call_end)
     if lowest.max() > highest.min():  # a training session goes on a little after it has told us a minibatch's end
-        number, lowest, highest = _bounds(events[events["node"].notna()], call_start, call_end)
+        number, _, highest = _bounds(events[_holds_calls(events)], call_start, call_end)
+        lowest = call_start[number] - events.groupby("call")["start_ns"].min().reindex(number).to_numpy(np.int64)
     low, high = int(lowest.max()), int(highest.min())
     chosen, residual = (low + high) // 2, abs(high - low) // 2
     if timed is not None and low < high:
@@ -101,6 +102,11 @@ def _on_our_clock(
     return events
 
 
+def _holds_calls(events: pd.DataFrame) -> pd.Series[bool]:
+    """Return which events call MKL; none of them contains another."""
+    return events["node"].notna() | events["name"].str.lstrip("_").eq(WEIGHT_UPDATE)
+
+
 def _bounds(events: pd.DataFrame, call_start: Int, call_end: Int) -> tuple[Int, Int, Int]:
     """Return the numbers of the calls that hold events, and between which offsets all of theirs lie inside of them."""
     per_call = events.groupby("call").agg(first=("start_ns", "min"), last=("end_ns", "max"))
@@ -110,8 +116,8 @@ def _bounds(events: pd.DataFrame, call_start: Int, call_end: Int) -> tuple[Int, 
 
 
 def _offset_by_calls(events: pd.DataFrame, timed: pd.DataFrame, low: int, high: int) -> tuple[int, int]:
-    """Return the offset between low and high that puts most of MKL's calls inside nodes, and half the width of its choice."""
-    nodes = events[events["node"].notna() & (events["end_ns"] > events["start_ns"])]
+    """Return the offset between low and high that puts most of MKL's calls inside events, and half the width of its choice."""
+    nodes = events[_holds_calls(events) & (events["end_ns"] > events["start_ns"])].sort_values("start_ns")
     start, end = nodes["start_ns"].to_numpy(), nodes["end_ns"].to_numpy() + US
     call_start, call_end = timed["start_ns"].to_numpy(), timed["end_ns"].to_numpy()
     for _ in range(_ROUNDS):
