@@ -8,7 +8,7 @@ import tempfile
 import time
 import unittest
 
-from kernelscope.tracer.inside import child, clock, nvtx, steady
+from kernelscope.tracer.inside import child, clock, nvtx, remedies, steady
 from kernelscope.tracer.inside.ranges import Recorder, native_thread_id
 
 PROGRAM = """
@@ -29,6 +29,38 @@ def rows(folder, name):
     """Return the objects of a JSON Lines file."""
     with open(os.path.join(folder, name)) as file:
         return [json.loads(line) for line in file]
+
+
+class RemedyTest(unittest.TestCase):
+    """What frameworks say of devices, as they say it, and what is said to do."""
+
+    def test_known_faults_have_a_remedy_of_their_own(self):
+        """In one line, which names the fault in the framework's words."""
+        for message, fault, remedy in (
+            ("OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 14.6 GiB",
+             "Tried to allocate 20.00 GiB", "smaller --batch"),
+            ("ResourceExhaustedError: Graph execution error:\n\nOOM when allocating tensor with shape[1000000,784]\n\t [[x]]",
+             "OOM when allocating tensor", "smaller --batch"),
+            ("MXNetError: Traceback (most recent call last):\n  File x\nMXNetError: cudaMalloc retry failed: out of memory",
+             "cudaMalloc retry failed", "smaller --batch"),
+            ("RuntimeError: CUDA error: no kernel image is available for execution on the device\nCUDA kernel errors might be",
+             "no kernel image", "no code for this GPU"),
+            ("RuntimeError: The NVIDIA driver on your system is too old (found version 11040).", "too old", "update the driver"),
+            ("RuntimeError: No CUDA GPUs are available", "No CUDA GPUs", "--device cpu"),
+            ("RuntimeError: CUDA error: unspecified launch failure", "unspecified", "CUDA_LAUNCH_BLOCKING=1"),
+            ("NVMLError_GpuIsLost: GPU is lost", "GPU is lost", "Xid"),
+            ("RuntimeError: CUDA error: all CUDA-capable devices are busy or unavailable", "busy", "another process"),
+        ):  # fmt: skip
+            told = remedies.remedied(message)
+            self.assertNotIn("\n", told)
+            self.assertIn(fault, told)
+            self.assertIn("; ", told)
+            self.assertIn(remedy, told.split("; ", 1)[1])
+
+    def test_other_errors_are_as_they_are(self):
+        """Their first line, and nothing made up."""
+        self.assertEqual(remedies.remedied("ValueError: 3\nmore"), "ValueError: 3")
+        self.assertEqual(remedies.remedied(""), "")
 
 
 class ProgramTest(unittest.TestCase):

@@ -19,6 +19,7 @@ import traceback
 from kernelscope.tracer.inside import cuda_devices, heap, hooks, lines, memory, nvtx, steady, streams
 from kernelscope.tracer.inside.clock import anchor, now_ns
 from kernelscope.tracer.inside.ranges import Recorder
+from kernelscope.tracer.inside.remedies import remedied
 
 CHECK_STEPS = 3  # how many training losses the fairness check compares
 WARMUP_SECONDS = 30.0  # a loop that is not steady by then is measured as it is, and said to be unsteady
@@ -283,7 +284,7 @@ def main(path):
         # whatever happens in a user's framework, the parent is told and the log keeps the traceback
         traceback.print_exc()
         message = "%s: %s" % (type(error).__name__, error)
-        answer({"event": "error", "kind": "failed", "message": message.strip().split("\n")[0]})
+        answer({"event": "error", "kind": "failed", "message": remedied(message)})
         return 1
     return 0
 
