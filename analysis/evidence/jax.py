@@ -28,6 +28,7 @@ from kernelscope.analysis.trace import conform, empty
 TRACE_FILE = "operators.xplane.pb"
 HOST_PLANE = "/host:CPU"
 _END = "end: "
+_NO_OPERATIONS = "the profile holds none: XLA tells them of the processor since JAX 0.4.32; only calls and waiting are known"
 _TEXTS = ("scope", "type", "layer", "phase", "attribution", "kind", "library", "dtype", "problem")
 _NUMBERS = ("m", "n", "k")
 
@@ -39,23 +40,31 @@ def read(folder: Path, context: Context) -> Evidence:
     files = context.report.get("operator_files", [TRACE_FILE])
     if not files:  # another profiler had the device
         return Evidence(empty("operators"), empty("kernels"))
-    path = folder / files[0]
+    table, diagnostics = operations(folder / files[0], context)
+    _place_in_ranges(table, context)
+    unknown = table["layer"].isna() & ~table["phase"].isin(["optimizer", "data"])
+    diagnostics["operations of unknown layer"] = int(unknown.sum())
+    missing = {} if len(table) or diagnostics["operations outside of steps"] else {"operations": _NO_OPERATIONS}
+    return Evidence(conform("operators", table.assign(name=table["type"])), computing(table), diagnostics, unavailable=missing)
+
+
+def operations(path: Path, context: Context) -> tuple[pd.DataFrame, dict[str, int]]:
+    """Return XLA's operations of a trace with what their programs say of them, and counts of those of which nothing is known.
+
+    Columns: thread, start_ns, end_ns, name, those of xla_names.Operation.
+    """
     events, outside = _events(path, context)
     described, unknown = _described(events, path, context)
     table = pd.concat([events[["thread", "start_ns", "end_ns"]], described], axis=1)
     table["name"] = events["stat_hlo_op"].astype("string").str.replace(r"(\.\d+)+$", "", regex=True)
-    _place_in_ranges(table, context)
-    operators = table.assign(name=table["type"])
+    return table, {"operations outside of steps": outside, "operations without their program": unknown}
+
+
+def computing(table: pd.DataFrame) -> pd.DataFrame:
+    """Return as kernels the operations that hold no others."""
     leaves = table[~table["holds"].to_numpy(dtype=bool)]
-    kernels = leaves.assign(
-        operator=leaves["type"], duration_ns=leaves["end_ns"] - leaves["start_ns"], count=1, device="cpu"
-    )  # fmt: skip
-    diagnostics = {
-        "operations outside of steps": outside,
-        "operations without their program": unknown,
-        "operations of unknown layer": int((table["layer"].isna() & ~table["phase"].isin(["optimizer", "data"])).sum()),
-    }
-    return Evidence(conform("operators", operators), conform("kernels", kernels), diagnostics)
+    lasted = leaves["end_ns"] - leaves["start_ns"]
+    return conform("kernels", leaves.assign(operator=leaves["type"], duration_ns=lasted, count=1, device="cpu"))
 
 
 def _events(path: Path, context: Context) -> tuple[pd.DataFrame, int]:

@@ -31,7 +31,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis import classify, intervals
-from kernelscope.analysis.evidence import Context, Evidence
+from kernelscope.analysis.evidence import Context, Evidence, jax, tensorflow_xla
 from kernelscope.analysis.evidence.tensorflow_names import GraphNames, RecordedNames, Resolved, fits_shape, names_of
 from kernelscope.analysis.readers import onednn_verbose, xplane
 from kernelscope.analysis.trace import conform, empty
@@ -51,7 +51,7 @@ _EAGER_KERNEL = "KernelAndDeviceFunc::Run"
 # operators that only steer: they compute nothing, whatever their time holds
 _STEERING = re.compile(
     r"^(NoOp|_?Arg|_?Retval|_?(Host)?(Send|Recv)|Identity(N)?|StopGradient|Const|Placeholder|(Stateless|Stateful)?PartitionedCall"
-    r"|(Stateless)?(While|If|Case)|(Ref)?(Switch|Merge|Enter|Exit|NextIteration)|LoopCond|SymbolicGradient|RemoteCall)$"
+    r"|Optional(HasValue|GetValue|FromValue|None)|(Stateless)?(While|If|Case)|(Ref)?(Switch|Merge|Enter|Exit|NextIteration)|LoopCond|SymbolicGradient|RemoteCall)$"
 )
 
 # (primitive, propagation) of a oneDNN line -> types of operators that call it; reorders are called by all of oneDNN's
@@ -91,17 +91,28 @@ def read(folder: Path, context: Context) -> Evidence:
     diagnostics["onednn lines outside of every operator"] = int((owner < 0).sum())
     diagnostics["onednn lines that could not be read"] = int(primitives.attrs.get("parse_failures", 0))
     diagnostics["operators of unknown layer"] = int((graph["layer"].isna() & ~graph["phase"].isin(["optimizer", "data"])).sum())
-    operators = pd.concat([graph, host], ignore_index=True).sort_values("start_ns", kind="stable")
+    tables = [graph, host]
+    if isinstance(names, RecordedNames):
+        compiled, counts = tensorflow_xla.operations(_trace_file(folder, context), context, names, _function_calls(events))
+        diagnostics |= counts
+        if len(compiled):
+            tables.append(compiled.assign(name=compiled["type"]))
+            kernels = pd.concat([kernels, jax.computing(compiled)], ignore_index=True)
+    operators = pd.concat(tables, ignore_index=True).sort_values("start_ns", kind="stable")
     return Evidence(conform("operators", operators), conform("kernels", kernels), diagnostics)
 
 
 # --- the profiler's trace -----------------------------------------------------------------------------------------------
 
 
+def _trace_file(folder: Path, context: Context) -> Path:
+    files: list[str] = context.report.get("operator_files") or [TRACE_FILE]
+    return folder / files[0]
+
+
 def _events(folder: Path, context: Context) -> tuple[pd.DataFrame, dict[str, int]]:
     """Return the host's events with a length inside of measured steps, on our clock, and counts of what was left out."""
-    files = context.report.get("operator_files") or [TRACE_FILE]
-    events = xplane.read(folder / files[0])
+    events = xplane.read(_trace_file(folder, context))
     events = events[(events["plane"] == HOST_PLANE) & (events["duration_ns"] > 0)].reset_index(drop=True)
     start = context.clock.from_wall(events["start_ns"].to_numpy(np.int64))
     events["start_ns"], events["end_ns"] = start, start + events["duration_ns"].to_numpy(np.int64)
@@ -156,16 +167,12 @@ def _resolved(events: pd.DataFrame, chosen: Flags, names: GraphNames | RecordedN
     if isinstance(names, GraphNames):
         codes, distinct = pd.factorize(events.loc[chosen, "name"])
         return codes, [names.resolve(*str(name).rsplit(":", 1)) for name in distinct]
-    name = events["name"].astype("string")
-    called_name = name.str.slice(len(_EAGER_OPERATOR)).where(name.str.startswith(_EAGER_OPERATOR), "")
-    runs = called_name.str.match(_FUNCTION).to_numpy(dtype=bool)
-    calls, function = events[runs], called_name[runs]
+    begun, ended, function = _function_calls(events)
     at = events.loc[chosen, "start_ns"].to_numpy(np.int64)
-    anyone: Integers = np.zeros(len(calls), dtype=np.int64)
-    begun, ended = (calls[column].to_numpy(np.int64) for column in ("start_ns", "end_ns"))
+    anyone: Integers = np.zeros(len(begun), dtype=np.int64)
     row = intervals.innermost(anyone, begun, ended, np.zeros(len(at), dtype=np.int64), at)
     number, called = pd.factorize(function)
-    number = np.where(row >= 0, number[np.maximum(row, 0)], -1) if len(calls) else row
+    number = np.where(row >= 0, number[np.maximum(row, 0)], -1) if len(begun) else row
     keys = pd.MultiIndex.from_arrays([events.loc[chosen, "name"].astype("string"), number])
     codes, pairs = pd.factorize(keys)
     ran: list[tuple[str, str, str | None]] = []
@@ -175,6 +182,15 @@ def _resolved(events: pd.DataFrame, chosen: Flags, names: GraphNames | RecordedN
     for one in ran:
         names.saw(*one)
     return codes, [names.resolve(*one) for one in ran]
+
+
+def _function_calls(events: pd.DataFrame) -> tuple[Integers, Integers, pd.Series]:
+    """Return when functions ran, start and end in ns, and what they are called: __inference_train_step_12."""
+    name = events["name"].astype("string")
+    called = name.str.slice(len(_EAGER_OPERATOR)).where(name.str.startswith(_EAGER_OPERATOR), "")
+    runs = called.str.match(_FUNCTION).to_numpy(dtype=bool)
+    begun, ended = (events.loc[runs, column].to_numpy(np.int64) for column in ("start_ns", "end_ns"))
+    return begun, ended, called[runs]
 
 
 def _eager_operators(events: pd.DataFrame, context: Context) -> pd.DataFrame:
@@ -190,7 +206,8 @@ def _eager_operators(events: pd.DataFrame, context: Context) -> pd.DataFrame:
     table["leaf"] = ~table["name"].str.match(_STEERING).to_numpy(dtype=bool)
     table = table.assign(**_around(table, context.ranges))
     updates = table["phase"].isna() & table["name"].str.match(_UPDATING)
-    return table.assign(phase=table["phase"].mask(updates & (context.mode == "train"), "optimizer"))
+    phase = table["phase"].mask(updates & (context.mode == "train"), "optimizer")
+    return table.assign(phase=phase.fillna("other"))
 
 
 def _around(table: pd.DataFrame, ranges: pd.DataFrame) -> dict[str, pd.Series]:
