@@ -62,7 +62,10 @@ def reading(path: str | Path, form: str | None = None, helper: Helper | None = N
     from kernelscope.analysis.helper import started
 
     with nullcontext(helper) if helper else started(path) as ahead:
-        from kernelscope.analysis import captures  # now, while the helper is at work: these imports take a while
+        from kernelscope.analysis.garbage import uncollected
+
+        with uncollected():
+            from kernelscope.analysis import captures  # now, while the helper is at work: these imports take a while
 
         with captures.reading(path, form, ahead) as trace:
             yield trace

@@ -12,13 +12,11 @@ the first message that is not as agreed it is not listened to any more.
 from __future__ import annotations
 
 import gc
-import importlib
 import mmap
 import os
 import signal
 import socket
 import struct
-import sys
 import threading
 import zlib
 from collections.abc import Iterator, Sequence
@@ -37,6 +35,7 @@ if TYPE_CHECKING:
 
 _WORTHWHILE = 1 << 20  # bytes of a file for which a helper wins more than it costs
 _LARGE = 1 << 28  # bytes of a database whose tables take longer than the imports: two helpers share them
+_MOST_KEPT = 1 << 27  # bytes of unpacked text that are kept until they are searched
 _BEGINNING = 1 << 16  # bytes of a text by which its format is guessed
 _SECRETS, _EVENTS = "secrets", "events"
 _TABLES = ("kernels", "graphs", "copies", "syncs", "memory", "samples", "calls", "ranges")  # of nsys_columns.GATHERED, in order
@@ -49,9 +48,7 @@ def started(path: Path) -> Iterator[Helper | None]:
     """Give a helper that reads ahead in a capture; None where one cannot be had, or would cost more than it wins."""
     helper = None
     if _possible() and _worthwhile(path):
-        shares = _shares(path)
-        _prepare(shares)
-        helper = Helper(path, shares) if _possible() else None
+        helper = Helper(path, _shares(path))
     try:
         yield helper
     finally:
@@ -77,26 +74,12 @@ def _worthwhile(path: Path) -> bool:
         return False  # said by who reads it
 
 
-def _prepare(shares: list[tuple[str, ...]]) -> None:
-    """Import what both processes need, once: numpy only where that starts no threads."""
-    modules = ["msgspec"] if (_EVENTS,) in shares else []
-    if "numpy" in sys.modules or os.environ.get("OPENBLAS_NUM_THREADS") == "1":
-        names = ("helper_events",) if modules else ("helper_tables", "readers.nsys_columns", "readers.sqlite_pages")
-        modules = [f"kernelscope.analysis.{name}" for name in ("helper_messages", *names)]
-    for module in modules:
-        importlib.import_module(module)
-
-
 class Helper:
-    """One or two processes at work on a capture. Results are taken in the order of _TABLES, then `remarks`.
-
-    searches: whether they look for secrets; of a trace of torch.profiler they do not, as decoding takes all of their time.
-    """
+    """One or two processes at work on a capture. Results are taken in the order of _TABLES, or `events`; then `remarks`."""
 
     def __init__(self, path: Path, shares: list[tuple[str, ...]]):
         self._path = path
         self._workers: list[_Worker] = []
-        self.searches = any(_SECRETS in tasks for tasks in shares)
         try:
             for tasks in shares:
                 self._workers.append(_Worker(path, tasks, self._workers))
@@ -147,7 +130,7 @@ def _shares(path: Path) -> list[tuple[str, ...]]:
     except OSError:
         return []
     if not head.startswith(SQLITE_MAGIC):
-        return [(_EVENTS,) if _is_torch(head) else (_SECRETS,)]
+        return [(_EVENTS, _SECRETS) if _is_torch(head) else (_SECRETS,)]
     return [(*_TABLES, _SECRETS)] if size < _LARGE else [_TABLES[:-1], (_TABLES[-1], _SECRETS)]
 
 
@@ -244,12 +227,11 @@ def _run(path: Path, tasks: tuple[str, ...], parent: socket.socket) -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         gc.disable()  # nothing that is made here has cycles worth looking for, and all of it ends soon
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # for numpy, if it is not imported yet: threads are of no use here
-        if tasks == (_EVENTS,):
-            _gather(path, parent)
+        unpacked = _gather(path, parent) if _EVENTS in tasks else []
         if tasks[0] in _TABLES:
             _decode(path, [task for task in tasks if task in _TABLES], parent)
         if _SECRETS in tasks:
-            _search(path, parent)
+            _search(path, unpacked, parent)
     finally:
         os._exit(0)
 
@@ -277,28 +259,46 @@ def _decode(path: Path, names: Sequence[str], parent: socket.socket) -> None:
             _send(parent, failed(name, str(error)), Memory())
 
 
-def _gather(path: Path, parent: socket.socket) -> None:
-    """Send the columns of a trace of torch.profiler, or why it cannot be read."""
+def _gather(path: Path, parent: socket.socket) -> list[bytes]:
+    """Send the columns of a trace of torch.profiler, or why it cannot be read; return what was unpacked, if it is not much."""
     from kernelscope.analysis import helper_events
     from kernelscope.analysis.helper_messages import failed, found
     from kernelscope.analysis.helper_values import Memory
     from kernelscope.analysis.readers import kineto_categories, kineto_columns
 
-    memory = Memory()
+    memory, unpacked = Memory(), _Kept()
     try:
-        columns = kineto_columns.gather(path, kineto_categories.GROUPS, room=memory.room)
+        columns = kineto_columns.gather(path, kineto_categories.GROUPS, room=memory.room, keep=unpacked.keep)
         _send(parent, found(_EVENTS, helper_events.described(columns, memory)), memory)
     except EvidenceError as error:
         _send(parent, failed(_EVENTS, str(error)), Memory())
+        return []
+    return unpacked.blocks
 
 
-def _search(path: Path, parent: socket.socket) -> None:
-    """Send what is to be said of secrets."""
+class _Kept:
+    """Blocks of text that are kept, unless they get many."""
+
+    def __init__(self) -> None:
+        self.blocks: list[bytes] = []
+        self._room = _MOST_KEPT
+
+    def keep(self, block: bytes) -> None:
+        """Append a block, or give up all."""
+        self._room -= len(block)
+        if self._room < 0:
+            self.blocks.clear()
+        else:
+            self.blocks.append(block)
+
+
+def _search(path: Path, unpacked: Sequence[bytes], parent: socket.socket) -> None:
+    """Send what is to be said of secrets. unpacked: what the file holds, if it was unpacked already."""
     from kernelscope.analysis import secrets
     from kernelscope.analysis.helper_messages import searched
     from kernelscope.analysis.helper_values import Memory
 
-    _send(parent, searched(_SECRETS, secrets.remarks(path)), Memory())
+    _send(parent, searched(_SECRETS, secrets.remarks(path, unpacked)), Memory())
 
 
 def _send(parent: socket.socket, body: bytes, memory: Memory) -> None:

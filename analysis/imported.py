@@ -98,11 +98,11 @@ def write(trace: Trace, sources: Sequence[Path], folder: Path, created: str, ver
     from kernelscope.analysis.trace import TABLES
 
     folder.parent.mkdir(parents=True, exist_ok=True)
-    threads = ThreadPoolExecutor(max_workers=2)
+    threads = ThreadPoolExecutor(max_workers=1)  # what makes the tables needs the other processor
     growing = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
-        described = threads.submit(lambda: [_source(path) for path in sources])
         saved = threads.submit(storage.save, trace, growing / "trace")
+        described = threads.submit(lambda: [_source(path) for path in sources])
         _write_breakdowns(trace, growing / "breakdowns")
         saved.result()
         record = {

@@ -17,7 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
+
+try:  # pyarrow.compute describes hundreds of functions when it is imported, which takes longer than to search some megabytes
+    from pyarrow._compute import MatchSubstringOptions, call_function
+except ImportError:  # another version of pyarrow
+    from pyarrow.compute import MatchSubstringOptions, call_function
 
 CHUNK = 1 << 13
 LONGEST = 1 << 14  # no secret that is looked for is longer: private keys
@@ -146,7 +150,8 @@ def _matching(buffer: pa.Buffer, offsets: npt.NDArray[np.int64], pattern: str) -
     if len(offsets) < 2:
         return []
     pieces = pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, [None, pa.py_buffer(offsets.tobytes()), buffer])
-    places = pc.indices_nonzero(pc.match_substring_regex(pieces, pattern)).to_pylist()
+    matched = call_function("match_substring_regex", [pieces], MatchSubstringOptions(pattern))
+    places = call_function("indices_nonzero", [matched]).to_pylist()
     return [place for place in places if place is not None]
 
 

@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.trace import TABLES, Trace, conform
+from kernelscope.analysis.trace import TABLES, Column, Trace, conform
 
 
 def save(trace: Trace, folder: Path, **facts: Any) -> None:
     """Write a Trace into a folder, which is made; `facts` go into info.json beside its info and diagnostics."""
     folder.mkdir(parents=True)
     for name in TABLES:
-        _write(pa.Table.from_pandas(getattr(trace, name), preserve_index=False), folder / f"{name}.parquet")
+        _write(_packed(getattr(trace, name), TABLES[name]), folder / f"{name}.parquet")
     content = {**facts, "info": trace.info, "diagnostics": trace.diagnostics}
     (folder / "info.json").write_text(json.dumps(content), encoding="utf8")
+
+
+def _packed(rows: pd.DataFrame, columns: Sequence[Column]) -> pa.Table:
+    """Return a table as it is written: without columns that hold nothing, as many of a large capture do, which `load` adds again.
+
+    Of a column without nulls it is said that it has none, so that it is not told of every row.
+    """
+    if rows.empty:
+        return pa.Table.from_pandas(rows, preserve_index=False)
+    nullable = {column.name for column in columns if column.default is None and column.dtype not in ("int64", "float64", "bool")}
+    empty = [name for name in nullable if rows[name].isna().all()]
+    table = pa.Table.from_pandas(rows.drop(columns=empty), preserve_index=False)
+    fields = [field.with_nullable(table[field.name].null_count > 0) for field in table.schema]
+    metadata: Any = table.schema.metadata
+    return pa.Table.from_arrays(table.columns, schema=pa.schema(fields, metadata))
 
 
 def _write(table: pa.Table, file: Path) -> None:

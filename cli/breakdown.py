@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     from kernelscope.cli.warn import about
 
     with analysis.reading(path) as trace:
-        from kernelscope.analysis.breakdowns import breakdowns  # late: what reads is imported while a helper decodes
+        from kernelscope.analysis.breakdowns import breakdowns  # late: a helper is to be at work before anything is imported
 
         result = breakdowns(trace, (arguments.by,))[arguments.by]
     about(trace)

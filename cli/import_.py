@@ -38,27 +38,30 @@ def run(arguments: argparse.Namespace) -> int:
         _list()
         return 0
     from kernelscope.analysis import helper
-    from kernelscope.tracer.outside.errors import UsageError
-    from kernelscope.tracer.outside.run_folder import prepare_output
 
     if not arguments.files or not arguments.output:
+        from kernelscope.tracer.outside.errors import UsageError
+
         raise UsageError("name at least one FILE and, with -o, the folder to write (see kernelscope import --help)")
     folder, files = Path(arguments.output), [Path(name) for name in arguments.files]
-    if not arguments.force or not folder.is_dir():
-        prepare_output(folder, arguments.force)
-    with helper.started(files[0]) as ahead:
+    with helper.started(files[0]) as ahead:  # before anything else is imported
         _import(files, folder, arguments, ahead)
     print(f"imported: {folder}", file=sys.stderr)
     return 0
 
 
 def _import(files: list[Path], folder: Path, arguments: argparse.Namespace, ahead: Helper | None) -> None:
+    from kernelscope.tracer.outside.run_folder import prepare_output
+
+    if not arguments.force or not folder.is_dir():
+        prepare_output(folder, arguments.force)
     import datetime
     import importlib.metadata
 
-    from kernelscope.analysis import captures, imported
+    # all that is needed later too, while the helper decodes
+    from kernelscope.analysis import breakdowns, captures, imported, storage  # noqa: F401
     from kernelscope.cli import output, warn
-    from kernelscope.tracer.outside.run_folder import prepare_output
+    from kernelscope.reports import terminal  # noqa: F401
 
     trace = captures.read_together(files, arguments.format, ahead)
     warn.about(trace)

@@ -22,6 +22,7 @@ from kernelscope.analysis.captures.head import Head, read_head
 from kernelscope.analysis.categories import filled
 from kernelscope.analysis.clocks import set_aside_impossible
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.garbage import uncollected
 from kernelscope.analysis.helper import Helper
 from kernelscope.analysis.steps import step_of
 from kernelscope.analysis.trace import Trace
@@ -29,10 +30,14 @@ from kernelscope.analysis.trace import Trace
 
 @dataclass(frozen=True)
 class Format:
-    """A format: its name for --format and what it is. Its module has the name with underscores."""
+    """A format: its name for --format and what it is. Its module has the name with underscores.
+
+    container: what alone it can be, "database" (SQLite) or "folder"; any file otherwise.
+    """
 
     name: str
     title: str
+    container: str = "file"
 
     @property
     def module(self) -> ModuleType:
@@ -42,10 +47,10 @@ class Format:
 
 # In the order of trying: formats that are told by certain signs stand before those told by likely ones.
 FORMATS = (
-    Format("nsys-sqlite", "Nsight Systems: SQLite export"),
-    Format("nsys-folder", "Nsight Systems: parquetdir or arrowdir export"),
+    Format("nsys-sqlite", "Nsight Systems: SQLite export", "database"),
+    Format("nsys-folder", "Nsight Systems: parquetdir or arrowdir export", "folder"),
     Format("nsys-report", "Nsight Systems: report (.nsys-rep, .qdrep, .qdstrm), through an installed nsys"),
-    Format("nvprof-sqlite", "nvprof: SQLite file (.nvprof, .nvvp, .sql)"),
+    Format("nvprof-sqlite", "nvprof: SQLite file (.nvprof, .nvvp, .sql)", "database"),
     Format("cupti", "kernelscope's CUPTI collector: cupti.records"),
     Format("kineto", "PyTorch: chrome trace of torch.profiler or autograd"),
     Format("tensorflow-timeline", "TensorFlow 1: chrome trace of RunMetadata"),
@@ -77,7 +82,8 @@ def detect(path: Path) -> Format:
     """Return the format of a file or folder, from its content; raise EvidenceError when it is none that can be read."""
     head = read_head(path)
     for form in FORMATS:
-        if form.module.matches(head):
+        # the modules of others are not imported
+        if form.container in ("file", head.container) and form.module.matches(head):
             return form
     likely = _likely(head) or "; see `kernelscope import --list`, and name one with --format if it is one of these"
     raise EvidenceError(f"{path}: no capture of a known format{likely}")
@@ -107,8 +113,8 @@ def reading(path: Path, form: str | None = None, helper: Helper | None = None) -
     """
     chosen = format_named(form) if form else detect(path)
     with ThreadPoolExecutor(max_workers=1) as beside:  # the search for secrets takes a second core where there is one
-        searching = None if helper and helper.searches else beside.submit(_remarks, path)
-        with _explained(path, chosen):
+        searching = None if helper else beside.submit(_remarks, path)
+        with _explained(path, chosen), uncollected():
             trace = read_raw(path, chosen, helper)
             finish(trace)
         yield trace

@@ -40,10 +40,17 @@ class Head:
         """Whether the content can be text: no zero bytes, unless it is UTF-16."""
         return self.content.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" not in self.content
 
+    @property
+    def container(self) -> str:
+        """What it is: a database (SQLite's file), a folder, or any other file."""
+        if not self.compressed and self.content.startswith(SQLITE_MAGIC):
+            return "database"
+        return "file" if self.content else "folder"  # no file is empty
+
     @cached_property
     def tables(self) -> frozenset[str]:
         """The names of a SQLite database's own tables (no views, no virtual ones); empty for anything else."""
-        if self.compressed or not self.content.startswith(SQLITE_MAGIC):
+        if self.container != "database":
             return frozenset()
         try:
             database = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)

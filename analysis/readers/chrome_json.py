@@ -22,10 +22,11 @@ from typing import Any, BinaryIO, Generic, TypeVar
 import msgspec
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.readers.packed import blocks
+from kernelscope.analysis.readers.packed import blocks, is_packed
 
 Piece = TypeVar("Piece")
 Buffer = bytes | memoryview
+Keep = Callable[[bytes], object]
 
 SIZE = 2 << 20  # bytes of JSON decoded at once: some 8 thousand events, whose objects stay in the processor's cache
 _AHEAD = 4  # blocks that are unpacked before they are asked for
@@ -64,16 +65,21 @@ class EventList(Generic[Piece]):
 
     path: the file. decode: returns what is made of the events of a whole JSON list, of which it must keep no view; it lets
     msgspec.DecodeError through for what is no JSON and is called again with another cut. size: bytes of text in a piece.
-    content: the file's, if it is read.
+    content: the file's, if it is read. keep: is given each block that was unpacked, in order, where the file is packed.
     Iterating raises EvidenceError, naming file, place and remedy, for what cannot be read.
     header: after the iteration, the JSON text of every other key of the top-level object. repaired: pieces of text that were
     no JSON (bare nan, single backslashes, stray bytes) and were mended. bare: whether the file is the bare list.
     """
 
     def __init__(
-        self, path: Path | str, decode: Callable[[Buffer], Piece], size: int = SIZE, content: bytes | None = None
+        self,
+        path: Path | str,
+        decode: Callable[[Buffer], Piece],
+        size: int = SIZE,
+        content: bytes | None = None,
+        keep: Keep | None = None,
     ) -> None:
-        self.path, self._content = path, content
+        self.path, self._content, self._keep_block = path, content, keep
         self.header: dict[str, bytes] = {}
         self.repaired = 0
         self.bare = False
@@ -82,7 +88,7 @@ class EventList(Generic[Piece]):
         self._buffer, self._offset = bytearray(), 0
 
     def __iter__(self) -> Iterator[Piece]:
-        with _Blocks(self.path, self._content) as self._blocks:
+        with _Blocks(self.path, self._content, self._keep_block) as self._blocks:
             try:
                 self._begin()
                 wanted = self._size
@@ -269,8 +275,8 @@ def _mended(match: re.Match[bytes]) -> bytes:
 class _Blocks:
     """The unpacked bytes of a file, block by block; the next ones are unpacked while the caller works on those before."""
 
-    def __init__(self, path: Path | str, content: bytes | None = None) -> None:
-        self._path, self._content = path, content
+    def __init__(self, path: Path | str, content: bytes | None = None, keep: Keep | None = None) -> None:
+        self._path, self._content, self._keep = path, content, keep
 
     def __enter__(self) -> _Blocks:
         try:
@@ -278,6 +284,8 @@ class _Blocks:
         except OSError as error:
             raise EvidenceError(f"{self._path}: {error.strerror or error}") from error
         self._blocks = blocks(self._file, self._path, _BOMB_SIZE)
+        if self._keep and not is_packed(self._file):
+            self._keep = None
         self._pool = ThreadPoolExecutor(max_workers=1)
         self._ahead = deque(self._pool.submit(self._block) for _ in range(_AHEAD))
         return self
@@ -293,4 +301,7 @@ class _Blocks:
         return block
 
     def _block(self) -> bytes:
-        return next(self._blocks, b"")
+        block = next(self._blocks, b"")
+        if self._keep:
+            self._keep(block)
+        return block

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.readers.chrome_json import SIZE, Buffer, EventList
+from kernelscope.analysis.readers.chrome_json import SIZE, Buffer, EventList, Keep
 from kernelscope.analysis.readers.combinations import combinations
 from kernelscope.analysis.readers.kineto_events import FIELDS, Decoding, Piece, Texts
 from kernelscope.analysis.readers.kineto_groups import ARGUMENTS, FLOW, INTEGER, JSON, TEXT, Group
@@ -68,14 +68,20 @@ class Columns:
 
 
 def gather(
-    path: Path | str, groups: Mapping[str, Group], size: int = SIZE, content: bytes | None = None, room: Room = np.empty
+    path: Path | str,
+    groups: Mapping[str, Group],
+    size: int = SIZE,
+    content: bytes | None = None,
+    room: Room = np.empty,
+    keep: Keep | None = None,
 ) -> Columns:
     """Return the groups' columns, in memory that `room` gives; raises EvidenceError for what is no trace or cannot be read.
 
-    size: bytes of JSON that are decoded at once. content: the file's bytes, if they are read; `path` then only names it.
+    size: bytes of JSON that are decoded at once. content: the file's bytes, if they are read; `path` then only names it. keep: is
+    given each block that was unpacked, in order, where the file is packed.
     """
     gathering = _Gathering(groups)
-    events = EventList(path, gathering.decode, size, content)
+    events = EventList(path, gathering.decode, size, content, keep)
     try:
         pieces = list(events)
     except msgspec.ValidationError as error:

@@ -180,7 +180,7 @@ class Piece:
 
     def of(self, rows: Bool) -> Self:
         """Return the piece of the rows of a mask."""
-        return self if rows.all() else type(self)(list(compress(self.events, rows.tolist())))
+        return self if rows.all() else type(self)(list(compress(self.events, rows.view(np.uint8).tobytes())))
 
     def times(self, name: str) -> tuple[Int, Bool]:
         """Return times in ns, and which are valid; raise Inexact where the text has more digits than were kept."""

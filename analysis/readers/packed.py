@@ -25,6 +25,13 @@ def read_content(path: Path | str) -> bytes:
     return b"".join(blocks(io.BytesIO(content), path)) if content.startswith(GZIP_MAGIC) else content
 
 
+def is_packed(file: BinaryIO) -> bool:
+    """Return whether a file that was just opened is gzip; it is at its beginning again afterwards."""
+    magic = file.read(len(GZIP_MAGIC))
+    file.seek(0)
+    return magic == GZIP_MAGIC
+
+
 def blocks(file: BinaryIO, path: Path | str, allowed: int = PLAIN_SIZE) -> Iterator[bytes]:
     """Yield a file's bytes in blocks, unpacked where they are gzip.
 

@@ -1,0 +1,19 @@
+"""No search for garbage while a capture is read: among so many objects of libraries it is slow, and it finds next to nothing."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Do not look for garbage that has cycles meanwhile; what has none is freed as ever."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
