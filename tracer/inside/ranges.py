@@ -98,8 +98,12 @@ class Recorder(object):
 
         For ranges that may reach beyond a step's end, which closes all ranges of its thread.
         """
+        if number is None:
+            return
         stack = self._stack()
-        if number is not None and any(entry[5] == number for entry in stack):
+        if stack and stack[-1][5] == number:  # as nearly always
+            self.pop()
+        elif any(entry[5] == number for entry in stack):
             while stack[-1][5] != number:
                 self.pop()
             self.pop()
