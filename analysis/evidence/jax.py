@@ -142,9 +142,9 @@ def _described(events: pd.DataFrame, path: Path, context: Context) -> tuple[pd.D
 
 
 def _functions(context: Context) -> dict[str, bool]:
-    """Return the functions that a profiled script compiled and called, and whether they train."""
+    """Return the functions that a profiled script compiled and called, and whether they apply updates and take no gradient."""
     layers = (context.report.get("network") or {}).get("layers", [])
-    return {str(layer["name"]): bool(layer.get("trains")) for layer in layers if layer.get("type") == "function"}
+    return {str(layer["name"]): bool(layer.get("updates")) for layer in layers if layer.get("type") == "function"}
 
 
 def _place_in_ranges(table: pd.DataFrame, context: Context) -> None:

@@ -11,6 +11,9 @@ What has no scope is told by the data that it takes and gives, as far as that ca
 - computed from gradients, or only for what is: the optimizer;
 - differentiated, computed from the model and not used by it, or a gradient that reaches the model and none of its: the loss;
 - else it is one layer, with the name of the function that was compiled.
+
+JAX before 0.5 or so leaves transformations out where there is no scope (see `Places.silent`). There only what follows the model's
+gradients and leads to none is the optimizer's, what is between the model and its gradients is the loss, and no phase is told.
 """
 
 from __future__ import annotations
@@ -80,7 +83,7 @@ def _parts(op_name: str) -> Iterator[str]:
 
 
 class Scopes:
-    """The scopes of all programs of a run. functions: those that the script compiled itself -> whether they train."""
+    """The scopes of all programs of a run. functions: those that the script compiled -> whether they only apply updates."""
 
     def __init__(self, programs: Iterable[Program], functions: dict[str, bool]):
         self.functions = functions
@@ -132,21 +135,37 @@ class Places:
             return None
         if number in self._told:
             return (*self._told[number], "operator name")
-        if name.differentiated or name.backward:
-            if number in (self._loss_backward if name.backward else self._loss_forward):
-                return "loss", "backward" if name.backward else "forward", "graph order"
-            return self._function(name, "backward" if name.backward else "forward")
+        if self.silent and not (name.differentiated or name.backward):
+            return self._between(number, name)
+        phase = "backward" if name.backward else "forward"
+        if number in (self._loss_backward if name.backward else self._loss_forward):
+            return "loss", phase, "graph order"
         if number in self._optimizer:
             return None, "optimizer", "graph order"
-        return self._function(name, "forward")
+        return self._function(name, phase)
+
+    @cached_property
+    def silent(self) -> bool:
+        """Whether names leave transformations out: some are differentiated, but none of those that have no scope."""
+        named = [self._program.instructions[number].op_name for number in self._names]
+        return self._derived != set() and not any("jvp()" in op_name for op_name in named)
+
+    def _between(self, number: int, name: Name) -> tuple[str | None, str | None, str]:
+        """Return the place of what may or may not be differentiated, by what is told of the model around it."""
+        follows, leads = number in self._after_gradients, number in self._before_gradients
+        if follows and not leads:
+            return None, "optimizer", "graph order"
+        if leads and not follows and number in self._after_model:
+            return "loss", "other", "graph order"
+        return self._function(name, "other")
 
     def _function(self, name: Name, phase: str) -> tuple[str | None, str | None, str]:
         """Return the place of what nothing tells but the function that was compiled; of JAX's own functions not even that."""
         function = str(name.function)
         if function not in self._scopes.functions:
             return None, None, "none"
-        if self._scopes.functions[function] and not self._gradients:
-            return None, "optimizer", "operator name"  # it trains and takes no gradient: it applies updates
+        if self._scopes.functions[function]:
+            return None, "optimizer", "operator name"
         return function, phase, "operator name"
 
     # --- the flow of data ----------------------------------------------------------------------------------------------------
@@ -161,9 +180,13 @@ class Places:
         return {number for number, place in self._told.items() if place[1] == phase and place[0] not in (None, "loss")}
 
     @cached_property
+    def _derived(self) -> set[int]:
+        return {number for number, name in self._names.items() if name.differentiated or name.backward}
+
+    @cached_property
     def _loss_forward(self) -> set[int]:
         model = {number for number in self._model(False) if self._names[number].differentiated}
-        return _reached(model, self._uses) - _reached(model, self._sources)
+        return (_reached(model, self._uses) - _reached(model, self._sources)) & (self._derived - self._gradients)
 
     @cached_property
     def _loss_backward(self) -> set[int]:
@@ -173,10 +196,22 @@ class Places:
     @cached_property
     def _optimizer(self) -> set[int]:
         """Return what is computed from gradients, and what is computed for that only."""
-        derived = {number for number, name in self._names.items() if name.differentiated or name.backward}
+        derived = self._derived
         updating = {number for number in _reached(self._gradients, self._uses) if number in self._names} - derived
         preparing = _reached(updating, self._sources) - _reached(derived, self._sources) - derived
         return updating | preparing
+
+    @cached_property
+    def _after_gradients(self) -> set[int]:
+        return _reached(self._model(True), self._uses)
+
+    @cached_property
+    def _before_gradients(self) -> set[int]:
+        return _reached(self._model(True), self._sources)
+
+    @cached_property
+    def _after_model(self) -> set[int]:
+        return _reached(self._model(False), self._uses)
 
     @cached_property
     def _uses(self) -> dict[int, list[int]]:

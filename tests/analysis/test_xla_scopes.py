@@ -33,7 +33,7 @@ def test_names_are_taken_apart(op_name, expected):
 
 def places(made, functions=None):
     """Return (layer, phase, method) of every instruction by name."""
-    names = ProgramNames(made, Scopes([made], {"step": True} if functions is None else functions))
+    names = ProgramNames(made, Scopes([made], {"step": False} if functions is None else functions))
     found = {one.name: names.operation(one.name) for one in made.instructions.values()}
     return {name: (one.layer, one.phase, one.attribution) for name, one in found.items()}
 
@@ -123,3 +123,32 @@ def test_a_function_that_only_updates_and_functions_of_jax_itself():
     assert places(made, {"apply": True})["update"] == (None, "optimizer", "operator name")
     assert places(made, {"apply": False})["update"] == ("apply", "forward", "operator name")
     assert places(made, {})["update"] == (None, None, "none")
+
+
+def test_names_that_leave_out_transformations():
+    """JAX before 0.5 or so: what has no scope bears no sign of being differentiated."""
+    made = program(
+        P,
+        ("prepared", "multiply", "jit(step)/jit(main)/mul", ("p_0",)),
+        ("model", "dot", "jit(step)/jit(main)/jvp(Net)/dot_general", ("prepared",)),
+        ("logarithm", "log", "jit(step)/jit(main)/log", ("model",)),
+        ("gradient", "dot", "jit(step)/jit(main)/transpose(jvp(Net))/dot_general", ("logarithm",)),
+        ("update", "subtract", "jit(step)/jit(main)/sub", ("gradient",)),
+        ("accuracy", "reduce", "jit(step)/jit(main)/reduce_sum", ("model",)),
+    )
+    found = places(made)
+    assert found["prepared"] == found["accuracy"] == ("step", "other", "operator name")
+    assert found["logarithm"] == ("loss", "other", "graph order")
+    assert found["update"] == (None, "optimizer", "graph order")
+    plain = program(
+        P,
+        ("forward", "dot", "jit(step)/jit(main)/dot_general", ("p_0",)),
+        ("rectified", "maximum", "jit(step)/jit(main)/jvp(jit(relu))/max", ("forward",)),
+        ("choice", "select", "jit(step)/jit(main)/transpose(jvp(jit(relu)))/select_n", ("rectified",)),
+        ("back", "dot", "jit(step)/jit(main)/dot_general", ("choice",)),
+        ("update", "subtract", "jit(step)/jit(main)/sub", ("back",)),
+    )
+    found = places(plain)
+    assert {found[name] for name in ("forward", "back", "update")} == {("step", "other", "operator name")}
+    assert found["rectified"] == ("step", "forward", "operator name")
+    assert found["choice"] == ("step", "backward", "operator name")

@@ -48,7 +48,7 @@ class Adapter(Base):
         self.jax = jax
         self.over = False
         self.recorder = None  # while ranges are recorded
-        self.functions = {}  # name of a compiled function that was called while nothing was traced -> whether it trains
+        self.functions = {}  # name of a compiled function that was called while nothing was traced -> its Calls
         self.clean = _trace_state_clean()
         self._local = threading.local()
         self._output = None  # what the function that ends a step returned, while the step ends
@@ -117,6 +117,7 @@ class Adapter(Base):
             gradient = original(*arguments, **keywords)
             fun = arguments[0] if arguments else keywords.get("fun")
             calls = Calls(gradient, self, getattr(fun, "__code__", id(fun)), trains=True)
+            calls.differentiates = True
             calls.range = ("layer", calls.name, calls.name, "other")
             return functools.wraps(gradient)(lambda *values, **named: calls.call(values, named))
 
@@ -127,7 +128,7 @@ class Adapter(Base):
 
         def called(*arguments, **keywords):
             for calls in self.stack():
-                calls.trains = True
+                calls.trains = calls.differentiates = True
             return original(*arguments, **keywords)
 
         return called
@@ -158,6 +159,7 @@ class Adapter(Base):
             if calls is None:
                 text = _text_of(compiled)
                 calls = self._others[id(compiled)] = Calls(None, self, trains=_BACKWARD in text)
+                calls.differentiates = calls.trains
                 calls.name = _MODULE.sub("", text.partition("HloModule ")[2].partition(",")[0].strip()) or "compiled"
             return calls.call(arguments, keywords, functools.partial(original, compiled))
 
@@ -293,9 +295,10 @@ class Adapter(Base):
     def described(self):
         """Return the device, and the functions that the loop calls: the layers of what has no scope."""
         layers = [
-            {"name": name, "type": "function", "parameters": None, "trains": trains} for name, trains in self.functions.items()
+            {"name": name, "type": "function", "parameters": None, "updates": calls.trains and not calls.differentiates}
+            for name, calls in self.functions.items()
         ]
-        training = [name for name, trains in self.functions.items() if trains]
+        training = [name for name, calls in self.functions.items() if calls.trains]
         name = (training or list(self.functions) or ["unknown"])[-1]
         network = {"name": name, "title": name, "parameters": None, "layers": layers}
         device = "cpu" if self.jax.default_backend() == "cpu" else "cuda"
@@ -303,7 +306,7 @@ class Adapter(Base):
 
 
 class Calls(object):
-    """The calls of one function. key: what ends steps; trains: whether a gradient was taken in it."""
+    """The calls of one function. key: what ends steps; trains: whether a gradient was taken or applied in it."""
 
     _numbers = itertools.count()
 
@@ -312,6 +315,7 @@ class Calls(object):
         self.adapter = adapter
         self.key = next(self._numbers) if key is None else key
         self.trains = trains
+        self.differentiates = False
         self.name = getattr(function, "__name__", "function")
         self.range = ("phase", "call", None, "other")  # around outermost calls
         self.count = 0  # calls from outside of others
@@ -335,8 +339,9 @@ class Calls(object):
                 recorder.close(number)
             if self.trains and stack:
                 stack[0].trains = True
+                stack[0].differentiates = stack[0].differentiates or self.differentiates
         if executed and self.name is not None:
-            adapter.functions[self.name] = self.trains
+            adapter.functions[self.name] = self
         if outermost:
             adapter.called(self, output)
         return output
