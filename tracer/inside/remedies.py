@@ -5,6 +5,10 @@ and the words that PyTorch, TensorFlow, XLA and MXNet add for them.
 import re
 
 _REMEDIES = (
+    (r"NVML Shared Library Not Found", "NVIDIA's driver is not installed, or this container was started without its GPUs"),
+    (r"Driver Not Loaded", "the driver is installed and not loaded: see nvidia-smi, or load it with modprobe nvidia"),
+    (r"library version mismatch", "the driver was updated while the old one is loaded: start the machine again"),
+    (r"Insufficient Permissions", "this user may not ask the GPU: see the permissions of /dev/nvidia*"),
     (r"out of memory|RESOURCE_EXHAUSTED|ResourceExhausted|OOM when alloc|STATUS_ALLOC_FAILED|can't allocate memory|MemoryError",
      "use a smaller --batch, or free memory (on a GPU nvidia-smi tells who holds it)"),
     (r"GPU is lost|fallen off the bus|uncorrectable ECC",

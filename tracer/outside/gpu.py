@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from kernelscope.tracer.inside.remedies import remedied
+
 
 @dataclass(frozen=True)
 class Mig:
@@ -76,16 +78,16 @@ def find() -> Gpus:
     try:
         pynvml.nvmlInit()
     except (pynvml.NVMLError, OSError) as error:
-        return Gpus((), f"NVML: {error}")
+        return Gpus((), remedied(f"NVML: {error}"))
     devices, refused = [], []
     try:
         for index in range(pynvml.nvmlDeviceGetCount()):
             try:
                 devices.append(describe(pynvml, index))
             except pynvml.NVMLError as error:  # lost, or not for this user: no reason to do without the others
-                refused.append(f"NVML: GPU {index}: {error}")
+                refused.append(remedied(f"NVML: GPU {index}: {error}"))
     except pynvml.NVMLError as error:
-        return Gpus((), f"NVML: {error}")
+        return Gpus((), remedied(f"NVML: {error}"))
     finally:
         pynvml.nvmlShutdown()
     return Gpus(tuple(devices), None if devices else "; ".join(refused) or "NVML sees no GPU")
