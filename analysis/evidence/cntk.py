@@ -59,7 +59,7 @@ def read(folder: Path, context: Context) -> Evidence:
         calls = cntk_stream.place(folder / STREAM_FILE, operators, context.steps, graph, diagnostics)
     else:
         calls = cntk_stream.no_calls()
-    kernels = pd.concat([_mkl_kernels(calls, graph), _node_kernels(operators, calls, context)], ignore_index=True)
+    kernels = pd.concat([_mkl_kernels(calls, graph, context), _node_kernels(operators, calls, context)], ignore_index=True)
     return Evidence(operators.drop(columns=["is_node"]), kernels, diagnostics)
 
 
@@ -238,9 +238,15 @@ def _owned(calls: pd.DataFrame, operators: pd.DataFrame, diagnostics: dict[str, 
     )
 
 
-def _mkl_kernels(calls: pd.DataFrame, graph: dict[str, Any]) -> pd.DataFrame:
-    """Return MKL's calls as kernels; in the weight update, the parameter of that size stands beside the problem."""
+def _mkl_kernels(calls: pd.DataFrame, graph: dict[str, Any], context: Context) -> pd.DataFrame:
+    """Return MKL's calls as kernels; in the weight update, the parameter of that size stands beside the problem.
+
+    A primitive whose creation nobody saw, such as a normalization, computes what its node does.
+    """
     optimizer = calls["phase"] == "optimizer"
+    unknown = (calls["kind"] == classify.UNKNOWN) & calls["operator"].notna()
+    nodes = calls[["operator", "phase"]].astype("string").rename(columns={"operator": "name"})
+    calls = calls.assign(kind=calls["kind"].mask(unknown, _kinds(nodes, context)) if unknown.any() else calls["kind"])
     return calls.assign(
         library="mkl",
         device="cpu",

@@ -228,8 +228,9 @@ def _leaf_kernels(operators: pd.DataFrame, owner: npt.NDArray[np.int64]) -> pd.D
     leaves = operators[~holds & ~operators["name"].isin(_ENGINE).to_numpy(bool)]
     kernels = leaves[["start_ns", "end_ns", "thread", "name", "layer", "phase", "attribution"]].reset_index(drop=True)
     kinds = {name: "copy" if name in _COPIES else operator_kind(name) for name in kernels["name"].unique()}
+    library = "mshadow" if len(owner) else "mxnet"  # where nothing was printed, it may be oneDNN that computes inside
     return kernels.assign(
-        duration_ns=kernels["end_ns"] - kernels["start_ns"], count=1, device="cpu", library="mshadow",
+        duration_ns=kernels["end_ns"] - kernels["start_ns"], count=1, device="cpu", library=library,
         kind=kernels["name"].map(kinds), operator=kernels["name"],
     )  # fmt: skip
 

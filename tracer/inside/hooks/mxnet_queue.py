@@ -51,7 +51,7 @@ class Queue(object):
         if number != self._number:
             self._close_step()
             self._number = number
-        self._before, self._queued = self._recorded(), now_ns()
+        self._before, self._queued = self._recorded(), now_ns()  # nothing is recorded yet
 
     def operator(self, handle, arrays, keys, values, layer, phase, outputs):
         """An operator of imperative code was queued."""
@@ -94,7 +94,8 @@ class Queue(object):
 
     def _add_made(self, outputs):
         """Remember what the entry that is to be added made; return whether a backward pass takes it back."""
-        recorded = self._recorded() != self._before
+        count = self._recorded()
+        recorded = count != self._before if count is not None else self.mx.autograd.is_recording()
         for output in outputs if isinstance(outputs, (list, tuple)) else (outputs,):
             self._made[output.handle.value] = (len(self._entries), recorded)
         return recorded

@@ -362,6 +362,7 @@ class Layers(object):
         self._local = threading.local()
         self._imperative = Imperative(mx)
         self._separate = self._queue = None
+        self._methods = {}
 
     def attach(self):
         """Put the ranges there; return how layers and phases are found."""
@@ -383,11 +384,12 @@ class Layers(object):
         patches.wrap(mx.io.DataIter, "__next__", data)
         patches.wrap(mx.gluon.data.dataloader._MultiWorkerIter, "__next__", data)
         told = "mx.profiler's operators in the order in which they were queued; graphs by the names of their nodes"
-        return {
+        self._methods = {
             "layers": told if self._kernels else "none: calls of blocks only queue work",
             "phases": "calls of the model, backward, updates; when queued, not when run",
             "kernels": "operators: MXNet's library exports no way to have oneDNN print its lines",
         }
+        return self._methods
 
     def _ranged(self, category, name, phase):
         """Return what puts a range around each call of a function; the step may end within the call."""
@@ -430,7 +432,7 @@ class Layers(object):
             layer = self._layer(block, depth == 0)
             around, local.layer, local.depth = getattr(local, "layer", None), layer, depth + 1
             phase = recorder.push("phase", "forward", None, "forward") if depth == 0 else None
-            number = recorder.push("layer", layer, layer, "forward") if self._kernels or isinstance(block, loss) else None
+            number = recorder.push("layer", layer, layer, "forward") if isinstance(block, loss) else None
             try:
                 return original(block, *arguments)
             finally:
@@ -487,7 +489,12 @@ class Layers(object):
         trace = self._set(profiler.stop_profiler)
         self._separate.stop()
         queue, self._queue = self._queue, None
-        return [trace, queue.write(profiler.spec["folder"])]
+        files = [trace, queue.write(profiler.spec["folder"])]
+        missing = sorted("%s: %s" % item for item in queue.missing.items())
+        missing += [self._separate.missing] if self._separate.missing else []
+        if missing:
+            self._methods["not known"] = "; ".join(missing)
+        return files
 
     def _set(self, function, *arguments):
         self.setting = True
