@@ -6,6 +6,8 @@ import pandas as pd
 import pytest
 
 from kernelscope.analysis.device import work
+from kernelscope.analysis.device.descriptions import Description, of_description
+from kernelscope.analysis.device.operators import of_operator
 from kernelscope.analysis.trace import Trace, conform
 
 EMPTY = dict.fromkeys(
@@ -14,7 +16,7 @@ EMPTY = dict.fromkeys(
 
 
 def described(**columns):
-    found = work.of_description(**{**EMPTY, "library": "onednn", "dtype": "f32", **columns})
+    found = of_description(Description(**{**EMPTY, "library": "onednn", "dtype": "f32", **columns}))
     return found.flops, found.bytes
 
 
@@ -80,7 +82,7 @@ def test_odd_problems_tell_nothing_or_something_finite(text):
 
 def operator(name, kind, shapes, types=None, strides=None, arguments=None, seen=()):
     texts = ["" if value is None else json.dumps(value) for value in (shapes, types, strides, arguments)]
-    return work.of_operator(name, kind, *texts, "f32", seen)
+    return of_operator(name, kind, *texts, "f32", seen)
 
 
 def test_products_of_operators():

@@ -1,0 +1,49 @@
+"""What a kernel computes and moves, as rows of a table; kinds of kernels that multiply; sizes of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+PRODUCTS = (
+    "gemm", "convolution forward", "convolution data gradient", "convolution weight gradient", "recurrent", "attention",
+)  # fmt: skip
+ELEMENTS = ("activation", "elementwise", "optimizer", "softmax", "normalisation")
+
+
+ELEMENT_BYTES = {
+    "f64": 8, "f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "f8_e4m3": 1, "f8_e5m2": 1, "f8e4m3": 1, "f8e5m2": 1, "s64": 8, "s32": 4,
+    "s16": 2, "s8": 1, "u8": 1, "bool": 1,
+}  # fmt: skip
+_MOST = 1 << 62  # what is larger comes from damaged files
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one kernel or call computes; None is unknown. bytes: algorithmic; source: what tells it."""
+
+    problem: str | None = None
+    m: int | None = None
+    n: int | None = None
+    k: int | None = None
+    transpose: str | None = None
+    flops: int | None = None
+    bytes: int | None = None
+    source: str | None = None
+
+
+COLUMNS = tuple(Work.__dataclass_fields__)
+NUMBERS = ("m", "n", "k", "flops", "bytes")
+
+
+def frame_of(works: Sequence[Work]) -> pd.DataFrame:
+    """Return works as rows; numbers that no integer of 64 bits holds are unknown."""
+    rows = [[_fitting(getattr(work, name)) for name in COLUMNS] for work in works]
+    return pd.DataFrame(rows, columns=list(COLUMNS), dtype=object)
+
+
+def _fitting(value: Any) -> Any:
+    return None if isinstance(value, int) and not 0 <= value < _MOST else value

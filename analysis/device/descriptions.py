@@ -1,0 +1,156 @@
+"""Operations and bytes of kernels of the CPU, from what their libraries said of them (see device.work)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import NamedTuple
+
+from kernelscope.analysis.device.amounts import ELEMENT_BYTES, ELEMENTS, PRODUCTS, Work
+from kernelscope.analysis.device.tensors import Shape
+
+_SIZE = re.compile(r"(?<![a-z])([a-z]+)(\d{1,18})(?!\d)")
+_TENSORS = re.compile(r"\d+(?:x\d+)*(?::\d+(?:x\d+)*)*")
+_VECTOR = re.compile(r"n(\d{1,18})(?: .*)?")
+_GATES = (("vanilla_rnn", 1), ("vanilla_lstm", 4), ("augru", 3), ("gru", 3))
+
+
+class Description(NamedTuple):
+    """A kernel's own columns of a Trace; None for what they do not tell."""
+
+    kind: str | None
+    library: str | None
+    name: str | None
+    operator: str | None
+    phase: str | None
+    problem: str | None
+    dtype: str | None
+    algorithm: str | None
+    m: int | None
+    n: int | None
+    k: int | None
+    transpose: str | None
+
+
+def of_description(told: Description) -> Work:
+    """Return the work of one execution of a kernel of the CPU, from its columns of the trace; nothing where they do not tell."""
+    nothing = Work(told.problem, told.m, told.n, told.k, told.transpose)
+    size = _element_bytes(told.dtype)
+    if told.library is None or (told.problem is None and told.m is None):
+        return nothing
+    if told.m is not None and told.n is not None and told.k is not None:
+        return _product(nothing, told.problem, size)
+    text = str(told.problem)
+    backward = told.phase == "backward" or "backward" in f"{told.name} {told.operator}".lower()
+    if told.kind in PRODUCTS[1:4] or told.kind == "pooling":
+        return _window(nothing, _sizes(text), size) if "_" in text else _pooled(nothing, text, told.library, size)
+    if told.kind == "recurrent":
+        return _recurrent(nothing, _sizes(text), str(told.algorithm), backward, size)
+    if found := _VECTOR.fullmatch(text):
+        return _of_vector(nothing, str(told.name), int(found[1]), size)
+    if _TENSORS.fullmatch(text):
+        shapes = [tuple(map(int, part.split("x"))) for part in text.split(":")]
+        moved = _moved(str(told.kind), told.library, str(told.operator or told.name), shapes, backward, size)
+        return replace(nothing, bytes=moved, source="shapes" if moved is not None else None)
+    return nothing
+
+
+def with_pooled(kernels: Sequence[Description], works: Sequence[Work]) -> list[Work]:
+    """Return works with the bytes of PyTorch's forward pooling, which tells its input only: its backward pass has both shapes."""
+    outputs: dict[str, set[str]] = {}
+    for kernel in kernels:
+        problem = kernel.problem
+        if kernel.kind == "pooling" and problem and problem.count(":") == 1 and _TENSORS.fullmatch(problem):
+            after, before = problem.split(":")
+            outputs.setdefault(before, set()).add(after)
+    found = []
+    for kernel, work in zip(kernels, works, strict=True):
+        told = outputs.get(str(kernel.problem), set()) if kernel.kind == "pooling" and kernel.library == "aten" else set()
+        both = f"{kernel.problem}:{next(iter(told))}" if len(told) == 1 else ""
+        found.append(replace(_pooled(work, both, "aten", _element_bytes(kernel.dtype)), problem=work.problem) if both else work)
+    return found
+
+
+def _element_bytes(dtype: str | None) -> tuple[int, int] | None:
+    """Return how many bytes an element has that is read, and one that is written: f32, or f32 to bf16."""
+    parts = str(dtype).split(" to ")
+    sizes = [ELEMENT_BYTES.get(part) for part in (parts[0], parts[-1])]
+    return (sizes[0], sizes[1]) if sizes[0] and sizes[1] else None
+
+
+def _sizes(problem: str) -> dict[str, int]:
+    """Return the named dimensions of a problem such as mb64_ic1oc6_ih28oh28kh5sh1dh0ph2."""
+    return {name: int(size) for name, size in _SIZE.findall(problem)}
+
+
+def _product(nothing: Work, problem: str | None, size: tuple[int, int] | None) -> Work:
+    m, n, k = nothing.m or 0, nothing.n or 0, nothing.k or 0
+    batch = 1
+    if problem and re.fullmatch(r"\d+(?:x\d+)+:\d+(?:x\d+)+(?::\d+(?:x\d+)+)?", problem):  # oneDNN's, with the batch in front
+        left, right = (tuple(map(int, part.split("x"))) for part in problem.split(":")[:2])
+        batch = prod(max(pair) for pair in zip(left[:-2], right[:-2], strict=False))
+    moved = size and size[0] * batch * (m * k + k * n + m * n)
+    return replace(nothing, flops=2 * batch * m * n * k, bytes=moved, source="m, n, k")
+
+
+def _window(nothing: Work, sizes: dict[str, int], size: tuple[int, int] | None) -> Work:
+    """Return the work of a convolution or of pooling that oneDNN's problem describes."""
+    if not {"mb", "ic"} <= sizes.keys():
+        return nothing
+    before, after, window = (prod(sizes.get(side + axis, 1) for axis in "dhw") for side in "iok")
+    read, written = sizes["mb"] * sizes["ic"] * before, sizes["mb"] * sizes.get("oc", sizes["ic"]) * after
+    if "oc" not in sizes:
+        return replace(nothing, bytes=size and size[0] * (read + written), source="problem")
+    weights = sizes["oc"] * sizes["ic"] // sizes.get("g", 1) * window
+    flops = 2 * sizes["mb"] * after * weights
+    return replace(nothing, flops=flops, bytes=size and size[0] * (read + weights + written), source="problem")
+
+
+def _pooled(nothing: Work, text: str, library: str, size: tuple[int, int] | None) -> Work:
+    """Return the bytes of pooling where the shapes of what is read and of what is written are both told."""
+    if size is None or library != "aten" or text.count(":") != 1 or not _TENSORS.fullmatch(text):
+        return nothing
+    shapes = [tuple(map(int, part.split("x"))) for part in text.split(":")]
+    return replace(nothing, bytes=size[0] * sum(map(prod, shapes)), source="shapes")
+
+
+def _recurrent(nothing: Work, sizes: dict[str, int], algorithm: str, backward: bool, size: tuple[int, int] | None) -> Work:
+    gates = next((count for cell, count in _GATES if cell in algorithm), None)
+    if gates is None or not {"l", "t", "mb", "sic", "slc", "dhc"} <= sizes.keys():
+        return nothing
+    layers, cells = sizes["l"], sizes["t"] * sizes["mb"]
+    weights = gates * sizes["dhc"] * (sizes["sic"] + sizes["slc"])
+    passes = 2 if backward else 1
+    moved = size and size[0] * passes * (layers * weights + cells * (sizes["slc"] + sizes["dhc"]))
+    return replace(nothing, flops=2 * passes * layers * cells * weights, bytes=moved, source="problem")
+
+
+def _of_vector(nothing: Work, name: str, length: int, size: tuple[int, int] | None) -> Work:
+    """Return the work of BLAS's axpy (y += a x) and scal (x *= a)."""
+    for ending, flops, elements in (("axpy", 2, 3), ("scal", 1, 2)):
+        if name.lower().endswith(ending):
+            return replace(nothing, flops=flops * length, bytes=size and size[0] * elements * length, source="length")
+    return nothing
+
+
+def _moved(
+    kind: str, library: str, operator: str, shapes: list[Shape], backward: bool, size: tuple[int, int] | None
+) -> int | None:
+    """Return the bytes of a kernel that multiplies nothing, from the shapes of its tensors."""
+    if size is None:
+        return None
+    read, written = size
+    largest = max(map(prod, shapes))
+    if operator.startswith(("aten::zero_", "aten::fill_")):
+        return largest * written
+    if kind in ("copy", "layout", "cast") or operator.startswith("aten::copy_"):
+        return prod(shapes[0]) * (read + written) if library in ("onednn", "aten") else None
+    if library == "onednn" and kind in ("activation", "softmax", "normalisation"):
+        return (3 if backward else 2) * read * largest  # a gradient is made of what came in and of the gradient behind
+    if library == "cntk":  # its nodes tell the shape of what they return, which tells of one that has one input
+        return (3 if backward else 2) * read * largest if kind == "activation" else None
+    if kind == "reduction":
+        return read * sum(map(prod, shapes))
+    return read * (sum(map(prod, shapes)) + largest) if kind in ELEMENTS else None
