@@ -1,0 +1,79 @@
+"""Programs that nobody here wrote, under `kernelscope profile`: a few of them for real; and the comparing of outputs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).parent
+NAMES = ("catalogue", "fetching", "trial", "run")
+
+
+@pytest.fixture(scope="module")
+def scripts() -> Any:
+    """The scripts by name; they stand beside each other and import each other so."""
+    import importlib
+
+    sys.path.insert(0, str(FOLDER))
+    try:
+        yield {name: importlib.import_module(name) for name in NAMES}
+    finally:
+        sys.path.remove(str(FOLDER))
+        for name in NAMES:
+            sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def trial(scripts: dict[str, ModuleType]) -> ModuleType:
+    return scripts["trial"]
+
+
+def test_times_are_no_difference(trial: ModuleType) -> None:
+    one = "loss 0.25 in 1.7 s\n 12% ━━━━──── 3.1it/s\r100% ━━━━━━━━ 0:00:09\n'train' took 3.14159 s at 2026-11-22 03:30:01,123\n"
+    other = "loss 0.25 in 12 ms\n100% ━━━━━━━━ 0:00:31\n'train' took 0.9 s at 2025-01-02 13:00:59,9\n"
+    assert trial.without_times(one) == trial.without_times(other)
+    assert trial.without_times("loss 0.25") != trial.without_times("loss 0.26")
+    assert trial.without_times("10 steps") != trial.without_times("11 steps")
+
+
+def test_every_program_can_be_told_apart(scripts: dict[str, ModuleType]) -> None:
+    catalogue = scripts["catalogue"]
+    names = [program.name for program in catalogue.PROGRAMS]
+    assert len(set(names)) == len(names)
+    assert {program.environment for program in catalogue.PROGRAMS} == set(catalogue.ENVIRONMENTS)
+    assert all("==" in program.package for program in catalogue.PROGRAMS)
+
+
+def test_the_table_keeps_rows_of_programs_that_did_not_run(scripts: dict[str, ModuleType], tmp_path: Path) -> None:
+    run, catalogue, trial = scripts["run"], scripts["catalogue"], scripts["trial"]
+    first, second = catalogue.PROGRAMS[:2]
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{run.BEGIN}\n{run.END}\nafter\n")
+    run.write(page, [run.cells(trial.Trial(first, coverage=0.5)), run.cells(trial.Trial(second))])
+    run.write(page, [run.cells(trial.Trial(first, coverage=0.75))])
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "75.0%" in text
+    assert "50.0%" not in text
+    assert text.count(f"`{second.name}`") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.recording
+@pytest.mark.parametrize("name", ["actor_critic.py", "lstm_seq2seq.py (Keras on jax)"])
+def test_a_program_of_a_package(scripts: dict[str, ModuleType], tmp_path: Path, name: str) -> None:
+    """Its outputs are as without us, and it is known where its steps' time went."""
+    [program] = [program for program in scripts["catalogue"].PROGRAMS if program.name == name]
+    assert program.quick
+    try:
+        trial = scripts["trial"].attempt(program, tmp_path, twice=False)
+    except scripts["fetching"].Missing as error:
+        pytest.skip(f"cannot be had: {error}")
+    assert trial.problems == []
+    assert trial.same == ""
+    assert trial.coverage >= scripts["run"].COVERAGE
