@@ -32,7 +32,7 @@ from kernelscope.analysis.trace import Trace
 class Format:
     """A format: its name for --format and what it is. Its module has the name with underscores.
 
-    container: what alone it can be, "database" (SQLite) or "folder"; any file otherwise.
+    container: what alone it can be: a folder or one of readers.magic.CONTAINERS; "file" for any other file.
     """
 
     name: str
@@ -49,9 +49,9 @@ class Format:
 FORMATS = (
     Format("nsys-sqlite", "Nsight Systems: SQLite export", "database"),
     Format("nsys-folder", "Nsight Systems: parquetdir or arrowdir export", "folder"),
-    Format("nsys-report", "Nsight Systems: report (.nsys-rep, .qdrep, .qdstrm), through an installed nsys"),
+    Format("nsys-report", "Nsight Systems: report (.nsys-rep, .qdrep, .qdstrm), through an installed nsys", "report"),
     Format("nvprof-sqlite", "nvprof: SQLite file (.nvprof, .nvvp, .sql)", "database"),
-    Format("cupti", "kernelscope's CUPTI collector: cupti.records"),
+    Format("cupti", "kernelscope's CUPTI collector: cupti.records", "records"),
     Format("kineto", "PyTorch: chrome trace of torch.profiler or autograd"),
     Format("tensorflow-timeline", "TensorFlow 1: chrome trace of RunMetadata"),
     Format("mxnet", "MXNet: chrome trace of mx.profiler"),

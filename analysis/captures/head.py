@@ -9,9 +9,10 @@ from functools import cached_property
 from pathlib import Path
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.readers.magic import GZIP_MAGIC, SQLITE_MAGIC
+from kernelscope.analysis.readers.magic import CONTAINERS, GZIP_MAGIC, SQLITE_MAGIC
 
 SIZE = 1 << 16
+_SIGNS = 64  # bytes in which a container's sign stands
 _MOST_STEPS = 10_000_000  # of SQLite's virtual machine: a second or so
 
 
@@ -42,15 +43,16 @@ class Head:
 
     @property
     def container(self) -> str:
-        """What it is: a database (SQLite's file), a folder, or any other file."""
-        if not self.compressed and self.content.startswith(SQLITE_MAGIC):
-            return "database"
-        return "file" if self.content else "folder"  # no file is empty
+        """What it is, by its first bytes: a key of magic.CONTAINERS, a folder, or any other file."""
+        if not self.content:
+            return "folder"  # no file is empty
+        told = (name for name, signs in CONTAINERS.items() if any(sign in self.content[:_SIGNS] for sign in signs))
+        return next(told, "file") if not self.compressed else "file"
 
     @cached_property
     def tables(self) -> frozenset[str]:
         """The names of a SQLite database's own tables (no views, no virtual ones); empty for anything else."""
-        if self.container != "database":
+        if self.compressed or not self.content.startswith(SQLITE_MAGIC):
             return frozenset()
         try:
             database = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
