@@ -24,7 +24,8 @@ def run(arguments: argparse.Namespace) -> int:
     path = Path(arguments.output)
     written = agent.pack(path, arguments.force)
     print(
-        f"{path}: {size(written)}; run it with the framework's Python 3.6+: python {path.name} run lenet -f pytorch -o DIR",
+        f"{path}: {size(written)}; run it with the framework's Python 3.6+: python {path.name} run lenet -f pytorch -o DIR, "
+        f"or python {path.name} profile -- train.py",
         file=sys.stderr,
     )
     return 0
