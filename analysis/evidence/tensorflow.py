@@ -32,7 +32,7 @@ import pandas as pd
 
 from kernelscope.analysis import classify, intervals
 from kernelscope.analysis.evidence import Context, Evidence, jax, tensorflow_xla
-from kernelscope.analysis.evidence.tensorflow_names import GraphNames, RecordedNames, Resolved, fits_shape, names_of
+from kernelscope.analysis.evidence.tensorflow_names import DATA, GraphNames, RecordedNames, Resolved, fits_shape, names_of
 from kernelscope.analysis.readers import onednn_verbose, xplane
 from kernelscope.analysis.trace import conform, empty
 
@@ -207,6 +207,7 @@ def _eager_operators(events: pd.DataFrame, context: Context) -> pd.DataFrame:
     table = table.assign(**_around(table, context.ranges))
     updates = table["phase"].isna() & table["name"].str.match(_UPDATING)
     phase = table["phase"].mask(updates & (context.mode == "train"), "optimizer")
+    phase = phase.mask(table["layer"].isna() & table["name"].str.match(DATA), "data")
     return table.assign(phase=phase.fillna("other"))
 
 

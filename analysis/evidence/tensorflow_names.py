@@ -26,7 +26,8 @@ _OWN_UPDATE = re.compile(r"^Assign(Sub|Add)VariableOp$")  # of a loop that updat
 _COUNTER = re.compile(r"^(Add|AddV2|AssignVariableOp|AssignAddVariableOp|ReadVariableOp)$")
 _BACKWARD_SCOPE = re.compile(r"(^|/)(gradient_tape|gradients)(_\d+)?/|_grad(_\d+)?(/|$)")
 _BACKWARD_TYPE = re.compile(r"Grad($|[A-Z_])|Backprop")
-_ITERATOR = re.compile(r"^Iterator")
+DATA = r"^(\w*Iterator\w*|\w+Dataset(V\d+)?)$"  # types of operators that make batches
+_DATA = re.compile(DATA)
 _CONCRETE = re.compile(r"^__(inference|forward|backward)_")
 _FUSED = re.compile(r"Fused\w*(Conv|MatMul)")
 _PRODUCT = re.compile(r"(?i)(conv|matmul|biasadd)")
@@ -141,7 +142,7 @@ class RecordedNames:
             owner = (None, "optimizer")
         if owner is None and _LOSS.search(scope):
             owner = ("loss", "forward")
-        if owner is None and _ITERATOR.match(type_name):
+        if owner is None and _DATA.match(type_name):
             owner = (None, "data")
         layer, told = owner if owner is not None else (None, None)
         found = "backward" if phase and told in (None, "forward") else told

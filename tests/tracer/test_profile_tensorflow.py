@@ -143,8 +143,8 @@ class _Tensor:
 
 def test_an_eager_operator_belongs_to_the_call_that_made_its_output() -> None:
     made = Made()
-    made.add(Opened(1, "block.conv", begun=11), 20, _Tensor(19))
-    made.add(Opened(0, "block", begun=10), 30, _Tensor(29))
+    made.add(Opened(1, "block.conv", begun=11), 20, [_Tensor(19)])
+    made.add(Opened(0, "block", begun=10), 30, [_Tensor(29)])
     assert made.layer([_Tensor(15)], []) == "block.conv"
     assert made.layer([_Tensor(25)], []) == "block"
     assert made.layer([None, _Tensor(35)], []) is None

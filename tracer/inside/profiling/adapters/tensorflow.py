@@ -29,6 +29,8 @@ OPTIMIZER = (None, "optimizer")
 BACKWARD = tensorflow_graphs.BACKWARD
 _GRADIENT = "GradientTape.gradient"
 _PRINTING = "this build of TensorFlow cannot switch them on while it runs; its own times of operators are used"
+_INTERNAL = (os.path.join("tensorflow", "python", ""), os.path.join("keras", "src", ""))
+_MODULES = os.path.join("module", "module.py")
 # Keras 3: module -> the method of Adapter that puts wrappers on what it defines
 _KERAS = {
     "keras.src.layers.layer": "_watch_layers",
@@ -57,6 +59,8 @@ class Adapter(Base):
         self._patches = Patches()  # for as long as steps are recorded
         self._profiling = Patches()  # while our profiler runs
         self._functions = weakref.WeakKeyDictionary()  # function -> (how often it was made, TRAINS, INFERS or None)
+        self._weighty = weakref.WeakKeyDictionary()  # outermost layer -> whether it has weights
+        self._together = 1  # batches that one call of a function executes
         # function, optimizer, looping: whether one is under way; owner: of what is being called; batch: the last one of a model;
         # keras: a scope of Keras's is being entered; scopes, tapes: those that are open
         self._local = threading.local()
@@ -183,7 +187,8 @@ class Adapter(Base):
                 if number is not None:
                     self.ranges.close(number)
             if not getattr(local, "function", False):
-                self.batch = getattr(local, "batch", self.batch)
+                if not getattr(local, "looping", False):
+                    self.batch = getattr(local, "batch", self.batch)
                 self.recording.stepped(self, _GRADIENT)
             return output
 
@@ -214,7 +219,9 @@ class Adapter(Base):
         """Wrap a loop of Keras, whose batches' ends Keras's own adapter knows, for the size of its batches."""
 
         def looped(model, *arguments, **keywords):
-            self.batch = _batch(arguments, keywords) or self.batch
+            together = getattr(model, "steps_per_execution", None) or 1
+            self.batch = (_batch(arguments, keywords) or 0) * together or self.batch
+            self._together = together
             self._local.looping = True
             try:
                 return original(model, *arguments, **keywords)
@@ -246,11 +253,17 @@ class Adapter(Base):
                     ranges.close(opened, output)
             if outermost:
                 self._note_batch(arguments, runs)
-            if outermost and runs and not getattr(local, "function", False) and len(layer.weights):
+            if outermost and runs and not getattr(local, "function", False) and self._is_model(layer):
                 self.recording.stepped(self, id(layer), training=False)
             return output
 
         return called
+
+    def _is_model(self, layer):
+        known = self._weighty.get(layer)
+        if known is None:
+            known = self._weighty[layer] = bool(layer.weights)
+        return known
 
     def _note_batch(self, arguments, runs):
         """Note the batch of a model's call; in a graph it may be of any size."""
@@ -300,7 +313,7 @@ class Adapter(Base):
         def entered(scope):
             found = original(scope)
             name = str(scope.name)
-            if getattr(local, "keras", False) or self.calls.depth() or not name or name.startswith(tensorflow_graphs.PREFIX):
+            if getattr(local, "keras", False) or self.calls.depth() or not name or _is_internal(sys._getframe(1)):
                 return found
             stack = self._open("scopes")
             around = stack[-1][1] + "." if stack and not name.endswith("/") else ""
@@ -323,7 +336,8 @@ class Adapter(Base):
             if self.ranges is not None and self.tf.executing_eagerly():
                 name = sys._getframe(1).f_code.co_name
                 name = "script" if name == "<module>" else name
-                self._open("tapes").append((tape, name, self.ranges.named(name, (name, "forward"))))
+                stack = self._open("tapes")
+                stack.append((tape, name, self.ranges.tape(name, outermost=not stack)))
             return found
 
         return entered
@@ -384,11 +398,14 @@ class Adapter(Base):
         """Put ranges around eager layers and phases, calls of compiled functions, and the reading of tensors."""
         self.ranges = tensorflow_eager.Ranges(self.tf, recorder, self)
         self.ranges.attach()
-        return {
+        methods = {
             "layers": "in graphs by operators' names, whose scopes were noted when Keras opened them; in eager code by calls of "
             "Keras's layers",
             "phases": "in graphs by operators' names; in eager code by calls of GradientTape.gradient and of optimizers",
         }
+        if self._together > 1:
+            methods["steps"] = "each is one call that executes %d of the script's (steps_per_execution)" % self._together
+        return methods
 
     def detach(self):
         """Take the ranges away."""
@@ -421,8 +438,12 @@ class Adapter(Base):
             host_tracer_level=hooks.HOST_TRACER_LEVEL, python_tracer_level=0, device_tracer_level=int(self._on_gpu())
         )
         profile = tempfile.mkdtemp(prefix="kernelscope-")
-        with tensorflow_quiet.Quiet():
-            tf.profiler.experimental.start(profile, options=options)
+        try:
+            with tensorflow_quiet.Quiet():
+                tf.profiler.experimental.start(profile, options=options)
+        except Exception:
+            os.rmdir(profile)
+            raise
         self._profile = profile
         # a second one is refused: when the script starts its own, ours ends
         for owner in (tf.profiler.experimental, sys.modules.get("tensorflow.python.profiler.profiler_v2")):
@@ -501,6 +522,12 @@ class Adapter(Base):
             network = {"name": title, "title": title, "parameters": sum(layer["parameters"] for layer in layers)}
             network["layers"] = layers
         return {"batch": self.batch, "device": "cuda" if self._on_gpu() else "cpu", "network": network}
+
+
+def _is_internal(frame):
+    """Return whether a frame is TensorFlow's or Keras's own code; what opens a tf.Module's scope is on behalf of the script."""
+    file = frame.f_code.co_filename
+    return any(part in file for part in _INTERNAL) and not file.endswith(_MODULES)
 
 
 def _on_tensorflow():

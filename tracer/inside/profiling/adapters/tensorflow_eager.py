@@ -74,9 +74,14 @@ class Ranges(object):
         """Open the range of a call of GradientTape.gradient."""
         return Opened(self.recorder.push("phase", "backward", None, "backward"))
 
+    def tape(self, name, outermost):
+        """Open the range of what is computed under a tape; what was made before the outermost one is no longer of interest."""
+        if outermost:
+            self._made = Made()
+        return self.named(name, (name, "forward"))
+
     def optimizer(self):
-        """Open the range of an optimizer's step; what was made before it is no longer of interest."""
-        self._made = Made()
+        """Open the range of an optimizer's step."""
         return Opened(self.recorder.push("phase", "optimizer step", None, "optimizer"))
 
     def named(self, label, owner):
@@ -100,7 +105,8 @@ class Ranges(object):
         """Close a range and those in it; output: what the call returned, for layers."""
         self.recorder.close(opened.number)
         if opened.begun is not None:
-            self._made.add(opened, self._uid(), output)
+            returned = [output] if hasattr(output, "_id") else self.tf.nest.flatten(output)
+            self._made.add(opened, self._uid(), returned)
 
     def _number(self):
         return self._uid() if self._uid is not None else None
@@ -151,13 +157,13 @@ class Made(object):
         self._calls = []  # (begin, layer)
         self._returned = set()  # numbers of tensors that calls returned, and that operators of others may take
 
-    def add(self, opened, end, output):
-        """Note a call that has ended."""
+    def add(self, opened, end, returned):
+        """Note a call that has ended, at this number, and the tensors that it returned."""
         if len(self._ends) >= MOST_CALLS:
             self.__init__()
         self._ends.append(end)
         self._calls.append((opened.begun, opened.label))
-        for tensor in output if isinstance(output, (list, tuple)) else (output,):
+        for tensor in returned:
             number = getattr(tensor, "_id", None)
             if number is not None:
                 self._returned.add(number)

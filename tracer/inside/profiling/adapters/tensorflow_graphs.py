@@ -54,13 +54,13 @@ class Calls(object):
 
     def enter(self, layer, eager):
         """Begin a call, in eager code or in the making of a graph; return its name as (model, path, number)."""
-        stack = self._stack()
+        stack, own = self._stack(), str(getattr(layer, "name", type(layer).__name__))
         if not stack:
             self._local.counts = {}
-            model, path = str(layer.name), ""
+            model, path = own, ""
         else:
             model, around, _ = stack[-1][1]
-            path = around + "." + str(layer.name) if around else str(layer.name)
+            path = around + "." + own if around else own
         model, path = self._own(layer, model, path)
         if eager and not stack:
             self.models.add(model)
