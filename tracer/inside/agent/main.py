@@ -72,9 +72,11 @@ def main(packed):
     arguments = parser().parse_args()
     with zipfile.ZipFile(packed) as archive:
         about = json.loads(archive.read(ABOUT).decode("utf8"))
-    if arguments.version or arguments.command is None:
+    if arguments.version:
         print("kernelscope agent %s" % about["kernelscope"])
-        return 0 if arguments.version else 2
+        return 0
+    if arguments.command is None:
+        return _said("no command; say run, profile or check (see %s --help)" % os.path.basename(packed), 2)
     unpacked = tempfile.mkdtemp(prefix="kernelscope-agent-")
     try:
         with zipfile.ZipFile(packed) as archive:
