@@ -6,7 +6,7 @@ FRAMEWORKS := pytorch,tensorflow,mxnet,cntk
 MORE := jax,keras-torch,onednn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint bench planted fuzz gpu-check clean
+.PHONY: help demo test test-fast lint bench planted foreign fuzz gpu-check clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -41,6 +41,10 @@ bench: $(VENV)/.installed ## measure what measuring and reading cost, as ratios 
 planted: $(VENV)/.installed ## plant known causes, and see whether they are found (sets up what it needs)
 	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS))
 	@$(BIN)/python tests/planted/run.py $(PLANTED); first=$$?; $(BIN)/python tests/planted/run.py --same 10 $(PLANTED) && exit $$first
+
+foreign: $(VENV)/.installed ## profile programs that nobody here wrote (fetches them and what they need; FOREIGN: options)
+	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS) jax)
+	$(BIN)/python tests/foreign/run.py $(FOREIGN)
 
 fuzz: $(VENV)/.installed ## damage captures at random and see that every reader says so in one line
 	$(BIN)/python tests/fuzz/run.py --seconds 120 --seed 1
