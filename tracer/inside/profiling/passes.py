@@ -159,6 +159,7 @@ class Pass(object):
         self._write_report()
 
     def _stop_printing(self):
+        self.recorder.marker_fd = None  # ranges that are still open, where the script itself ended the pass, have no marks
         if self.printed is not None:
             self._tried("lines of libraries", self.adapter.printing, False)
             self._tried("lines of libraries", self.printed.close)
