@@ -158,7 +158,7 @@ def _graph_operators(events: pd.DataFrame, names: GraphNames | RecordedNames) ->
         table[column] = table[column].mask(of_data, value)
     parent = intervals.parents(*_spans(table))
     holds_another = np.isin(np.arange(len(table)), parent)
-    table["leaf"] = ~holds_another & ~table["name"].str.match(_STEERING).to_numpy(dtype=bool)
+    table["leaf"] = ~holds_another & _computes(table["name"])
     return table
 
 
@@ -203,12 +203,17 @@ def _eager_operators(events: pd.DataFrame, context: Context) -> pd.DataFrame:
     inner, row = inner[row >= 0], row[row >= 0]
     table = inner[["thread", "start_ns", "end_ns"]].reset_index(drop=True)
     table["name"] = outer["name"].astype("string").str.slice(len(_EAGER_OPERATOR)).to_numpy()[row]
-    table["leaf"] = ~table["name"].str.match(_STEERING).to_numpy(dtype=bool)
+    table["leaf"] = _computes(table["name"])
     table = table.assign(**_around(table, context.ranges))
     updates = table["phase"].isna() & table["name"].str.match(_UPDATING)
     phase = table["phase"].mask(updates & (context.mode == "train"), "optimizer")
     phase = phase.mask(table["layer"].isna() & table["name"].str.match(DATA), "data")
     return table.assign(phase=phase.fillna("other"))
+
+
+def _computes(types: pd.Series) -> Flags:
+    """Return which operators compute something by themselves: none that only steers or fetches a batch."""
+    return np.asarray(~(types.str.match(_STEERING) | types.str.match(DATA)).to_numpy(dtype=bool))
 
 
 def _around(table: pd.DataFrame, ranges: pd.DataFrame) -> dict[str, pd.Series]:

@@ -28,7 +28,7 @@ METRICS = ("metrics", "other")
 OPTIMIZER = (None, "optimizer")
 BACKWARD = tensorflow_graphs.BACKWARD
 _GRADIENT = "GradientTape.gradient"
-_PRINTING = "this build of TensorFlow cannot switch them on while it runs; its own times of operators are used"
+_SILENT = "TensorFlow's own times of operators: oneDNN prints its calls only where ONEDNN_VERBOSE is set from the beginning"
 _INTERNAL = (os.path.join("tensorflow", "python", ""), os.path.join("keras", "src", ""))
 _MODULES = os.path.join("module", "module.py")
 # Keras 3: module -> the method of Adapter that puts wrappers on what it defines
@@ -403,6 +403,8 @@ class Adapter(Base):
             "Keras's layers",
             "phases": "in graphs by operators' names; in eager code by calls of GradientTape.gradient and of optimizers",
         }
+        if kernels and not self.prints:
+            methods["kernels"] = _SILENT
         if self._together > 1:
             methods["steps"] = "each is one call that executes %d of the script's (steps_per_execution)" % self._together
         return methods
@@ -478,10 +480,10 @@ class Adapter(Base):
             found[_text(concrete.name)]["function"] = concrete.graph.name
         return {"functions": found}
 
-    def printing(self, on):
-        """Nothing can be switched: oneDNN asks its environment once, and TensorFlow's copy of it has no other switch."""
-        asked = any(os.environ.get(name, "0") != "0" for name in ("ONEDNN_VERBOSE", "DNNL_VERBOSE"))
-        return {"oneDNN": _PRINTING} if on and not asked else {}
+    @property
+    def prints(self):
+        """Whether the script's environment has oneDNN print: it asks once, and TensorFlow's copy of it has no other switch."""
+        return any(os.environ.get(name, "0") != "0" for name in ("ONEDNN_VERBOSE", "DNNL_VERBOSE"))
 
     def _on_gpu(self):
         return bool(self.tf.config.list_physical_devices("GPU"))
