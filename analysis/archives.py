@@ -8,8 +8,9 @@ from pathlib import Path
 
 MARKS = ("compare.json", "run.json", "import.json")  # one of these is in every folder that can be read
 
-_HEAD = 512  # bytes
-_MAGIC = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ")
+_HEAD = 4096  # bytes
+_MAGIC = (b"PK\x03\x04", b"BZh", b"\xfd7zXZ")
+_GZIP = b"\x1f\x8b"
 
 _unpacked: dict[Path, Path | None] = {}  # the archives of this process, and the folders of ours that were in them
 
@@ -32,12 +33,24 @@ def _folder_in(archive: Path) -> Path | None:
     if archive not in _unpacked:
         with archive.open("rb") as file:
             head = file.read(_HEAD)
-        if not head.startswith(_MAGIC) and head[257:262] != b"ustar":
+        if not head.startswith(_MAGIC) and _inner(head)[257:262] != b"ustar":
             return None
         from kernelscope.analysis.unpacking import unpack  # late: it takes libraries that most paths do not need
 
         _unpacked[archive] = unpack(archive)
     return _unpacked[archive]
+
+
+def _inner(head: bytes) -> bytes:
+    """Return how a file begins, of gzip what is in it: most files of gzip are captures."""
+    if not head.startswith(_GZIP):
+        return head
+    import zlib
+
+    try:
+        return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head, 512)
+    except zlib.error:
+        return b""
 
 
 def named(text: str) -> str:
