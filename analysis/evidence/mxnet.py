@@ -89,13 +89,15 @@ def _attributed(folder: Path, operators: pd.DataFrame, diagnostics: dict[str, in
 
 def _attribute_queued(operators: pd.DataFrame, queued: mxnet_queue.Queued, diagnostics: dict[str, int]) -> None:
     """Attribute operators to what the script queued."""
-    node, early = mxnet_queue.match(queued, operators["name"], operators["start_ns"].to_numpy(np.int64))
+    node, either, early = mxnet_queue.match(queued, operators["name"], operators["start_ns"].to_numpy(np.int64))
     known = pd.Series(node >= 0, index=operators.index)
     for column, source in (("scope", "name"), ("layer", "layer"), ("phase", "phase")):
         values = queued.nodes[source].astype("string").reindex(node).set_axis(operators.index)
         operators[column] = values.where(known)
+    operators["layer"] = operators["layer"].mask(pd.notna(either), pd.Series(either, index=operators.index, dtype="string"))
     operators["attribution"] = np.where(known & operators["layer"].notna(), "graph order", "none")
     _attribute_by_name(operators, queued.nodes, known)
+    diagnostics["operators of one of several layers"] = int(pd.notna(either).sum())
     diagnostics["operators that did not wait for what they use"] = early
     lost = ~known & operators["name"].isin(queued.nodes["op"]) & operators["layer"].isna()
     diagnostics["operators out of the graph's order"] = int(lost.sum())

@@ -4,11 +4,13 @@ The k-th operator of a type that ran is in the step of the k-th of that type tha
 Within a step the engine may run what was queued later first: what waits for nothing does not stand behind what waits. Its one
 worker takes what became ready first. So a step is replayed: at each operator that ran, of the queued ones of its type whose
 sources have run, it is the one that was the first to be ready. Steps that ran in the same order are replayed once.
+
+A graph's nodes are queued one after the other while the first of them already run. Where it depends on when exactly a node was
+queued which of two it is that ran, both are named: "conv2 or short".
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,12 +24,14 @@ from kernelscope.analysis.errors import EvidenceError
 Int = npt.NDArray[np.int64]
 
 _COLUMNS = ("op", "name", "layer", "phase")
+_MOST_NAMED = 3  # layers of which an operator may be one
 
 
 @dataclass(frozen=True)
 class Queued:
-    """nodes: of all steps, in the order in which they were queued: op, name, layer, phase, step, position (in its step) and
-    queued_ns (our clock). sources: of each step, for each of its positions, the positions that it waits for.
+    """nodes: of all steps, in the order in which they were queued: op, name, layer, phase, step, position (in its step), and
+    queued_ns and until_ns: between which times it was queued (our clock). sources: of each step, for each of its positions, the
+    positions that it waits for.
     """
 
     nodes: pd.DataFrame
@@ -42,9 +46,9 @@ def parse(record: dict[str, Any], path: Path) -> Queued:
         tables = []
         for number, step in enumerate(record["steps"]):
             table = graphs[step["graph"]]
-            times = np.asarray(step["queued_ns"], dtype=np.int64)
-            queued = times[table["entry"].to_numpy(np.int64)] if len(table) else times[:0]
-            tables.append(table.assign(step=number, position=np.arange(len(table)), queued_ns=queued))
+            entry = table["entry"].to_numpy(np.int64)
+            times = {name: np.asarray(step[name], dtype=np.int64)[entry] for name in ("queued_ns", "until_ns")}
+            tables.append(table.assign(step=number, position=np.arange(len(table)), **times))
         nodes = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*_COLUMNS, "step", "position"])
         used = [sources[step["graph"]] for step in record["steps"]]
     except (TypeError, KeyError, IndexError, ValueError) as error:
@@ -52,35 +56,39 @@ def parse(record: dict[str, Any], path: Path) -> Queued:
     return Queued(nodes, used)
 
 
-def match(queued: Queued, names: pd.Series, start_ns: Int) -> tuple[Int, int]:
-    """Return the row of `queued.nodes` that each operator is, -1 for unknown, and how many ran before what they wait for.
+def match(queued: Queued, names: pd.Series, start_ns: Int) -> tuple[Int, npt.NDArray[np.object_], int]:
+    """Return the row of `queued.nodes` that each operator is, -1 for unknown; the layers of which it is one where that is open,
+    else None; and how many ran before what they wait for.
 
     names, start_ns: of the operators that ran, by start.
     """
-    found = np.full(len(names), -1, dtype=np.int64)
+    found, either = np.full(len(names), -1, dtype=np.int64), np.full(len(names), None, dtype=object)
     nodes = queued.nodes
     known = nodes["op"].value_counts()
     ran = names.value_counts()
     whole = [name for name in known.index if ran.get(name, 0) == known[name]]
     rows = np.flatnonzero(names.isin(whole).to_numpy())
     if not len(rows):
-        return found, 0
+        return found, either, 0
     kept = nodes[nodes["op"].isin(whole)]
     step = _by_rank(names.iloc[rows], kept)
     early = 0
-    replayed: dict[tuple[Any, ...], tuple[list[int], int]] = {}
+    replayed: dict[tuple[Any, ...], tuple[list[int], list[str | None], int]] = {}
     for number in np.unique(step):
         mine, table = rows[step == number], kept[kept["step"] == number]
         order = names.iloc[mine].tolist()
-        # how many operators had begun when each node was queued: it cannot be one of these
-        begun = np.searchsorted(start_ns[mine], table["queued_ns"].to_numpy(np.int64), side="left")
-        key = (id(queued.sources[number]), tuple(order), tuple(begun))
+        # how many operators had begun when each node was queued at the earliest, and at the latest: it is none of the former
+        begun, until = (np.searchsorted(start_ns[mine], table[name].to_numpy(np.int64)) for name in ("queued_ns", "until_ns"))
+        key = (id(queued.sources[number]), tuple(order), tuple(begun), tuple(until))
         if key not in replayed:
-            replayed[key] = _replay(order, table, begun.tolist(), queued.sources[number])
-        chosen, violations = replayed[key]
+            step_queue = _Step(table, begun.tolist(), until.tolist(), queued.sources[number])
+            chosen = step_queue.replay(order)
+            replayed[key] = chosen, [step_queue.either(row) for row in chosen], step_queue.early
+        chosen, layers, violations = replayed[key]
         found[mine] = table.index.to_numpy(np.int64)[chosen]
+        either[mine] = layers
         early += violations
-    return found, early
+    return found, either, early
 
 
 def _by_rank(names: pd.Series, nodes: pd.DataFrame) -> Int:
@@ -90,30 +98,52 @@ def _by_rank(names: pd.Series, nodes: pd.DataFrame) -> Int:
     return mine.merge(ranked, on=["op", "rank"], how="left")["step"].to_numpy(np.int64)
 
 
-def _replay(order: list[str], table: pd.DataFrame, begun: list[int], sources: list[list[int]]) -> tuple[list[int], int]:
-    """Return for each operator of one step, in the order of running, which row of the table it is; and how many did not wait."""
-    row_of = {int(position): row for row, position in enumerate(table["position"])}
-    waits = _waiting(sources, row_of)
-    waiting: dict[str, list[int]] = {}
-    for row, name in enumerate(table["op"]):
-        waiting.setdefault(name, []).append(row)
-    done: dict[int, int] = {}  # row -> when it ran
-    chosen, violations = [], 0
-    for now, name in enumerate(order):
-        rows = waiting[name]
-        best = min(rows, key=lambda row: _readiness(row, now, waits[row], done, begun))
-        violations += _readiness(best, now, waits[best], done, begun)[0]
-        rows.remove(best)
-        done[best] = now
-        chosen.append(best)
-    return chosen, violations
+class _Step:
+    """The queued operators of one step, as rows of a table; `early` counts those that ran before what they wait for."""
 
+    def __init__(self, table: pd.DataFrame, begun: list[int], until: list[int], sources: list[list[int]]):
+        self.early = 0
+        self._names = table["op"].tolist()
+        self._layers = table["layer"].tolist()
+        self._begun, self._until = begun, until
+        self._waits = _waiting(sources, {int(position): row for row, position in enumerate(table["position"])})
+        self._done: dict[int, int] = {}  # row -> when it ran
+        self._unclear: dict[int, set[int]] = {}  # row -> the rows of which any may have run in its place, and itself
 
-def _readiness(row: int, now: int, sources: Sequence[int], done: dict[int, int], begun: list[int]) -> tuple[bool, int, int]:
-    """Return what decides between operators of a type, smallest first: is it still waiting, since when is it ready, its place."""
-    if begun[row] > now or any(source not in done for source in sources):
-        return True, 0, row
-    return False, max([begun[row], *(done[source] + 1 for source in sources)]), row
+    def replay(self, order: list[str]) -> list[int]:
+        """Return for each operator, in the order of running, which row it is, or is most likely."""
+        waiting: dict[str, list[int]] = {}
+        for row, name in enumerate(self._names):
+            waiting.setdefault(name, []).append(row)
+        chosen = []
+        for now, name in enumerate(order):
+            rows = waiting[name]
+            ready = [row for row in rows if self._begun[row] <= now and all(source in self._done for source in self._waits[row])]
+            best = min(ready or rows, key=lambda row: (max(self._begun[row], self._sources_end(row)), row))
+            self.early += not ready
+            self._doubt(best, ready)
+            rows.remove(best)
+            self._done[best] = now
+            chosen.append(best)
+        return chosen
+
+    def either(self, row: int) -> str | None:
+        """Return the layers of which the operator that was taken for this row is one; None where it is this row's."""
+        layers = [self._layers[other] for other in sorted(self._unclear.get(row, ()))]
+        if len(layers) > _MOST_NAMED:
+            return f"{layers[0]} or {len(layers) - 1} others"
+        return " or ".join(map(str, dict.fromkeys(layers))) or None
+
+    def _sources_end(self, row: int) -> int:
+        return max((self._done[source] + 1 for source in self._waits[row] if source in self._done), default=0)
+
+    def _doubt(self, best: int, ready: list[int]) -> None:
+        """Note the operators that may have run instead: queued before the best one, which may not have been queued yet."""
+        others = [row for row in ready if row < best and self._until[best] > self._sources_end(row)]
+        others = [row for row in others if self._layers[row] != self._layers[best]]
+        if others:
+            together = set().union({best}, others, *(self._unclear.get(row, ()) for row in [best, *others]))
+            self._unclear.update(dict.fromkeys(together, together))
 
 
 def _waiting(sources: list[list[int]], row_of: dict[int, int]) -> list[list[int]]:

@@ -154,8 +154,9 @@ def test_gluon(python: str, tmp_path: Path, how: str, mode: str) -> None:
     directions = {"forward": "Convolution"} | ({"backward": "_backward_Convolution"} if mode == "train" else {})
     for phase, name in directions.items():
         mine = kernels[(kernels["name"] == name) & (kernels["phase"] == phase)]
-        assert set(mine["layer"].dropna()) == set(SHAPES)
-        assert all(abs(count - steps) <= 1 for count in Counter(mine["layer"]).values())  # an operator may run after its step
+        parts = mine["layer"].str.split(" or ").explode()  # which of several it was depends on when exactly they were queued
+        assert set(parts.dropna()) == set(SHAPES)
+        assert max(Counter(mine["layer"]).values()) <= steps + 1  # an operator may run after its step
     assert {"features.1", "head"} <= set(kernels["layer"])
     if mode == "train":
         assert "loss" in set(kernels["layer"])
@@ -177,10 +178,10 @@ def test_convolutions_have_the_shapes_of_the_layers_that_they_are_given_to(pytho
     inside = np.searchsorted(ran["start_ns"].to_numpy(), at, side="right") - 1
     held = (inside >= 0) & (at < ran["end_ns"].to_numpy()[np.maximum(inside, 0)])
     assert held.sum() >= 3 * 2 * len(SHAPES)
-    found = pd.DataFrame({"layer": ran["layer"].to_numpy()[inside[held]], "problem": lines["problem"].to_numpy()[held]})
-    wrong = [(row.layer, row.problem) for row in found.itertuples() if SHAPES[row.layer] not in row.problem]
-    assert wrong == []
-    assert set(found["layer"]) == set(SHAPES)
+    found = pd.DataFrame({"layer": ran["layer"].to_numpy()[inside[held]], "problem": lines["problem"].to_numpy()[held]}).dropna()
+    fits = [any(SHAPES[layer] in problem for layer in named.split(" or ")) for named, problem in found.to_numpy()]
+    assert found[~np.array(fits)].empty
+    assert {"stem", "features.0.conv1", "features.2.conv1"} <= set(found["layer"])
 
 
 @pytest.mark.slow
@@ -198,6 +199,7 @@ def test_module(python: str, tmp_path: Path, how: str, mode: str) -> None:
         assert {"stem", "norm", "relu", "both"} <= layers
         steps = len(run.passes("kernels")[0].measured)
         forward = kernels[(kernels["name"] == "Convolution") & (kernels["phase"] == "forward")]
-        assert all(abs(count - steps) <= 1 for count in Counter(forward["layer"]).values())
+        assert {"stem"} <= set(forward["layer"].dropna()) <= {"stem", "main", "short", "main or short"}
+        assert max(Counter(forward["layer"].dropna()).values()) <= steps + 1
     else:
         assert any(layer.startswith("stem") for layer in layers)  # fused with what follows it: what it does alone is not known

@@ -4,8 +4,9 @@ The engine's profiler tells an operator's type and time only. Whose it is follow
 for what: analysis.evidence.mxnet_queue finds the one that must have run. What the gradient of a graph or an operator consists of,
 an executor of the same symbol says, which is made for that when the pass is over and never runs.
 
-The file: {"graphs": [{"nodes": [...]}], "steps": [{"graph", "queued_ns"}]}: for each step which graph it ran, and when its
-entries were queued. A node has op, name, layer, phase, entry, and after: which nodes of this graph it waits for.
+The file: {"graphs": [{"nodes": [...]}], "steps": [{"graph", "queued_ns", "until_ns"}]}: for each step which graph it ran, and
+from when until when each of its entries was being queued. A node has op, name, layer, phase, entry, and after: which nodes of
+this graph it waits for.
 """
 
 import ctypes
@@ -36,7 +37,7 @@ class Queue(object):
         self._step = step
         self._number = None  # of the step whose entries are being collected
         self._entries = []  # (key of _known, which earlier entries made its inputs, counted back from it)
-        self._times = []
+        self._times = []  # for each entry, from when until when it was being queued
         self._steps = []
         self._known = {}  # key -> what an entry needs to be described: see the adding methods
         self._names = {}  # handle of an operator -> its name
@@ -75,17 +76,22 @@ class Queue(object):
         self._add(key, made)
 
     def executor(self, executor, phase):
-        """An executor's forward or backward pass is queued."""
+        """An executor's forward or backward pass is to be queued; return what `queued` wants when it has been."""
         self.opening()
         key = (EXECUTOR, id(executor), None, None, phase, False)
         if key not in self._known:
             self._known[key] = (executor.debug_str(),)
-        self._add(key, ())
+        return self._add(key, ())
 
     def backward(self):
-        """A backward pass of what was recorded is queued."""
+        """A backward pass of what was recorded is to be queued; return what `queued` wants when it has been."""
         self.opening()
-        self._add((BACKWARD,), ())
+        return self._add((BACKWARD,), ())
+
+    @staticmethod
+    def queued(entry):
+        """An executor's or a backward pass has been queued."""
+        entry[1] = now_ns()
 
     def _makers(self, arrays):
         """Return which entries made these arrays, counted back from the one that is to be added."""
@@ -102,7 +108,9 @@ class Queue(object):
 
     def _add(self, key, made):
         self._entries.append((key, made))
-        self._times.append(self._queued)
+        times = [self._queued, now_ns()]
+        self._times.append(times)
+        return times
 
     def _close_step(self):
         self._steps.append((tuple(self._entries), self._times))
@@ -114,7 +122,10 @@ class Queue(object):
         """Write the graph of each kind of step, and of which kind each step was; return the file's name."""
         self._close_step()
         kinds = {}
-        steps = [{"graph": kinds.setdefault(entries, len(kinds)), "queued_ns": times} for entries, times in self._steps]
+        steps = []
+        for entries, times in self._steps:
+            first, last = zip(*times) if times else ((), ())
+            steps.append({"graph": kinds.setdefault(entries, len(kinds)), "queued_ns": first, "until_ns": last})
         graphs = [{"nodes": Nodes(self._described).of(entries)} for entries in sorted(kinds, key=kinds.get)]
         with open(os.path.join(folder, hooks.GRAPH_FILE), "w") as out:
             json.dump({"graphs": graphs, "steps": steps}, out)

@@ -462,9 +462,14 @@ class Layers(object):
 
     def _backwards(self, original):
         def called(*arguments, **keywords):
-            if self._queue is not None:
-                self._queue.backward()
-            return original(*arguments, **keywords)
+            queue = self._queue
+            if queue is None:
+                return original(*arguments, **keywords)
+            entry = queue.backward()
+            try:
+                return original(*arguments, **keywords)
+            finally:
+                queue.queued(entry)
 
         return called
 
@@ -536,8 +541,11 @@ class Layers(object):
             def called(executor, *arguments, **keywords):
                 if phase == "forward":
                     separate.executor_called(executor)
-                queue.executor(executor, phase)
-                return original(executor, *arguments, **keywords)
+                entry = queue.executor(executor, phase)
+                try:
+                    return original(executor, *arguments, **keywords)
+                finally:
+                    queue.queued(entry)
 
             return called
 
