@@ -445,21 +445,29 @@ def test_a_function_that_never_ran_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_oldest_parts_make_room(tmp_path: Path) -> None:
-    """Steps of 9 kB: a first part of 100, then some of 13 and less, as an eighth of 1 MB is there for each."""
+    """2500 clean steps of 290 bytes and ranges of the layers pass are more than 1 MB; what remains is whole and the newest."""
     folder = tmp_path / "run"
-    options = ("--steps", "400", "--warmup", "2", "--max-trace-size", "1MB")
-    environment = {**os.environ, "TOY_TRACE": "9000"}
-    done = _profiled(folder, sys.executable, str(TOY), "900", options=options, env=environment)
-    assert "kernels: the first " in done.stderr
-    assert "were dropped to stay below --max-trace-size" in done.stderr
+    options = ("--steps", "2500", "--warmup", "0", "--max-trace-size", "1MB", "--seconds", "100")
+    environment = {**os.environ, "TOY_TRACE": "100"}
+    done = _profiled(folder, sys.executable, str(TOY), "7000", options=options, env=environment)
     record = json.loads((folder / "run.json").read_text())
-    kernels = record["passes"]["kernels"]
-    steps = [
-        row["step"] for place in kernels["folders"] for row in _json_rows(folder / place / "steps.jsonl") if not row["warmup"]
-    ]
-    assert len(steps) + kernels["dropped_steps"] == 200
-    assert steps == sorted(steps)
-    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 1_500_000
+    layers = record["passes"]["layers"]
+    assert f"layers: the first {layers['dropped_steps']} steps were dropped to stay below --max-trace-size" in done.stderr
+    rows = [row for place in layers["folders"] for row in _json_rows(folder / place / "steps.jsonl") if not row["warmup"]]
+    assert len(rows) + layers["dropped_steps"] == 1250
+    assert [row["step"] for row in rows] == sorted(row["step"] for row in rows)
+    assert len(layers["folders"]) < 10
+
+
+def test_a_kernels_pass_that_grows_ends(tmp_path: Path) -> None:
+    """The toy takes 1 MB in each step: with room for 4 MB the pass has no more than 4 of its 10 steps."""
+    folder = tmp_path / "run"
+    options = ("--warmup", "0", "--max-trace-size", "8MB")
+    environment = {**os.environ, "TOY_GROWS": "1000000"}
+    done = _profiled(folder, sys.executable, str(TOY), "200", options=options, env=environment)
+    assert "more would not stay below --max-trace-size" in done.stderr
+    assert 1 <= len(_measured(folder, "kernels")) <= 4
+    assert len(_measured(folder, "lines")) == 10
 
 
 def _json_rows(path: Path) -> list[dict[str, Any]]:

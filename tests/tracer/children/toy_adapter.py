@@ -41,6 +41,9 @@ class Adapter(adapters.Base):
         return {"pytorch": "toy"}
 
 
+_grown = []
+
+
 def install():
     """Make the framework known and imported."""
     module = types.ModuleType(adapters.__name__ + ".toy")
@@ -56,6 +59,7 @@ def step(number):
     if adapter.recorder is not None:
         adapter.recorder.push("layer", "first", "first", "forward")
     time.sleep(0.001)
+    _grown.append(bytearray(int(os.environ.get("TOY_GROWS", "0"))))
     if adapter.recorder is not None:
         adapter.recorder.pop()
     os.write(1, b"step %d" % number)

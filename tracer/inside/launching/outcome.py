@@ -94,6 +94,8 @@ class Result(object):
         entry = {"status": "complete" if usable else "failed", "folders": [place for place, _ in usable]}
         if not report["complete"]:
             entry["reason"] = report["reason"]
+        if report.get("ended_early"):
+            self.problems.append("%s: ended after %d steps: %s" % (name, report["measured"], report["ended_early"]))
         if usable:
             entry["sampling"] = self.watcher.describe(usable[-1][0])
         if name == "kernels":

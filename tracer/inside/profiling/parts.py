@@ -1,8 +1,8 @@
 """Keeps what is recorded within bounds: a pass that grows large is written in parts, and the oldest parts are dropped.
 
-Each part is a repeat of the pass in the run folder. A part ends when it holds a share of what may be held, as far as that is
-known while it is recorded; how large a framework's own trace is shows only when it is written, so that there a part ends after
-some steps too, fewer when the part before was large.
+Each part is a repeat of the pass in the run folder, and ends when it holds a share of what may be held. The kernels pass has
+one part: torch.profiler's second trace in a process that our hooks are in corrupted the heap in half of all runs. How large a
+framework's own trace is shows only when it is written, so that this pass ends when the process has grown by half of the limit.
 """
 
 import json
@@ -10,7 +10,6 @@ import os
 import shutil
 
 SHARES = 8  # parts that there is room for
-OPERATOR_STEPS = 100  # most measured steps of a part with a framework's own trace
 RANGE_BYTES, EVENT_BYTES, STEP_BYTES = 250, 120, 500  # of one in memory
 
 

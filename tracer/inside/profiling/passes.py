@@ -19,7 +19,7 @@ OVER, PART = "over", "part"  # what has ended with a step: the pass, or as much 
 class Pass(object):
     """A pass from its opening, between two steps, to its closing.
 
-    spec: see recording. wanted: {"pass", "skip", "steps"}, of a later part also "begun" and "most" (see rest). known: what is
+    spec: see recording. wanted: {"pass", "skip", "steps"}, of a later part also "begun" (see rest). known: what is
     known already, for the report. focus: which functions' lines are watched.
     """
 
@@ -32,8 +32,8 @@ class Pass(object):
         self._measured = 0
         self._begun = wanted.get("begun")
         self._ended = None  # when the last step did, where the next one begins then
-        self._room = spec["limit"] // parts.SHARES
-        self._most = wanted.get("most") or (parts.OPERATOR_STEPS if self.name == "kernels" else None)
+        self._limit = spec["limit"]
+        self._resident = _resident() if self.name == "kernels" else 0
         self._flushed = now_ns()
         self._full = False
         self.folder = parts.new_folder(spec["folder"], self.name)
@@ -110,32 +110,27 @@ class Pass(object):
             self._flushed = now_ns()
         if last or self._impatient():
             return OVER
-        return PART if self._measured and self._is_full() else None
+        return PART if self._measured and self.name != "kernels" and self._is_full() else None
 
     def _is_full(self):
         """Return whether as much is held as may be, as far as that is known before it is written."""
         held = self.recorder.held() * parts.RANGE_BYTES + self.lines.held() * parts.EVENT_BYTES + self._done * parts.STEP_BYTES
-        if self.printed is not None:
-            held += self.printed.kept
-        return held > self._room or (self._most is not None and self._measured >= self._most)
+        if self.name != "kernels":
+            return held > self._limit // parts.SHARES
+        grown = _resident() - self._resident
+        return max(grown, held + (self.printed.kept if self.printed else 0)) > self._limit // 2
 
     def rest(self):
-        """Return what is wanted of the next part, after this one was closed: as many steps as it has room for."""
-        per_step = parts.size(self.folder) // max(1, self._measured)
-        fitting = max(FEWEST_STEPS, self._room // max(1, per_step))
-        most = fitting if self._most is None else min(fitting, parts.OPERATOR_STEPS)
-        return dict(self._wanted, steps=self._wanted["steps"] - self._measured, begun=self._begun, most=most)
-
-    def _window_ends(self, counts):
-        """Return whether the next step begins a window: work that still waits would be counted as that one's."""
-        measured = self._measured + counts
-        return self._done + 1 == self._wanted["skip"] or (counts and measured % plan.WINDOW_STEPS == 0)
+        """Return what is wanted of the next part."""
+        return dict(self._wanted, steps=self._wanted["steps"] - self._measured, begun=self._begun)
 
     def _impatient(self):
         """Return whether the pass has to end early: it takes long, or its records grow too large."""
-        if self._full or self.lines.full:
-            what = "much was printed" if self._full else "many lines ran"
-            self.report["ended_early"] = what + " in a step"
+        full = "much was printed in a step" if self._full else "many lines ran in a step" if self.lines.full else None
+        if full is None and self.name == "kernels" and self._is_full():
+            full = "more would not stay below --max-trace-size"
+        if full is not None:
+            self.report["ended_early"] = full
             return self._measured > 0
         return now_ns() - self._begun > self._seconds * 1e9 and self._measured >= FEWEST_STEPS
 
@@ -190,6 +185,11 @@ class Pass(object):
     def _write_report(self):
         with open(os.path.join(self.folder, "child.json"), "w") as out:
             json.dump(self.report, out, indent=1, sort_keys=True)
+
+
+def _resident():
+    """Return how many bytes of the process are resident; 0 where the system does not tell."""
+    return memory.resident().get("resident_bytes", 0)
 
 
 class _NoLines(object):
