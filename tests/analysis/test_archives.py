@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import json
 import os
+import random
 import shutil
 import stat
 import subprocess
 import sys
 import tarfile
+import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -196,6 +198,30 @@ def test_archives_that_are_cut_off(run: Path, tmp_path: Path, form: str) -> None
         with pytest.raises(ka.EvidenceError) as error:
             ka.read(part)
         assert str(error.value).startswith(f"{part}: ")
+
+
+@pytest.mark.parametrize("form", ["zip", "tar", "gztar", "xztar"])
+def test_damage_of_any_kind_is_one_line(tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "run" / "a").mkdir(parents=True)
+    (tmp_path / "run" / "run.json").write_bytes(_MARK[1])
+    (tmp_path / "run" / "a" / "x").write_bytes(bytes(range(256)) * 4)
+    whole = Path(shutil.make_archive(str(tmp_path / "whole"), form, tmp_path, "run")).read_bytes()
+    chance, said, packed = random.Random(7), [], tmp_path / "packed"
+    for _ in range(60):
+        content = bytearray(whole)
+        for _ in range(chance.choice((1, 2, 8))):
+            place = chance.randrange(len(content))
+            content[place : place + chance.choice((0, 1, 8))] = bytes(
+                chance.choice((0, 255, chance.randrange(256))) for _ in range(8)
+            )
+        packed.write_bytes(content)
+        try:
+            said.append("" if unpacking.unpack(packed) is not None else "no archive")
+        except ka.EvidenceError as error:
+            said.append(str(error))
+    assert all("\n" not in line and (not line or line.startswith((f"{packed}: ", "no archive"))) for line in said)
+    assert sum(map(bool, said)) > 5
 
 
 def test_a_damaged_zip_and_one_with_a_password(tmp_path: Path) -> None:
