@@ -1,0 +1,62 @@
+"""A Trace on disk comes back as it was, without the columns that hold nothing being written."""
+
+import gc
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from kernelscope.analysis import storage
+from kernelscope.analysis.garbage import uncollected
+from kernelscope.analysis.trace import TABLES, Trace, conform
+
+
+@pytest.fixture
+def trace():
+    times = {"start_ns": [1, 5], "end_ns": [4, 9]}
+    calls = {
+        **times,
+        "process": 7,
+        "thread": 7,
+        "api": "runtime",
+        "name": ["cudaLaunchKernel", None],
+        "correlation": [2**60 + 1, None],
+    }
+    kernels = {**times, "name": ["a", "b"], "duration_ns": [3, 4], "count": 1, "device": "cuda:0", "tensor_core": [None, True]}
+    return Trace(
+        calls=conform("calls", pd.DataFrame(calls)),
+        kernels=conform("kernels", pd.DataFrame(kernels)),
+        info={"framework": "x"},
+        diagnostics={"odd": 1},
+    )
+
+
+def test_a_trace_comes_back_as_it_was(trace, tmp_path):
+    storage.save(trace, tmp_path / "trace", key="k")
+    back = storage.load(tmp_path / "trace")
+    for name in TABLES:
+        pd.testing.assert_frame_equal(getattr(back, name), getattr(trace, name), check_categorical=False)
+    assert (back.info, back.diagnostics) == (trace.info, trace.diagnostics)
+    assert storage.facts(tmp_path / "trace")["key"] == "k"
+    assert back.calls["correlation"].iloc[0] == 2**60 + 1
+
+
+def test_what_holds_nothing_is_not_written(trace, tmp_path):
+    storage.save(trace, tmp_path / "trace")
+    fields = {field.name: field.nullable for field in pq.read_schema(tmp_path / "trace" / "calls.parquet")}
+    assert fields == {
+        "start_ns": False, "end_ns": False, "process": False, "thread": False, "api": False, "name": True, "correlation": True,
+    }  # fmt: skip
+    assert "layer" in pq.read_schema(tmp_path / "trace" / "copies.parquet").names  # a table without rows says what it would hold
+
+
+def test_garbage_is_looked_for_again_afterwards():
+    assert gc.isenabled()
+    with uncollected():
+        assert not gc.isenabled()
+        with uncollected():
+            pass
+        assert not gc.isenabled()
+    with pytest.raises(ValueError, match="this"), uncollected():
+        raise ValueError("this")
+    assert gc.isenabled()
