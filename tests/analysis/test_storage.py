@@ -14,14 +14,8 @@ from kernelscope.analysis.trace import TABLES, Trace, conform
 @pytest.fixture
 def trace():
     times = {"start_ns": [1, 5], "end_ns": [4, 9]}
-    calls = {
-        **times,
-        "process": 7,
-        "thread": 7,
-        "api": "runtime",
-        "name": ["cudaLaunchKernel", None],
-        "correlation": [2**60 + 1, None],
-    }
+    numbers = pd.array([2**60 + 1, None], dtype="Int64")
+    calls = {**times, "process": 7, "thread": 7, "api": "runtime", "name": ["cudaLaunchKernel", None], "correlation": numbers}
     kernels = {**times, "name": ["a", "b"], "duration_ns": [3, 4], "count": 1, "device": "cuda:0", "tensor_core": [None, True]}
     return Trace(
         calls=conform("calls", pd.DataFrame(calls)),
