@@ -20,6 +20,7 @@ import pandas as pd
 from kernelscope.analysis import intervals
 from kernelscope.analysis.categories import taken
 from kernelscope.analysis.evidence import Context, Evidence
+from kernelscope.analysis.evidence.xla_launches import launches
 from kernelscope.analysis.evidence.xla_names import ProgramNames
 from kernelscope.analysis.evidence.xla_scopes import Scopes
 from kernelscope.analysis.readers import hlo, xplane
@@ -51,11 +52,11 @@ def read(folder: Path, context: Context) -> Evidence:
 def operations(path: Path, context: Context) -> tuple[pd.DataFrame, dict[str, int]]:
     """Return XLA's operations of a trace with what their programs say of them, and counts of those of which nothing is known.
 
-    Columns: thread, start_ns, end_ns, name, those of xla_names.Operation.
+    Columns: thread, start_ns, end_ns, launch_ns, name, those of xla_names.Operation.
     """
     events, outside = _events(path, context)
     described, unknown = _described(events, path, context)
-    table = pd.concat([events[["thread", "start_ns", "end_ns"]], described], axis=1)
+    table = pd.concat([events[["thread", "start_ns", "end_ns", "launch_ns"]], described], axis=1)
     table["name"] = events["stat_hlo_op"].astype("string").str.replace(r"(\.\d+)+$", "", regex=True)
     return table, {"operations outside of steps": outside, "operations without their program": unknown}
 
@@ -69,10 +70,10 @@ def computing(table: pd.DataFrame) -> pd.DataFrame:
 
 def _events(path: Path, context: Context) -> tuple[pd.DataFrame, int]:
     """Return XLA's operations that begin in measured steps, on our clock, and how many others were left out."""
-    space = xplane.read_planes(path, ("program_id",), ("hlo_op", "hlo_module"))
+    space = xplane.read_planes(path, ("program_id", "run_id"), ("hlo_op", "hlo_module"))
     planes = [plane.events for plane in space.planes if plane.name == HOST_PLANE and len(plane.events)]
     if not planes:
-        columns = ["thread", "start_ns", "end_ns", "stat_hlo_op", "stat_hlo_module", "stat_program_id"]
+        columns = ["thread", "start_ns", "end_ns", "stat_hlo_op", "stat_hlo_module", "stat_program_id", "launch_ns"]
         return pd.DataFrame(columns=columns).astype({"start_ns": "int64", "end_ns": "int64"}), 0
     events = pd.concat(planes, ignore_index=True)
     start = context.clock.from_wall(events["start_ns"].to_numpy(np.int64))
@@ -81,6 +82,7 @@ def _events(path: Path, context: Context) -> tuple[pd.DataFrame, int]:
     done = events[events["name"].astype("string").str.startswith(_END).to_numpy(dtype=bool)]
     operations = events[is_operation].sort_values("start_ns", kind="stable").reset_index(drop=True)
     operations["end_ns"] = _ends(operations, done)
+    operations["launch_ns"] = launches(operations, events)
     inside = _in_steps(operations["start_ns"].to_numpy(np.int64), context.steps)
     return operations[inside].reset_index(drop=True), int((~inside).sum())
 

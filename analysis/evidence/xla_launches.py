@@ -1,0 +1,51 @@
+"""Which call of a compiled function launched an operation of XLA, from the profiler's own events of the host.
+
+JAX returns from a call before the work is done. Operations bear their program's name (`hlo_module`, jit_step) and the number of
+its execution (`run_id`), calls are events PjitFunction(step). Executions in the order of their numbers are calls in the order of
+time, where there are as many of both and no operation begins before its call; else nothing is said.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+_CALL = r"^PjitFunction\((?:jit\()?([^()]*)\)?\)$"  # jit(step) where it was compiled ahead of time
+_PROGRAM = r"^(?:jit|pjit)_(.*)$"
+
+
+def launches(operations: pd.DataFrame, events: pd.DataFrame) -> pd.Series:
+    """Return when the call began that launched each operation, aligned with them; null where that is not known.
+
+    operations: start_ns, stat_hlo_module and stat_run_id. events: start_ns, end_ns, line_id and name, all of the host's.
+    """
+    function = _plain(operations["stat_hlo_module"].astype("string").str.extract(_PROGRAM)[0])
+    keys = pd.DataFrame({"function": function, "run": operations["stat_run_id"].astype("Int64"), "first": operations["start_ns"]})
+    executions = keys.dropna().groupby(["function", "run"]).agg(first=("first", "min")).reset_index()
+    calls = _calls(events)
+    tied = pd.merge(_numbered(executions), _numbered(calls), on=["function", "number", "count"])
+    early = tied.loc[tied["start_ns"] > tied["first"], "function"]
+    tied = tied[~tied["function"].isin(early)]
+    found = keys[["function", "run"]].merge(tied[["function", "run", "start_ns"]], on=["function", "run"], how="left")
+    return pd.Series(found["start_ns"].astype("Int64").array, index=operations.index)
+
+
+def _plain(names: pd.Series) -> pd.Series:
+    """Return names as they are in names of programs: <lambda> is lambda in both."""
+    return names.str.replace(r"[^\w.-]", "_", regex=True).str.strip("_")
+
+
+def _calls(events: pd.DataFrame) -> pd.DataFrame:
+    """Return function and start_ns of the calls of compiled functions, ordered; a call within its like is the same one."""
+    calls = events.assign(function=_plain(events["name"].astype("string").str.extract(_CALL)[0]))
+    calls = calls[calls["function"].notna()].astype({"start_ns": "int64", "end_ns": "int64"})
+    calls = calls.sort_values("end_ns", ascending=False).sort_values(["function", "line_id", "start_ns"], kind="stable")
+    places = [calls["function"], calls["line_id"]]
+    over = calls.groupby(places)["end_ns"].cummax().groupby(places).shift()
+    outermost = ~(calls["start_ns"] < over).fillna(False).to_numpy(dtype=bool)
+    return calls.loc[outermost, ["function", "start_ns"]].sort_values(["function", "start_ns"])
+
+
+def _numbered(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with their number within their function, and how many of them that function has."""
+    groups = table.groupby("function")["function"]
+    return table.assign(number=groups.cumcount(), count=groups.transform("size"))
