@@ -18,7 +18,7 @@ import pandas as pd
 from kernelscope.analysis import intervals
 from kernelscope.analysis.breakdowns import kind_labels, layer_labels
 from kernelscope.analysis.explain import estimates
-from kernelscope.analysis.explain.instrumentation import anchored_factors, host_factors
+from kernelscope.analysis.explain.instrumentation import anchored_factors, event_factors
 from kernelscope.analysis.explain.model import ROW_COLUMNS, Account, Match, Side, Wall
 from kernelscope.analysis.partition import KEYS
 from kernelscope.analysis.statistics import RESAMPLES, Turns, interval, paired_difference
@@ -80,11 +80,11 @@ class _Cells:
         self.weights = self.weighted(np.ones(shape[0], dtype=np.int64), self.wall_ns, self.steps)
         self.recorded_ns = float(self.weights @ self.wall_ns)
         estimate = self.weights @ self.time
-        cost = max(0.0, self.recorded_ns - self.target_ns) if self.target_ns is not None else 0.0
+        cost = self.recorded_ns - self.target_ns if self.target_ns is not None else 0.0
         if self.target_ns is not None and side.layers_ns is not None:
             self.factor = anchored_factors(self.keys, estimate, side.layers_ns, self.target_ns)
         else:
-            self.factor = host_factors(self.keys, estimate, side.events, cost)
+            self.factor = event_factors(self.keys, estimate, side.events, cost)
         self.removed_ns = round(float((estimate * (1 - self.factor)).sum()))
 
     def weighted(self, counts: npt.NDArray[np.int64], wall_ns: Float, steps: npt.NDArray[np.int64]) -> Float:

@@ -6,9 +6,9 @@ work between the events that they record; then of operators that the recorder ti
 timed. What is then left between the layers pass and the clean one, which are two processes of one program, is a factor
 common to all rows, within BOUND.
 
-Where no layers pass knows the layers, each (layer, phase) gives back host time in proportion to the events recorded in it, at
-most what it has and MOST_PER_EVENT_NS for each event (`host_factors`). What no row can give back stays in the row
-"instrumentation".
+Where no layers pass knows the layers, each (layer, phase) gives back time in proportion to the events recorded in it, at most
+MOST_PER_EVENT_NS for each (`event_factors`): first what host time it has, then of operators that the recorder timed itself. What
+no row can give back stays in the row "instrumentation". A traced pass that was the faster one is such another process, too.
 
 Source of the ideas: each number from the least instrumented run that has it, as in XSP (Li et al., IPDPS 2020), and per-event
 calibration, as in RL-Scope (Gleeson et al., MLSys 2021).
@@ -28,31 +28,37 @@ from kernelscope.analysis.partition import DEVICE
 Float = npt.NDArray[np.float64]
 
 # What recording one event costs at most: 2 to 9 us were measured of torch.profiler, XLA's, MXNet's and oneDNN's records. What the
-# traced pass took beyond that was noise, and no host row can have been its place.
+# traced pass took beyond that was noise, and no row can have been its place.
 MOST_PER_EVENT_NS = 10_000.0
 BOUND = 1.25  # of the common factor: processes of one program that differ by more were in different states
 SELF_TIMED = ("onednn", "mkl", "cudnn", "cublas", "cutlass")  # take the time around the computation alone
+LEAST_OF_OPERATORS = 0.1  # which operators keep of what the recorder timed itself: they did compute
 _ROUNDS = 50  # each gives what full groups could not take to the others; a group is full after one, so groups bound it too
 
 
-def host_factors(cells: pd.DataFrame, time_ns: Float, events: pd.Series[float], cost_ns: float) -> Float:
-    """Return by which factor (0 to 1) to multiply each cell's time so that `cost_ns` of host time is taken out.
+def event_factors(cells: pd.DataFrame, time_ns: Float, events: pd.Series[float], cost_ns: float) -> Float:
+    """Return by which factor to multiply each cell's time so that `cost_ns` is taken out near what was recorded.
 
-    cells: with layer, phase, cause; time_ns: of each per step. events: recorded per step, by (layer, phase) with null as "".
-    Where less host time than cost_ns is near events, less is taken out.
+    cells: with layer, phase, cause, library; time_ns: of each per step. events: recorded per step, by (layer, phase) with null as
+    "". Where less than cost_ns can have been spent on events, less is taken out. Recording makes no step shorter: a negative
+    cost is that of two processes of one program, and a factor common to all rows, within BOUND.
     """
-    factors = np.ones(len(cells))
+    if cost_ns < 0:
+        return np.full(len(cells), min(1 - cost_ns / max(float(time_ns.sum()), 1.0), BOUND))
     cause = cells["cause"].astype("string")
     host = (cause.notna() & ~cause.str.startswith(DEVICE).fillna(False)).to_numpy(dtype=bool)
-    if cost_ns <= 0 or not host.any():
-        return factors
+    by_recorder = (cause.isna() & ~cells["library"].isin(SELF_TIMED).fillna(False)).to_numpy(dtype=bool)
     keys = pd.MultiIndex.from_frame(cells[["layer", "phase"]].astype("string").fillna(""))
     group, found = pd.factorize(keys)
-    room = np.bincount(group, weights=np.where(host, time_ns, 0.0), minlength=len(found)).astype(float)
     weight = np.asarray(events.reindex(pd.MultiIndex.from_tuples(list(found))).fillna(0.0), dtype=np.float64)
-    taken = _poured(cost_ns, weight, np.minimum(room, MOST_PER_EVENT_NS * weight))
-    factor = 1.0 - np.divide(taken, room, out=np.zeros_like(room), where=room > 0)
-    return np.where(host, factor[group], 1.0)
+    factors, open_ns, left = np.ones(len(cells)), MOST_PER_EVENT_NS * weight, cost_ns
+    for tier, least in ((host, 0.0), (by_recorder, LEAST_OF_OPERATORS)):
+        there = np.bincount(group, weights=np.where(tier, time_ns, 0.0), minlength=len(found)).astype(float)
+        taken = _poured(left, weight, np.minimum(there * (1 - least), open_ns))
+        factor = 1.0 - np.divide(taken, there, out=np.zeros_like(there), where=there > 0)
+        factors = np.where(tier, factor[group], factors)
+        open_ns, left = open_ns - taken, left - float(taken.sum())
+    return factors
 
 
 def anchored_factors(cells: pd.DataFrame, time_ns: Float, layers_ns: pd.Series[float], clean_ns: float) -> Float:
@@ -90,7 +96,7 @@ def _tiers(cells: pd.DataFrame) -> Iterator[tuple[npt.NDArray[np.bool_], float]]
     host = cells["cause"].notna().to_numpy()
     timed_by_itself = cells["library"].isin(SELF_TIMED).fillna(False).to_numpy(dtype=bool) & ~host
     yield host, 0.2
-    yield ~host & ~timed_by_itself, 0.1
+    yield ~host & ~timed_by_itself, LEAST_OF_OPERATORS
     yield timed_by_itself, 0.0
 
 
