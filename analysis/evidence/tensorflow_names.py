@@ -140,6 +140,8 @@ class RecordedNames:
         phase = "backward" if _BACKWARD_SCOPE.search(scope) or _BACKWARD_TYPE.search(type_name) else None
         if owner is None and (_UPDATE.match(type_name) or (self._training and _OWN_UPDATE.match(type_name))):
             owner = (None, "optimizer")
+        if owner is None and any(_OPTIMIZER.match(_NUMBERED.sub("", part).lower()) for part in parts[:-1]):
+            owner = (None, "optimizer")
         if owner is None and _LOSS.search(scope):
             owner = ("loss", "forward")
         if owner is None and _DATA.match(type_name):

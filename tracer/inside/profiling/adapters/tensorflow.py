@@ -30,7 +30,7 @@ BACKWARD = tensorflow_graphs.BACKWARD
 _GRADIENT = "GradientTape.gradient"
 _SILENT = "TensorFlow's own times of operators: oneDNN prints its calls only where ONEDNN_VERBOSE is set from the beginning"
 _INTERNAL = (os.path.join("tensorflow", "python", ""), os.path.join("keras", "src", ""))
-_MODULES = os.path.join("module", "module.py")
+_MODULES = (os.path.join("module", "module.py"), os.path.join("engine", "base_layer.py"))
 # Keras 3: module -> the method of Adapter that puts wrappers on what it defines
 _KERAS = {
     "keras.src.layers.layer": "_watch_layers",
@@ -527,7 +527,9 @@ class Adapter(Base):
 
 
 def _is_internal(frame):
-    """Return whether a frame is TensorFlow's or Keras's own code; what opens a tf.Module's scope is on behalf of the script."""
+    """Return whether a frame is TensorFlow's or Keras's own code; scopes of a tf.Module, or of a layer of Keras 2, are not."""
+    while frame.f_back is not None and frame.f_code.co_filename.endswith("contextlib.py"):
+        frame = frame.f_back
     file = frame.f_code.co_filename
     return any(part in file for part in _INTERNAL) and not file.endswith(_MODULES)
 
