@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,22 +75,21 @@ def molecules(folder: Path) -> None:
 
 
 def sentences(folder: Path) -> None:
-    """Pairs of short sentences of two invented languages, tab between them, for Keras's sequence to sequence example."""
+    """Pairs of very short sentences, tab between them, for Keras's sequence to sequence example: it decodes a hundred of them."""
     (folder / "fra-eng").mkdir()
-    (folder / "fra-eng" / "fra.txt").write_text("".join(f"{a}\t{b}\n" for a, b in _pairs(160, 2)))
+    (folder / "fra-eng" / "fra.txt").write_text("".join(f"{a}\t{b}\n" for a, b in _pairs(160, "abcdefgh", 3)))
 
 
 def parallel_texts(folder: Path) -> None:
     """The same in two files, for sockeye."""
-    pairs = _pairs(2000, 12)
+    pairs = _pairs(2000, ["".join(letters) for letters in itertools.product("bdgk", "aeiou", "lmnr")], 12)
     for name, side in (("source", 0), ("target", 1)):
         (folder / f"{name}.txt").write_text("".join(pair[side] + "\n" for pair in pairs))
 
 
-def _pairs(count: int, longest: int) -> list[tuple[str, str]]:
-    """Return sentences of a few words and the same words reversed, by a generator of their own."""
+def _pairs(count: int, words: Sequence[str], longest: int) -> list[tuple[str, str]]:
+    """Return sentences of up to so many words and the same words reversed, by a generator of their own."""
     generator = random.Random(0)
-    words = ["".join(letters) for letters in itertools.product("bdgk", "aeiou", "lmnr")]
     texts = [[generator.choice(words) for _ in range(generator.randint(2, longest))] for _ in range(count)]
     return [(" ".join(text), " ".join(reversed(text))) for text in texts]
 
@@ -115,11 +114,11 @@ def _seq2seq(backend: str, environment: str, **more: object) -> Program:
 PROGRAMS = (
     Program(
         "actor_critic.py", _IGNITE, "ignite", ("{python}", "actor_critic.py", "--max-episodes", "60"),
-        _IGNITE, "examples/reinforcement_learning", seed="torch", uneven=True, quick=True,
+        _IGNITE, "examples/reinforcement_learning", seed="torch", uneven=True, quick=True, options=("--steps", "8"),
     ),
     Program(
         "reinforce.py", _IGNITE, "ignite", ("{python}", "reinforce.py", "--max-episodes", "70"),
-        _IGNITE, "examples/reinforcement_learning", seed="torch", uneven=True,
+        _IGNITE, "examples/reinforcement_learning", seed="torch", uneven=True, options=("--steps", "8"),
     ),
     Program(
         "test_script", "accelerate==1.15.0", "ignite", ("{python}", "-m", "accelerate.test_utils.scripts.test_script"),

@@ -1,0 +1,63 @@
+"""What foreign programs showed about PyTorch: closures of optimizers, derivatives of derivatives, parts called alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernelscope.analysis import Run, breakdown
+from kernelscope.tracer.outside import environments
+from kernelscope.tracer.outside.errors import ChildError
+
+SCRIPT = Path(__file__).parent / "children" / "train_derivatives.py"
+pytestmark = [pytest.mark.slow, pytest.mark.recording]
+
+
+@pytest.fixture(scope="module")
+def profiled(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("profiled")
+    try:
+        python = str(environments.resolve("pytorch", None).python)
+    except ChildError as error:
+        pytest.skip(str(error))
+    ours = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(folder / "run"), "--steps", "8", "--"]
+    outputs = []
+    for command in ([], ours):
+        done = subprocess.run(
+            [*command, python, str(SCRIPT)], capture_output=True, text=True, timeout=200, check=False,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        outputs.append(done.stdout)
+    assert outputs[0] == outputs[1]
+    return Run(folder / "run")
+
+
+def test_the_closure_is_not_the_optimizers(profiled: Run) -> None:
+    table = breakdown(profiled.trace(), "operator").table
+    optimizers = set(table[table["phase"] == "optimizer"]["operator"])
+    assert not optimizers & {"aten::pow", "aten::mean", "aten::sub", "aten::mm", "aten::addmm", "aten::tanh"}
+    outside = table[table["operator"].isin(["aten::pow", "aten::mean"])]
+    assert set(outside["phase"]) <= {"other", "backward"}
+    assert len(outside)
+
+
+def test_products_of_second_derivatives_are_their_layers(profiled: Run) -> None:
+    """A step multiplies 2 + 1 times forward; each is the one or the other linear layer's, in every derivative too."""
+    operators = profiled.trace().operators
+    products = operators[operators["name"].isin(["aten::mm", "aten::addmm"])]
+    assert set(products["layer"]) == {"first", "second"}
+    forward = products[products["name"] == "aten::addmm"].groupby("layer", observed=True).size()
+    steps = len(profiled.passes("kernels")[0].measured)
+    assert dict(forward) == {"first": 2 * steps, "second": steps}
+
+
+def test_a_part_that_is_called_alone_has_its_path_in_the_whole(profiled: Run) -> None:
+    assert profiled.record["model"]["title"] == "Sequential"
+    layers = set(breakdown(profiled.trace(), "layer").table["layer"])
+    assert {"first", "bend", "second"} <= layers
+    assert not any("Linear" in layer for layer in layers)
