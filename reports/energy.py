@@ -9,19 +9,8 @@ from kernelscope.reports import units
 
 INTERVALS = "Intervals: 95%, over windows; bounds: by the counter's updates alone. The instrument's own error is in neither."
 REPLAY = "replay: the layer alone, for one step and without idle power; to compare with energy less idle"
-FIRST = (
-    "run",
-    "energy",
-    "interval",
-    "share",
-    "net",
-    "net interval",
-    "time",
-    "step",
-    "sample",
-    "mean power",
-    "idle power",
-)  # most first
+# columns that count most, where not all of them fit
+FIRST = ("run", "energy", "interval", "net", "net interval", "time", "step", "sample", "mean power", "idle power")
 _STARTS = {"low": "interval", "net_low": "net interval", "least": "bounds", "replay_low": "replay interval"}
 
 

@@ -19,8 +19,8 @@ STEP = {
     "power_w": 312.5, "steady": True,
 }  # fmt: skip
 LAYERS = [
-    {"layer": "conv1", "energy_uj": 2_000_000, "share": 0.8},
-    {"layer": "(not resolved)", "energy_uj": 500_000, "share": 0.2},
+    {"layer": "conv1", "energy_uj": 2_000_000, "idle_uj": 400_000, "time_ns": 6_000_000, "reason": None},
+    {"layer": "(not resolved)", "energy_uj": 500_000, "idle_uj": 100_000, "time_ns": 2_000_000, "reason": "too short"},
 ]
 
 
