@@ -124,6 +124,11 @@ class Pass(object):
         """Return what is wanted of the next part."""
         return dict(self._wanted, steps=self._wanted["steps"] - self._measured, begun=self._begun)
 
+    def _window_ends(self, counts):
+        """Return whether the next step begins a window: work that still waits would be counted as that one's."""
+        measured = self._measured + counts
+        return self._done + 1 == self._wanted["skip"] or (counts and measured % plan.WINDOW_STEPS == 0)
+
     def _impatient(self):
         """Return whether the pass has to end early: it takes long, or its records grow too large."""
         full = "much was printed in a step" if self._full else "many lines ran in a step" if self.lines.full else None
