@@ -421,13 +421,12 @@ class Layers(object):
     # --- calls -----------------------------------------------------------------------------------------------------------
 
     def _calling(self, original):
-        recorder, symbol, local, loss = self.recorder, self.mx.sym.Symbol, self._local, self.mx.gluon.loss.Loss
+        recorder, local, kernels = self.recorder, self._local, self._kernels
+        symbol, loss = self.mx.sym.Symbol, self.mx.gluon.loss.Loss
 
         def called(block, *arguments):
-            if not recorder.in_step or any(isinstance(argument, symbol) for argument in arguments):
-                return original(block, *arguments)
             depth = getattr(local, "depth", 0)
-            if depth and not self._kernels:
+            if depth and not kernels or not recorder.in_step or any(isinstance(argument, symbol) for argument in arguments):
                 return original(block, *arguments)
             layer = self._layer(block, depth == 0)
             around, local.layer, local.depth = getattr(local, "layer", None), layer, depth + 1
