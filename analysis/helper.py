@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _WORTHWHILE = 1 << 20  # bytes of a file for which a helper wins more than it costs
 _LARGE = 1 << 28  # bytes of a database whose tables take longer than the imports: two helpers share them
 _MOST_KEPT = 1 << 27  # bytes of unpacked text that are kept until they are searched
+_PACKING = 16  # how many times larger a packed trace is taken to be
 _BEGINNING = 1 << 16  # bytes of a text by which its format is guessed
 _SECRETS, _EVENTS = "secrets", "events"
 _TABLES = ("kernels", "graphs", "copies", "syncs", "memory", "samples", "calls", "ranges")  # of nsys_columns.GATHERED, in order
@@ -75,11 +76,15 @@ def _worthwhile(path: Path) -> bool:
 
 
 class Helper:
-    """One or two processes at work on a capture. Results are taken in the order of _TABLES, or `events`; then `remarks`."""
+    """One or two processes at work on a capture. Results are taken in the order of _TABLES, or `events`; then `remarks`.
+
+    searches: whether they look for secrets too.
+    """
 
     def __init__(self, path: Path, shares: list[tuple[str, ...]]):
         self._path = path
         self._workers: list[_Worker] = []
+        self.searches = any(_SECRETS in tasks for tasks in shares)
         try:
             for tasks in shares:
                 self._workers.append(_Worker(path, tasks, self._workers))
@@ -130,7 +135,11 @@ def _shares(path: Path) -> list[tuple[str, ...]]:
     except OSError:
         return []
     if not head.startswith(SQLITE_MAGIC):
-        return [(_EVENTS, _SECRETS) if _is_torch(head) else (_SECRETS,)]
+        if not _is_torch(head):
+            return [(_SECRETS,)]
+        # of a large one the process that waits for the events searches meanwhile
+        small = size <= (_MOST_KEPT // _PACKING if head.startswith(GZIP_MAGIC) else _MOST_KEPT)
+        return [(_EVENTS, _SECRETS) if small else (_EVENTS,)]
     return [(*_TABLES, _SECRETS)] if size < _LARGE else [_TABLES[:-1], (_TABLES[-1], _SECRETS)]
 
 

@@ -113,7 +113,7 @@ def reading(path: Path, form: str | None = None, helper: Helper | None = None) -
     """
     chosen = format_named(form) if form else detect(path)
     with ThreadPoolExecutor(max_workers=1) as beside:  # the search for secrets takes a second core where there is one
-        searching = None if helper else beside.submit(_remarks, path)
+        searching = None if helper and helper.searches else beside.submit(_remarks, path)
         with _explained(path, chosen), uncollected():
             trace = read_raw(path, chosen, helper)
             finish(trace)

@@ -166,9 +166,25 @@ def test_a_damaged_trace_is_told_as_without_a_helper(tmp_path):
 
 def test_which_process_does_what(tmp_path):
     assert helper._shares(trace_file(tmp_path)) == [("events", "secrets")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(helper, "_MOST_KEPT", 1000)
+        assert helper._shares(trace_file(tmp_path)) == [("events",)]
+        assert helper._shares(trace_file(tmp_path, packed=False, more=" " * 1000)) == [("events",)]
     other = tmp_path / "other.json"
     other.write_text('{"traceEvents": [{"cat": "Op"}]}')
     assert helper._shares(other) == [("secrets",)]
+
+
+def test_much_text_is_not_kept():
+    kept = helper._Kept()
+    kept._room = 10
+    for _ in range(3):
+        kept.keep(b"12345")
+    assert kept.blocks == []
+    kept = helper._Kept()
+    kept.keep(b"a")
+    kept.keep(b"b")
+    assert kept.blocks == [b"a", b"b"]
 
 
 @pytest.mark.parametrize("size", [1 << 10, 1 << 16, 1 << 20])
