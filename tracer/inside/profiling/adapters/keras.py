@@ -68,6 +68,9 @@ class Adapter(Base):
     def watch(self):
         """Watch the beginnings and ends of batches, calls with one batch, and calls of outermost models."""
         keras, patches = self.keras, self._stepping
+        if not hasattr(keras.callbacks.CallbackList, "on_train_batch_begin"):
+            self.recording.note("unavailable", "batches of Keras before 2.3: it does not tell them, its backend's steps count")
+            return
         for kind in _BATCHES:
             patches.wrap(keras.callbacks.CallbackList, "on_%s_batch_begin" % kind, self._beginning)
             patches.wrap(keras.callbacks.CallbackList, "on_%s_batch_end" % kind, functools.partial(self._ending, kind))
