@@ -23,7 +23,7 @@ from kernelscope.analysis.steps import step_of
 from kernelscope.analysis.trace import Trace, conform
 
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
-CACHE_VERSION = 11  # part of the cache's key: raise it when a reader changes what it makes of the same files
+CACHE_VERSION = 12  # part of the cache's key: raise it when a reader changes what it makes of the same files
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from kernelscope.analysis.trace import conform, empty
 TRACE_FILE = "operators.xplane.pb"
 HOST_PLANE = "/host:CPU"
 _END = "end: "
+EAGER = "(eager)"  # JAX's own functions that the script calls outside of compiled ones: each operation is a program
 _NO_OPERATIONS = "the profile holds none: XLA tells them of the processor since JAX 0.4.32; only calls and waiting are known"
 _TEXTS = ("scope", "type", "layer", "phase", "attribution", "kind", "library", "dtype", "problem")
 _NUMBERS = ("m", "n", "k")
@@ -168,3 +169,7 @@ def _place_in_ranges(table: pd.DataFrame, context: Context) -> None:
         table[name] = table[name].astype("string").mask(told, values)
     table["phase"] = table["phase"].mask(unknown & table["phase"].isna().to_numpy(dtype=bool), "other")
     table["attribution"] = table["attribution"].mask(told, "launch range")
+    if not context.network:
+        eager = unknown & ~told & (table["kind"] != "unknown").to_numpy(dtype=bool)
+        table["layer"] = table["layer"].mask(eager, EAGER)
+        table["attribution"] = table["attribution"].mask(eager, "operator name")

@@ -85,7 +85,7 @@ def test_an_inference_script_of_several_functions(python: str, tmp_path: Path) -
     assert (run.framework, run.record["options"]["mode"]) == ("jax", "infer")
     found = breakdown(run.trace(), "layer")
     assert found.coverage >= 0.85
-    assert {"prepare", "answer"} <= set(found.table["layer"])
+    assert {"prepare", "answer", "(eager)"} <= set(found.table["layer"])  # what picks one number is JAX's own
     assert set(found.table["phase"]) <= {"forward", "other"}
     ranges = [json.loads(line) for line in (tmp_path / "run/kernels/1/ranges.jsonl").read_text().splitlines()]
     assert set(Counter(row["step"] for row in ranges if row["name"] == "call").values()) == {2}
