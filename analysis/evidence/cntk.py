@@ -52,7 +52,8 @@ def read(folder: Path, context: Context) -> Evidence:
     timed = _timed_calls(folder)
     events = _on_our_clock(timeline, graph, context, timed, diagnostics)
     operators = _operators(events, graph)
-    diagnostics["cntk_nodes_without_layer"] = int((operators["layer"].isna() & operators["is_node"]).sum())
+    free = operators["layer"].isna() & operators["is_node"] & (operators["phase"] != "optimizer")
+    diagnostics["cntk_nodes_without_layer"] = int(free.sum())
     if timed is not None:
         calls = _owned(timed, operators, diagnostics)
     elif (folder / STREAM_FILE).is_file():
@@ -60,7 +61,7 @@ def read(folder: Path, context: Context) -> Evidence:
     else:
         calls = cntk_stream.no_calls()
     kernels = pd.concat([_mkl_kernels(calls, graph, context), _node_kernels(operators, calls, context)], ignore_index=True)
-    return Evidence(operators.drop(columns=["is_node"]), kernels, diagnostics)
+    return Evidence(operators.drop(columns=["is_node", "holds_nodes"]), kernels, diagnostics)
 
 
 def _existing(folder: Path, name: str) -> Path:
@@ -160,8 +161,9 @@ def _operators(events: pd.DataFrame, graph: dict[str, Any]) -> pd.DataFrame:
     is_node = events["node"].notna()
     # the first node of a call after a known one, in its direction: forward follows what feeds it, backward precedes it
     keys = [events["call"], events["phase"]]
+    updating, holds = _in_updates(events)  # a learner that is written as a graph has nodes of its own
     near = layer.groupby(keys).ffill().fillna(layer.groupby(keys).bfill())
-    ordered = is_node & layer.isna() & near.notna()
+    ordered = is_node & layer.isna() & near.notna() & ~updating
     attribution = pd.Series("operator name", index=events.index, dtype="string").mask(ordered, "graph order")
     layer = layer.mask(ordered, near)
     batch = graph.get("batch")
@@ -170,13 +172,24 @@ def _operators(events: pd.DataFrame, graph: dict[str, Any]) -> pd.DataFrame:
         "name": known["op"].astype("string").set_axis(events.index).fillna(name),
         "scope": (layer + "/" + events["node"]).fillna(events["node"]),
         "layer": layer,
-        "phase": events["phase"].fillna("other"),
+        "phase": events["phase"].mask(updating, "optimizer").fillna("other"),
         "attribution": attribution,
         "shapes": shape,
         "is_node": is_node,
+        "holds_nodes": holds,
     }
     kept = ["thread", "start_ns", "end_ns"]
     return events[kept].assign(**columns).reset_index(drop=True) if len(events) else _no_operators(columns, kept)
+
+
+def _in_updates(events: pd.DataFrame) -> tuple[pd.Series[bool], pd.Series[bool]]:
+    """Return which nodes run inside of a weight update, and which weight updates hold such nodes."""
+    is_update = events["name"].str.lstrip("_").eq(WEIGHT_UPDATE)
+    updates = events[is_update].sort_values("start_ns")
+    at = np.searchsorted(updates["start_ns"].to_numpy(np.int64), events["start_ns"].to_numpy(np.int64), side="right") - 1
+    ends = np.append(updates["end_ns"].to_numpy(np.int64), 0)  # where -1 leads: none
+    inside = events["node"].notna() & (at >= 0) & (events["end_ns"].to_numpy(np.int64) <= ends[at] + US)
+    return inside, is_update & events.index.isin(updates.index[np.unique(at[inside.to_numpy(bool)])])
 
 
 def _no_operators(columns: dict[str, Any], kept: list[str]) -> pd.DataFrame:
@@ -207,7 +220,8 @@ def _timed_calls(folder: Path) -> pd.DataFrame | None:
 
 def _computing(operators: pd.DataFrame) -> pd.Series[bool]:
     """Return which operators compute: nodes but for bookkeeping, and the weight update; none of them contains another."""
-    return (operators["is_node"] & ~operators["name"].isin(_NO_KERNELS)) | (operators["name"] == WEIGHT_UPDATE)
+    update = (operators["name"] == WEIGHT_UPDATE) & ~operators["holds_nodes"]
+    return (operators["is_node"] & ~operators["name"].isin(_NO_KERNELS)) | update
 
 
 def _owned(calls: pd.DataFrame, operators: pd.DataFrame, diagnostics: dict[str, int]) -> pd.DataFrame:
