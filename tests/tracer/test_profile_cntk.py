@@ -60,6 +60,21 @@ def test_blocks_in_blocks_have_their_path_and_what_only_computes_is_its_layers()
     assert {uid: node["layer"] for uid, node in paths.graph["nodes"].items()} == {"Times1": "outer.inner", "Exp2": "outer"}
 
 
+def test_parameters_with_a_path_name_the_layer_that_uses_them() -> None:
+    kernel, bias = _function("Transpose1", "TransposeAxes", parameters=1), _function("Reshape1", "Reshape", parameters=1)
+    kernel.inputs[0].name, bias.inputs[0].name = "conv_1/kernel", "conv_1/bias"
+    convolution = _function("Convolution1", "Convolution", [kernel])
+    image = {"is_output": False, "is_parameter": False, "is_constant": False, "is_input": True}
+    convolution.inputs.append(SimpleNamespace(uid="Input1", name="images", shape=(3, 8, 8), **image))
+    plus = _function("Plus1", "Plus", [convolution, bias])
+    paths = Paths()
+    paths.add(_function("ReLU1", "ReLU", [plus]))
+    assert {uid: node["layer"] for uid, node in paths.graph["nodes"].items()} == {
+        "Transpose1": "conv_1", "Convolution1": "conv_1", "Reshape1": "conv_1", "Plus1": "conv_1", "ReLU1": "ReLU 1",
+    }  # fmt: skip
+    assert paths.types["conv_1"] == ("Convolution", 24)
+
+
 # --- scripts -----------------------------------------------------------------------------------------------------------------
 
 

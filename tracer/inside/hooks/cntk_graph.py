@@ -63,6 +63,9 @@ def _node(function, layer):
     }
 
 
+_RESHAPING = ("TransposeAxes", "Reshape")  # what is done to a parameter first says little of its layer
+
+
 class Paths(object):
     """The graph as `describe` returns it, of models whose layers may have no names. types: (type, parameters) of each layer."""
 
@@ -71,6 +74,7 @@ class Paths(object):
         self.types = {}
         self._seen = set()
         self._numbers = {}  # (path around, operation) -> how many had no name
+        self._weights = {}  # uid of a node that is computed from parameters only -> the layer that these name
 
     def add(self, root, title=None):
         """Add everything under a function, in the order of computation; `title` is what its root is called if it has no name."""
@@ -99,13 +103,35 @@ class Paths(object):
         if around is not None and not (function.is_block and (function.name or len(function.parameters))):
             return around
         own = function.name or title
+        if not own and not function.is_block and around is None:
+            own = self._named_by_parameters(function)
         if not own:
             number = self._numbers[around, function.op_name] = self._numbers.get((around, function.op_name), 0) + 1
             own = "%s %d" % (function.op_name, number)
         layer = own if around is None else "%s.%s" % (around, own)
         parameters = function.parameters if function.is_block else [v for v in function.inputs if v.is_parameter]
-        self.types.setdefault(layer, (function.op_name, sum(_elements(_shape(parameter)) for parameter in parameters)))
+        kind, known = self.types.get(layer, (function.op_name, 0))
+        count = known + sum(_elements(_shape(parameter)) for parameter in parameters)
+        self.types[layer] = (function.op_name if kind in _RESHAPING else kind, count)
         return layer
+
+    def _named_by_parameters(self, function):
+        """Return the one layer that the parameters of a node name, as Keras does (dense_1/kernel), or None."""
+        found, only = set(), True
+        for variable in function.inputs:
+            if variable.is_output:
+                layer = self._weights.get(variable.owner.uid)
+                only = only and layer is not None
+                found.update([layer] if layer else [])
+            elif variable.is_parameter and "/" in variable.name:
+                found.add(variable.name.rpartition("/")[0])
+            else:
+                only = only and (variable.is_parameter or variable.is_constant)
+        if len(found) != 1:
+            return None
+        if only:
+            self._weights[function.uid] = min(found)
+        return min(found)
 
 
 def _elements(shape):
