@@ -16,6 +16,7 @@ from kernelscope.tracer.inside.profiling.patches import Patches
 
 MOST_NUMBERED = 8  # calls of one module within one call of the model that have rows of their own; later ones share one
 _WRAPPERS = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel")  # hold the model as `module`
+_SAMPLING = ("__init__", "sample", "rsample", "log_prob", "entropy")  # methods of distributions
 _LOSSES = ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
 
 
@@ -241,6 +242,7 @@ class Layers(object):
         for name in sorted(vars(torch.nn.functional)):
             if (name.endswith("_loss") or name in _LOSSES) and not name.startswith("_"):
                 patches.wrap(torch.nn.functional, name, self._losing)
+        self._attach_distributions()
         self._attach_optimizers()
         self._attach_data()
         self._attach_synchronisation()
@@ -352,28 +354,39 @@ class Layers(object):
 
     # --- the rest of a step ----------------------------------------------------------------------------------------------
 
-    def _losing(self, original):
-        """A loss that is called as a function, by whomever, is the layer "loss"."""
+    def _losing(self, original, layer="loss"):
+        """A loss that is called as a function, by whomever, is the layer "loss"; without a layer, a method is its class's."""
         recorder, backward, enabled = self.recorder, self._backward, self.torch.is_grad_enabled
-        self._types.setdefault("loss", ("function", 0))
+        compiling = _compiling(self.torch)
 
         def called(*arguments, **keywords):
-            if not recorder.layers or not recorder.in_step or recorder.innermost_layer() == "loss":
+            if compiling() or not recorder.layers or not recorder.in_step:
                 return original(*arguments, **keywords)
-            around = recorder.innermost_layer()
-            self._order.setdefault("loss", len(self._order))
-            number = recorder.push("layer", "loss", "loss", "forward")
+            around, name = recorder.innermost_layer(), layer or type(arguments[0]).__name__
+            if around == name:
+                return original(*arguments, **keywords)
+            self._types.setdefault(name, ("function", 0))
+            self._order.setdefault(name, len(self._order))
+            number = recorder.push("layer", name, name, "forward")
             try:
                 if not enabled():
                     return original(*arguments, **keywords)
                 backward.enter(arguments, around)
                 output = original(*arguments, **keywords)
-                backward.leave("loss", output)
+                backward.leave(name, output)
                 return output
             finally:
                 recorder.close(number)
 
         return called
+
+    def _attach_distributions(self):
+        """What torch.distributions computes (its checks, sampling, probabilities) is its class's, as a layer."""
+        for kind in list(vars(self.torch.distributions).values()):
+            if isinstance(kind, type) and issubclass(kind, self.torch.distributions.Distribution):
+                for name in _SAMPLING:
+                    if name in vars(kind):
+                        self._patches.wrap(kind, name, functools.partial(self._losing, layer=None))
 
     def _backwards(self, original):
         recorder, backward, compiling = self.recorder, self._backward, _compiling(self.torch)
