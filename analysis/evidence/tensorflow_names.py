@@ -94,9 +94,9 @@ class GraphNames:
 class RecordedNames:
     """Resolves names by what was noted when their graphs were made (tracer.inside.profiling.adapters.tensorflow_graphs).
 
-    functions: {concrete function: {"function", "scopes", "operators", "fused"}}. Where a function was made several times and it
-    is not known which of them ran, only what all of them agree on counts. What no scope tells is the function's, as one opaque
-    layer.
+    functions: {concrete function: {"function", "scopes", "operators", "fused", "calls"}}. Where a function was made several times
+    and it is not known which of them ran, only what all of them agree on counts. What no scope tells is the function's, as one
+    opaque layer.
     """
 
     def __init__(self, functions: dict[str, dict[str, Any]], training: bool):
@@ -163,20 +163,31 @@ class RecordedNames:
         return left[0].split("/") if len(left) == 1 else []
 
     def _table(self, function: str | None) -> dict[str, Any]:
-        if function in self._functions:
-            return self._functions[function]
-        name = self.function(function) if function is not None else ""
-        if name not in self._merged:
-            same = [table for table in self._functions.values() if not name or table["function"] == name]
-            self._merged[name] = {part: _agreed([table[part] for table in same]) for part in _PARTS}
-        return self._merged[name]
+        """Return what is known of a function and of those that it calls, as far as they agree; of all where it is not known."""
+        key = function or ""
+        if key not in self._merged:
+            tables = [self._functions[key]] if key in self._functions else self._called(self.function(key) if key else None)
+            waiting, seen = [name for table in tables for name in table.get("calls", ())], set[str]()
+            while waiting:
+                name = waiting.pop()
+                if name not in seen:
+                    seen.add(name)
+                    tables = tables + (found := self._called(name))
+                    waiting += [inner for table in found for inner in table.get("calls", ())]
+            self._merged[key] = {part: _agreed([table[part] for table in tables]) for part in _PARTS}
+        return self._merged[key]
+
+    def _called(self, name: str | None) -> list[dict[str, Any]]:
+        """Return the tables of all functions of this name, of all functions for none."""
+        return [table for table in self._functions.values() if name is None or table["function"] == name]
 
 
 def _is_table(entry: Any) -> bool:
-    """Return whether this is {"function", "scopes", "operators", "fused"}: pairs of texts or nulls; lists of texts."""
+    """Return whether this is what RecordedNames wants of a function: pairs of texts or nulls; lists of texts."""
     if not isinstance(entry, dict) or not isinstance(entry.get("function"), str) or not isinstance(entry.get("fused"), dict):
         return False
-    if not all(isinstance(names, list) and all(isinstance(one, str) for one in names) for names in entry["fused"].values()):
+    lists = [*entry["fused"].values(), entry.get("calls", [])]
+    if not all(isinstance(names, list) and all(isinstance(one, str) for one in names) for names in lists):
         return False
     owners = [owner for part in ("scopes", "operators") for owner in _values(entry.get(part))]
     return all(isinstance(one, list) and len(one) == 2 and all(v is None or isinstance(v, str) for v in one) for one in owners)

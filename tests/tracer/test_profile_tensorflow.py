@@ -79,6 +79,16 @@ def test_of_two_graphs_of_a_function_only_what_they_agree_on_counts() -> None:
     assert _found(names, "b/MatMul", "MatMul", "__forward_step_3") == ("step", "forward")
 
 
+def test_functions_that_were_made_before_are_part_of_those_that_call_them() -> None:
+    inner = {"function": "forward", "scopes": {"net_1/dense": ["dense", "forward"]}, "operators": {}, "fused": {}, "calls": []}
+    outer = {"function": "step", "scopes": {"adam": [None, "optimizer"]}, "operators": {}, "fused": {}, "calls": ["forward"]}
+    names = RecordedNames({"__inference_forward_5": inner, _STEP: outer}, True)
+    assert _found(names, "StatefulPartitionedCall/net_1/dense/MatMul", "MatMul") == ("dense", "forward")
+    assert _found(names, "PartitionedCall/gradients/net_1/dense/MatMul_grad/MatMul", "MatMul") == ("dense", "backward")
+    other = RecordedNames({"__inference_forward_5": inner, _STEP: {**outer, "calls": []}}, True)
+    assert _found(other, "StatefulPartitionedCall/net_1/dense/MatMul", "MatMul") == ("step", "forward")
+
+
 def test_a_fused_operator_belongs_to_the_product_in_it() -> None:
     scopes = {name: [name, "forward"] for name in ("conv1", "conv2", "relu")}
     fused = {"relu/Relu": ["conv1/convolution"], "Add": ["conv1/convolution", "conv2/convolution"]}

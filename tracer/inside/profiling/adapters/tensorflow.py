@@ -138,7 +138,9 @@ class Adapter(Base):
         local, eager = self._local, self.tf.executing_eagerly
 
         def called(function, *arguments, **keywords):
-            if getattr(local, "function", False) or not eager():
+            if not eager():
+                return self._calling_within(original, function, arguments, keywords)
+            if getattr(local, "function", False):
                 return original(function, *arguments, **keywords)
             local.function = True
             number = self.ranges.open("call") if self.ranges is not None else None
@@ -157,6 +159,14 @@ class Adapter(Base):
 
         return called
 
+    def _calling_within(self, original, function, arguments, keywords):
+        """Call a function while another one is made: what it does is part of the other one, also where it was made before."""
+        output = original(function, *arguments, **keywords)
+        self._functions.setdefault(function, (-1, None))
+        if self._found_out(function) == TRAINS:
+            self.graphs.table().trains = True
+        return output
+
     def _kind(self, function):
         """Return what a function's calls do: TRAINS, INFERS, or None for one that uses no variables."""
         count = getattr(function, "experimental_get_tracing_count", int)()
@@ -168,7 +178,7 @@ class Adapter(Base):
     def _found_out(self, function):
         graphs = [concrete.graph for concrete in _concretes(function)]
         tables = [table for table in map(self.graphs.of, graphs) if table is not None]
-        if any(BACKWARD in table.operators.values() for table in tables):
+        if any(table.trains or BACKWARD in table.operators.values() for table in tables):
             self.batch = next((table.batch for table in tables if table.batch is not None), self.batch)
             return TRAINS
         return INFERS if any(len(graph.variables) for graph in graphs) else None
@@ -550,11 +560,15 @@ def _concrete_function():
 
 
 def _concretes(function):
-    """Return the functions of one signature that a function consists of."""
+    """Return the functions of one signature that a function consists of, without the one that only made its variables."""
     listed = getattr(function, "_list_all_concrete_functions", None)
-    if listed is not None:
-        return list(listed())
-    return [function] if hasattr(function, "graph") else []
+    if listed is None:
+        return [function] if hasattr(function, "graph") else []
+    found = list(listed())
+    if len(found) > 1 and getattr(function, "_created_variables", None):
+        making = getattr(function, "_concrete_variable_creation_fn", None)
+        found = [concrete for concrete in found if concrete is not making]
+    return found
 
 
 def _text(name):

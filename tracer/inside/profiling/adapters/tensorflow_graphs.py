@@ -7,14 +7,17 @@ during the call of `GradientTape.gradient` or `Metric.update_state` belong to it
 
 The table of a graph, as it is written for the readers of the trace:
 
-    {"scopes": {scope: [layer, phase]}, "operators": {name: [layer, phase]}, "fused": {name: [name, ...]}}     null where unknown
+    {"scopes": {scope: [layer, phase]}, "operators": {name: [layer, phase]},
+     "fused": {name: [name, ...]}, "calls": [function, ...]}
 
 TensorFlow makes one operator of a convolution and of what follows it, and calls it by the last one's name: "fused" tells for each
-operator that can be that last one which convolutions or products stand before it.
+operator that can be that last one which convolutions or products stand before it. "calls" are the functions that are called:
+their tables are their own, unless they were made together with this one. Layers and phases are null where they are unknown.
 
 A layer is kept as (model, path, number) until it is known how many models there are; see `rendered`.
 """
 
+import re
 import threading
 import weakref
 
@@ -22,6 +25,8 @@ MOST_NUMBERED = 8  # calls of one layer within one call of the model that have r
 BACKWARD = (None, "backward")
 PREFIX = "gradient_tape/"
 _PRODUCTS = ("Conv", "DepthwiseConv", "MatMul", "BatchMatMul")  # how types begin that others are fused into
+_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+_NUMBERED = re.compile(r"^__(inference|forward|backward)_|_\d+$")
 _ACTIVATIONS = ("Relu", "Relu6", "Elu", "Selu", "LeakyRelu", "Tanh", "Sigmoid")  # only the last one of what is fused
 _SUMS = ("Add", "AddV2")  # at most one of what is fused
 _BETWEEN = ("BiasAdd", "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", "Identity")
@@ -99,7 +104,8 @@ class Calls(object):
 class _Table(object):
     """What is known of a graph and of those in it.
 
-    models: names of models that were called; batch: the last one's, where it has a fixed size; graphs: those in it, and itself.
+    models: names of models that were called; batch: the last one's, where it has a fixed size; trains: whether it calls a
+    function that computes gradients; graphs: those in it, and itself.
     """
 
     def __init__(self):
@@ -107,22 +113,25 @@ class _Table(object):
         self.operators = {}
         self.models = set()
         self.batch = None
+        self.trains = False
         self.graphs = weakref.WeakSet()
 
     def written(self, render):
         """Return the table as it is written; render: makes a layer's text."""
-        operators, fused = dict(self.operators), {}
+        operators, fused, calls = dict(self.operators), {}, set()
         for graph in list(self.graphs):
             for operator in graph.get_operations():
                 if operator.type in _ACTIVATIONS + _SUMS + _BETWEEN:
                     found = _products(operator, _ACTIVATIONS + _SUMS + _BETWEEN)
                     if found:
                         fused[operator.name] = sorted(found)
+                elif operator.type in _CALLS:
+                    calls.add(_NUMBERED.sub("", operator.get_attr("f").name))
                 elif operator.type == "AddN" and operators.get(operator.name) == BACKWARD:
                     operators[operator.name] = self._sum_owner(operator)
         owners = {"scopes": self.scopes, "operators": operators}
         table = {part: {name: [render(one[0]), one[1]] for name, one in of.items()} for part, of in owners.items()}
-        table["fused"] = fused
+        table.update(fused=fused, calls=sorted(calls))
         return table
 
     def _sum_owner(self, operator):
