@@ -4,6 +4,7 @@
 |---|---|
 | options | what is to be recorded, and the options of command lines for it |
 | command | the command's process: its environment, signals, exit status |
+| watching | samples of processor, memory and GPU while a pass is recorded |
 | outcome | what the processes left, entered into run.json and said in a few lines |
 | launch | all of it in order |
 | errors | what can be wrong |

@@ -8,6 +8,8 @@
 | adapters | one module a framework: where its steps end, ranges around its layers, its operator trace |
 | rounds | which of the things that end again and again ends a step |
 | recording | the passes in ONE process: warm-up, clean, layers, kernels, lines, then off; the files of a run folder |
+| passes, parts | one pass over a few steps, and how what it writes stays within bounds |
+| focus, line_events, host_lines | which functions' lines are watched, their events, and what is made of these |
 | patches | wrappers around other people's functions that can be taken away again |
 | printed | lines that libraries print, kept apart from what the script prints |
 
