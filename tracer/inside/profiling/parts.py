@@ -2,7 +2,8 @@
 
 Each part is a repeat of the pass in the run folder, and ends when it holds a share of what may be held. The kernels pass has
 one part: torch.profiler's second trace in a process that our hooks are in corrupted the heap in half of all runs. How large a
-framework's own trace is shows only when it is written, so that this pass ends when the process has grown by half of the limit.
+framework's own trace is shows only when it is written, so that this pass ends when what the process has grown by would exceed
+the limit while it is written.
 """
 
 import json
@@ -10,6 +11,9 @@ import os
 import shutil
 
 SHARES = 8  # parts that there is room for
+WRITTEN = (
+    8  # times as much memory as while it was recorded a trace takes while it is written; 7 to 12 were seen of torch.profiler
+)
 RANGE_BYTES, EVENT_BYTES, STEP_BYTES = 250, 120, 500  # of one in memory
 
 

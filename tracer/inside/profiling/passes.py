@@ -33,7 +33,7 @@ class Pass(object):
         self._begun = wanted.get("begun")
         self._ended = None  # when the last step did, where the next one begins then
         self._limit = spec["limit"]
-        self._resident = _resident() if self.name == "kernels" else 0
+        self._resident = None  # of the kernels pass, when its first step has ended: what profilers allot at once is no trace
         self._flushed = now_ns()
         self._full = False
         self.folder = parts.new_folder(spec["folder"], self.name)
@@ -117,8 +117,10 @@ class Pass(object):
         held = self.recorder.held() * parts.RANGE_BYTES + self.lines.held() * parts.EVENT_BYTES + self._done * parts.STEP_BYTES
         if self.name != "kernels":
             return held > self._limit // parts.SHARES
-        grown = _resident() - self._resident
-        return max(grown, held + (self.printed.kept if self.printed else 0)) > self._limit // 2
+        if self._resident is None:
+            self._resident = _resident()
+        grown = (_resident() - self._resident) * parts.WRITTEN
+        return max(grown, 2 * (held + (self.printed.kept if self.printed else 0))) > self._limit
 
     def rest(self):
         """Return what is wanted of the next part."""

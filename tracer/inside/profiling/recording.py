@@ -190,6 +190,7 @@ class Recording(object):
         """What was counted as steps were none: others are."""
         self._rounds = Rounds()
         self._times, self._last = [], None
+        self.steps = self._odd_steps = 0
 
     def _end_step(self):
         now = now_ns()
