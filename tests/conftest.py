@@ -8,6 +8,7 @@ import pytest
 os.environ.pop("COLUMNS", None)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist writes groups into the tests' ids
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let one worker do all that record frameworks, first and one after the other; the others take files as they come."""
     items.sort(key=lambda item: item.get_closest_marker("recording") is None)
