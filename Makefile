@@ -23,10 +23,10 @@ demo: $(VENV)/.installed ## train LeNet-5 in four frameworks and compare them (s
 
 test: $(VENV)/.installed lint ## run all tests, with real frameworks (sets up what it needs)
 	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS) $(MORE))
-	$(BIN)/python -m pytest -m 'slow or not slow' -n 2 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest -m 'slow or not slow' -n 2 --dist loadfile --no-loadscope-reorder
 
 test-fast: $(VENV)/.installed ## run the tests that need no framework
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.installed ## check style, types, layering and the Python 3.6 parts
 	$(BIN)/ruff check .

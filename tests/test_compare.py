@@ -13,7 +13,7 @@ import kernelscope.analysis as ka
 from kernelscope.analysis.breakdowns import breakdowns
 from kernelscope.workloads import networks
 
-pytestmark = [pytest.mark.slow, pytest.mark.recording]
+pytestmark = pytest.mark.slow
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet", "cntk")
 COMMAND = [sys.executable, "-m", "kernelscope.cli.main"]

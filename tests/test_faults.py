@@ -12,7 +12,7 @@ import pytest
 
 from kernelscope.analysis import Run
 
-pytestmark = [pytest.mark.slow, pytest.mark.recording]
+pytestmark = pytest.mark.slow
 
 COMMAND = [sys.executable, "-m", "kernelscope.cli.main"]
 

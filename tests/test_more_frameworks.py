@@ -9,7 +9,7 @@ import pytest
 import kernelscope.analysis as ka
 from kernelscope.workloads import networks
 
-pytestmark = [pytest.mark.slow, pytest.mark.recording]
+pytestmark = pytest.mark.slow
 
 COMMAND = [sys.executable, "-m", "kernelscope.cli.main"]
 SIDES = {"train": ("jax", "keras-torch", "keras-jax"), "infer": ("onednn", "jax", "keras")}

@@ -64,7 +64,6 @@ def test_the_table_keeps_rows_of_programs_that_did_not_run(scripts: dict[str, Mo
 
 
 @pytest.mark.slow
-@pytest.mark.recording
 @pytest.mark.parametrize("name", ["actor_critic.py"])  # the others take longer to fetch than CI may take
 def test_a_program_of_a_package(scripts: dict[str, ModuleType], tmp_path: Path, name: str) -> None:
     """Its outputs are as without us, and it is known where its steps' time went."""

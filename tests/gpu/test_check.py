@@ -280,7 +280,6 @@ def test_a_folder_of_something_else_is_refused_in_one_line(gpu_checks, tmp_path,
 # --- for real ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.recording
 @pytest.mark.slow
 def test_a_machine_without_a_gpu(tmp_path):
     if gpu.find().devices:

@@ -77,7 +77,6 @@ def test_every_plant_has_its_files_and_its_own_folder(script):
     assert not any(plant.causes for plant in script.plants.CONTROLS)
 
 
-@pytest.mark.recording
 @pytest.mark.slow
 def test_a_plant_is_recorded_and_judged_end_to_end(tmp_path):
     command = [sys.executable, FOLDER / "run.py", "--only", "manual activation", "--repeats", "2", "--output", tmp_path]
@@ -95,7 +94,6 @@ def test_a_plant_is_recorded_and_judged_end_to_end(tmp_path):
     assert row.count("|") == 8
 
 
-@pytest.mark.recording
 @pytest.mark.slow
 def test_sides_of_one_framework_are_compared_under_their_labels(tmp_path):
     folder = tmp_path / "out"

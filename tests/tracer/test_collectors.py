@@ -315,7 +315,6 @@ def _record(folder):
     return json.loads((folder / "run.json").read_text())
 
 
-@pytest.mark.recording
 @pytest.mark.slow
 def test_a_run_under_nsys_has_every_range_and_no_environment(tmp_path, monkeypatch, capsys):
     if find.find("nsys") is None or find.usable(find.find("nsys")) is not None:

@@ -129,7 +129,6 @@ class EnergyOnly(Session):
         return [(energy.NAME, 1)]
 
 
-@pytest.mark.recording
 @pytest.mark.slow
 def test_a_run_with_energy(tmp_path, package, monkeypatch, capsys):
     environment = environments.find("pytorch")

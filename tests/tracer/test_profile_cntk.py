@@ -100,7 +100,6 @@ def _both(script: tuple[str, dict[str, str]], folder: Path, *arguments: str) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.recording
 @pytest.mark.parametrize(("how", "mode"), [("trainer", "train"), ("session", "train"), ("eval", "infer")])
 def test_a_script(script: tuple[str, dict[str, str]], tmp_path: Path, how: str, mode: str) -> None:
     plain, seen = _both(script, tmp_path / "run", how, "40")

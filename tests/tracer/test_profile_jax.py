@@ -18,7 +18,7 @@ from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.errors import ChildError
 
 CHILDREN = Path(__file__).parent / "children"
-pytestmark = [pytest.mark.slow, pytest.mark.recording]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

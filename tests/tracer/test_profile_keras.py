@@ -16,7 +16,7 @@ from kernelscope.tracer.outside.errors import ChildError
 
 SCRIPT = Path(__file__).parent / "children" / "train_keras.py"
 LAYERS = {"stem", "pool", "block.wide", "block.narrow", "dropout", "head"}
-pytestmark = [pytest.mark.slow, pytest.mark.recording]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(params=["jax", "torch"])

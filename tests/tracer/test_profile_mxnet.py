@@ -147,7 +147,6 @@ def _at_most_once_a_step(layers: pd.Series, steps: int) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.recording
 @pytest.mark.parametrize(("how", "mode"), [("eager", "train"), ("graph", "train"), ("static", "train"), ("static", "infer")])
 def test_gluon(python: str, tmp_path: Path, how: str, mode: str) -> None:
     plain, seen = _both(tmp_path / "run", python, str(CHILDREN / "train_gluon.py"), how, mode, "36")
@@ -169,7 +168,6 @@ def test_gluon(python: str, tmp_path: Path, how: str, mode: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.recording
 def test_convolutions_have_the_shapes_of_the_layers_that_they_are_given_to(python: str, tmp_path: Path) -> None:
     """oneDNN prints each call with its shape and time, because the script's environment says so: the operator that ran then."""
     variables = {"DNNL_VERBOSE": "1", "DNNL_VERBOSE_TIMESTAMP": "1", "MXNET_SUBGRAPH_VERBOSE": "0"}
@@ -190,7 +188,6 @@ def test_convolutions_have_the_shapes_of_the_layers_that_they_are_given_to(pytho
 
 
 @pytest.mark.slow
-@pytest.mark.recording
 @pytest.mark.parametrize(("how", "mode"), [("fit", "train"), ("predict", "infer")])
 def test_module(python: str, tmp_path: Path, how: str, mode: str) -> None:
     plain, seen = _both(tmp_path / "run", python, str(CHILDREN / "fit_module.py"), how, "36")

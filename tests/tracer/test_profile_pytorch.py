@@ -14,7 +14,7 @@ from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.errors import ChildError
 
 SCRIPT = Path(__file__).parent / "children" / "train_derivatives.py"
-pytestmark = [pytest.mark.slow, pytest.mark.recording]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -208,7 +208,6 @@ def _convolutions(run: Run) -> dict[str, set[str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.recording
 def test_a_loop_in_a_function(tmp_path: Path) -> None:
     """The script's outputs are as without us; convolutions that were fused with what follows them are their own layers'."""
     plain = _plain(_python(), str(SCRIPT), "function")
@@ -230,7 +229,6 @@ def test_a_loop_in_a_function(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.recording
 def test_fit(tmp_path: Path) -> None:
     """The graph's scopes are numbered like layers; the first convolution is the one that has no data gradient."""
     done = _profiled(tmp_path / "run", _python(), str(SCRIPT), "fit")
@@ -243,7 +241,6 @@ def test_fit(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.recording
 def test_an_eager_loop(tmp_path: Path) -> None:
     done = _profiled(tmp_path / "run", _python(), str(SCRIPT), "eager")
     assert done.returncode == 3, done.stderr
@@ -254,7 +251,6 @@ def test_an_eager_loop(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.recording
 def test_predict(tmp_path: Path) -> None:
     done = _profiled(tmp_path / "run", _python(), str(SCRIPT), "predict")
     assert done.returncode == 3, done.stderr

@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.recording]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

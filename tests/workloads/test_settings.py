@@ -2,7 +2,7 @@
 
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.recording]
+pytestmark = pytest.mark.slow
 
 START = """
 import json
