@@ -47,7 +47,7 @@ def _seconds(text: str) -> float:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options that decide what is run."""
     add = parser.add_argument
-    add("network", metavar="WORKLOAD", help="lenet, mlp, cnn or lstm")
+    add("network", metavar="WORKLOAD", help="the network, such as lenet; a wrong name prints them all")
     add("-o", "--output", required=True, metavar="DIR", help="folder for the results")
     add("--mode", choices=("train", "infer"), default="train", help="what a step is (default: train)")
     add("--batch", type=_at_least(1), default=64, metavar="N", help="samples per step (default: 64)")

@@ -36,7 +36,11 @@ def batches(network, batch, seed, count, folder=None):
 
 def _random(network, samples, seed):
     random = numpy.random.RandomState(seed + 1)  # not the stream the weights came from
-    images = random.uniform(0.0, 1.0, size=(samples,) + tuple(network.input_shape)).astype("float32")
+    shape = (samples,) + tuple(network.input_shape)
+    if network.words:
+        images = random.randint(0, network.words, size=shape).astype("int64")
+    else:
+        images = random.uniform(0.0, 1.0, size=shape).astype("float32")
     labels = random.randint(0, network.classes, size=samples).astype("int64")
     return images, labels
 

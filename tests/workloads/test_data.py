@@ -18,7 +18,7 @@ def _write_mnist(folder, images, labels, pack=False):
         file.write(struct.pack(">II", 2049, len(labels)) + labels.tobytes())
 
 
-@pytest.mark.parametrize("name", networks.NETWORKS)
+@pytest.mark.parametrize("name", ["lenet", "mlp", "cnn", "lstm"])
 def test_random_batches_are_reproducible_distinct_and_never_zero(name):
     network = networks.get(name)
     first, again = data.batches(network, 16, 3, 4), data.batches(network, 16, 3, 4)
@@ -31,6 +31,15 @@ def test_random_batches_are_reproducible_distinct_and_never_zero(name):
         assert 0 <= images.min() < images.max() < 1
         assert images.std() > 0.2
     assert not np.array_equal(first[0][0], first[1][0])
+
+
+def test_words_are_whole_numbers_of_the_vocabulary():
+    network = networks.get("gru")
+    words, labels = data.batches(network, 16, 3, 2)[0]
+    assert words.shape == (16, 150)
+    assert words.dtype == np.int64
+    assert 0 <= words.min() < 1000 < 29_000 < words.max() < 30_000
+    assert set(labels) == {0, 1}
 
 
 @pytest.mark.parametrize("pack", [False, True])

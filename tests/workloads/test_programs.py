@@ -12,6 +12,7 @@ import pytest
 from kernelscope.workloads import networks
 
 REFERENCE = Path(__file__).parent.parent / "data" / "reference"
+NETWORKS = ("lenet", "mlp", "cnn", "lstm")
 FRAMEWORKS = {"pytorch": "torch", "tensorflow": "tensorflow", "mxnet": "mxnet", "cntk": "cntk"}
 
 CHECK = """
@@ -33,7 +34,7 @@ print(json.dumps(found))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize("name", networks.NETWORKS)
+@pytest.mark.parametrize("name", NETWORKS)
 def test_programs_compute_the_reference(run_in, framework, name):
     found = run_in(framework, CHECK, framework, name, FRAMEWORKS[framework])
     assert found["imported"][0].isdigit()
@@ -70,7 +71,7 @@ print(json.dumps(found))
 @pytest.mark.parametrize("framework", ["jax", "keras-torch", "keras-tensorflow", "keras-jax"])
 def test_networks_in_jax_and_keras_compute_the_reference(run_in, framework):
     module, _, backend = framework.partition("-")
-    found = run_in(framework, CHECK_ALL, module, "", CHECK, backend or "jax", *networks.NETWORKS)
-    assert list(found) == list(networks.NETWORKS)
+    found = run_in(framework, CHECK_ALL, module, "", CHECK, backend or "jax", *NETWORKS)
+    assert list(found) == list(NETWORKS)
     for name, values in found.items():
         check(name, values)

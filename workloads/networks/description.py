@@ -1,0 +1,111 @@
+"""What a network is: its layers with their shapes, parameters, operations and bytes.
+
+Shapes are for one sample and channels first; layouts of a framework are the business of its program. Runs under Python 3.6.
+"""
+
+from collections import OrderedDict
+from typing import NamedTuple, Tuple
+
+FLOAT_BYTES = 4
+INPUT = "input"  # what the layers at the bottom are fed by
+
+# One parameter tensor of a layer, in canonical layout: convolution weights are (out, in, height, width), dense weights are
+# (out, in), recurrent weights are (gates * units, in) with an LSTM's gates in the order input, forget, cell, output and a
+# GRU's in the order reset, update, new; embeddings are (words, units). All of these are trained.
+Parameter = NamedTuple("Parameter", [("name", str), ("shape", Tuple[int, ...])])
+
+# One layer. `type` is one of convolution, dense, lstm, gru, embedding, tokens, attention, batch_norm, layer_norm, pooling_max,
+# pooling_average, pooling_global, tanh, relu, gelu, sigmoid, dropout, add, concat, flatten, first, last, loss.
+# `inputs` names the layers that feed it, INPUT for the sample itself; `input_shape` is that of the first of them.
+# `flops` counts floating-point operations of the forward pass for one sample: a multiply-accumulate is two.
+# `bytes` counts what one sample's forward pass must at least read and write in float32: inputs, output and, once per batch,
+# the parameters (reported apart as `parameter_bytes`).
+Layer = NamedTuple(
+    "Layer",
+    [
+        ("name", str),
+        ("type", str),
+        ("input_shape", Tuple[int, ...]),
+        ("output_shape", Tuple[int, ...]),
+        ("parameters", Tuple[Parameter, ...]),
+        ("flops", int),
+        ("bytes", int),
+        ("parameter_bytes", int),
+        ("settings", dict),
+        ("inputs", Tuple[str, ...]),
+    ],
+)
+
+# A whole network. `optimizer` names the update rule and its settings; `settings` of it are equal in every framework.
+# A sample holds numbers in [0, 1), or, where `words` is not 0, whole numbers below it.
+# `gain` widens the initial weights of convolutions and dense layers: deep chains of ReLU fade without (see initial_weights).
+Network = NamedTuple(
+    "Network",
+    [
+        ("name", str),
+        ("title", str),
+        ("input_shape", Tuple[int, ...]),
+        ("classes", int),
+        ("dataset", str),
+        ("layers", Tuple[Layer, ...]),
+        ("optimizer", dict),
+        ("gain", float),
+        ("words", int),
+    ],
+)
+
+
+def elements(shape):
+    """Return the number of elements of a tensor of this shape."""
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+def parameter_count(network):
+    """Return the number of trainable numbers of the whole network, biases counted once."""
+    return sum(elements(p.shape) for layer in network.layers for p in layer.parameters)
+
+
+def multiply_accumulates(network):
+    """Return the multiply-accumulates of the convolutions and dense layers for one sample, as the literature counts them."""
+    count = 0
+    for layer in network.layers:
+        if layer.type in ("convolution", "dense"):
+            weight = layer.parameters[0].shape
+            positions = layer.output_shape[1:] if layer.type == "convolution" else layer.output_shape[:-1]
+            count += elements(weight) * elements(positions)
+    return count
+
+
+def as_dict(network):
+    """Return the network as plain data for run.json: what the analysis needs to know of each layer."""
+    layers = []
+    for layer in network.layers:
+        layers.append(
+            {
+                "name": layer.name,
+                "type": layer.type,
+                "inputs": list(layer.inputs),
+                "input_shape": list(layer.input_shape),
+                "output_shape": list(layer.output_shape),
+                "parameters": sum(elements(p.shape) for p in layer.parameters),
+                "flops": layer.flops,
+                "bytes": layer.bytes,
+                "parameter_bytes": layer.parameter_bytes,
+                "settings": dict(layer.settings),
+            }
+        )
+    return OrderedDict(
+        (
+            ("name", network.name),
+            ("title", network.title),
+            ("input_shape", list(network.input_shape)),
+            ("classes", network.classes),
+            ("parameters", parameter_count(network)),
+            ("multiply_accumulates", multiply_accumulates(network)),
+            ("optimizer", dict(network.optimizer)),
+            ("layers", layers),
+        )
+    )

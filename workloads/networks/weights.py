@@ -1,0 +1,41 @@
+"""The initial weights that every framework loads.
+
+Runs under Python 3.6 with numpy only.
+"""
+
+from collections import OrderedDict
+
+import numpy
+
+from kernelscope.workloads.networks.description import elements
+
+_NORMALISATIONS = ("batch_norm", "layer_norm")
+
+
+def initial_weights(network, seed):
+    """Draw the initial weights: uniform in +-gain/sqrt(fan in), as PyTorch's default layers do with a gain of 1.
+
+    A normalisation's weights lie between 0.2 and 0.6, its shifts in +-0.1, embeddings and tokens in +-0.05. Returns an ordered
+    dictionary from (layer name, parameter name) to a float32 array in canonical layout. The legacy generator is used because its
+    stream is the same in every numpy release, so that no file has to be exchanged.
+    """
+    random = numpy.random.RandomState(seed)
+    weights = OrderedDict()
+    for layer in network.layers:
+        for parameter in layer.parameters:
+            low, high = _range(network, layer, parameter.name)
+            weights[(layer.name, parameter.name)] = random.uniform(low, high, size=parameter.shape).astype("float32")
+    return weights
+
+
+def _range(network, layer, name):
+    if layer.type in _NORMALISATIONS:
+        return (0.2, 0.6) if name == "weight" else (-0.1, 0.1)
+    if layer.type in ("embedding", "tokens"):
+        return -0.05, 0.05
+    if layer.type in ("lstm", "gru"):
+        bound = 1.0 / numpy.sqrt(layer.settings["units"])
+    else:
+        gain = network.gain if name == "weight" else 1.0
+        bound = gain / numpy.sqrt(elements(layer.parameters[0].shape[1:]))
+    return -bound, bound
