@@ -33,12 +33,16 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     quick.start()
     from kernelscope import analysis
+    from kernelscope.analysis import helper
     from kernelscope.cli.warn import about
 
-    with analysis.reading(path) as trace:
-        from kernelscope.analysis.breakdowns import breakdowns  # late: a helper is to be at work before anything is imported
+    with helper.started(path) as ahead:
+        # late, for the helper is to be at work before anything is imported; all of it now, while it is
+        from kernelscope.analysis.breakdowns import breakdowns
+        from kernelscope.reports import terminal  # noqa: F401
 
-        result = breakdowns(trace, (arguments.by,))[arguments.by]
+        with analysis.reading(path, helper=ahead) as trace:
+            result = breakdowns(trace, (arguments.by,))[arguments.by]
     about(trace)
     if isinstance(result, str):
         raise analysis.EvidenceError(result)

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from kernelscope.tracer.outside import openmpi
+from kernelscope.tracer.outside import interrupts, openmpi
 from kernelscope.tracer.outside.errors import ChildError, InputError
 from kernelscope.tracer.outside.interpreters import Interpreter
 from kernelscope.tracer.outside.recipes import Recipe
@@ -210,13 +210,15 @@ class Builder:
     def _run(self, command: list[str], log: IO[str]) -> list[str]:
         """Run a command, log its output and show what it is busy with; return its lines. Raise ChildError when it fails."""
         log.write(f"$ {' '.join(command)}\n")
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-            env=clean_variables(_PIP), cwd=self.folder.parent, pass_fds=(self._lock,), start_new_session=True,
-        )  # fmt: skip
-        assert process.stdout is not None
-        lines = []
+        lines, process = [], None
         try:
+            with interrupts.held():
+                process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                    errors="replace", env=clean_variables(_PIP), cwd=self.folder.parent, pass_fds=(self._lock,),
+                    start_new_session=True,
+                )  # fmt: skip
+            assert process.stdout is not None
             with process.stdout:
                 for line in process.stdout:
                     log.write(line)
@@ -226,9 +228,10 @@ class Builder:
             status = process.wait()
         except BaseException:
             # Ctrl-C: pip and what it started share a process group that is not the terminal's
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            if process is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
             raise
         log.flush()
         if status != 0:

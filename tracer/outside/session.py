@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope.tracer.inside.plan import HOST_BATCHES, PASSES, REPEATED, child_variables, order
-from kernelscope.tracer.outside import ceilings, collectors, conditions, energy, gpu, turns
+from kernelscope.tracer.outside import ceilings, collectors, conditions, energy, gpu, interrupts, turns
 from kernelscope.tracer.outside.collectors import Choice, Recording
 from kernelscope.tracer.outside.errors import ChildError, InputError
 from kernelscope.tracer.outside.options import RunOptions
@@ -221,7 +221,8 @@ class Session:
             variables.update(side.recording.variables())
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, (str(staged), variant.variables.get("PYTHONPATH"))))
         side.pass_folder = folder
-        side.child = Child(variant.environment.python, spec, folder, variables, options.timeout_s, collector=side.recording)
+        with interrupts.held():  # a child that is started and not yet known here would be left behind
+            side.child = Child(variant.environment.python, spec, folder, variables, options.timeout_s, collector=side.recording)
 
     def _collect(self, side: Side, folder: Path) -> dict[str, Any]:
         """Prepare what records the kernels pass; return what the child is told of it."""

@@ -1,0 +1,42 @@
+"""Ctrl-C while something must not be cut in two."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from kernelscope.tracer.outside import interrupts
+
+
+def test_an_interrupt_waits_for_the_end_of_the_block():
+    done = []
+    with pytest.raises(KeyboardInterrupt), interrupts.held():
+        os.kill(os.getpid(), signal.SIGINT)
+        signal.sigpending()  # a bytecode boundary after the signal: it would have been raised by now
+        done.append("rest of the block")
+    assert done == ["rest of the block"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_nothing_is_raised_without_an_interrupt_or_where_it_is_ignored():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with interrupts.held():
+            os.kill(os.getpid(), signal.SIGINT)
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_other_threads_may_use_it():
+    entered = []
+
+    def work():
+        with interrupts.held():
+            entered.append(threading.current_thread().name)
+
+    thread = threading.Thread(target=work, name="beside")
+    thread.start()
+    thread.join()
+    assert entered == ["beside"]
