@@ -11,10 +11,15 @@ from kernelscope.tracer.outside import interrupts
 
 def test_an_interrupt_waits_for_the_end_of_the_block():
     done = []
-    with pytest.raises(KeyboardInterrupt), interrupts.held():
-        os.kill(os.getpid(), signal.SIGINT)
-        signal.sigpending()  # a bytecode boundary after the signal: it would have been raised by now
-        done.append("rest of the block")
+
+    def interrupted():
+        with interrupts.held():
+            os.kill(os.getpid(), signal.SIGINT)
+            signal.sigpending()  # the signal would have been raised by now
+            done.append("rest of the block")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert done == ["rest of the block"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
