@@ -89,6 +89,8 @@ def test_an_inference_script_of_several_functions(python: str, tmp_path: Path) -
     assert set(found.table["phase"]) <= {"forward", "other"}
     ranges = [json.loads(line) for line in (tmp_path / "run/kernels/1/ranges.jsonl").read_text().splitlines()]
     assert set(Counter(row["step"] for row in ranges if row["name"] == "call").values()) == {2}
+    # the value and numpy's array; the last step of all waits for what it returned besides
+    assert min(Counter(row["step"] for row in ranges if row["name"] == "read").values()) == 2
 
 
 _SAME = """

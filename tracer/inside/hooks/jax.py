@@ -19,6 +19,8 @@ from kernelscope.tracer.inside.hooks import xspace
 HOST_TRACER_LEVEL = 2  # XLA's operations; 3 adds events of its thread pools
 # methods of an array that hand out its value, or wait for it
 READING = ("__array__", "__float__", "__int__", "__bool__", "__index__", "item", "tolist", "block_until_ready")
+# numpy's functions that read an array through the buffer protocol, past its methods
+NUMPY_READING = ("asarray", "asanyarray", "array", "ascontiguousarray")
 _RANGED = "_kernelscope"  # on a wrapper of a jitted function
 
 
@@ -93,11 +95,17 @@ class Hooks(object):
                     setattr(place, name, _Ranged(value, self.recorder))
 
     def range_reading(self):
-        """Put ranges around the methods of an array that wait for its value."""
+        """Put ranges around the methods of an array that wait for its value, and around numpy's functions that read it."""
         array = type(self.jax.numpy.zeros(()))
         for name in READING:
             if hasattr(array, name):
                 setattr(array, name, self.recorder.ranged(_plain(getattr(array, name)), "sync", "read", "other"))
+        import numpy
+
+        for name in NUMPY_READING:
+            original = getattr(numpy, name)
+            ranged = self.recorder.ranged(original, "sync", "read", "other")
+            setattr(numpy, name, of_arrays(array, original, ranged))
 
     def start_operators(self, program):
         """Start the profiler in the kernels pass; not on a GPU where another collector has CUPTI, which it cannot do without."""
@@ -115,6 +123,16 @@ class Hooks(object):
             return []
         self.jax.profiler.stop_trace()
         return xspace.keep(self.profile, self.spec["folder"])
+
+
+def of_arrays(array, original, ranged):
+    """Return a function of numpy that goes through its ranged form where it is given an array of this class."""
+
+    @functools.wraps(original)
+    def read(*arguments, **keywords):
+        return (ranged if arguments and isinstance(arguments[0], array) else original)(*arguments, **keywords)
+
+    return read
 
 
 def _plain(function):

@@ -215,6 +215,9 @@ class Adapter(Base):
         for name in ("block_until_ready", "device_get"):
             if hasattr(self.jax, name):
                 self._ranging.wrap(self.jax, name, self._reading)
+        numpy = sys.modules.get("numpy")
+        for name in hooks.NUMPY_READING if array is not None else ():
+            self._ranging.wrap(numpy, name, lambda original: hooks.of_arrays(array, original, self._reading(original)))
         return {
             "layers": "scopes of XLA's operations; what has no scope is one layer of its function's name"
             if kernels
