@@ -6,30 +6,51 @@ import mxnet as mx
 import numpy
 from mxnet import autograd, gluon
 
-# what Gluon calls the canonical parameters; an LSTM's weights belong to its layer 0
-_PARAMETER_NAMES = {
-    "weight": "weight",
-    "bias": "bias",
-    "input_weight": "l0_i2h_weight",
-    "hidden_weight": "l0_h2h_weight",
+_MODULES = {  # networks that share a module, or whose module has another name
+    "fcn5": "fcn",
+    "fcn8": "fcn",
+    "lstm32": "lstms",
+    "lstm64": "lstms",
+    "alexnet_cifar10": "alexnet",
+    "vgg16_cifar10": "vgg16",
+    "googlenet_cifar10": "googlenet",
+    "resnet50_cifar10": "resnet50",
+    "gpt2": "transformers",
+    "bert_base": "transformers",
+    "vit_s16": "transformers",
 }
-_LSTM_BIAS = "l0_i2h_bias"  # see lstm.py: the other bias stays zero
+# what Gluon calls the canonical parameters, by type of layer; others have the same names. Weights of an LSTM or GRU belong to
+# its layer 0; an LSTM has one bias here, see lstm.py
+_NORMALISATION = {"weight": "gamma", "bias": "beta"}
+_RECURRENT = {"input_weight": "l0_i2h_weight", "hidden_weight": "l0_h2h_weight"}
+_PARAMETER_NAMES = {
+    "batch_norm": _NORMALISATION,
+    "layer_norm": _NORMALISATION,
+    "lstm": dict(_RECURRENT, bias="l0_i2h_bias"),
+    "gru": dict(_RECURRENT, input_bias="l0_i2h_bias", hidden_bias="l0_h2h_bias"),
+}
+_UNSUPPORTED = (("precision", "float32"), ("layout", "channels_first"), ("autotune", False))
 
 
 class Program(object):
     """One network with its loops; see the workloads' common interface in the documentation.
 
     options: mode ("train" or "infer"), batch, device ("cpu" or "cuda"), seed, threads and dropout (False switches it off).
+    precision, layout and autotune may be given at MXNet's own defaults; others raise ValueError.
     """
 
     def __init__(self, network, options):
+        for name, default in _UNSUPPORTED:
+            if options.get(name) not in (None, default):
+                raise ValueError("mxnet: %s %s is not supported" % (name, options[name]))
         self.network = network
         self.mode = options["mode"]
         self.batch = options["batch"]
         self.context = mx.gpu(0) if options["device"] == "cuda" else mx.cpu()
         self.losses = []
         mx.random.seed(options["seed"])
-        model = importlib.import_module(__name__.rsplit(".", 1)[0] + "." + network.name)
+        module = _MODULES.get(network.name, network.name)
+        model = importlib.import_module(__name__.rsplit(".", 1)[0] + "." + module)
         self.net = model.build(network, options["dropout"])
         self.net.initialize(ctx=self.context)
         self.net.hybridize(static_alloc=True, static_shape=True)
@@ -37,35 +58,40 @@ class Program(object):
         self.trainer = self._trainer(network.optimizer)
 
     def _trainer(self, optimizer):
-        settings = {"learning_rate": optimizer["learning_rate"]}
-        if optimizer["name"] == "sgd":
-            settings["momentum"] = optimizer["momentum"]
-        else:
+        settings = dict(optimizer)
+        name = settings.pop("name")
+        if name == "rmsprop":
             # MXNet adds epsilon inside of the root: 1e-14 there is 1e-7 beside it
-            settings.update(gamma1=optimizer["decay"], epsilon=1e-14)
-        return gluon.Trainer(self.net.collect_params(), optimizer["name"], settings)
+            settings.update(gamma1=settings.pop("decay"), epsilon=1e-14)
+        return gluon.Trainer(self.net.collect_params(), name, settings)
 
     def load(self, weights):
         """Set the parameters from {(layer, parameter): array}: Gluon's layouts and gate order are the canonical ones."""
         parameters = self.net.collect_params()
-        for parameter in parameters.values():
-            if parameter.grad_req == "null":
-                parameter.set_data(mx.nd.zeros(parameter.shape))
+        types = {layer.name: layer.type for layer in self.network.layers}
         for (layer, name), values in weights.items():
-            parameters[self._parameter_name(layer, name)].set_data(mx.nd.array(values))
+            own = _PARAMETER_NAMES.get(types[layer], {}).get(name, name)
+            parameters["%s%s_%s" % (self.net.prefix, layer, own)].set_data(mx.nd.array(values))
         mx.nd.waitall()
 
-    def _parameter_name(self, layer, name):
-        recurrent = any(other.name == layer and other.type == "lstm" for other in self.network.layers)
-        own = _LSTM_BIAS if recurrent and name == "bias" else _PARAMETER_NAMES[name]
-        return "%s%s_%s" % (self.net.prefix, layer, own)
+    def layer_of(self, name):
+        """Return the layer that a parameter, or a node of the network's graph, belongs to by its name; None for no layer's.
+
+        Names begin with the network's and the layer's prefix; both may hold underscores, so that the longest layer's counts.
+        """
+        if not name.startswith(self.net.prefix):
+            return None
+        own = name[len(self.net.prefix) :] + "_"
+        found = [layer.name for layer in self.network.layers if own.startswith(layer.name + "_")]
+        return max(found, key=len) if found else None
 
     def parameters(self):
         """Return layer, name, shape and count of every parameter that the trainer updates."""
         rows = []
         for name, parameter in self.net.collect_params().items():
             if parameter.grad_req != "null":
-                layer, own = name[len(self.net.prefix) :].split("_", 1)
+                layer = self.layer_of(name)
+                own = name[len(self.net.prefix) + len(layer) + 1 :]
                 count = int(numpy.prod(parameter.shape))
                 rows.append({"layer": layer, "name": own, "shape": list(parameter.shape), "count": count})
         return rows
@@ -107,9 +133,8 @@ class Program(object):
         outputs = self.net(data).get_internals()
         last = {}
         for name in outputs.list_outputs():
-            layer = name[len(self.net.prefix) :].split("_", 1)[0]
-            if name.startswith(self.net.prefix) and name.endswith("_output"):
-                last[layer] = name
+            if name.endswith("_output"):
+                last[self.layer_of(name[: -len("_output")])] = name
         layers = [layer.name for layer in self.network.layers if layer.name in last]
         inner = gluon.SymbolBlock([outputs[last[layer]] for layer in layers], data, self.net.collect_params())
         results = inner(mx.nd.array(images, ctx=self.context))

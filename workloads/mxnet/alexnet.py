@@ -1,0 +1,31 @@
+"""AlexNet in Gluon, on ImageNet shapes and on CIFAR-10's: a HybridSequential of layers."""
+
+from mxnet.gluon import nn
+
+
+def _conv(number, channels, kernel, padding, stride=1):
+    """Return the blocks of a convolution with its ReLU."""
+    convolution = nn.Conv2D(channels, kernel, stride, padding, prefix="conv%d_" % number)
+    return convolution, nn.Activation("relu", prefix="relu%d_" % number)
+
+
+def build(network, dropout):
+    """Return the network as a block that maps images (N, 3, height, width) to logits; dropout False leaves rate 0."""
+    small = network.name == "alexnet_cifar10"
+    window, units = (2, 1024) if small else (3, 4096)
+    rate = 0.5 if dropout else 0.0
+    net = nn.HybridSequential(prefix=network.name + "_")
+    with net.name_scope():
+        net.add(*(_conv(1, 64, 3, 1) if small else _conv(1, 64, 11, 2, stride=4)))
+        net.add(nn.MaxPool2D(window, 2, prefix="pool1_"))
+        net.add(*_conv(2, 192, 5, 2))
+        net.add(nn.MaxPool2D(window, 2, prefix="pool2_"))
+        net.add(*_conv(3, 384, 3, 1))
+        net.add(*_conv(4, 256, 3, 1))
+        net.add(*_conv(5, 256, 3, 1))
+        net.add(nn.MaxPool2D(window, 2, prefix="pool5_"), nn.Flatten(prefix="flatten_"))
+        for number in (1, 2):
+            net.add(nn.Dropout(rate, prefix="dropout%d_" % number), nn.Dense(units, prefix="fc%d_" % number))
+            net.add(nn.Activation("relu", prefix="relu_fc%d_" % number))
+        net.add(nn.Dense(network.classes, prefix="fc3_"))
+    return net

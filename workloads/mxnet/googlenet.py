@@ -1,0 +1,75 @@
+"""GoogLeNet in Gluon, on ImageNet shapes and on CIFAR-10's: a HybridSequential of inception blocks."""
+
+from mxnet.gluon import HybridBlock, nn
+
+# channels of 1x1; of 3x3's reduction and 3x3; of 5x5's reduction and 5x5; of the pooled branch's 1x1
+_STAGES = (
+    ("3", {"a": (64, 96, 128, 16, 32, 32), "b": (128, 128, 192, 32, 96, 64)}),
+    (
+        "4",
+        {
+            "a": (192, 96, 208, 16, 48, 64),
+            "b": (160, 112, 224, 24, 64, 64),
+            "c": (128, 128, 256, 24, 64, 64),
+            "d": (112, 144, 288, 32, 64, 64),
+            "e": (256, 160, 320, 32, 128, 128),
+        },
+    ),
+    ("5", {"a": (256, 160, 320, 32, 128, 128), "b": (384, 192, 384, 48, 128, 128)}),
+)
+
+
+def _conv(name, channels, kernel, relu, stride=1):
+    """Return the blocks of a convolution that keeps the size, but for its stride, with its ReLU."""
+    convolution = nn.Conv2D(channels, kernel, stride, kernel // 2, prefix=name + "_")
+    return convolution, nn.Activation("relu", prefix=relu + "_")
+
+
+def _branch(*blocks):
+    branch = nn.HybridSequential(prefix="")
+    branch.add(*blocks)
+    return branch
+
+
+class Inception(HybridBlock):
+    """Four branches over the same images, whose channels are put beside each other."""
+
+    def __init__(self, one, reduce3, three, reduce5, five, pooled, **kwargs):
+        super(Inception, self).__init__(**kwargs)
+        with self.name_scope():
+            self.branch1 = _branch(*_conv("conv1", one, 1, "relu1"))
+            self.branch3 = _branch(*_conv("reduce3", reduce3, 1, "relu_reduce3") + _conv("conv3", three, 3, "relu3"))
+            self.branch5 = _branch(*_conv("reduce5", reduce5, 1, "relu_reduce5") + _conv("conv5", five, 5, "relu5"))
+            pool = nn.MaxPool2D(3, 1, 1, prefix="pool_")
+            self.branch_pool = _branch(pool, *_conv("project", pooled, 1, "relu_project"))
+
+    def hybrid_forward(self, F, images):
+        """Return images of the same size with the channels of all branches."""
+        branches = (self.branch1, self.branch3, self.branch5, self.branch_pool)
+        return F.concat(*[branch(images) for branch in branches], dim=1, name="concat")
+
+
+def _add_stem(net, small):
+    if small:
+        net.add(*_conv("conv1", 192, 3, "relu1"))
+        return
+    net.add(*_conv("conv1", 64, 7, "relu1", stride=2))
+    net.add(nn.MaxPool2D(3, 2, 1, prefix="pool1_"))
+    net.add(*_conv("reduce2", 64, 1, "relu_reduce2"))
+    net.add(*_conv("conv2", 192, 3, "relu2"))
+    net.add(nn.MaxPool2D(3, 2, 1, prefix="pool2_"))
+
+
+def build(network, dropout):
+    """Return the network as a block that maps images (N, 3, height, width) to logits; dropout False leaves rate 0."""
+    net = nn.HybridSequential(prefix=network.name + "_")
+    with net.name_scope():
+        _add_stem(net, small=network.name == "googlenet_cifar10")
+        for stage, blocks in _STAGES:
+            for letter in sorted(blocks):
+                net.add(Inception(*blocks[letter], prefix="inception%s%s_" % (stage, letter)))
+            if stage != "5":
+                net.add(nn.MaxPool2D(3, 2, 1, prefix="pool%s_" % stage))
+        net.add(nn.GlobalAvgPool2D(prefix="pool5_"), nn.Flatten(prefix="pool5_flatten_"))
+        net.add(nn.Dropout(0.4 if dropout else 0.0, prefix="dropout_"), nn.Dense(network.classes, prefix="fc_"))
+    return net

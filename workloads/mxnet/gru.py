@@ -1,0 +1,29 @@
+"""The IMDB network of the comparison of eleven frameworks in Gluon: words' vectors, one GRU, and two classes.
+
+MXNet's GRU has both biases and resets the product, as cuDNN's does, with its gates in the canonical order: reset, update, new.
+"""
+
+from mxnet.gluon import HybridBlock, nn, rnn
+
+
+class ReviewGRU(HybridBlock):
+    """Reads the words of a review one after another; logits come from the state after the last word."""
+
+    def __init__(self, words, classes, **kwargs):
+        super(ReviewGRU, self).__init__(**kwargs)
+        with self.name_scope():
+            self.embedding = nn.Embedding(words, 125, prefix="embedding_")
+            self.gru1 = rnn.GRU(100, layout="NTC", input_size=125, prefix="gru1_")
+            self.fc1 = nn.Dense(classes, prefix="fc1_")
+
+    def hybrid_forward(self, F, words):
+        """Return logits (N, classes) for the numbers of words (N, 150)."""
+        outputs = self.gru1(self.embedding(words))
+        # SequenceLast would say the same in one operator, but its gradient along axis 1 crashes in MXNet 1.9.1
+        last = F.slice_axis(outputs, axis=1, begin=-1, end=None, name="gru1_last")
+        return self.fc1(F.squeeze(last, axis=1, name="gru1_state"))
+
+
+def build(network, dropout):
+    """Return the network as a block that maps words (N, 150) to logits (N, classes); it has no dropout."""
+    return ReviewGRU(network.words, network.classes, prefix="gru_")

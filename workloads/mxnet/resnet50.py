@@ -1,0 +1,57 @@
+"""ResNet-50 in Gluon, on ImageNet shapes and on CIFAR-10's: a HybridSequential of bottleneck blocks, as BottleneckV1 is written.
+
+MXNet's BatchNorm has the canonical settings by default: epsilon 1e-5, running means that keep 0.9.
+"""
+
+from mxnet.gluon import HybridBlock, nn
+
+_STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
+
+
+def _conv(net, part, channels, kernel, stride=1, norm="bn", relu=True):
+    """Add a normalised convolution to a block, by default with its ReLU."""
+    net.add(nn.Conv2D(channels, kernel, stride, kernel // 2, use_bias=False, prefix="%s_" % part))
+    net.add(nn.BatchNorm(prefix="%s_" % norm))
+    if relu:
+        net.add(nn.Activation("relu", prefix="%s_" % norm.replace("bn", "relu")))
+
+
+class Bottleneck(HybridBlock):
+    """1x1, 3x3 and 1x1 convolutions beside a shortcut; a stride is the first convolution's, as in the paper."""
+
+    def __init__(self, channels, stride, project, **kwargs):
+        super(Bottleneck, self).__init__(**kwargs)
+        self.shortcut = None
+        with self.name_scope():
+            self.body = nn.HybridSequential(prefix="")
+            _conv(self.body, "conv1", channels, 1, stride, norm="bn1")
+            _conv(self.body, "conv2", channels, 3, norm="bn2")
+            _conv(self.body, "conv3", 4 * channels, 1, norm="bn3", relu=False)
+            if project:
+                self.shortcut = nn.HybridSequential(prefix="")
+                _conv(self.shortcut, "shortcut", 4 * channels, 1, stride, norm="bn_shortcut", relu=False)
+            self.relu3 = nn.Activation("relu", prefix="relu3_")
+
+    def hybrid_forward(self, F, images):
+        """Return images with 4 * channels channels."""
+        residual = images if self.shortcut is None else self.shortcut(images)
+        return self.relu3(F.elemwise_add(self.body(images), residual, name="add"))
+
+
+def build(network, dropout):
+    """Return the network as a block that maps images (N, 3, height, width) to logits; it has no dropout."""
+    net = nn.HybridSequential(prefix=network.name + "_")
+    with net.name_scope():
+        if network.name == "resnet50_cifar10":
+            _conv(net, "conv1", 64, 3, norm="bn1")
+        else:
+            _conv(net, "conv1", 64, 7, stride=2, norm="bn1")
+            net.add(nn.MaxPool2D(3, 2, 1, prefix="pool1_"))
+        for stage, (channels, count) in enumerate(_STAGES, 1):
+            for number in range(1, count + 1):
+                stride = 2 if number == 1 and stage > 1 else 1
+                block = Bottleneck(channels, stride, number == 1, prefix="stage%d_block%d_" % (stage, number))
+                net.add(block)
+        net.add(nn.GlobalAvgPool2D(prefix="pool_"), nn.Flatten(prefix="pool_flatten_"))
+        net.add(nn.Dense(network.classes, prefix="fc_"))
+    return net
