@@ -17,6 +17,7 @@ setup(
     package_dir={f"kernelscope.{folder}": folder for folder in FOLDERS},
     package_data={
         "": ["py.typed"],
+        "kernelscope.analysis.published": ["data/*"],
         "kernelscope.workloads": ["environments/*.txt"],
         "kernelscope.reports": ["templates/*"],
     },
