@@ -259,9 +259,23 @@ def test_passes_follow_each_other_in_one_process(tmp_path: Path) -> None:
 
 
 def test_a_step_lasts_from_one_end_to_the_next(tmp_path: Path) -> None:
-    _profiled(tmp_path / "run", sys.executable, str(TOY), "40", options=_SHORT)
-    rows = _steps(tmp_path / "run", "clean")
-    assert [row["step"] for row in rows] == list(range(rows[0]["step"], rows[0]["step"] + len(rows)))
+    folder, told = tmp_path / "run", tmp_path / "ends.json"
+    _profiled(
+        folder,
+        sys.executable,
+        str(TOY),
+        "60",
+        options=("--steps", "23", "--warmup", "2"),
+        env={**os.environ, "TOY_ENDS": str(told)},
+    )
+    rows, ends = _steps(folder, "clean"), json.loads(told.read_text())
+    assert [row["step"] for row in rows] == list(range(rows[0]["step"], rows[0]["step"] + 23))
+    assert [row["window"] for row in rows] == [number // 5 for number in range(23)]
+    assert not any(row["warmup"] for row in rows)
+    for row in rows:
+        (told_before, after_before), (told_now, after_now) = ends[row["step"] - 1 : row["step"] + 1]
+        assert told_before <= row["start_ns"] <= after_before
+        assert told_now <= row["end_ns"] <= after_now
     assert all(after["start_ns"] >= before["end_ns"] for before, after in itertools.pairwise(rows))
 
 

@@ -164,6 +164,13 @@ class Recorder(object):
         self._steps.append((self.step, self.window, warmup, self._begun, end, self._before, after))
         return self._begun, end
 
+    def ended(self, stamps, warmup, windows):
+        """Take over ends of steps that others noted: [end, used by then, beginning of the next step], and each one's window."""
+        for (end, after, begun), window in zip(stamps, windows):
+            self._steps.append((self.step, window, warmup, self._begun, end, self._before, after))
+            self.step += 1
+            self._begun, self._before = begun, after
+
     def flush(self):
         """Append what was recorded to steps.jsonl and ranges.jsonl in the pass's folder, and forget it."""
         thread = native_thread_id()

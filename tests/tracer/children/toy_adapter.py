@@ -1,10 +1,12 @@
 """A script with a framework of its own, for tests: a model of two layers that an optimizer steps, and the adapter for it."""
 
+import json
 import os
 import sys
 import time
 import types
 
+from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.profiling import adapters, recording
 
 
@@ -42,6 +44,7 @@ class Adapter(adapters.Base):
 
 
 _grown = []
+_ends = []  # when each end of a step was told, and when that call was over
 
 
 def install():
@@ -66,7 +69,9 @@ def step(number):
     if adapter.verbose:
         os.write(1, b"onednn_verbose,v1,1.5,primitive,exec,cpu,relu,x,y,0.1\n")
     os.write(1, b", done\n")
+    before = now_ns()
     adapter.recording.stepped(adapter, 1)
+    _ends.append([before, now_ns()])
 
 
 def main():
@@ -74,6 +79,9 @@ def main():
     install()
     for number in range(int(sys.argv[1])):
         step(number)
+    if "TOY_ENDS" in os.environ:
+        with open(os.environ["TOY_ENDS"], "w") as out:
+            json.dump(_ends, out)
     if sys.argv[2:] == ["exit"]:
         os._exit(7)
     if sys.argv[2:] == ["kill"]:

@@ -27,6 +27,8 @@ _NANOSECOND = 1e-9
 class Lines(object):
     """Watches lines during a pass; in its first steps it learns which functions there are to watch."""
 
+    watching = True
+
     def __init__(self, focus, folder):
         self.focus = focus
         self.folder = folder

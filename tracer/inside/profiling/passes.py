@@ -7,6 +7,7 @@ import platform
 from kernelscope.tracer.inside import annotations, memory, plan, streams
 from kernelscope.tracer.inside.clock import anchor, now_ns
 from kernelscope.tracer.inside.profiling import host_lines, parts
+from kernelscope.tracer.inside.profiling.ends import Ends
 from kernelscope.tracer.inside.profiling.printed import Printed
 from kernelscope.tracer.inside.ranges import Recorder
 
@@ -112,6 +113,26 @@ class Pass(object):
             return OVER
         return PART if self._measured and self.name != "kernels" and self._is_full() else None
 
+    def ends(self):
+        """Return Ends that may note those of the steps from now on, or None where each takes more; after begin_step."""
+        left = self._wanted["steps"] - self._measured - 1
+        if self.recorder.layers or self.lines.watching or self._done < self._wanted["skip"]:
+            return None
+        if self.adapter.queues:
+            left = min(left, plan.WINDOW_STEPS - self._measured % plan.WINDOW_STEPS - 1)
+        until = min(self._flushed + FLUSH_NS, self._begun + int(self._seconds * 1e9))
+        return Ends(left, until, self.adapter.queues) if left > 0 else None
+
+    def noted(self, stamps):
+        """Take over ends that were noted, all of steps that are measured."""
+        measured = self._measured
+        self.recorder.ended(stamps, False, [(measured + n) // plan.WINDOW_STEPS for n in range(len(stamps))])
+        self._done += len(stamps)
+        self._measured += len(stamps)
+        self.recorder.window = self._measured // plan.WINDOW_STEPS
+        if stamps and self.adapter.queues:
+            self._ended = stamps[-1][0]
+
     def _is_full(self):
         """Return whether as much is held as may be, as far as that is known before it is written."""
         held = self.recorder.held() * parts.RANGE_BYTES + self.lines.held() * parts.EVENT_BYTES + self._done * parts.STEP_BYTES
@@ -202,7 +223,7 @@ def _resident():
 class _NoLines(object):
     """What a pass has that watches no lines."""
 
-    full, unavailable = False, None
+    full, unavailable, watching = False, None, False
 
     def held(self):
         """Hold nothing."""

@@ -29,6 +29,7 @@ WARMUP_SECONDS = 30.0
 FEWEST_STEPS = 3  # of a pass that takes too long
 PART = "part"  # as in passes, which is loaded late
 MARKED = "a step that the script marked"
+_NOTHING = object()  # no adapter's key
 _RECORDING = None
 
 
@@ -76,6 +77,7 @@ class Recording(object):
         self._claimed = False
         self._marked = False  # whether the script says itself where its steps end
         self._found = False  # whether the adapter knows what ends steps
+        self._ending, self._ends = _NOTHING, None  # the key whose ends are only noted for now, and where
         self._focus = None  # which functions' lines are watched, once passes begin
         annotations.listen(self.step_marked)
         if hasattr(os, "register_at_fork"):
@@ -91,6 +93,8 @@ class Recording(object):
 
     def stepped(self, adapter, key, training=True):
         """Something has ended that may be a step's end (see adapters)."""
+        if key == self._ending and self._odd is None and threading.get_ident() == self._thread and self._ends.noted():
+            return
         if self.over or self._busy or os.getpid() != self._pid:
             return
         self._busy = True
@@ -192,8 +196,20 @@ class Recording(object):
         self._times, self._last = [], None
         self.steps = self._odd_steps = 0
 
+    def _take_noted(self):
+        """Tell the pass of the ends that were only noted; none is noted any more."""
+        noting, self._ending, self._ends = self._ends, _NOTHING, None
+        if noting is None or not noting.stamps:
+            return
+        self.recording.noted(noting.stamps)
+        self.steps += len(noting.stamps)
+        for end, _, begun in noting.stamps:
+            self._times.append(end - self._last)
+            self._last = begun
+
     def _end_step(self):
         now = now_ns()
+        self._take_noted()
         self.steps += 1
         if self._last is not None:
             self._times.append(now - self._last)
@@ -217,6 +233,10 @@ class Recording(object):
     def _begin_step(self):
         if self.recording is not None:
             self.recording.begin_step(self.steps)
+            # where forks cannot be told, every end has to look whether this is still the process that is recorded
+            if hasattr(os, "register_at_fork") and self._rounds.known == {self._rounds.closing}:
+                self._ends = self.recording.ends()
+                self._ending = _NOTHING if self._ends is None else self._rounds.closing
         self._last = now_ns()
 
     def _warm(self):
@@ -273,6 +293,7 @@ class Recording(object):
             self.note("too large", json.dumps([name, size]))
 
     def _close_pass(self, reason):
+        self._take_noted()
         closing, self.recording = self.recording, None
         with _quiet():
             os.unlink(os.path.join(self.folder, NOW_FILE))
@@ -318,6 +339,7 @@ class Recording(object):
     def _forked(self):
         """In a forked process nothing is recorded, and what it prints goes where it would."""
         self.over = True
+        self._ending, self._ends = _NOTHING, None
         annotations.listen(None)
         if self.recording is not None:
             with _quiet():
