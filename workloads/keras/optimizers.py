@@ -27,4 +27,7 @@ def make_optimizer(settings):
         return keras.optimizers.SGD(settings["learning_rate"], momentum=settings["momentum"])
     if settings["name"] == "rmsprop":
         return RMSprop(settings["learning_rate"], rho=settings["decay"], epsilon=1e-7)
+    if settings["name"] == "adam":
+        rate, epsilon = settings["learning_rate"], settings["epsilon"]
+        return keras.optimizers.Adam(rate, beta_1=settings["beta1"], beta_2=settings["beta2"], epsilon=epsilon)
     raise ValueError("no optimizer %r here" % settings["name"])

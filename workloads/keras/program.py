@@ -4,9 +4,7 @@ import keras
 
 from kernelscope.workloads.keras import weights
 from kernelscope.workloads.keras.optimizers import make_optimizer
-from kernelscope.workloads.tensorflow import cnn, lenet, lstm, mlp
-
-MODELS = {"lenet": lenet.build, "mlp": mlp.build, "cnn": cnn.build, "lstm": lstm.build}
+from kernelscope.workloads.tensorflow import models
 
 
 class Program(object):
@@ -18,13 +16,13 @@ class Program(object):
         keras.utils.set_random_seed(options.get("seed") or 0)
         self.loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, name="loss")
         self.optimizer = make_optimizer(network.optimizer)
-        self.model = MODELS[network.name](options.get("dropout", True))
+        self.model = models.build(network.name, options.get("dropout", True))
         self.model.compile(optimizer=self.optimizer, loss=self.loss)
         self.losses = []
 
     def load(self, values):
         """Load {(layer, parameter): float32 array in canonical layout} in Keras's layout."""
-        weights.load(self.model, values)
+        weights.load(self.model, self.network, values)
 
     def parameters(self):
         """Return what is trainable as a list of {layer, name, shape, count}, with Keras's names and shapes."""

@@ -3,8 +3,21 @@
 import keras
 import numpy
 
-# canonical name of a parameter -> Keras's; a recurrent layer's gates come in the same order (input, forget, cell, output)
-PARAMETERS = {"weight": "kernel", "input_weight": "kernel", "hidden_weight": "recurrent_kernel", "bias": "bias"}
+# canonical name of a parameter -> Keras's, by the type of the layer; an LSTM's gates come in the same order
+_RECURRENT = {"input_weight": "kernel", "hidden_weight": "recurrent_kernel"}
+_NORMALISATION = {"weight": "gamma", "bias": "beta"}
+PARAMETERS = {
+    "convolution": {"weight": "kernel", "bias": "bias"},
+    "dense": {"weight": "kernel", "bias": "bias"},
+    "lstm": dict(_RECURRENT, bias="bias"),
+    "gru": dict(_RECURRENT, bias="bias"),
+    "embedding": {"weight": "embeddings"},
+    "batch_norm": _NORMALISATION,
+    "layer_norm": _NORMALISATION,
+    "tokens": {"class_token": "class_token", "positions": "positions"},
+}
+_KERNELS = ("kernel", "recurrent_kernel")
+_KEEPING_ORDER = ("dropout", "relu", "tanh", "sigmoid", "gelu")  # what may stand between a flatten and its dense layer
 
 
 def channels_last(images):
@@ -12,34 +25,48 @@ def channels_last(images):
     return numpy.ascontiguousarray(images.transpose(0, 2, 3, 1)) if images.ndim == 4 else images
 
 
-def load(model, weights):
-    """Load {(layer, parameter): float32 array in canonical layout} into a model."""
-    for (layer, name), values in weights.items():
-        target = model.get_layer(layer)
-        variable = getattr(getattr(target, "cell", target), PARAMETERS[name])
-        variable.assign(keras_layout(model, layer, values))
+def load(model, network, weights):
+    """Load {(layer, parameter): float32 array in canonical layout} into the network's model; all else stays as it is."""
+    for layer in network.layers:
+        values = {parameter.name: weights[(layer.name, parameter.name)] for parameter in layer.parameters}
+        if layer.type == "gru":
+            values = _gru_layout(values)
+        for name, array in values.items():
+            target, own_name = model.get_layer(layer.name), PARAMETERS[layer.type][name]
+            if own_name in _KERNELS:
+                array = keras_layout(network, layer, array)
+            getattr(getattr(target, "cell", target), own_name).assign(array)
 
 
-def keras_layout(model, layer, values):
-    """Return a parameter's values in the layout that Keras keeps."""
+def _gru_layout(values):
+    """Return a GRU's parameters with Keras's order of gates, update before reset, and its two biases above each other."""
+
+    def gates(array):
+        reset, update, new = numpy.split(array, 3)
+        return numpy.concatenate([update, reset, new])
+
+    bias = numpy.stack([gates(values["input_bias"]), gates(values["hidden_bias"])])
+    return {"input_weight": gates(values["input_weight"]), "hidden_weight": gates(values["hidden_weight"]), "bias": bias}
+
+
+def keras_layout(network, layer, values):
+    """Return a kernel's values in the layout that Keras keeps: inputs before outputs."""
     if values.ndim == 4:
         return values.transpose(2, 3, 1, 0)
-    if values.ndim == 1:
-        return values
-    source = flattened_by(model, layer)
+    source = flattened_by(network, layer)
     if source is not None:
-        height, width, channels = source
+        channels, height, width = source
         values = values.reshape(-1, channels, height, width).transpose(0, 2, 3, 1).reshape(len(values), -1)
     return values.T
 
 
-def flattened_by(model, name):
-    """Return (height, width, channels) of what is flattened into the layer's inputs, or None."""
-    position = [layer.name for layer in model.layers].index(name)
-    before = model.layers[position - 1] if position else None
-    if not isinstance(before, keras.layers.Flatten):
-        return None
-    return tuple(before.input.shape[1:])
+def flattened_by(network, layer):
+    """Return (channels, height, width) of what is flattened into the layer's inputs, or None."""
+    layers = {each.name: each for each in network.layers}
+    before = layers.get(layer.inputs[0])
+    while before is not None and before.type in _KEEPING_ORDER:
+        before = layers.get(before.inputs[0])
+    return before.input_shape if before is not None and before.type == "flatten" and len(before.input_shape) == 3 else None
 
 
 def parameters(model):
@@ -54,10 +81,11 @@ def parameters(model):
 
 
 def layer_shapes(model, values):
-    """Return {layer: shape of one sample's output, channels first}, observed by running the layers on `values` one by one."""
+    """Return {layer: shape of one sample's output, channels first}, observed by running the layers on `values`."""
+    layers = [layer for layer in model.layers if not isinstance(layer, keras.layers.InputLayer)]
+    outputs = keras.Model(model.inputs, [layer.output for layer in layers])(values, training=False)
     shapes = {}
-    for layer in model.layers:
-        values = layer(values, training=False) if isinstance(layer, keras.layers.Dropout) else layer(values)
-        shape = [int(size) for size in values.shape[1:]]
+    for layer, output in zip(layers, outputs):
+        shape = [int(size) for size in output.shape[1:]]
         shapes[layer.name] = shape[-1:] + shape[:-1] if len(shape) == 3 else shape
     return shapes

@@ -6,9 +6,7 @@ import tensorflow as tf
 from kernelscope.workloads.keras import weights
 from kernelscope.workloads.keras.optimizers import make_optimizer
 from kernelscope.workloads.keras.weights import channels_last
-from kernelscope.workloads.tensorflow import cnn, lenet, lstm, mlp
-
-MODELS = {"lenet": lenet.build, "mlp": mlp.build, "cnn": cnn.build, "lstm": lstm.build}
+from kernelscope.workloads.tensorflow import models
 
 
 class Program(object):
@@ -20,7 +18,7 @@ class Program(object):
         self.device = "/GPU:0" if str(options.get("device") or "cpu").startswith("cuda") else "/CPU:0"
         keras.utils.set_random_seed(options.get("seed") or 0)
         with tf.device(self.device):
-            self.model = MODELS[network.name](options.get("dropout", True))
+            self.model = models.build(network.name, options.get("dropout", True))
             self.loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, name="loss")
             self.optimizer = make_optimizer(network.optimizer)
             self.optimizer.build(self.model.trainable_variables)
@@ -43,7 +41,7 @@ class Program(object):
 
     def load(self, values):
         """Load {(layer, parameter): float32 array in canonical layout} in Keras's layout."""
-        weights.load(self.model, values)
+        weights.load(self.model, self.network, values)
 
     def parameters(self):
         """Return what is trainable as a list of {layer, name, shape, count}, with Keras's names and shapes."""
