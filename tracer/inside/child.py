@@ -16,13 +16,14 @@ import sys
 import time
 import traceback
 
-from kernelscope.tracer.inside import cuda_devices, heap, hooks, lines, memory, nvtx, steady, streams
+from kernelscope.tracer.inside import cuda_devices, heap, hooks, limits, lines, memory, nvtx, steady, streams
 from kernelscope.tracer.inside.clock import anchor, now_ns
+from kernelscope.tracer.inside.plan import WARMUP_S
 from kernelscope.tracer.inside.ranges import Recorder
 from kernelscope.tracer.inside.remedies import remedied
 
 CHECK_STEPS = 3  # how many training losses the fairness check compares
-WARMUP_SECONDS = 30.0  # a loop that is not steady by then is measured as it is, and said to be unsteady
+NOT_SUPPORTED = "not supported"  # in the message of a ValueError: the program cannot do what was asked, and nothing is broken
 
 
 class Child(object):
@@ -62,11 +63,10 @@ class Child(object):
             self._start_cupti()
         self.hooks = hooks_module.Hooks(self.spec, self.recorder)
         self.hooks.configure()
-        make_program = program_class(self.spec["framework"], self.spec.get("program"))
         networks = importlib.import_module("kernelscope.workloads.networks")
         data = importlib.import_module("kernelscope.workloads.data")
         network = networks.get(self.spec["network"])
-        self.program = make_program(network, self.spec)
+        self.program = self._program(network)
         self.program.load(networks.initial_weights(network, self.spec["seed"]))
         host_batches = data.batches(network, self.spec["batch"], self.spec["seed"], self.spec["batches"], self.spec["data"])
         self.batches = self.program.stream(itertools.cycle(self.program.prepare(host_batches)))
@@ -79,6 +79,21 @@ class Child(object):
         if self.pass_name == "check":
             self._check(host_batches)
         self.report["settings"] = self.hooks.settings()
+
+    def _program(self, network):
+        """Return the framework's program of a network; raise ValueError where it has none, or not on so many devices."""
+        framework, devices = self.spec["framework"], self.spec.get("devices", 1)
+        make_program = program_class(framework, self.spec.get("program"))
+        if devices > 1 and not getattr(make_program, "DEVICES", False):
+            raise ValueError("%s: a step on %d devices is %s" % (framework, devices, NOT_SUPPORTED))
+        try:
+            return make_program(network, self.spec)
+        except (KeyError, ImportError) as error:
+            # a network that the program's table of builders lacks, or that has no module of its own
+            own = "kernelscope.workloads.%s.%s" % (module_of(framework), network.name)
+            if error.args != (network.name,) and getattr(error, "name", None) != own:
+                raise
+            raise ValueError("%s: network %s is %s" % (framework, network.name, NOT_SUPPORTED)) from error
 
     def _nvtx(self):
         """Return what emits ranges, if a tool listens; where one should and no library can be loaded, the report says so."""
@@ -143,9 +158,10 @@ class Child(object):
     def warm_up(self):
         """Run steps until their time has settled, at least as many as asked for; then start what records operators."""
         minimum, start, times = self.spec["warmup"], time.time(), []
-        limit = max(minimum, steady.LIMIT if minimum else 0)
-        while not steady.settled(times, minimum) and len(times) < limit and time.time() - start < WARMUP_SECONDS:
-            self.loop(min(steady.GROUP, limit - len(times)), warmup=True)
+        limit, seconds = max(minimum, steady.LIMIT if minimum else 0), self.spec.get("warmup_s", WARMUP_S)
+        while not steady.settled(times, minimum) and len(times) < limit and time.time() - start < seconds:
+            left_s = seconds - (time.time() - start)
+            self.loop(min(steady.group(times, minimum, left_s), limit - len(times)), warmup=True)
             times = self.recorder.step_times()
         self.report["warmup"] = {"steps": len(times), "settled": steady.settled(times, minimum)}
         self.recorder.flush()
@@ -209,6 +225,8 @@ class Child(object):
         self.report["settings"] = self.hooks.settings()  # again: a program may change them, and some show only once it ran
         self.report["losses"] = [float(loss) for loss in self.program.losses[-5:]]
         self.report["memory"] = memory.resident()
+        if self.pass_name == "clean":
+            self.report["lines_of_code"] = self._lines_of_code()
         if self.spec.get("device") == "cuda":
             self.report["gpus"] = cuda_devices.seen()
         self.write_report()
@@ -261,6 +279,10 @@ def main(path):
     """Run the pass that the file at `path` describes; return the process's exit status."""
     with open(path) as file:
         spec = json.load(file)
+    if spec.get("collector") not in ("nsys", "nvprof"):  # these start the child, and may end before it
+        limits.end_with_parent()
+    if spec.get("memory_bytes"):
+        limits.memory(spec["memory_bytes"])
     commands = os.fdopen(spec["commands_fd"], "r")
     answers = os.fdopen(spec["answers_fd"], "w")
     if "umask" in spec:
@@ -284,7 +306,9 @@ def main(path):
         # whatever happens in a user's framework, the parent is told and the log keeps the traceback
         traceback.print_exc()
         message = "%s: %s" % (type(error).__name__, error)
-        answer({"event": "error", "kind": "failed", "message": remedied(message)})
+        unsupported = isinstance(error, ValueError) and NOT_SUPPORTED in str(error)
+        kind, message = ("unsupported", str(error)) if unsupported else ("failed", remedied(message))
+        answer({"event": "error", "kind": kind, "message": message})
         return 1
     return 0
 

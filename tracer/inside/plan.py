@@ -4,6 +4,7 @@ PASSES = ("check", "clean", "layers", "kernels", "lines")
 REPEATED = ("clean", "kernels")  # times are compared: the clean pass for its interval, the kernels one to choose among
 WINDOW_STEPS = 5  # steps of one turn: short against the machine's drift, long against the switch between children
 HOST_BATCHES = 8  # distinct batches that are cycled through
+WARMUP_S = 30.0  # a loop that is not steady by then is measured as it is, and said to be unsteady
 RUN_SCHEMA = "kernelscope/run/1"
 
 # The C library's allocator gives memory back and faults it in again each step; spinning threads disturb whoever runs next.
@@ -44,15 +45,15 @@ RECORDED_VARIABLES = (
 )  # fmt: skip
 
 
-def order(repeats):
-    """Return (pass, repeat) in the order in which they run, repeats counted from 1.
+def order(repeats, passes=PASSES):
+    """Return (pass, repeat) in the order in which they run, repeats counted from 1; passes: those that are wanted.
 
     The passes of one repeat stand together: machines drift over minutes, and what was recorded is put beside what was clean.
     """
     planned = []
     for number in range(1, repeats + 1):
         planned += [(name, number) for name in PASSES[:-1] if number == 1 or name in REPEATED]
-    return planned + [(PASSES[-1], 1)]
+    return [(name, number) for name, number in planned + [(PASSES[-1], 1)] if name in passes]
 
 
 def windows(steps):

@@ -11,6 +11,13 @@ def median(values):
     return ordered[(len(ordered) - 1) // 2]
 
 
+def group(step_ns, minimum, left_s):
+    """Return how many steps to run before looking again: a few, or one where steps are so long that a few may be too many."""
+    if not step_ns:
+        return GROUP if minimum >= GROUP else 1
+    return GROUP if GROUP * step_ns[-1] <= left_s * 1e9 else 1
+
+
 def settled(step_ns, minimum):
     """Return whether these step times, oldest first, have settled: at least `minimum` steps, last two groups alike."""
     if len(step_ns) < max(minimum, 2 * GROUP if minimum > 0 else 0):

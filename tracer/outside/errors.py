@@ -20,6 +20,14 @@ class InputError(KernelscopeError):
 
 
 class ChildError(KernelscopeError):
-    """A framework's interpreter is missing, lacks the framework, or its process failed."""
+    """A framework's interpreter is missing, lacks the framework, or its process failed.
+
+    kind: "missing" (it cannot be started or imported), "unsupported" (the framework's program cannot do what was asked),
+    "timeout", "killed" (by a signal that was not ours), or "failed".
+    """
 
     exit_code = 4
+
+    def __init__(self, message: str, kind: str = "failed"):
+        super().__init__(message)
+        self.kind = kind

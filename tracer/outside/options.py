@@ -15,7 +15,9 @@ class RunOptions:
     steps: measured steps per repeat of a pass. warmup: least number of steps before measuring (0: none). threads: processor
     threads of each framework. timeout_s: how long a child may take to answer. data: folder of the user's data files.
     collector: what records the kernels pass, see collectors. keep_reports: keep nsys's own reports beside their exports.
-    energy: whether to add the energy pass, see energy.
+    energy: whether to add the energy pass, see energy. passes: those of plan.PASSES to run. precision ("float32", "float16",
+    "bfloat16"), layout ("channels_first", "channels_last") and autotune: None is the framework's own default. devices: how many
+    share a step. memory_bytes: the most that a child may allocate (None: no limit). warmup_s: the longest warm-up.
     """
 
     network: str
@@ -33,6 +35,13 @@ class RunOptions:
     collector: str = "auto"
     keep_reports: bool = False
     energy: bool = False
+    passes: tuple[str, ...] = plan.PASSES
+    precision: str | None = None
+    layout: str | None = None
+    autotune: bool | None = None
+    devices: int = 1
+    memory_bytes: int | None = None
+    warmup_s: float = plan.WARMUP_S
 
     def windows(self) -> list[int]:
         """Return the number of steps of each window of one repeat."""
@@ -41,4 +50,4 @@ class RunOptions:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for run.json."""
-        return asdict(self)
+        return {**asdict(self), "passes": list(self.passes)}

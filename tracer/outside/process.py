@@ -9,6 +9,7 @@ import selectors
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -38,7 +39,8 @@ class Child:
     """A started child. `log` is where its stdout and stderr go; every failure names it.
 
     Under a collector the process that is started is the profiler's and the child one of its descendants, with a group of its own.
-    It inherits the pipes like any child, but profilers keep copies: their end comes seconds after the child's.
+    It inherits the pipes like any child, but profilers keep copies: their end comes seconds after the child's. inherited: other
+    descriptors of ours that stay open in it, such as that of a lock.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Child:
         timeout_s: float,
         module: str = "kernelscope.tracer.inside.child",
         collector: Collector | None = None,
+        inherited: Sequence[int] = (),
     ):
         self.framework = str(spec["framework"])
         self.name = f"{spec.get('label') or self.framework}, {spec['pass']} pass"
@@ -71,13 +74,13 @@ class Child:
                 self._process = subprocess.Popen(
                     [*(collector.prefix if collector else ()), str(python), "-m", module, str(path)],
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=folder,
-                    pass_fds=(commands_read, answers_write), start_new_session=True,
+                    pass_fds=(commands_read, answers_write, *inherited), start_new_session=True,
                 )  # fmt: skip
         except OSError as error:
             os.close(self._commands)
             os.close(self._answers)
             self._commands = self._answers = -1
-            raise ChildError(f"{self.name}: cannot start {python}: {error.strerror or error}") from error
+            raise ChildError(f"{self.name}: cannot start {python}: {error.strerror or error}", "missing") from error
         finally:
             os.close(commands_read)
             os.close(answers_write)
@@ -103,8 +106,8 @@ class Child:
             self.stop()
             if message["kind"] == "import":
                 remedy = f"create its environment with `kernelscope env create {self.framework}`"
-                raise ChildError(f"{self.name}: import failed: {message['message']}; {remedy} (log: {self.log})")
-            raise ChildError(f"{self.name}: {message['message']} (log: {self.log})")
+                raise ChildError(f"{self.name}: import failed: {message['message']}; {remedy} (log: {self.log})", "missing")
+            raise ChildError(f"{self.name}: {message['message']} (log: {self.log})", str(message["kind"]))
         if "pid" in message:
             self._pid = int(message["pid"])
             self._watched = [self._pid, *(self._collector.processes() if self._collector else ())]
@@ -118,7 +121,7 @@ class Child:
                 if not selector.select(max(0.0, deadline - time.monotonic())):
                     self.stop()
                     hint = "raise --timeout, or look at the log"
-                    raise ChildError(f"{self.name}: no answer within {self.timeout_s:g} s; {hint}: {self.log}")
+                    raise ChildError(f"{self.name}: no answer within {self.timeout_s:g} s; {hint}: {self.log}", "timeout")
                 received = os.read(self._answers, 1 << 16)
                 if not received:
                     raise self._died()
@@ -131,7 +134,8 @@ class Child:
             self._process.wait(self.timeout_s)
         tail = self._last_line()
         self.stop()
-        return ChildError(f"{self.name}: ended with {self._how(self._process.returncode)}{tail} (log: {self.log})")
+        how = self._how(self._process.returncode)
+        return ChildError(f"{self.name}: ended with {how}{tail} (log: {self.log})", "killed" if "SIGKILL" in how else "failed")
 
     def _how(self, code: int) -> str:
         """Return what a process's exit status tells; profilers pass their program's on as shells do."""

@@ -6,7 +6,7 @@ import importlib.metadata
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,16 @@ from kernelscope.tracer.outside.samplers.nvml import NvmlSource
 from kernelscope.tracer.outside.samplers.sampler import Sampler
 from kernelscope.tracer.outside.staging import stage
 from kernelscope.tracer.outside.variants import Variant
+from kernelscope.workloads import networks
+
+_HOST_BYTES = 256 << 20  # of the batches that are cycled through: with more there are fewer of them
 
 Progress = Callable[[str, int, int], None]  # what is being done, parts done, parts in all
 
 
 @dataclass
 class Side:
-    """One side of a session and where it is; `failure` is why it dropped out, if it did.
+    """One side of a session and where it is; `failure` is why it dropped out, if it did, `failure_kind` its ChildError.kind.
 
     choice: what records its kernels pass. recording: the profiler around its child, if one is. verified: what such profilers
     recorded, by folder.
@@ -39,6 +42,7 @@ class Side:
     folder: RunFolder
     choice: Choice
     failure: str | None = None
+    failure_kind: str | None = None
     child: Child | None = None
     pass_folder: Path = field(default_factory=Path)
     recording: Recording | None = None
@@ -53,8 +57,8 @@ class Side:
 class Session:
     """Runs the passes for all sides. A side that fails drops out, with its reason in its run folder; the rest goes on.
 
-    choices: each side's collector, where it is known already. energy_plan: how long the parts of the energy pass take. warnings:
-    one line for each thing that a profiler lost.
+    choices: each side's collector, where it is known already. energy_plan: how long the parts of the energy pass take. inherited:
+    descriptors that stay open in the children. warnings: one line for each thing that a profiler lost.
     """
 
     def __init__(
@@ -65,8 +69,10 @@ class Session:
         command: list[str],
         choices: list[Choice] | None = None,
         energy_plan: energy.Plan | None = None,
+        inherited: Sequence[int] = (),
     ):
         self.options = options
+        self._inherited = inherited
         self._energy_plan = energy_plan
         self.sides = []
         self.warnings: list[str] = []
@@ -114,6 +120,14 @@ class Session:
 
     def run(self, progress: Progress) -> None:
         """Run all passes. On Ctrl-C or a fault of ours, children are ended and the run folders say so before it is raised."""
+        for label, done, total in self.passes():
+            progress(label, done, total)
+
+    def passes(self) -> Iterator[tuple[str, int, int]]:
+        """Run the passes one at a time, and yield before each and at the end what Progress takes: others may run meanwhile.
+
+        Where all sides have dropped out there are no further passes. An iterator that is closed ends the session as Ctrl-C does.
+        """
         plan = self._plan()
         name = PASSES[0]
         try:
@@ -121,14 +135,16 @@ class Session:
                 staged = stage(Path(temporary))
                 for done, (name, repeat) in enumerate(plan):
                     label = name if self._repeats(name) == 1 else f"{name} {repeat} of {self._repeats(name)}"
-                    progress(label, done, len(plan))
+                    yield label, done, len(plan)
                     self._run_pass(name, repeat, staged)
+                    if not self._alive():
+                        break
             for side in self._alive():
-                variant = side.variant
-                threads = variant.threads(self.options.threads)
-                side.folder.record["ceilings"] = ceilings.of(variant.environment, self.options.device, threads)
+                if "kernels" in self.options.passes:  # ceilings are what kernels are set against
+                    threads = side.variant.threads(self.options.threads)
+                    side.folder.record["ceilings"] = ceilings.of(side.variant.environment, self.options.device, threads)
                 side.folder.finish()
-            progress("done", len(plan), len(plan))
+            yield "done", len(plan), len(plan)
         except BaseException as error:
             self._abandon(name, error)
             if isinstance(error, OSError):
@@ -139,7 +155,8 @@ class Session:
 
     def _plan(self) -> list[tuple[str, int]]:
         """Return passes and their repeats in the order in which they run."""
-        return [*order(self.options.repeats), *([(energy.NAME, 1)] if self._energy else [])]
+        planned = order(self.options.repeats, self.options.passes)
+        return [*planned, *([(energy.NAME, 1)] if self._energy else [])]
 
     def _repeats(self, name: str) -> int:
         """Passes whose times are compared are repeated: the clean one for its interval, the kernels one to choose among."""
@@ -150,7 +167,8 @@ class Session:
 
     def _abandon(self, name: str, error: BaseException) -> None:
         """End all children and mark the run folders, as far as the disk lets us."""
-        reason = "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}"
+        interrupted = isinstance(error, KeyboardInterrupt | GeneratorExit)
+        reason = "interrupted" if interrupted else f"{type(error).__name__}: {error}"
         for side in self._alive():
             if side.child is not None:
                 side.child.stop()
@@ -198,7 +216,7 @@ class Session:
         try:
             action()
         except ChildError as error:
-            side.failure = str(error)
+            side.failure, side.failure_kind = str(error), error.kind
             if side.child is not None:
                 side.child.stop()
             side.folder.pass_failed(name, str(error))
@@ -211,7 +229,9 @@ class Session:
             "framework": variant.environment.framework, "label": variant.label, "network": options.network,
             "mode": options.mode, "pass": name, "program": f"../../{variant.program.name}" if variant.program else None,
             "folder": ".", "batch": options.batch, "device": options.device, "seed": options.seed,
-            "threads": variant.threads(options.threads), "batches": HOST_BATCHES, "warmup": options.warmup,
+            "threads": variant.threads(options.threads), "batches": _host_batches(options), "warmup": options.warmup,
+            "warmup_s": options.warmup_s, "memory_bytes": options.memory_bytes, "devices": options.devices,
+            "precision": options.precision, "layout": options.layout, "autotune": options.autotune,
             "dropout": name != "check", "data": data, "roots": [str(staged / "kernelscope")],
         }  # fmt: skip
         variables = self._variables(variant)
@@ -222,7 +242,10 @@ class Session:
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, (str(staged), variant.variables.get("PYTHONPATH"))))
         side.pass_folder = folder
         with interrupts.held():  # a child that is started and not yet known here would be left behind
-            side.child = Child(variant.environment.python, spec, folder, variables, options.timeout_s, collector=side.recording)
+            side.child = Child(
+            variant.environment.python, spec, folder, variables, options.timeout_s, collector=side.recording,
+            inherited=self._inherited,
+        )  # fmt: skip
 
     def _collect(self, side: Side, folder: Path) -> dict[str, Any]:
         """Prepare what records the kernels pass; return what the child is told of it."""
@@ -300,3 +323,10 @@ class Session:
         if wrong:
             record["unavailable"][f"collector {side.choice.used}"] = f"{where}: {wrong[0]}"
         self.warnings += [f"{side.label}, {where}: {line}" for line in (*wrong, *found.get("warnings", ()))]
+
+
+def _host_batches(options: RunOptions) -> int:
+    """Return how many distinct batches are cycled through: fewer where they are large, two at least."""
+    shape = networks.get(options.network).input_shape
+    batch_bytes = options.batch * networks.elements(shape) * networks.FLOAT_BYTES
+    return max(2, min(HOST_BATCHES, _HOST_BYTES // batch_bytes))
