@@ -20,6 +20,7 @@ REVEALS = {
     "keras-jax": "as jax; layers through the scopes that Keras opens",
     "onednn": "its own calls with shapes; layers through the calls of primitives; inference of lenet only",
     "cudnn": "kernels of a GPU; layers through the calls of cuDNN's graphs; inference of lenet only",
+    "chainer": "numpy's calls of OpenBLAS with shapes; Chainer's functions; layers through its hooks",
     "cntk": "MKL calls with shapes; forward and backward time of each node, as totals; layers through node names",
 }
 

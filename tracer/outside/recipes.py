@@ -22,7 +22,10 @@ from pathlib import Path
 from kernelscope.tracer.outside import gpu
 from kernelscope.tracer.outside.errors import UsageError
 
-FRAMEWORKS = ("pytorch", "tensorflow", "mxnet", "cntk", "jax", "keras-torch", "keras-tensorflow", "keras-jax", "onednn", "cudnn")
+FRAMEWORKS = (
+    "pytorch", "tensorflow", "mxnet", "cntk", "jax", "keras-torch", "keras-tensorflow", "keras-jax", "onednn", "cudnn",
+    "chainer",
+)  # fmt: skip
 ALIASES = {"keras": "keras-tensorflow"}  # Keras alone means its default backend
 SHARED = {"keras-tensorflow": "tensorflow", "keras-jax": "jax"}  # framework -> the one in whose environment it is
 # framework -> the package that tells its version, where the first module that it imports does not

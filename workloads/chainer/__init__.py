@@ -1,0 +1,1 @@
+"""Chainer: the networks as chains of links and functions, and their loops."""

@@ -1,0 +1,32 @@
+"""The Keras CIFAR-10 example network for 3x32x32 images, as a Chainer user writes it."""
+
+import chainer
+import chainer.functions as F
+import chainer.links as L
+
+
+class CNN(chainer.Chain):
+    """Two blocks of two 3x3 convolutions with max pooling and dropout, then two dense layers."""
+
+    def __init__(self, dropout):
+        super(CNN, self).__init__()
+        self.rate = 1.0 if dropout else 0.0
+        with self.init_scope():
+            self.conv1 = L.Convolution2D(3, 32, ksize=3, pad=1)
+            self.conv2 = L.Convolution2D(32, 32, ksize=3)
+            self.conv3 = L.Convolution2D(32, 64, ksize=3, pad=1)
+            self.conv4 = L.Convolution2D(64, 64, ksize=3)
+            self.fc1 = L.Linear(2304, 512)
+            self.fc2 = L.Linear(512, 10)
+
+    def forward(self, images):
+        """Return the logits [batch, 10] of images [batch, 3, 32, 32]."""
+        x = F.relu(self.conv1(images))
+        x = F.relu(self.conv2(x))
+        x = F.dropout(F.max_pooling_2d(x, 2, cover_all=False), 0.25 * self.rate)
+        x = F.relu(self.conv3(x))
+        x = F.relu(self.conv4(x))
+        x = F.dropout(F.max_pooling_2d(x, 2, cover_all=False), 0.25 * self.rate)
+        x = F.reshape(x, (len(x), -1))
+        x = F.dropout(F.relu(self.fc1(x)), 0.5 * self.rate)
+        return self.fc2(x)

@@ -1,0 +1,74 @@
+"""Which canonical layer a function of Chainer computes: links have names, plain functions have a type and an order."""
+
+import chainer
+
+# Chainer's function -> canonical type of layer; a link's functions are the link's
+_TYPES = {
+    "Tanh": "tanh",
+    "ReLU": "relu",
+    "Sigmoid": "sigmoid",
+    "AveragePooling2D": "pooling_average",
+    "MaxPoolingND": "pooling_max",
+    "Dropout": "dropout",
+    "Reshape": "flatten",
+    "SoftmaxCrossEntropy": "loss",
+}
+
+
+class Layers(chainer.LinkHook):
+    """Tells the layer of each function of a forward pass while it is in force as a hook of links.
+
+    network: the canonical description; model: a chain whose links bear the layers' names. Outside of links the n-th function of
+    a type is the network's n-th layer of that type.
+    """
+
+    name = "kernelscope_layers"
+
+    def __init__(self, network, model):
+        self._model = model
+        self._links = {id(link) for link in model.children()}
+        self._link = None  # the link that runs
+        self._named = {}
+        for layer in network.layers:
+            self._named.setdefault(layer.type, []).append(layer.name)
+        self._seen = {}
+
+    def forward_preprocess(self, args):
+        """Enter a link; the model itself begins a new pass."""
+        if args.link is self._model:
+            self._seen = {}
+        elif id(args.link) in self._links:
+            self._link = args.link.name
+
+    def forward_postprocess(self, args):
+        """Leave a link."""
+        if id(args.link) in self._links:
+            self._link = None
+
+    def of(self, function):
+        """Return the layer of a function that is about to run, or None; asking counts it."""
+        if self._link is not None:
+            return self._link
+        kind = _TYPES.get(type(function).__name__)
+        number = self._seen[kind] = self._seen.get(kind, -1) + 1
+        names = self._named.get(kind, ())
+        return names[number] if number < len(names) else None
+
+
+def layer_shapes(network, model, images):
+    """Return {layer: shape of one sample's output}, observed while the model runs; a layer's last function tells."""
+    shapes, layers, original = {}, Layers(network, model), chainer.FunctionNode.apply
+
+    def observed(function, inputs):
+        layer = layers.of(function)
+        outputs = original(function, inputs)
+        shapes[layer] = [int(size) for size in outputs[0].shape[1:]]
+        return outputs
+
+    chainer.FunctionNode.apply = observed
+    try:
+        with layers, chainer.no_backprop_mode():  # as in training: dropout is a function then
+            model(images)
+    finally:
+        chainer.FunctionNode.apply = original
+    return shapes
