@@ -1,17 +1,56 @@
 """The training and inference loops that all networks share, as a PyTorch user writes them."""
 
+import functools
+
 import torch
 from torch import nn
 
+from kernelscope.workloads.pytorch.alexnet import alexnet, alexnet_cifar10
+from kernelscope.workloads.pytorch.cifarcnn import CifarCNN
 from kernelscope.workloads.pytorch.cnn import CNN
+from kernelscope.workloads.pytorch.fcn import fcn5, fcn8
+from kernelscope.workloads.pytorch.googlenet import googlenet, googlenet_cifar10
+from kernelscope.workloads.pytorch.gru import GRU
 from kernelscope.workloads.pytorch.lenet import LeNet
 from kernelscope.workloads.pytorch.lstm import LSTM
 from kernelscope.workloads.pytorch.mlp import MLP
+from kernelscope.workloads.pytorch.resnet import resnet50, resnet50_cifar10
+from kernelscope.workloads.pytorch.stacked_lstm import StackedLSTM
+from kernelscope.workloads.pytorch.transformers import GPT2, BERTBase, ViTS16
+from kernelscope.workloads.pytorch.vgg import vgg16, vgg16_cifar10
 
-MODELS = {"lenet": LeNet, "mlp": MLP, "cnn": CNN, "lstm": LSTM}
+MODELS = {
+    "lenet": LeNet,
+    "mlp": MLP,
+    "cnn": CNN,
+    "lstm": LSTM,
+    "cifarcnn": CifarCNN,
+    "gru": GRU,
+    "fcn5": fcn5,
+    "fcn8": fcn8,
+    "lstm32": StackedLSTM,
+    "lstm64": StackedLSTM,
+    "alexnet": alexnet,
+    "alexnet_cifar10": alexnet_cifar10,
+    "vgg16": vgg16,
+    "vgg16_cifar10": vgg16_cifar10,
+    "googlenet": googlenet,
+    "googlenet_cifar10": googlenet_cifar10,
+    "resnet50": resnet50,
+    "resnet50_cifar10": resnet50_cifar10,
+    "gpt2": GPT2,
+    "bert_base": BERTBase,
+    "vit_s16": ViTS16,
+}
 
-# canonical name of a recurrent layer's parameter -> PyTorch's; the order of the gates is the same
-RECURRENT = {"input_weight": "weight_ih_l0", "hidden_weight": "weight_hh_l0", "bias": "bias_ih_l0"}
+# canonical names of a recurrent layer's parameters -> PyTorch's; the order of the gates is the same
+RECURRENT = {
+    "input_weight": "weight_ih_l0",
+    "hidden_weight": "weight_hh_l0",
+    "bias": "bias_ih_l0",
+    "input_bias": "bias_ih_l0",
+    "hidden_bias": "bias_hh_l0",
+}
 
 
 def make_optimizer(settings, parameters):
@@ -20,7 +59,21 @@ def make_optimizer(settings, parameters):
         return torch.optim.SGD(parameters, lr=settings["learning_rate"], momentum=settings["momentum"])
     if settings["name"] == "rmsprop":
         return torch.optim.RMSprop(parameters, lr=settings["learning_rate"], alpha=settings["decay"], eps=1e-7)
+    if settings["name"] == "adam":
+        betas = (settings["beta1"], settings["beta2"])
+        return torch.optim.Adam(parameters, lr=settings["learning_rate"], betas=betas, eps=settings["epsilon"])
     raise ValueError("no optimizer %r here" % settings["name"])
+
+
+def in_bfloat16(function, device):
+    """Return a function that computes in automatic mixed precision with bfloat16, and whose result is float32 again."""
+
+    @functools.wraps(function)
+    def mixed(*arguments):
+        with torch.autocast(device.type, dtype=torch.bfloat16):
+            return function(*arguments).float()
+
+    return mixed
 
 
 def unwrapped(model):
@@ -29,8 +82,19 @@ def unwrapped(model):
     return unwrapped(children[0]) if len(children) == 1 and list(children[0].children()) else model
 
 
+def kept_output(layer, output):
+    """Return of a layer's output what the next layer takes: a recurrent one's last hidden state, or all where it is said so."""
+    if layer.type == "lstm":
+        sequence, (hidden, _) = output
+        return sequence if layer.settings["sequence"] else hidden[-1]
+    return output[1][-1] if layer.type == "gru" else output
+
+
 class Program(object):
-    """One network with its loops; `options` are mode, batch, device, seed, threads and dropout."""
+    """One network with its loops; `options` are mode, batch, device, seed, threads and dropout, and, where they are given,
+
+    precision (float32 or bfloat16), layout (channels_first or channels_last) and autotune (cuDNN tries its algorithms out).
+    """
 
     def __init__(self, network, options):
         self.network = network
@@ -45,18 +109,41 @@ class Program(object):
                 if isinstance(module, nn.Dropout):
                     module.p = 0.0
         self.loss = nn.CrossEntropyLoss()
+        self.memory_format = torch.contiguous_format
+        self.choose(options)
         trainable = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self.optimizer = make_optimizer(network.optimizer, trainable)
         self.losses = []
 
+    def choose(self, options):
+        """Set precision, layout and cuDNN's autotuning where they are asked for; raise ValueError where one is not supported."""
+        precision, layout = options.get("precision") or "float32", options.get("layout") or "channels_first"
+        if precision not in ("float32", "bfloat16"):
+            raise ValueError("pytorch: precision %s is not supported" % precision)
+        if layout not in ("channels_first", "channels_last"):
+            raise ValueError("pytorch: layout %s is not supported" % layout)
+        if precision == "bfloat16":
+            self.model.forward = in_bfloat16(self.model.forward, self.device)
+        if layout == "channels_last":
+            if len(self.network.input_shape) != 3:
+                raise ValueError("pytorch: layout channels_last is for images, which %s does not take" % self.network.name)
+            self.memory_format = torch.channels_last
+            self.model.to(memory_format=torch.channels_last)
+        if options.get("autotune") is not None:
+            torch.backends.cudnn.benchmark = options["autotune"]
+
+    def layers(self):
+        """Return {canonical name: module}: a module's path has dots where the canonical name has underscores."""
+        return {path.replace(".", "_"): module for path, module in unwrapped(self.model).named_modules()}
+
     def load(self, weights):
         """Load {(layer, parameter): float32 array in canonical layout}, which is PyTorch's own but for recurrent names."""
-        network = unwrapped(self.model)
+        layers = self.layers()
         with torch.no_grad():
             for (layer, name), values in weights.items():
-                parameter = getattr(getattr(network, layer), RECURRENT.get(name, name), None)
+                parameter = getattr(layers[layer], RECURRENT.get(name, name), None)
                 if parameter is None:
-                    parameter = getattr(getattr(network, layer), name)
+                    parameter = getattr(layers[layer], name)
                 parameter.copy_(torch.from_numpy(values))
 
     def parameters(self):
@@ -66,7 +153,7 @@ class Program(object):
             if parameter.requires_grad:
                 layer, _, short = name.rpartition(".")
                 shape = list(parameter.shape)
-                found.append({"layer": layer, "name": short, "shape": shape, "count": parameter.numel()})
+                found.append({"layer": layer.replace(".", "_"), "name": short, "shape": shape, "count": parameter.numel()})
         return found
 
     def prepare(self, batches):
@@ -76,7 +163,11 @@ class Program(object):
     def stream(self, host_batches):
         """Yield each host batch as tensors on the device."""
         for images, labels in host_batches:
-            yield torch.from_numpy(images).to(self.device), torch.from_numpy(labels).to(self.device)
+            yield self.placed(images), torch.from_numpy(labels).to(self.device)
+
+    def placed(self, images):
+        """Return images as a tensor on the device, in the layout that was chosen."""
+        return torch.from_numpy(images).to(self.device, memory_format=self.memory_format)
 
     def train(self, batches):
         """Train one step per batch and keep each step's loss."""
@@ -101,21 +192,21 @@ class Program(object):
         """Return the logits as numpy [batch, classes] for canonical images, in inference mode."""
         self.model.eval()
         with torch.inference_mode():
-            return self.model(torch.from_numpy(images).to(self.device)).cpu().numpy()
+            return self.model(self.placed(images)).cpu().numpy()
 
     def layer_shapes(self, images):
-        """Return {layer: shape of one sample's output}, observed while the model runs; an LSTM gives its last hidden state."""
-        shapes, handles = {}, []
+        """Return {layer: shape of one sample's output}, observed while the model runs; see `kept_output` for recurrent ones."""
+        shapes, handles, layers = {}, [], self.layers()
 
-        def observe(name):
+        def observe(layer):
             def hook(module, _, output):
-                kept = output[1][0][-1] if isinstance(module, nn.LSTM) else output
-                shapes[name] = [int(size) for size in kept.shape[1:]]
+                shapes[layer.name] = [int(size) for size in kept_output(layer, output).shape[1:]]
 
             return hook
 
-        for name, module in unwrapped(self.model).named_children():
-            handles.append(module.register_forward_hook(observe(name)))
+        for layer in self.network.layers:
+            if layer.name in layers:
+                handles.append(layers[layer.name].register_forward_hook(observe(layer)))
         self.outputs(images)
         for handle in handles:
             handle.remove()

@@ -1,0 +1,87 @@
+"""The literature's networks in every framework, in its own environment: the same parameters, shapes, outputs and losses.
+
+The reference numbers are those of the PyTorch programs, recorded once (batch of 2, seed 0, no dropout; outputs of some classes;
+the losses of two steps), and the counts and shapes those of the canonical networks. What takes long or much memory runs only
+where KERNELSCOPE_LARGE_NETWORKS=1 asks for it: large networks at all, and the training of those whose outputs alone are checked.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kernelscope.workloads import networks
+
+REFERENCE = Path(__file__).parent.parent / "data" / "reference"
+ALL = os.environ.get("KERNELSCOPE_LARGE_NETWORKS") == "1"
+GROUPS = {
+    "cifar10": ("cifarcnn", "alexnet_cifar10", "vgg16_cifar10", "googlenet_cifar10", "resnet50_cifar10"),
+    "sequences": ("gru", "lstm32"),
+    "transformers": ("gpt2", "bert_base", "vit_s16"),
+    "fully connected": ("fcn5", "fcn8"),
+    "large sequences": ("lstm64",),
+    "large images": ("alexnet", "vgg16", "googlenet", "resnet50"),
+}
+TRAINED = {*GROUPS["cifar10"], *GROUPS["sequences"]}
+ALWAYS = ("cifar10", "sequences", "transformers")
+# framework: the module that its hooks and its version come from, and the groups that are run always
+FRAMEWORKS = {
+    "pytorch": ("torch", ALWAYS),
+}
+
+CHECK = """
+import gc, importlib, itertools, json, os, sys
+module, backend, imported, trained = sys.argv[1:5]
+if backend:
+    os.environ["KERAS_BACKEND"] = backend
+from kernelscope.workloads import data, networks
+Program = importlib.import_module("kernelscope.workloads." + module + ".program").Program
+found = {"imported": importlib.import_module(imported).__version__}
+for name in sys.argv[5:]:
+    network = networks.get(name)
+    program = Program(network, {"mode": "train", "batch": 2, "device": "cpu", "seed": 0, "threads": 2, "dropout": False})
+    program.load(networks.initial_weights(network, 0))
+    batches = data.batches(network, 2, 0, 2)
+    found[name] = {"outputs": program.outputs(batches[0][0]).tolist(), "shapes": program.layer_shapes(batches[0][0])}
+    if name in trained.split(","):
+        program.train(itertools.islice(program.stream(iter(program.prepare(batches))), 2))
+        found[name]["losses"] = [float(loss) for loss in program.losses]
+    found[name]["parameters"] = program.parameters()
+    del program
+    gc.collect()
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_programs_compute_the_reference(run_in, framework, group):
+    imported, always = FRAMEWORKS[framework]
+    if group not in always and not ALL:
+        pytest.skip("takes long or much memory; set KERNELSCOPE_LARGE_NETWORKS=1 to run it")
+    module, _, backend = framework.partition("-")
+    trained = set(GROUPS[group]) if ALL else TRAINED & set(GROUPS[group])
+    found = run_in(framework, CHECK, module, backend, imported, ",".join(trained), *GROUPS[group])
+    assert found.pop("imported")[0].isdigit()  # the framework's, not that of our folder of the same name
+    assert set(found) == set(GROUPS[group])
+    for name, values in found.items():
+        check(name, values, name in trained)
+
+
+def check(name, found, trained):
+    """Compare what a program said of a network with the description and with the reference."""
+    network = networks.get(name)
+    reference = json.loads((REFERENCE / f"{name}.json").read_text())
+    outputs, expected = np.array(found["outputs"]), np.array(reference["outputs"])
+    assert outputs.shape == (2, network.classes), name
+    assert np.abs(outputs[:, reference["classes"]] - expected).max() <= 1e-4 * np.abs(expected).max(), name
+    if trained:
+        np.testing.assert_allclose(found["losses"], reference["losses"], rtol=1e-3, err_msg=name)
+    assert sum(row["count"] for row in found["parameters"]) == networks.parameter_count(network), name
+    assert {row["layer"] for row in found["parameters"]} == {layer.name for layer in network.layers if layer.parameters}
+    shapes = {layer.name: list(layer.output_shape) for layer in network.layers if layer.type != "loss"}
+    # a framework's own operations, such as a padding that stands alone, are more than what is compared
+    assert {layer: found["shapes"].get(layer) for layer in shapes} == shapes, name

@@ -1,0 +1,26 @@
+"""FCN-5 and FCN-8 of Shi et al. (2016), as a PyTorch user writes them."""
+
+from torch import nn
+
+
+class FCN(nn.Sequential):
+    """26,752 numbers in and out, and layers of 1,024 sigmoid units between them."""
+
+    def __init__(self, hidden):
+        super(FCN, self).__init__()
+        inputs = 26752
+        for number in range(1, hidden + 1):
+            self.add_module("fc%d" % number, nn.Linear(inputs, 1024))
+            self.add_module("sigmoid%d" % number, nn.Sigmoid())
+            inputs = 1024
+        self.add_module("fc%d" % (hidden + 1), nn.Linear(1024, 26752))
+
+
+def fcn5():
+    """Return FCN-5."""
+    return FCN(2)
+
+
+def fcn8():
+    """Return FCN-8."""
+    return FCN(5)
