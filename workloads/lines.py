@@ -1,8 +1,10 @@
 """How many lines of code a workload takes: what its own source needs for the mode that runs, as a reader would count them.
 
 Counted are lines that hold code: no blank ones, comments or docstrings. Of the workload's modules only what the loop reaches by
-name counts: what the checks alone call, the other mode's loop and other networks do not. A module that stands for a library's
-header (BINDINGS = True) does not count either: whoever uses the library has it.
+name counts: what the checks alone call, the other mode's loop and other networks do not. Other networks are modules named after
+them, unless these hold a function for the network that runs; and the entries of a table MODELS under other names, with the
+modules that are imported for these. A module that stands for a library's header (BINDINGS = True) does not count either: whoever
+uses the library has it.
 
 Runs under Python 3.6 with the standard library only.
 """
@@ -16,23 +18,28 @@ from collections import OrderedDict
 _PACKAGE = "kernelscope.workloads"
 _OURS = ("networks", "data", "lines")  # what all frameworks share
 _ROOTS = ("Program", "load", "prepare", "stream")
+_TABLE = "MODELS"  # what a program's table from a network's name to its builder is called
 _NO_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
 
 def count(program, mode, network, others):
     """Return the lines of the modules that a program is made of; others: names of the networks that do not count."""
-    sources = []
+    sources = OrderedDict()
     for module in _modules(program):
-        short = module.__name__.rpartition(".")[2]
-        if short not in others or short == network:
-            with io.open(module.__file__, encoding="utf8") as file:
-                sources.append(file.read())
-    return count_sources(sources, _ROOTS + (mode,))
+        with io.open(module.__file__, encoding="utf8") as file:
+            sources[module.__name__] = file.read()
+    left_out = {name for source in sources.values() for name in _only_for_others(source, network)}
+    kept = []
+    for name, source in sources.items():
+        short = name.rpartition(".")[2]
+        if name not in left_out and (short not in others or short == network or _defines(source, network)):
+            kept.append(source)
+    return count_sources(kept, _ROOTS + (mode, network), network)
 
 
-def count_sources(sources, roots):
-    """Return the lines of code in these modules' texts that are reached by name from `roots`."""
-    pieces = [piece for number, source in enumerate(sources) for piece in _pieces(number, source)]
+def count_sources(sources, roots, network=None):
+    """Return the lines of code in these modules' texts that are reached by name from `roots`; network: the one that runs."""
+    pieces = [piece for number, source in enumerate(sources) for piece in _pieces(number, source, network)]
     wanted, counted = set(roots), set()
     while True:
         found = [piece for piece in pieces if piece not in counted and piece.reached(wanted, counted)]
@@ -89,24 +96,59 @@ def _modules(program):
     return [module for module in found.values() if not getattr(module, "BINDINGS", False)]
 
 
-def _pieces(number, source):
+def _defines(source, network):
+    return any(isinstance(node, ast.FunctionDef) and node.name == network for node in ast.parse(source).body)
+
+
+def _entries(node):
+    """Return {network: the expression that builds it} where a statement makes the table of networks, else nothing."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Dict) or _made(node) != [_TABLE]:
+        return {}
+    return {ast.literal_eval(key): value for key, value in zip(node.value.keys, node.value.values)}
+
+
+def _only_for_others(source, network):
+    """Return the names of the modules that a module imports for entries of other networks in its table only."""
+    body = ast.parse(source).body
+    entries = {name: value for node in body for name, value in _entries(node).items()}
+    own = _used(entries[network]) if network in entries else set()
+    other = {used for value in entries.values() for used in _used(value)} - own
+    left_out, kept = set(), set()
+    for node in body:
+        for alias in node.names if isinstance(node, ast.ImportFrom) and node.module else []:
+            names = {node.module, node.module + "." + alias.name}  # where it is a thing of that module, or itself a module
+            (left_out if (alias.asname or alias.name) in other else kept).update(names)
+    return left_out - kept
+
+
+def _pieces(number, source, network):
     """Return the definitions of a module; number: told apart from lines of other modules."""
     code = code_lines(source)
     found = []
     for node, first, last in _spans(ast.parse(source).body, len(source.splitlines()) + 1):
         lines = {(number, line) for line in code if first <= line < last}
-        if not isinstance(node, ast.ClassDef):
+        entry = _entries(node).get(network)
+        if isinstance(node, ast.ClassDef):
+            found.extend(_class_pieces(node, lines, last))
+        elif entry is not None:
+            at = [part.lineno for part in ast.walk(entry) if hasattr(part, "lineno")]
+            found.append(_Piece([_TABLE], _used(entry), {line for line in lines if min(at) <= line[1] <= max(at)}))
+        else:
             found.append(_Piece(_made(node), _used(node), lines))
-            continue
-        inner = list(_spans(node.body, last))
-        methods = [part for part in inner if isinstance(part[0], ast.FunctionDef)]
-        own = {line for line in lines if not any(start <= line[1] < end for _, start, end in methods)}
-        bases = {name for base in node.bases for name in _used(base)}
-        plain = {name for part, _, _ in inner if not isinstance(part, ast.FunctionDef) for name in _used(part)}
-        owner = _Piece([node.name], bases | plain, own)
-        found.append(owner)
-        for method, start, end in methods:
-            found.append(_Piece([method.name], _used(method), {line for line in lines if start <= line[1] < end}, owner))
+    return found
+
+
+def _class_pieces(node, lines, last):
+    """Return a class and its methods as definitions; lines: all of its (module, line); last: the line after its last one."""
+    inner = list(_spans(node.body, last))
+    methods = [part for part in inner if isinstance(part[0], ast.FunctionDef)]
+    own = {line for line in lines if not any(start <= line[1] < end for _, start, end in methods)}
+    bases = {name for base in node.bases for name in _used(base)}
+    plain = {name for part, _, _ in inner if not isinstance(part, ast.FunctionDef) for name in _used(part)}
+    owner = _Piece([node.name], bases | plain, own)
+    found = [owner]
+    for method, start, end in methods:
+        found.append(_Piece([method.name], _used(method), {line for line in lines if start <= line[1] < end}, owner))
     return found
 
 
