@@ -1,7 +1,5 @@
 """The training and inference loops that all networks share, as a PyTorch user writes them."""
 
-import functools
-
 import torch
 from torch import nn
 
@@ -43,6 +41,8 @@ MODELS = {
     "vit_s16": ViTS16,
 }
 
+CHOICES = ("precision", "layout", "autotune")
+
 # canonical names of a recurrent layer's parameters -> PyTorch's; the order of the gates is the same
 RECURRENT = {
     "input_weight": "weight_ih_l0",
@@ -65,17 +65,6 @@ def make_optimizer(settings, parameters):
     raise ValueError("no optimizer %r here" % settings["name"])
 
 
-def in_bfloat16(function, device):
-    """Return a function that computes in automatic mixed precision with bfloat16, and whose result is float32 again."""
-
-    @functools.wraps(function)
-    def mixed(*arguments):
-        with torch.autocast(device.type, dtype=torch.bfloat16):
-            return function(*arguments).float()
-
-    return mixed
-
-
 def unwrapped(model):
     """Return the network inside of modules that only wrap it, such as DataParallel: those with nothing but one child."""
     children = list(model.children())
@@ -91,10 +80,7 @@ def kept_output(layer, output):
 
 
 class Program(object):
-    """One network with its loops; `options` are mode, batch, device, seed, threads and dropout, and, where they are given,
-
-    precision (float32 or bfloat16), layout (channels_first or channels_last) and autotune (cuDNN tries its algorithms out).
-    """
+    """One network with its loops; `options` are mode, batch, device, seed, threads and dropout, and those of `choices`."""
 
     def __init__(self, network, options):
         self.network = network
@@ -110,27 +96,13 @@ class Program(object):
                     module.p = 0.0
         self.loss = nn.CrossEntropyLoss()
         self.memory_format = torch.contiguous_format
-        self.choose(options)
+        if any(options.get(name) is not None for name in CHOICES):
+            from kernelscope.workloads.pytorch.choices import choose
+
+            choose(self, *[options.get(name) for name in CHOICES])
         trainable = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self.optimizer = make_optimizer(network.optimizer, trainable)
         self.losses = []
-
-    def choose(self, options):
-        """Set precision, layout and cuDNN's autotuning where they are asked for; raise ValueError where one is not supported."""
-        precision, layout = options.get("precision") or "float32", options.get("layout") or "channels_first"
-        if precision not in ("float32", "bfloat16"):
-            raise ValueError("pytorch: precision %s is not supported" % precision)
-        if layout not in ("channels_first", "channels_last"):
-            raise ValueError("pytorch: layout %s is not supported" % layout)
-        if precision == "bfloat16":
-            self.model.forward = in_bfloat16(self.model.forward, self.device)
-        if layout == "channels_last":
-            if len(self.network.input_shape) != 3:
-                raise ValueError("pytorch: layout channels_last is for images, which %s does not take" % self.network.name)
-            self.memory_format = torch.channels_last
-            self.model.to(memory_format=torch.channels_last)
-        if options.get("autotune") is not None:
-            torch.backends.cudnn.benchmark = options["autotune"]
 
     def layers(self):
         """Return {canonical name: module}: a module's path has dots where the canonical name has underscores."""

@@ -48,6 +48,16 @@ def layer_modules(root):
     return found
 
 
+def program_layers(program):
+    """Return [(name, module)] of a program's layers; what its network's description has gets that name: a path without dots."""
+    described = {layer.name for layer in program.network.layers} if hasattr(program, "network") else ()
+    found = []
+    for path, module in layer_modules(program.model):
+        name = path.replace(".", "_")
+        found.append((name if name in described else path, module))
+    return found
+
+
 def unwrapped(root):
     """Return the module inside of those that have nothing but one child, which has children itself."""
     while True:
@@ -259,7 +269,7 @@ class Hooks(object):
         self.model = program.model
         backward = BackwardLayers(self.recorder, self.torch)
         mark(program.model, ROOT)
-        for name, module in layer_modules(program.model):
+        for name, module in program_layers(program):
             mark(module, name)
         if isinstance(program.loss, self.torch.nn.Module):
             mark(program.loss, "loss")
@@ -358,7 +368,7 @@ class Hooks(object):
         self.model = program.model
         if self._execution() != "eager":
             raise hooks.CannotReplay("the model is %s, and so has no layers that run alone" % self._execution())
-        module = dict(layer_modules(program.model)).get(layer)
+        module = dict(program_layers(program)).get(layer)
         if module is None:
             raise hooks.CannotReplay("the model has no module of this name")
         wait = self.torch.cuda.synchronize if self._on_cuda() else lambda: None
