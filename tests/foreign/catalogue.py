@@ -26,8 +26,8 @@ class Environment:
 class Program:
     """One program. command: with {python} and {bin}/name of its environment. source: the source distribution that has it, and
     `folder` in there where it runs. data: writes what it reads. seed: what is seeded from outside (see seeded/), where the
-    program does not. options: of `kernelscope profile`. changing: files that differ from run to run by their nature. uneven: its
-    steps are not alike, so that those of one pass cannot be compared with those of another. quick: among those that CI runs.
+    program does not. options: of `kernelscope profile`. changing: files that differ from run to run by their nature. quick: among
+    those that CI runs.
     """
 
     name: str
@@ -41,7 +41,6 @@ class Program:
     variables: dict[str, str] = field(default_factory=dict)
     options: tuple[str, ...] = ()
     changing: tuple[str, ...] = ()
-    uneven: bool = False
     quick: bool = False
 
 
@@ -114,12 +113,12 @@ def _seq2seq(backend: str, environment: str, **more: object) -> Program:
 PROGRAMS = (
     Program(
         "actor_critic.py", _IGNITE, "ignite", ("{python}", "actor_critic.py", "--max-episodes", "34"),
-        _IGNITE, "examples/reinforcement_learning", seed="torch", uneven=True, quick=True,
+        _IGNITE, "examples/reinforcement_learning", seed="torch", quick=True,
         options=("--steps", "6", "--warmup", "5"),
     ),
     Program(
         "reinforce.py", _IGNITE, "ignite", ("{python}", "reinforce.py", "--max-episodes", "60"),
-        _IGNITE, "examples/reinforcement_learning", seed="torch", uneven=True, options=("--steps", "6", "--warmup", "5"),
+        _IGNITE, "examples/reinforcement_learning", seed="torch", options=("--steps", "6", "--warmup", "5"),
     ),
     Program(
         "test_script", "accelerate==1.15.0", "ignite", ("{python}", "-m", "accelerate.test_utils.scripts.test_script"),

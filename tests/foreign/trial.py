@@ -19,6 +19,7 @@ import fetching
 from catalogue import Program
 
 LIMIT_S = 600
+PAIRED_STEPS = 60
 # One thread: on a machine that others use too, threads that wait for each other measure the others
 THREADS = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
 # What is printed about time: durations with their unit, rates, dates, and bars that are redrawn as time goes by
@@ -60,10 +61,11 @@ class Trial:
     problems: list[str] = field(default_factory=list)
 
 
-def attempt(program: Program, folder: Path, *, fetch: bool = True, twice: bool = True) -> Trial:
+def attempt(program: Program, folder: Path, *, fetch: bool = True, twice: bool = True, paired: bool = True) -> Trial:
     """Run a program plainly and profiled; raise fetching.Missing where it cannot be had.
 
-    twice: run it plainly once more where outputs differ, to tell what is random by itself.
+    twice: run it plainly once more where outputs differ, to tell what is random by itself. paired: run it again for each pass,
+    for what the layers pass costs.
     """
     python, variables = fetching.python(program.environment, fetch)
     source = fetching.source(program.source, fetch) if program.source else None
@@ -93,6 +95,11 @@ def attempt(program: Program, folder: Path, *, fetch: bool = True, twice: bool =
     if profiled.status:
         trial.problems.append(f"profiled, it ends with status {profiled.status}: {_last(profiled.errors)}")
     _read(run, costs, trial)
+    if paired and not profiled.status:
+        again = folder / "rerun"
+        options = [*program.options, "--passes", "rerun", "--steps", str(PAIRED_STEPS)]
+        once("rerun", [*ours[:6], str(again), *options, "--"])
+        trial.layers = _paired(_steps(again, "clean"), _steps(again, "layers"))
     return trial
 
 
@@ -171,15 +178,13 @@ def _read(run: Path, costs: Path, trial: Trial) -> None:
     if not record.get("complete"):
         trial.problems.append(str(record.get("reason")))
     trial.problems += [f"{what}: {why}" for what, why in (record.get("unavailable") or {}).items()]
-    clean, layers = _steps(run, "clean"), _steps(run, "layers")
+    clean = _steps(run, "clean")
     if clean:
         median = statistics.median(row["end_ns"] - row["start_ns"] for row in clean)
         trial.step_ms = median / 1e6
         trial.steps = f"{len(clean)} of {(record.get('options') or {}).get('mode')}"
         calls = json.loads(costs.read_text()) if costs.is_file() else []
         trial.clean = statistics.median(calls) * 1e9 * len(calls) / len(clean) / median if calls else None
-        if layers and not trial.program.uneven:
-            trial.layers = _processor_ns(layers) / max(_processor_ns(clean), 1) - 1
     trial.coverage = _coverage(run, trial)
 
 
@@ -189,9 +194,20 @@ def _steps(run: Path, name: str) -> list[dict[str, int]]:
     return [row for row in rows if not row["warmup"]]
 
 
-def _processor_ns(steps: list[dict[str, int]]) -> float:
-    """Return the median processor time of steps: what others do on the machine hardly changes it."""
-    return statistics.median(row["user_ns"] + row["system_ns"] for row in steps)
+def _paired(clean: list[dict[str, int]], layers: list[dict[str, int]]) -> float | None:
+    """Return what the layers pass adds to the processor time of a step, as a share of the clean one's.
+
+    The same step of the same program with the same seed does the same work, in whichever run; and processor time hardly changes
+    by what others do on the machine. The median over steps, as one may meet the system at work for the process.
+    """
+    traced = {row["step"]: _processor_ns(row) for row in layers}
+    pairs = [(_processor_ns(row), traced[row["step"]]) for row in clean if row["step"] in traced]
+    usual = statistics.median(before for before, _ in pairs) if pairs else 0
+    return statistics.median(after - before for before, after in pairs) / usual if usual else None
+
+
+def _processor_ns(step: dict[str, int]) -> int:
+    return step["user_ns"] + step["system_ns"]
 
 
 def _coverage(run: Path, trial: Trial) -> float | None:
