@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     paths = _sides([archives.folder(Path(path)) for path in arguments.paths], arguments.a, arguments.b)
     target = _target(arguments.report) if arguments.report else None
-    result = _explained(paths, Path(arguments.map) if arguments.map else None, arguments.force)
+    result = explained(paths, Path(arguments.map) if arguments.map else None, arguments.force)
     from kernelscope.cli.output import write_explanation, write_page
 
     write_explanation(result, arguments.format)
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _explained(paths: tuple[Path, Path], mapping: Path | None, force: bool) -> dict[str, Any]:
+def explained(paths: tuple[Path, Path], mapping: Path | None, force: bool) -> dict[str, Any]:
     from kernelscope.analysis.explain import sides
     from kernelscope.analysis.explain.explanation import explain
     from kernelscope.analysis.explain.layer_names import read_map

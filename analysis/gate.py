@@ -1,0 +1,68 @@
+"""Is NEW slower than BASE by more than is allowed? Said only where the recordings show it, whatever their noise.
+
+The estimate of an explanation alone would fail a third of all changes that change nothing: so a gate fails when the whole 95%
+interval of the slowdown lies beyond the limit, and what lies on both sides of it is undecided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kernelscope.analysis.explain.abstention import SMALLEST_DIFFERENCE
+
+SCHEMA = "kernelscope/gate/1"
+PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a gate says. change, low, high and limit are shares of BASE's step, positive where NEW is slower.
+
+    low, high: the 95% interval; None where the recordings give none. seen: the smallest change that they could have shown, None if
+    unknown. why: one sentence.
+    """
+
+    status: str
+    change: float
+    low: float | None
+    high: float | None
+    limit: float
+    seen: float | None
+    base_ns: int
+    new_ns: int
+    why: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the verdict as plain data, with its schema."""
+        return {"schema": SCHEMA, **asdict(self)}
+
+
+def judge(explanation: Mapping[str, Any], limit: float) -> Verdict:
+    """Judge an explanation (analysis.explain, A the base); limit: the slowdown that is allowed, as a share of BASE's step.
+
+    Differences below SMALLEST_DIFFERENCE are never a failure: two runs of one program differ by as much.
+    """
+    base, new = explanation["a"]["step_ns"], explanation["b"]["step_ns"]
+    change = explanation["wall_delta_ns"] / base
+    interval = explanation["wall_interval_ns"]
+    low, high = (bound / base for bound in interval) if interval else (None, None)
+    seen = None if explanation["floor_ns"] is None else max(explanation["floor_ns"] / base, SMALLEST_DIFFERENCE)
+    status, why = _status(change, low, high, limit)
+    return Verdict(status, change, low, high, limit, seen, base, new, why)
+
+
+def _status(change: float, low: float | None, high: float | None, limit: float) -> tuple[str, str]:
+    """Return the status and its reason."""
+    if low is None or high is None:
+        if change <= limit:
+            return PASSED, "the estimate is within the limit; one recording without restarts gives no interval"
+        return UNDECIDED, "the estimate is beyond the limit, but one recording without restarts gives no interval: use --repeats"
+    if low > max(limit, SMALLEST_DIFFERENCE):
+        return FAILED, "the whole 95% interval of the slowdown is beyond the limit"
+    if change <= limit:
+        return PASSED, "the slowdown is within the limit"
+    if low > limit:
+        return UNDECIDED, f"two runs of one program may differ by {SMALLEST_DIFFERENCE:.1%}, which is more than the limit"
+    return UNDECIDED, "the estimate is beyond the limit, but the interval reaches below it: record more repeats, or with --steady"

@@ -1,0 +1,79 @@
+"""Fail when a change makes a step slower than allowed: for continuous integration, with the account of the slowdown."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+NAME = "gate"
+HELP = "fail when NEW is slower than BASE by more than allowed"
+FORMATS = ("table", "markdown", "json")
+
+
+def _share(text: str) -> float:
+    """Return 0.03 for "3%"."""
+    number = text.removesuffix("%")
+    try:
+        value = float(number)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no percentage, such as 3%") from None
+    if not text.endswith("%") or not 0 <= value < 1000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no percentage between 0% and 1000%")
+    return value / 100
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add = parser.add_argument
+    add("base", metavar="BASE", help="what to compare with: a folder of `run` or `profile`, or a capture")
+    add("new", metavar="NEW", help="what is judged")
+    add("--max-regression", type=_share, default=0.03, metavar="PERCENT", help="slowdown that is allowed (default: 3%%)")
+    add("--strict", action="store_true", help="fail too when the recordings cannot decide")
+    add("--force", action="store_true", help="compare even if the work differs (network, mode, batch)")
+    add("--markdown", metavar="FILE", help="write verdict and account there too, for a pull request")
+    add("--junit", metavar="FILE", help="write a JUnit XML file there too")
+    add("--format", choices=FORMATS, default="table", help="on stdout (default: table)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Explain the difference, judge it, write what was asked for; return 1 when the gate fails."""
+    from kernelscope.analysis import archives, gate
+    from kernelscope.cli.explain import explained
+    from kernelscope.reports import gate as words
+
+    paths = (archives.folder(Path(arguments.base)), archives.folder(Path(arguments.new)))
+    result = explained(paths, None, arguments.force)
+    verdict = gate.judge(result, arguments.max_regression).as_dict()
+    _print(verdict, result, arguments.format)
+    for target, write in ((arguments.markdown, words.markdown), (arguments.junit, words.junit)):
+        if target is not None:
+            _write(Path(target), write(verdict, result))
+    return int(verdict["status"] == gate.FAILED or (arguments.strict and verdict["status"] == gate.UNDECIDED))
+
+
+def _print(verdict: dict[str, Any], result: dict[str, Any], form: str) -> None:
+    from kernelscope.cli.output import write_explanation
+    from kernelscope.reports import gate as words
+    from kernelscope.reports.text import printable
+
+    if form == "json":
+        json.dump({**verdict, "explanation": result}, sys.stdout, indent=1)
+        print()
+    elif form == "markdown":
+        sys.stdout.write(words.markdown(verdict, result))
+    else:
+        print(printable(words.headline(verdict, result), None))
+        print(printable(words.remark(verdict), None) + "\n")
+        write_explanation(result, "table")
+
+
+def _write(target: Path, content: str) -> None:
+    from kernelscope.tracer.outside.errors import InputError
+
+    try:
+        target.write_text(content, encoding="utf8")
+    except OSError as error:
+        raise InputError(f"{target}: not writable: {error.strerror or error}; name another file") from error

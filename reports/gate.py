@@ -1,0 +1,66 @@
+"""What a gate says, for people, for pull requests (Markdown) and for servers that collect tests (JUnit XML)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from xml.etree import ElementTree
+
+from kernelscope.reports import explanation, tables, text
+
+_HEADS = {"passed": "passed", "failed": "FAILED", "undecided": "undecided"}
+
+
+def headline(verdict: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    """Return the verdict in one line: gate FAILED: NEW takes 12.3% more per step than BASE (95%: 11.0% to 13.1%; limit 3%)."""
+    base, new = explanation.names(result)
+    change = verdict["change"]
+    direction = "more" if change >= 0 else "less"
+    interval = "" if verdict["low"] is None else f"95%: {_signed(verdict['low'])} to {_signed(verdict['high'])}; "
+    said = f"{new} takes {abs(change):.1%} {direction} per step than {base}"
+    return f"gate {_HEADS[verdict['status']]}: {said} ({interval}limit {verdict['limit']:+.1%})"
+
+
+def remark(verdict: Mapping[str, Any]) -> str:
+    """Return why, and what these recordings could not have shown."""
+    seen = verdict["seen"]
+    blind = seen is not None and seen > verdict["limit"]
+    limit = f"; changes under {seen:.1%} cannot be seen in these recordings" if blind else ""
+    return f"{verdict['why']}{limit}"
+
+
+def markdown(verdict: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    """Return verdict and account for a pull request."""
+    head = f"## {text.markdown(headline(verdict, result))}\n\n{text.markdown(remark(verdict))}\n\n"
+    return head + tables.explanation_markdown(result)
+
+
+def junit(verdict: Mapping[str, Any], result: Mapping[str, Any]) -> str:
+    """Return a JUnit test suite of one case, whose failure holds the account; an undecided gate is a skipped test."""
+    base, new = (text.printable(name) for name in explanation.names(result))
+    status = verdict["status"]
+    counts = {"tests": "1", "failures": str(int(status == "failed")), "skipped": str(int(status == "undecided")), "errors": "0"}
+    suite = ElementTree.Element("testsuite", {"name": "kernelscope gate", **counts})
+    properties = ElementTree.SubElement(suite, "properties")
+    for name in ("base_ns", "new_ns", "change", "low", "high", "limit", "seen"):
+        if verdict[name] is not None:
+            ElementTree.SubElement(properties, "property", {"name": name, "value": repr(verdict[name])})
+    seconds = f"{verdict['new_ns'] / 1e9:.9f}"
+    case = ElementTree.SubElement(
+        suite, "testcase", {"classname": "kernelscope.gate", "name": f"{base} to {new}", "time": seconds}
+    )
+    if status != "passed":
+        outcome = ElementTree.SubElement(case, "failure" if status == "failed" else "skipped")
+        outcome.set("message", f"{headline(verdict, result)}: {remark(verdict)}")
+        outcome.text = _lines(markdown(verdict, result))
+    ElementTree.indent(suite)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"
+
+
+def _lines(content: str) -> str:
+    """Return text of several lines without what XML cannot hold."""
+    return "\n".join(text.printable(line, None) for line in content.splitlines())
+
+
+def _signed(share: float) -> str:
+    return f"{share:+.1%}"
