@@ -18,7 +18,7 @@ setup(
     package_data={
         "": ["py.typed"],
         "kernelscope.analysis.published": ["data/*"],
-        "kernelscope.workloads": ["environments/*.txt"],
+        "kernelscope.workloads": ["environments/*.txt", "experiments/*.toml"],
         "kernelscope.reports": ["templates/*"],
     },
 )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import math
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,8 @@ class Session:
     """Runs the passes for all sides. A side that fails drops out, with its reason in its run folder; the rest goes on.
 
     choices: each side's collector, where it is known already. energy_plan: how long the parts of the energy pass take. inherited:
-    descriptors that stay open in the children. warnings: one line for each thing that a profiler lost.
+    descriptors that stay open in the children. staged: folder that already has what staging puts there. warnings: one line for
+    each thing that a profiler lost.
     """
 
     def __init__(
@@ -70,9 +72,11 @@ class Session:
         choices: list[Choice] | None = None,
         energy_plan: energy.Plan | None = None,
         inherited: Sequence[int] = (),
+        staged: Path | None = None,
     ):
         self.options = options
         self._inherited = inherited
+        self._staged = staged
         self._energy_plan = energy_plan
         self.sides = []
         self.warnings: list[str] = []
@@ -123,7 +127,7 @@ class Session:
         for label, done, total in self.passes():
             progress(label, done, total)
 
-    def passes(self) -> Iterator[tuple[str, int, int]]:
+    def passes(self) -> Generator[tuple[str, int, int]]:
         """Run the passes one at a time, and yield before each and at the end what Progress takes: others may run meanwhile.
 
         Where all sides have dropped out there are no further passes. An iterator that is closed ends the session as Ctrl-C does.
@@ -132,7 +136,7 @@ class Session:
         name = PASSES[0]
         try:
             with tempfile.TemporaryDirectory(prefix="kernelscope-") as temporary:
-                staged = stage(Path(temporary))
+                staged = self._staged or stage(Path(temporary))
                 for done, (name, repeat) in enumerate(plan):
                     label = name if self._repeats(name) == 1 else f"{name} {repeat} of {self._repeats(name)}"
                     yield label, done, len(plan)
@@ -144,7 +148,6 @@ class Session:
                     threads = side.variant.threads(self.options.threads)
                     side.folder.record["ceilings"] = ceilings.of(side.variant.environment, self.options.device, threads)
                 side.folder.finish()
-            yield "done", len(plan), len(plan)
         except BaseException as error:
             self._abandon(name, error)
             if isinstance(error, OSError):
@@ -152,6 +155,7 @@ class Session:
                 text = error.strerror or "files cannot be written"
                 raise InputError(f"{name} pass: {where}: {text}; free some space or name another folder") from error
             raise
+        yield "done", len(plan), len(plan)
 
     def _plan(self) -> list[tuple[str, int]]:
         """Return passes and their repeats in the order in which they run."""
@@ -327,6 +331,5 @@ class Session:
 
 def _host_batches(options: RunOptions) -> int:
     """Return how many distinct batches are cycled through: fewer where they are large, two at least."""
-    shape = networks.get(options.network).input_shape
-    batch_bytes = options.batch * networks.elements(shape) * networks.FLOAT_BYTES
-    return max(2, min(HOST_BATCHES, _HOST_BYTES // batch_bytes))
+    shape: tuple[int, ...] = networks.get(options.network).input_shape
+    return max(2, min(HOST_BATCHES, _HOST_BYTES // (options.batch * math.prod(shape) * networks.FLOAT_BYTES)))

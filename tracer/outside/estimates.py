@@ -1,0 +1,67 @@
+"""How long a cell will take: from its network's operations, corrected by what the sweep's finished cells took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from statistics import median
+
+from kernelscope.tracer.inside import plan, steady
+from kernelscope.tracer.outside.cells import Cell
+from kernelscope.workloads import networks
+
+_START_S = 6.0  # an interpreter with a framework: to start, import, build the network and end
+_WEIGHT_S = 1e-7  # to draw a parameter and load it
+_STEP_S = 1e-3  # of a step, beside its operations
+_FLOPS_PER_S = {"cpu": 1e10, "cuda": 3e12}  # reached by a thread of a processor, and by a GPU, in small networks
+_BYTES_PER_S = {"cpu": 5e9, "cuda": 5e11}
+_PASSES_OVER_WEIGHTS = {"infer": 1, "train": 6}  # read forwards and backwards; gradient, momentum and weight in the update
+
+
+@dataclass
+class Estimates:
+    """Learns from cells how far the plain estimate is off: by framework and network, by framework, and in all."""
+
+    _ratios: dict[tuple[str, ...], list[float]] = field(default_factory=dict)
+
+    def learn(self, cell: Cell, seconds: float) -> None:
+        """Take note of what a finished cell took."""
+        ratio = seconds / plain(cell)
+        for key in _keys(cell):
+            self._ratios.setdefault(key, []).append(ratio)
+
+    def seconds(self, cell: Cell) -> float:
+        """Return how long a cell will take in s."""
+        known = next((self._ratios[key] for key in _keys(cell) if key in self._ratios), [1.0])
+        return plain(cell) * median(known)
+
+    def total(self, cells: Iterable[Cell]) -> float:
+        """Return how long cells will take one after the other in s."""
+        return sum(map(self.seconds, cells))
+
+
+def _keys(cell: Cell) -> tuple[tuple[str, ...], ...]:
+    """Return what a cell has in common with others, closest first."""
+    return (cell.axes.framework, cell.axes.network), (cell.axes.framework,), ()
+
+
+def plain(cell: Cell) -> float:
+    """Return the estimate in s that knows nothing of the machine."""
+    axes, settings = cell.axes, cell.settings
+    counts = _counts(axes.network)
+    training = 3 if axes.mode == "train" else 1  # a backward pass takes about twice a forward one
+    rate = _FLOPS_PER_S[axes.device] * (axes.threads if axes.device == "cpu" else axes.devices)
+    operations = counts["flops"] * axes.batch * training / rate
+    weights = 4 * counts["parameters"] * _PASSES_OVER_WEIGHTS[axes.mode] / _BYTES_PER_S[axes.device]
+    step = operations + weights + _STEP_S
+    least = max(settings.warmup, 2 * steady.GROUP) if settings.warmup else 0
+    warmup = min(least * step, max(settings.warmup_seconds, step)) if least else 0.0
+    launches = len(plan.order(settings.repeats, settings.passes)) + ("energy" in settings.passes)
+    return float(launches * (_START_S + counts["parameters"] * _WEIGHT_S + warmup + settings.steps * step))
+
+
+@cache
+def _counts(name: str) -> Mapping[str, int]:
+    network = networks.get(name)
+    return {"parameters": networks.parameter_count(network), "flops": sum(layer.flops for layer in network.layers)}

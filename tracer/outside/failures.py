@@ -1,0 +1,40 @@
+"""What kind of result a failed cell is. Running out of memory is one of its own, and every framework has other words for it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+FAILED, OUT_OF_MEMORY, TIMEOUT, NOT_AVAILABLE = "failed", "out of memory", "timeout", "not available"
+_STATUS_OF = {"missing": NOT_AVAILABLE, "unsupported": NOT_AVAILABLE, "timeout": TIMEOUT}
+# in turn the words of Python and numpy, C++, CUDA and its libraries, TensorFlow and XLA, PyTorch, the C library
+_NO_MEMORY = re.compile(
+    r"MemoryError|unable to allocate|std::bad_alloc|bad allocation|out of memory|out_of_memory|OutOfMemory"
+    r"|can(?:no|')t allocate memory|RESOURCE_EXHAUSTED|ResourceExhausted|OOM when allocating|failed to allocate"
+    r"|STATUS_ALLOC_FAILED|Error code 12\b|can't start new thread",
+    re.IGNORECASE,
+)
+_TAIL = 8000  # bytes of a log
+
+
+def status(kind: str, message: str, log: Path, killed_for_memory: bool) -> str:
+    """Return the status of a cell whose process failed.
+
+    kind: of its ChildError. log: what the process printed; frameworks that abort for want of memory say so there only.
+    killed_for_memory: whether the kernel ended a process for want of memory meanwhile.
+    """
+    known = _STATUS_OF.get(kind)
+    if known is not None:
+        return known
+    if _NO_MEMORY.search(message) or (kind == "killed" and killed_for_memory):
+        return OUT_OF_MEMORY
+    return OUT_OF_MEMORY if "ended with" in message and _NO_MEMORY.search(_tail(log)) else FAILED
+
+
+def _tail(log: Path) -> str:
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _TAIL))
+            return file.read().decode("utf8", "replace")
+    except OSError:
+        return ""

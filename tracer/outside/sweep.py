@@ -1,0 +1,340 @@
+"""Runs the cells of a sweep, so that it can be killed at any moment and goes on where it was.
+
+    sweep.json         what was asked for (the file's text), on which machine, and the cells
+    results.parquet    one row a cell, replaced as a whole after each
+    cells/<key>/       the cell's run folder; cell.json in it is written last, by renaming, and makes the cell finished
+    .lock              held by the process that sweeps and by its children, so that nobody runs beside an orphan
+    .staged            the code that children import
+
+A cell without cell.json is begun anew. All else is made from the cells' files, so that nothing can contradict them.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kernelscope.tracer.outside import conditions, environments, failures, gpu, locks, memory, turns
+from kernelscope.tracer.outside.cells import Cell
+from kernelscope.tracer.outside.environments import Environment
+from kernelscope.tracer.outside.errors import ChildError, InputError, UsageError
+from kernelscope.tracer.outside.estimates import Estimates
+from kernelscope.tracer.outside.experiments import Experiment
+from kernelscope.tracer.outside.session import Session
+from kernelscope.tracer.outside.staging import stage
+from kernelscope.tracer.outside.variants import Variant
+
+SCHEMA, CELL_SCHEMA = "kernelscope/sweep/1", "kernelscope/cell/1"
+SWEEP_FILE, CELL_FILE, CELLS, LOCK, STAGED = "sweep.json", "cell.json", "cells", ".lock", ".staged"
+DONE, LEFT_OUT = "done", "left out"
+NOT_YET, OUTSIDE_BUDGET = "not run yet", "not run: the budget had no time left for it"
+_SAME_MACHINE = ("processor", "threads", "allowed_threads", "architecture")
+
+Row = dict[str, Any]
+Measure = Callable[[Path], tuple[Row, str | None]]  # what a run folder tells, and why it does not where that fails
+Publish = Callable[[list[Row]], None]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a sweep is: cells that are over and that are wanted, and the time left in s.
+
+    text: the cell and its pass that begins now or, with `result`, the cell that is over.
+    """
+
+    over: int
+    wanted: int
+    left_s: float
+    text: str
+    result: Result | None = None
+
+
+@dataclass
+class Result:
+    """What came of a cell; values: the columns that its run folder told."""
+
+    status: str
+    reason: str | None = None
+    folder: str | None = None
+    started: str | None = None
+    seconds: float | None = None
+    values: Row = field(default_factory=dict)
+
+
+class _Running:
+    """A cell whose passes are under way."""
+
+    def __init__(self, cell: Cell, session: Session):
+        self.cell = cell
+        self.session = session
+        self.started = datetime.now(UTC).isoformat(timespec="seconds")
+        self.seconds = 0.0
+        self.killed = False  # whether the kernel ended processes for want of memory while a pass ran
+        self._walk = session.passes()
+        self.label, self.passes_over, self.passes = next(self._walk)
+
+    @property
+    def over(self) -> bool:
+        """Whether all passes have run, or one has failed."""
+        return self.passes_over == self.passes
+
+    def advance(self) -> None:
+        """Run the next pass."""
+        start, kills = time.monotonic(), memory.kills()
+        self.label, self.passes_over, _ = next(self._walk)
+        self.seconds += time.monotonic() - start
+        self.killed = self.killed or memory.kills() > kills
+
+    def close(self) -> None:
+        """Give up what is not over: its run folder says so."""
+        self._walk.close()
+
+
+class Sweep:
+    """A sweep in its folder; see `opened`. results: of the cells that have one, by key."""
+
+    def __init__(self, folder: Path, experiment: Experiment, measure: Measure, publish: Publish, lock: int):
+        self.folder = folder
+        self.experiment = experiment
+        self.results: dict[str, Result] = {}
+        self.estimates = Estimates()
+        self._measure, self._publish, self._lock = measure, publish, lock
+        self._machine = conditions.machine()
+        self._lacking: dict[tuple[str, str], str] = {}  # networks that a framework has said it lacks
+        self._skipped: dict[str, str] = {}  # why a cell of this run has no result
+        for cell in experiment.cells:
+            found = finished(folder, cell)
+            if found is not None:
+                self._keep(cell, found)
+
+    def pending(self, cells: Iterable[Cell], retry: bool = False) -> list[Cell]:
+        """Return those of these cells that are to be run: without a result or, with `retry`, with one that is a failure."""
+        again = [failures.FAILED, failures.OUT_OF_MEMORY, failures.TIMEOUT, failures.NOT_AVAILABLE] if retry else []
+        known = {key for key, result in self.results.items() if result.status not in again}
+        return [cell for cell in cells if cell.key not in known and cell.excluded is None]
+
+    def run(self, cells: Sequence[Cell], told: Callable[[Progress], None], budget_s: float | None = None) -> None:
+        """Run these cells, which are `pending`, and write the results after each.
+
+        budget_s: begin nothing that is not expected to be over within it. Raises InputError where files cannot be written.
+        """
+        until = None if budget_s is None else time.monotonic() + budget_s
+        self._skipped = {}
+        for cell in cells:
+            self.results.pop(cell.key, None)
+        self._write_record()
+        self.publish()
+        staged = stage(_emptied(self.folder / STAGED))
+        for group in turn_groups(cells):
+            if until is not None and time.monotonic() + self.estimates.total(group) > until:
+                self._skipped.update((cell.key, OUTSIDE_BUDGET) for cell in group)
+            else:
+                self._run_group(group, staged, lambda text, result: told(self._progress(cells, text, result)))
+        self.publish()
+        shutil.rmtree(staged, ignore_errors=True)
+
+    def _progress(self, cells: Sequence[Cell], text: str, result: Result | None) -> Progress:
+        left = [cell for cell in cells if cell.key not in self.results and cell.key not in self._skipped]
+        return Progress(len(cells) - len(left), len(cells), self.estimates.total(left), text, result)
+
+    def _run_group(self, cells: list[Cell], staged: Path, told: Callable[[str, Result | None], None]) -> None:
+        """Run cells that differ in nothing but the framework: passes take turns, so that the machine's drift hits all alike.
+
+        Only one process is alive at a time: none holds memory that another could have used.
+        """
+        running: list[_Running] = []
+        try:
+            for cell in cells:
+                environment = self._environment(cell)
+                if isinstance(environment, Environment):
+                    running.append(_Running(cell, self._session(cell, environment, staged)))
+                else:
+                    self.results[cell.key] = Result(failures.NOT_AVAILABLE, environment)
+                    told(cell.key, self.results[cell.key])
+            for _, index in turns.order(len(running), max((one.passes for one in running), default=0)):
+                one = running[index]
+                if not one.over:
+                    told(f"{one.cell.key}: {one.label}", None)
+                    one.advance()
+                    if one.over:
+                        self._finish(one)
+                        told(one.cell.key, self.results[one.cell.key])
+        finally:
+            for one in running:
+                one.close()
+        self.publish()
+
+    def _environment(self, cell: Cell) -> Environment | str:
+        """Return where a cell runs, or why it cannot."""
+        axes = cell.axes
+        gpus = gpu.find()
+        if axes.device == "cuda" and len(gpus.devices) < axes.devices:
+            return f"needs {axes.devices} GPU(s), {len(gpus.devices)} here" + (f" ({gpus.reason})" if gpus.reason else "")
+        if (axes.framework, axes.network) in self._lacking:
+            return self._lacking[axes.framework, axes.network]
+        try:
+            environment = environments.resolve(axes.framework)
+        except ChildError as error:
+            return str(error)
+        if axes.device == "cuda" and environment.variant == "cpu":
+            return f"{axes.framework}: its environment has no CUDA build"
+        return environment
+
+    def _session(self, cell: Cell, environment: Environment, staged: Path) -> Session:
+        folder = self._cell_folder(cell)
+        _emptied(folder)
+        options = cell.options(memory.total() if cell.axes.device == "cpu" else None)
+        variant = Variant(cell.axes.framework, environment)
+        return Session([variant], options, [folder], sys.argv, inherited=[self._lock], staged=staged)
+
+    def _cell_folder(self, cell: Cell) -> Path:
+        return self.folder / CELLS / cell.key
+
+    def _finish(self, one: _Running) -> None:
+        """Make a cell finished: everything before is in files already, and cell.json says so at once or not at all."""
+        folder = self._cell_folder(one.cell)
+        side = one.session.sides[0]
+        result = Result(DONE, None, f"{CELLS}/{one.cell.key}", one.started, round(one.seconds, 3))
+        result.values["version"] = side.variant.environment.version
+        if side.failure is None:
+            values, reason = self._measure(folder)
+            result.values.update(values)
+            if reason is not None:
+                result.status, result.reason = failures.FAILED, reason
+        else:
+            log = side.pass_folder / "child.log"
+            result.status = failures.status(side.failure_kind or "", side.failure, log, one.killed)
+            result.reason = side.failure.replace(f"{folder.absolute()}{os.sep}", "").replace(f"{folder}{os.sep}", "")
+        content = {
+            "schema": CELL_SCHEMA, "cell": one.cell.key, "settings": one.cell.settings.as_dict(), "status": result.status,
+            "reason": result.reason, "folder": result.folder, "started": result.started, "seconds": result.seconds,
+            "values": result.values,
+        }  # fmt: skip
+        _replace(folder / CELL_FILE, content)
+        self._keep(one.cell, result)
+        self.publish()
+
+    def _keep(self, cell: Cell, result: Result) -> None:
+        self.results[cell.key] = result
+        if result.status == DONE and result.seconds:
+            self.estimates.learn(cell, result.seconds)
+        network = cell.axes.network
+        if result.reason and f"network {network} is not supported" in result.reason:
+            self._lacking[cell.axes.framework, network] = result.reason
+
+    def publish(self) -> None:
+        """Write the results of all cells as they are now."""
+        self._publish([self._row(cell) for cell in self.experiment.cells])
+
+    def _row(self, cell: Cell) -> Row:
+        result = self.results.get(cell.key) or Result(LEFT_OUT, cell.excluded or self._skipped.get(cell.key, NOT_YET))
+        facts = {name: getattr(result, name) for name in ("status", "reason", "folder", "started", "seconds")}
+        about = {"cell": cell.key, "experiment": self.experiment.experiment, "hardware": self._hardware(cell)}
+        return {**about, **cell.axes.as_dict(), **facts, **result.values}
+
+    def _hardware(self, cell: Cell) -> str:
+        """Return what a cell runs on, in words."""
+        axes = cell.axes
+        if axes.device == "cpu":
+            count = self._machine["allowed_threads"]
+            return f"{self._machine['processor'] or self._machine['architecture']}, {count} thread{'s' * (count != 1)}"
+        names = [one.name for one in gpu.find().devices[: axes.devices]]
+        return f"{axes.devices}x {names[0] if names else 'GPU'}"
+
+    def _write_record(self) -> None:
+        """Write sweep.json; raise InputError where the folder holds a sweep of another machine."""
+        file = self.folder / SWEEP_FILE
+        before = _object(file)
+        for name in _SAME_MACHINE:
+            if before is not None and before["machine"].get(name) != self._machine[name]:
+                told = f"{name} {before['machine'].get(name)!r}, here {self._machine[name]!r}"
+                raise InputError(f"{file}: was recorded on another machine ({told}); name another folder")
+        cells = [{"cell": c.key, **c.axes.as_dict(), "settings": c.settings.as_dict()} for c in self.experiment.cells]
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        content = {
+            "schema": SCHEMA, "name": self.experiment.name, "title": self.experiment.title,
+            "experiment": self.experiment.experiment, "created": before["created"] if before else now, "resumed": now,
+            "kernelscope": importlib.metadata.version("kernelscope"), "machine": self._machine,
+            "gpus": [seen.as_dict() for seen in gpu.find().devices], "toml": self.experiment.text, "cells": cells,
+        }  # fmt: skip
+        _replace(file, content)
+
+
+@contextmanager
+def opened(
+    folder: Path, experiment: Experiment, measure: Measure, publish: Publish, waiting: Callable[[], None]
+) -> Iterator[Sweep]:
+    """Give the sweep in a folder, which is made if need be, for as long as no other process has it.
+
+    waiting: called once where another process, or a child that a killed one left behind, has it. Raises InputError for a folder
+    that holds anything else, UsageError where cells were recorded with other settings than the file's.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        foreign = [path.name for path in folder.iterdir() if path.name not in (LOCK, STAGED, SWEEP_FILE + ".new")]
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror or error}; name another folder") from error
+    if foreign and not (folder / SWEEP_FILE).is_file():
+        raise InputError(f"{folder}: holds files that no sweep wrote, such as {min(foreign)}; name another folder")
+    with locks.exclusive(folder / LOCK, waiting) as lock:
+        yield Sweep(folder, experiment, measure, publish, lock)
+
+
+def finished(folder: Path, cell: Cell) -> Result | None:
+    """Return the result of a finished cell, None for any other; raise UsageError where its settings were others."""
+    content = _object(folder / CELLS / cell.key / CELL_FILE)
+    if content is None or content.get("schema") != CELL_SCHEMA:
+        return None
+    for name, value in cell.settings.as_dict().items():
+        before = content["settings"].get(name)
+        if before != value:
+            raise UsageError(f"{folder}: cell {cell.key} was recorded with {name} = {before}, now {value}; name another folder")
+    names = ("status", "reason", "folder", "started", "seconds", "values")
+    return Result(**{name: content[name] for name in names})
+
+
+def turn_groups(cells: Iterable[Cell]) -> list[list[Cell]]:
+    """Return the cells in groups of those that differ in nothing but the framework, in order."""
+    groups: dict[tuple[Any, ...], list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(cell.turn, []).append(cell)
+    return list(groups.values())
+
+
+def _emptied(folder: Path) -> Path:
+    """Remove a folder with what an unfinished run left in it; its cell.json first, which vouches for the rest."""
+    if folder.is_dir():
+        (folder / CELL_FILE).unlink(missing_ok=True)
+        shutil.rmtree(folder)
+    return folder
+
+
+def _replace(file: Path, content: Row) -> None:
+    """Write a file as a whole: a reader sees the old or the new one."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    new = file.with_name(file.name + ".new")
+    new.write_text(json.dumps(content, indent=1), encoding="utf8")
+    os.replace(new, file)
+
+
+def _object(file: Path) -> Row | None:
+    """Return what a file of ours holds; None where it is not there. Files are replaced as a whole: a damaged one is not ours."""
+    try:
+        content = json.loads(file.read_text(encoding="utf8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{file}: cannot be read ({error}); remove its folder to have it recorded again") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{file}: holds no JSON object; remove its folder to have it recorded again")
+    return content
