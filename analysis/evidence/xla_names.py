@@ -47,8 +47,14 @@ _KINDS = (
 _OF_LAYER = {
     "pooling_max": "pooling",
     "pooling_average": "pooling",
+    "pooling_global": "pooling",
     "tanh": "activation",
     "relu": "activation",
+    "sigmoid": "activation",
+    "gelu": "activation",
+    "batch_norm": "normalisation",
+    "layer_norm": "normalisation",
+    "attention": "softmax",
     "loss": "softmax",
 }
 # sign in an operation's name -> kind of its arithmetic, where the types of layers are not known
@@ -273,7 +279,9 @@ def _weights(layer: dict[str, Any]) -> int:
     """Return how many numbers a convolution's or dense layer's weights are; 0 for other layers."""
     if layer["type"] not in ("convolution", "dense") or "input_shape" not in layer:
         return 0
-    return int(layer.get("settings", {}).get("kernel", 1)) ** 2 * int(layer["input_shape"][0]) * int(layer["output_shape"][0])
+    place = 0 if layer["type"] == "convolution" else -1  # a dense layer is over the last dimension
+    kernel = int(layer.get("settings", {}).get("kernel", 1))
+    return kernel**2 * int(layer["input_shape"][place]) * int(layer["output_shape"][place])
 
 
 def _users(program: Program) -> dict[int, list[Instruction]]:

@@ -6,40 +6,64 @@ from jax import numpy as jnp
 
 
 class Layer(object):
-    """A layer without parameters that applies a function to its input."""
+    """A layer without parameters that applies a function to its inputs."""
 
     shapes = {}
+    statistics = {}  # shapes of what training changes besides, without a gradient
 
     def __init__(self, function=None):
         self.function = function
 
-    def __call__(self, parameters, values, key):
+    def __call__(self, parameters, *values, key):
         """Return the layer's output. key: for random numbers; None outside of training."""
-        return self.function(values)
+        return self.function(*values)
+
+
+class Block(object):
+    """Layers and blocks by name, one after the other; blocks of another shape say so in their own call."""
+
+    def __init__(self, layers):
+        self.layers = layers
+
+    def __call__(self, run, values):
+        """Return the block's output; run(name, *inputs) runs one of its layers."""
+        for name in self.layers:
+            values = run(name, values)
+        return values
+
+    def leaves(self, prefix=""):
+        """Return {name: layer}; a layer inside of a block has the block's name before its own."""
+        found = {}
+        for name, layer in self.layers.items():
+            found.update(layer.leaves(prefix + name + "_") if isinstance(layer, Block) else {prefix + name: layer})
+        return found
 
 
 class Convolution(Layer):
-    """A convolution of stride 1 with bias."""
+    """A convolution; padding as lax has it, or as a number of pixels on each side."""
 
-    def __init__(self, inputs, outputs, size, padding):
-        self.padding = padding
-        self.shapes = {"weight": (size, size, inputs, outputs), "bias": (outputs,)}
+    def __init__(self, inputs, outputs, size, padding=0, stride=1, bias=True):
+        self.padding = [(padding, padding)] * 2 if isinstance(padding, int) else padding
+        self.stride = stride
+        self.shapes = {"weight": (size, size, inputs, outputs)}
+        if bias:
+            self.shapes["bias"] = (outputs,)
 
     def __call__(self, parameters, values, key):
         """Return images [batch, height, width, outputs]."""
-        layout = ("NHWC", "HWIO", "NHWC")
-        result = lax.conv_general_dilated(values, parameters["weight"], (1, 1), self.padding, dimension_numbers=layout)
-        return result + parameters["bias"]
+        layout, strides = ("NHWC", "HWIO", "NHWC"), (self.stride, self.stride)
+        result = lax.conv_general_dilated(values, parameters["weight"], strides, self.padding, dimension_numbers=layout)
+        return result + parameters["bias"] if "bias" in parameters else result
 
 
 class Dense(Layer):
-    """A matrix product with bias."""
+    """A matrix product with bias, over the last dimension."""
 
     def __init__(self, inputs, outputs):
         self.shapes = {"weight": (inputs, outputs), "bias": (outputs,)}
 
     def __call__(self, parameters, values, key):
-        """Return [batch, outputs]."""
+        """Return [batch, ..., outputs]."""
         return values @ parameters["weight"] + parameters["bias"]
 
 
@@ -57,26 +81,143 @@ class Dropout(Layer):
         return jnp.where(kept, values / (1.0 - self.rate), 0.0)
 
 
-class LSTM(Layer):
-    """A recurrent layer whose last hidden state is its output; gates in the order input, forget, cell, output."""
+class BatchNorm(Layer):
+    """A normalisation of each channel over the batch, in inference by the running means of training."""
 
-    def __init__(self, inputs, units):
-        self.units = units
+    def __init__(self, channels, epsilon=1e-5, keep=0.9):
+        self.epsilon, self.keep = epsilon, keep
+        self.shapes = {"weight": (channels,), "bias": (channels,)}
+        self.statistics = {"mean": (channels,), "variance": (channels,)}
+
+    def __call__(self, parameters, values, key, statistics):
+        """Return values of the same shape, and the new running means."""
+        found = statistics
+        if key is not None:
+            found = {"mean": values.mean((0, 1, 2)), "variance": values.var((0, 1, 2))}
+            statistics = {name: self.keep * old + (1.0 - self.keep) * found[name] for name, old in statistics.items()}
+        scale = lax.rsqrt(found["variance"] + self.epsilon) * parameters["weight"]
+        return (values - found["mean"]) * scale + parameters["bias"], statistics
+
+
+class LayerNorm(Layer):
+    """A normalisation over the last dimension."""
+
+    def __init__(self, width, epsilon=1e-5):
+        self.epsilon = epsilon
+        self.shapes = {"weight": (width,), "bias": (width,)}
+
+    def __call__(self, parameters, values, key):
+        """Return values of the same shape."""
+        return jax.nn.standardize(values, epsilon=self.epsilon) * parameters["weight"] + parameters["bias"]
+
+
+class Embedding(Layer):
+    """A table of words' vectors."""
+
+    def __init__(self, words, units):
+        self.shapes = {"weight": (words, units)}
+
+    def __call__(self, parameters, values, key):
+        """Return [batch, length, units] for words [batch, length] of whole numbers."""
+        return parameters["weight"][values]
+
+
+class LSTM(Layer):
+    """A recurrent layer; gates in the order input, forget, cell, output. Its output is the last hidden state, or all of them."""
+
+    def __init__(self, inputs, units, sequence=False):
+        self.units, self.sequence = units, sequence
         self.shapes = {"input_weight": (inputs, 4 * units), "hidden_weight": (units, 4 * units), "bias": (4 * units,)}
 
     def __call__(self, parameters, values, key):
-        """Return [batch, units] for rows [batch, time, inputs]."""
+        """Return [batch, units], or [batch, time, units], for rows [batch, time, inputs]."""
 
         def cell(state, row):
             hidden, memory = state
             gates = row @ parameters["input_weight"] + hidden @ parameters["hidden_weight"] + parameters["bias"]
             entering, kept, new, leaving = jnp.split(gates, 4, axis=-1)
             memory = jax.nn.sigmoid(kept) * memory + jax.nn.sigmoid(entering) * jnp.tanh(new)
-            return (jax.nn.sigmoid(leaving) * jnp.tanh(memory), memory), None
+            hidden = jax.nn.sigmoid(leaving) * jnp.tanh(memory)
+            return (hidden, memory), hidden if self.sequence else None
 
-        zeros = jnp.zeros((values.shape[0], self.units))
-        (hidden, _), _ = lax.scan(cell, (zeros, zeros), values.swapaxes(0, 1))
-        return hidden
+        zeros = jnp.zeros((values.shape[0], self.units), values.dtype)
+        (hidden, _), sequence = lax.scan(cell, (zeros, zeros), values.swapaxes(0, 1))
+        return sequence.swapaxes(0, 1) if self.sequence else hidden
+
+
+class GRU(Layer):
+    """A recurrent layer in cuDNN's form, whose last hidden state is its output; gates in the order reset, update, new."""
+
+    def __init__(self, inputs, units):
+        self.units = units
+        self.shapes = {"input_weight": (inputs, 3 * units), "hidden_weight": (units, 3 * units)}
+        self.shapes.update(input_bias=(3 * units,), hidden_bias=(3 * units,))
+
+    def __call__(self, parameters, values, key):
+        """Return [batch, units] for rows [batch, time, inputs]."""
+
+        def cell(hidden, row):
+            entering = jnp.split(row @ parameters["input_weight"] + parameters["input_bias"], 3, axis=-1)
+            kept = jnp.split(hidden @ parameters["hidden_weight"] + parameters["hidden_bias"], 3, axis=-1)
+            reset, update = jax.nn.sigmoid(entering[0] + kept[0]), jax.nn.sigmoid(entering[1] + kept[1])
+            new = jnp.tanh(entering[2] + reset * kept[2])
+            return (1.0 - update) * new + update * hidden, None
+
+        zeros = jnp.zeros((values.shape[0], self.units), values.dtype)
+        return lax.scan(cell, zeros, values.swapaxes(0, 1))[0]
+
+
+class Tokens(Layer):
+    """Turns an image into a row of tokens, after a trained one, and adds trained positions."""
+
+    def __init__(self, count, width):
+        self.shapes = {"class_token": (width,), "positions": (count + 1, width)}
+
+    def __call__(self, parameters, values, key):
+        """Return [batch, 1 + height * width, channels] of images [batch, height, width, channels]."""
+        batch, _, _, channels = values.shape
+        first = jnp.broadcast_to(parameters["class_token"], (batch, 1, channels))
+        return jnp.concatenate([first, values.reshape(batch, -1, channels)], axis=1) + parameters["positions"]
+
+
+class Attention(Layer):
+    """Scaled dot-product attention of several heads, over queries, keys and values that lie beside each other."""
+
+    def __init__(self, heads, causal):
+        self.heads, self.causal = heads, causal
+
+    def __call__(self, parameters, values, key):
+        """Return [batch, length, width] of values [batch, length, 3 * width]."""
+        batch, length, width = values.shape
+        query, keys, value = jnp.moveaxis(values.reshape(batch, length, 3, self.heads, -1), 2, 0)
+        return jax.nn.dot_product_attention(query, keys, value, is_causal=self.causal).reshape(batch, length, width // 3)
+
+
+def relu():
+    """Return a layer of rectified linear units."""
+    return Layer(jax.nn.relu)
+
+
+def gelu(approximate):
+    """Return a layer of Gaussian error linear units; approximate: by tanh."""
+    return Layer(lambda values: jax.nn.gelu(values, approximate=approximate))
+
+
+def concat():
+    """Return a layer that puts the channels of several images beside each other."""
+    return Layer(lambda *branches: jnp.concatenate(branches, axis=-1))
+
+
+def token(number):
+    """Return a layer that keeps one token of each row, by its number."""
+    return Layer(lambda tokens: tokens[:, number])
+
+
+def pooling(size, stride, padding=0):
+    """Return a layer of the maxima of squares."""
+    windows, strides = (1, size, size, 1), (1, stride, stride, 1)
+    edges = [(0, 0), (padding, padding), (padding, padding), (0, 0)]
+    return Layer(lambda values: lax.reduce_window(values, -jnp.inf, lax.max, windows, strides, edges))
 
 
 def average_pooling(values):
@@ -87,6 +228,11 @@ def average_pooling(values):
 def max_pooling(values):
     """Return the maxima of 2x2 squares."""
     return lax.reduce_window(values, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+
+
+def global_average(values):
+    """Return the mean of each channel."""
+    return values.mean((1, 2))
 
 
 def flatten(values):

@@ -1,14 +1,46 @@
 """The training and inference loops that all networks share, as a JAX and optax user writes them."""
 
 import functools
+import importlib
 
 import jax
 import numpy
 import optax
+from jax import numpy as jnp
 
-from kernelscope.workloads.jax import cnn, lenet, lstm, mlp
+from kernelscope.workloads.jax.layers import BatchNorm, Block, Dropout
 
-MODELS = {"lenet": lenet.build, "mlp": mlp.build, "cnn": cnn.build, "lstm": lstm.build}
+# network -> the module that has a function of its name; families share one
+MODELS = {
+    "lenet": "lenet",
+    "mlp": "mlp",
+    "cnn": "cnn",
+    "lstm": "lstm",
+    "cifarcnn": "cifarcnn",
+    "gru": "gru",
+    "fcn5": "fcn",
+    "fcn8": "fcn",
+    "lstm32": "stacked_lstm",
+    "lstm64": "stacked_lstm",
+    "alexnet": "alexnet",
+    "alexnet_cifar10": "alexnet",
+    "vgg16": "vgg",
+    "vgg16_cifar10": "vgg",
+    "googlenet": "googlenet",
+    "googlenet_cifar10": "googlenet",
+    "resnet50": "resnet",
+    "resnet50_cifar10": "resnet",
+    "gpt2": "transformers",
+    "bert_base": "transformers",
+    "vit_s16": "transformers",
+}
+PRECISIONS = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
+
+
+def make_model(network, dropout):
+    """Return the network as a block of layers; dropout: whether its dropout layers drop anything in training."""
+    module = importlib.import_module("kernelscope.workloads.jax." + MODELS[network])
+    return getattr(module, network)(dropout)
 
 
 def make_optimizer(settings):
@@ -17,7 +49,21 @@ def make_optimizer(settings):
         return optax.sgd(settings["learning_rate"], momentum=settings["momentum"])
     if settings["name"] == "rmsprop":
         return optax.rmsprop(settings["learning_rate"], decay=settings["decay"], eps=1e-7, eps_in_sqrt=False)
+    if settings["name"] == "adam":
+        return optax.adam(settings["learning_rate"], settings["beta1"], settings["beta2"], eps=settings["epsilon"])
     raise ValueError("no optimizer %r here" % settings["name"])
+
+
+def precision_of(options):
+    """Return the type that products are computed in; raise ValueError where an option asks for what is not built here."""
+    precision = options.get("precision") or "float32"
+    if precision not in PRECISIONS:
+        raise ValueError("jax: precision %s is not supported" % precision)
+    if options.get("layout") not in (None, "channels_last"):
+        raise ValueError("jax: layout %s is not supported" % options["layout"])
+    if options.get("autotune") is not None:
+        raise ValueError("jax: autotune is not supported: XLA decides when it compiles")
+    return PRECISIONS[precision]
 
 
 def initialise(layers, key):
@@ -28,64 +74,118 @@ def initialise(layers, key):
     return {name: {kind: scale(next(keys), shape) for kind, shape in own.items()} for name, own in shapes.items()}
 
 
-def apply(layers, parameters, values, key=None):
-    """Return the logits; key: for random numbers in training. Each layer's operations bear its name."""
-    for number, (name, layer) in enumerate(layers.items()):
+def starting_statistics(layers):
+    """Return {layer: {mean, variance}} of normalisations that have seen no batch."""
+    start = {"mean": jnp.zeros, "variance": jnp.ones}
+    shapes = {name: layer.statistics for name, layer in layers.items() if layer.statistics}
+    return {name: {kind: start[kind](shape) for kind, shape in own.items()} for name, own in shapes.items()}
+
+
+class Run(object):
+    """One pass through a model: what layers take besides their inputs, and what they leave.
+
+    statistics: those that the pass ends with. key: for random numbers in training, else None. shapes: those of layers' outputs.
+    """
+
+    def __init__(self, parameters, statistics, key=None):
+        self.parameters = parameters
+        self.statistics = dict(statistics)
+        self.key = key
+        self.shapes = {}
+
+    def block(self, block, values, prefix=""):
+        """Return a block's output; its layers' operations bear their names."""
+
+        def run(name, *inputs):
+            layer, full = block.layers[name], prefix + name
+            return self.block(layer, *inputs, full + "_") if isinstance(layer, Block) else self.layer(layer, full, inputs)
+
+        return block(run, values)
+
+    def layer(self, layer, name, inputs):
+        """Return one layer's output."""
         with jax.named_scope(name):
-            own_key = None if key is None else jax.random.fold_in(key, number)
-            values = layer(parameters.get(name), values, own_key)
-    return values
+            key = self.key
+            if key is not None and isinstance(layer, Dropout):
+                key = jax.random.fold_in(key, len(self.shapes))
+            if isinstance(layer, BatchNorm):
+                result, self.statistics[name] = layer(self.parameters[name], *inputs, key, self.statistics[name])
+            else:
+                result = layer(self.parameters.get(name), *inputs, key=key)
+        self.shapes[name] = result.shape
+        return result
 
 
 class Program(object):
-    """One network with its loops; `options` are mode, batch, device, seed, threads and dropout."""
+    """One network with its loops; `options` are mode, batch, device, seed, threads, dropout and precision.
+
+    In bfloat16 the parameters stay float32 and are cast for each pass; normalisations and the loss are computed in float32.
+    """
 
     def __init__(self, network, options):
         self.network = network
         self.mode = options["mode"]
+        self.dtype = precision_of(options)
         self.device = jax.devices("gpu" if str(options.get("device") or "cpu").startswith("cuda") else "cpu")[0]
-        self.layers = MODELS[network.name](options.get("dropout", True))
+        self.model = make_model(network.name, options.get("dropout", True))
+        layers = self.model.leaves()
         self.optimizer = make_optimizer(network.optimizer)
         self.key, key = jax.device_put(jax.random.split(jax.random.key(options.get("seed") or 0)), self.device)
-        self.parameters_of = jax.device_put(initialise(self.layers, key), self.device)
+        self.parameters_of = jax.device_put(initialise(layers, key), self.device)
+        self.statistics = jax.device_put(starting_statistics(layers), self.device)
         self.state = jax.device_put(self.optimizer.init(self.parameters_of), self.device)
         self.losses = []
 
-    def loss(self, parameters, images, labels, key):
-        """Return the mean loss of one batch."""
-        logits = apply(self.layers, parameters, images, key)
-        with jax.named_scope("loss"):
-            return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean()
+    def apply(self, parameters, statistics, images, key=None):
+        """Return the logits and the statistics; key: for random numbers in training."""
+        run = Run(self.cast(parameters), statistics, key)
+        logits = run.block(self.model, self.cast(images))
+        return logits.astype(jnp.float32), run.statistics
 
-    @functools.partial(jax.jit, static_argnums=0, donate_argnums=(1, 2, 3))
-    def train_step(self, parameters, state, key, images, labels):
+    def cast(self, values):
+        """Return numbers in the type that products are computed in; whole numbers as they are."""
+        if self.dtype == jnp.float32:
+            return values
+        return jax.tree.map(lambda one: one.astype(self.dtype) if jnp.issubdtype(one.dtype, jnp.floating) else one, values)
+
+    def loss(self, parameters, statistics, images, labels, key):
+        """Return the mean loss of one batch, and the statistics."""
+        logits, statistics = self.apply(parameters, statistics, images, key)
+        with jax.named_scope("loss"):
+            return optax.softmax_cross_entropy_with_integer_labels(logits, labels).mean(), statistics
+
+    @functools.partial(jax.jit, static_argnums=0, donate_argnums=(1, 2, 3, 4))
+    def train_step(self, parameters, statistics, state, key, images, labels):
         """Forward, backward and update for one batch; return what changed, and the mean loss."""
         key, own = jax.random.split(key)
-        loss, gradients = jax.value_and_grad(self.loss)(parameters, images, labels, own)
+        gradient = jax.value_and_grad(self.loss, has_aux=True)
+        (loss, statistics), gradients = gradient(parameters, statistics, images, labels, own)
         with jax.named_scope("optimizer"):
             updates, state = self.optimizer.update(gradients, state, parameters)
             parameters = optax.apply_updates(parameters, updates)
-        return parameters, state, key, loss
+        return parameters, statistics, state, key, loss
 
     @functools.partial(jax.jit, static_argnums=0)
-    def infer_step(self, parameters, images):
+    def infer_step(self, parameters, statistics, images):
         """Return the logits of one batch in inference mode."""
-        return apply(self.layers, parameters, images)
+        return self.apply(parameters, statistics, images)[0]
 
     def load(self, weights):
         """Load {(layer, parameter): float32 array in canonical layout} in this program's layout: inputs first, channels last."""
+        layers = {layer.name: layer for layer in self.network.layers}
         for (layer, name), values in weights.items():
-            own = self._own_layout(layer, values)
+            own = self._own_layout(layers, layers[layer], values)
             self.parameters_of[layer][name] = jax.device_put(own, self.device)
 
-    def _own_layout(self, layer, values):
-        if values.ndim == 4:
+    def _own_layout(self, layers, layer, values):
+        if layer.type == "convolution" and values.ndim == 4:
             return values.transpose(2, 3, 1, 0)
-        if values.ndim == 1:
+        if layer.type not in ("dense", "lstm", "gru") or values.ndim == 1:
             return values
-        names = [described.name for described in self.network.layers]
-        before = self.network.layers[max(names.index(layer) - 1, 0)]
-        if before.type == "flatten":
+        before = layers.get(layer.inputs[0])
+        while before is not None and before.type == "dropout":
+            before = layers.get(before.inputs[0])
+        if before is not None and before.type == "flatten":
             channels, height, width = before.input_shape
             values = values.reshape(-1, channels, height, width).transpose(0, 2, 3, 1).reshape(len(values), -1)
         return values.T
@@ -99,8 +199,8 @@ class Program(object):
         return found
 
     def prepare(self, batches):
-        """Return the host's batches: numpy arrays, images channels last and labels as class numbers of 32 bits."""
-        return [(channels_last(images), labels.astype("int32")) for images, labels in batches]
+        """Return the host's batches: numpy arrays, images channels last, words and labels as numbers of 32 bits."""
+        return [(as_fed(images), labels.astype("int32")) for images, labels in batches]
 
     def stream(self, host_batches):
         """Yield each host batch as arrays on the device."""
@@ -110,35 +210,35 @@ class Program(object):
     def train(self, batches):
         """Train one step per batch and keep each step's loss."""
         for images, labels in batches:
-            self.parameters_of, self.state, self.key, loss = self.train_step(
-                self.parameters_of, self.state, self.key, images, labels
+            self.parameters_of, self.statistics, self.state, self.key, loss = self.train_step(
+                self.parameters_of, self.statistics, self.state, self.key, images, labels
             )
             self.losses.append(float(loss))
 
     def infer(self, batches):
         """Bring the logits of each batch to the host."""
         for images, _ in batches:
-            logits = self.infer_step(self.parameters_of, images)
+            logits = self.infer_step(self.parameters_of, self.statistics, images)
             numpy.asarray(logits)
 
     def outputs(self, images):
         """Return the logits as numpy [batch, classes] for canonical images, in inference mode."""
-        return numpy.asarray(self.infer_step(self.parameters_of, channels_last(images)))
+        return numpy.asarray(self.infer_step(self.parameters_of, self.statistics, as_fed(images)))
 
     def layer_shapes(self, images):
-        """Return {layer: shape of one sample's output, channels first}, observed by running the layers one by one."""
-        shapes, values = {}, channels_last(images)
-        for name, layer in self.layers.items():
-            values = layer(self.parameters_of.get(name), values, None)
-            shape = list(values.shape[1:])
-            shapes[name] = shape[-1:] + shape[:-1] if len(shape) == 3 else shape
-        return shapes
+        """Return {layer: shape of one sample's output, channels first}, observed while JAX traces the model."""
+        run = Run(self.parameters_of, self.statistics)
+        jax.eval_shape(lambda values: run.block(self.model, values), as_fed(images))
+        shapes = {name: list(shape[1:]) for name, shape in run.shapes.items()}
+        return {name: shape[-1:] + shape[:-1] if len(shape) == 3 else shape for name, shape in shapes.items()}
 
     def functions(self):
         """Return the functions worth profiling line by line; the steps themselves are compiled and run no Python."""
         return [self.train if self.mode == "train" else self.infer]
 
 
-def channels_last(images):
-    """Return images [batch, channels, height, width] as [batch, height, width, channels]; other shapes as they are."""
-    return numpy.ascontiguousarray(images.transpose(0, 2, 3, 1)) if images.ndim == 4 else images
+def as_fed(samples):
+    """Return images [batch, channels, height, width] as [batch, height, width, channels], words in 32 bits, others as is."""
+    if samples.dtype == numpy.int64:
+        return samples.astype("int32")
+    return numpy.ascontiguousarray(samples.transpose(0, 2, 3, 1)) if samples.ndim == 4 else samples

@@ -1,0 +1,29 @@
+"""The CIFAR-10 network of the comparison of eleven frameworks, as a JAX user writes it."""
+
+from kernelscope.workloads.jax.layers import Block, Convolution, Dense, Dropout, Layer, flatten, max_pooling, relu
+
+
+def cifarcnn(dropout):
+    """Return the network for images [batch, 32, 32, 3]; dropout: whether the dropout layers drop anything in training."""
+    convolution_rate, dense_rate = (0.25, 0.5) if dropout else (0.0, 0.0)
+    return Block(
+        {
+            "conv1": Convolution(3, 50, 3, "SAME"),
+            "relu1": relu(),
+            "conv2": Convolution(50, 50, 3, "SAME"),
+            "relu2": relu(),
+            "pool1": Layer(max_pooling),
+            "dropout1": Dropout(convolution_rate),
+            "conv3": Convolution(50, 100, 3, "SAME"),
+            "relu3": relu(),
+            "conv4": Convolution(100, 100, 3, "SAME"),
+            "relu4": relu(),
+            "pool2": Layer(max_pooling),
+            "dropout2": Dropout(convolution_rate),
+            "flatten": Layer(flatten),
+            "fc1": Dense(6400, 512),
+            "relu5": relu(),
+            "dropout3": Dropout(dense_rate),
+            "fc2": Dense(512, 10),
+        }
+    )

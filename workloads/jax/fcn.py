@@ -1,0 +1,26 @@
+"""FCN-5 and FCN-8 of Shi et al. (2016), as a JAX user writes them; there is no dropout to switch off."""
+
+import jax
+
+from kernelscope.workloads.jax.layers import Block, Dense, Layer
+
+
+def _fcn(hidden):
+    """Return 26,752 numbers in and out, and layers of 1,024 sigmoid units between them."""
+    layers, inputs = {}, 26752
+    for number in range(1, hidden + 1):
+        layers["fc%d" % number] = Dense(inputs, 1024)
+        layers["sigmoid%d" % number] = Layer(jax.nn.sigmoid)
+        inputs = 1024
+    layers["fc%d" % (hidden + 1)] = Dense(1024, 26752)
+    return Block(layers)
+
+
+def fcn5(dropout):
+    """Return FCN-5."""
+    return _fcn(2)
+
+
+def fcn8(dropout):
+    """Return FCN-8."""
+    return _fcn(5)
