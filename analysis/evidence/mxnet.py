@@ -215,7 +215,7 @@ def _check_shapes(kernels: pd.DataFrame, network: dict[str, Any] | None, diagnos
         if layer["type"] == "convolution":
             primitive, expected = "convolution", rf"ic{inputs[0]}oc{outputs[0]}_ih{inputs[1]}oh{outputs[1]}kh"
         elif layer["type"] == "dense":
-            primitive, expected = "inner_product", rf"ic{inputs[0]}oc{outputs[0]}$"
+            primitive, expected = "inner_product", rf"ic{inputs[-1]}oc{outputs[-1]}$"
         else:
             continue
         mine = kernels[(kernels["layer"] == layer["name"]) & kernels["name"].str.startswith(primitive)]

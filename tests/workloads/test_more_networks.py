@@ -29,6 +29,7 @@ ALWAYS = ("cifar10", "sequences", "transformers")
 # framework: the module that its hooks and its version come from, and the groups that are run always
 FRAMEWORKS = {
     "pytorch": ("torch", ALWAYS),
+    "mxnet": ("mxnet", ALWAYS),
 }
 
 CHECK = """

@@ -1,8 +1,11 @@
 """The MXNet hooks, run in MXNet's own environment."""
 
 import functools
+import types
 
 import pytest
+
+from kernelscope.tracer.inside.hooks import mxnet as module
 
 pytestmark = pytest.mark.slow
 
@@ -13,7 +16,7 @@ def run_inside(run_in):
 
 
 HOOKS = """
-import gzip, json, os, tempfile
+import gzip, json, os, tempfile, types
 from kernelscope.tracer.inside.hooks import mxnet as module
 from kernelscope.tracer.inside.ranges import Recorder
 
@@ -39,14 +42,12 @@ class Residual(gluon.HybridBlock):
 
     def hybrid_forward(self, F, images):
         x = self.pool1(self.conv1(images))
-        return self.fc1(self.pool2(x + self.conv2(x)))
+        return self.fc1(self.pool2(F.elemwise_add(x * 1.5, self.conv2(x), name="add")))
 
 net = Residual(prefix="residual_")
 net.initialize()
 net.hybridize(static_alloc=True)
-class Holder(object):
-    pass
-program = Holder()
+program = types.SimpleNamespace(network=types.SimpleNamespace(layers=[types.SimpleNamespace(name="add")]))
 program.net, program.loss = net, gluon.loss.SoftmaxCrossEntropyLoss()
 program.trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
 methods = hooks.attach_layers(program)
@@ -78,8 +79,8 @@ def test_the_graph_names_layers_forward_and_backward_in_the_order_of_execution(h
     network, loss = hooked["graphs"]
     assert network["prefix"] == "residual_"
     forward = [node["layer"] for node in network["nodes"] if node["phase"] == "forward"]
-    # the addition is the block's own
-    assert forward == ["conv1", "pool1", "conv2", None, "pool2", "fc1"]
+    # an operator that is named as a layer is one, though it is no block; the product is the outer block's own
+    assert forward == ["conv1", "pool1", None, "conv2", "add", "pool2", "fc1"]
     backward = [node["layer"] for node in network["nodes"] if node["op"] in ("_backward_Convolution", "_backward_Pooling")]
     assert backward == ["pool2", "conv2", "pool1", "conv1"]
     assert {node["layer"] for node in loss["nodes"]} == {"loss"}
@@ -97,6 +98,25 @@ def test_helpers_of_a_gradient_belong_to_the_layer_that_uses_them(hooked):
     helpers = [node for node in hooked["graphs"][0]["nodes"] if node["op"] == "_zeros_without_dtype"]
     assert [node["layer"] for node in helpers] == ["pool2", "pool1"]
     assert {node["phase"] for node in helpers} == {"backward"}
+
+
+def test_a_sum_of_gradients_belongs_to_the_layer_that_takes_it_back(hooked):
+    (total,) = [node for node in hooked["graphs"][0]["nodes"] if node["op"] in ("add_n", "_grad_add")]
+    assert (total["layer"], total["phase"]) == ("pool1", "backward")
+
+
+def test_sums_of_gradients_that_share_a_name_go_each_to_its_next_user():
+    nodes = [
+        {"op": "add_n", "name": "sum_grad", "inputs": ["net_ln_backward", "net_fc3_backward"]},
+        {"op": "_backward_FullyConnected", "name": "net_fc2_backward", "inputs": ["sum_grad", "net_relu1_fwd"]},
+        {"op": "add_n", "name": "sum_grad", "inputs": ["sum_grad", "net_fc2_backward"]},
+        {"op": "batch_dot", "name": "net_block_fc1_dot0_backward_lhs", "inputs": ["sum_grad"]},
+    ]
+    root = types.SimpleNamespace(prefix="net_")
+    named = module.name_layers(nodes, "net_", module.named_prefixes(root, ["fc2", "block", "block_fc1"]))
+    assert [(node["layer"], node["phase"]) for node in named] == [
+        ("fc2", "backward"), ("fc2", "backward"), ("block_fc1", "backward"), ("block_fc1", "backward")
+    ]  # fmt: skip
 
 
 def test_ranges_say_what_the_host_does_and_the_last_step_ends_with_nothing_queued(hooked):

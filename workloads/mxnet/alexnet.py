@@ -9,14 +9,22 @@ def _conv(number, channels, kernel, padding, stride=1):
     return convolution, nn.Activation("relu", prefix="relu%d_" % number)
 
 
-def build(network, dropout):
-    """Return the network as a block that maps images (N, 3, height, width) to logits; dropout False leaves rate 0."""
-    small = network.name == "alexnet_cifar10"
-    window, units = (2, 1024) if small else (3, 4096)
+def alexnet(network, dropout):
+    """Return the network as a block that maps images (N, 3, 224, 224) to logits; dropout False leaves rate 0."""
+    return _alexnet(network, dropout, (11, 2, 4), window=3, units=4096)
+
+
+def alexnet_cifar10(network, dropout):
+    """Return the network as a block that maps images (N, 3, 32, 32) to logits; dropout False leaves rate 0."""
+    return _alexnet(network, dropout, (3, 1, 1), window=2, units=1024)
+
+
+def _alexnet(network, dropout, first, window, units):
+    """first: kernel, padding and stride of the first convolution; window: of poolings; units: of dense layers."""
     rate = 0.5 if dropout else 0.0
     net = nn.HybridSequential(prefix=network.name + "_")
     with net.name_scope():
-        net.add(*(_conv(1, 64, 3, 1) if small else _conv(1, 64, 11, 2, stride=4)))
+        net.add(*_conv(1, 64, *first))
         net.add(nn.MaxPool2D(window, 2, prefix="pool1_"))
         net.add(*_conv(2, 192, 5, 2))
         net.add(nn.MaxPool2D(window, 2, prefix="pool2_"))

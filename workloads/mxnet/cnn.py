@@ -3,7 +3,7 @@
 from mxnet.gluon import nn
 
 
-def build(network, dropout):
+def cnn(network, dropout):
     """Return the network as a block that maps images (N, 3, 32, 32) to logits; dropout False leaves rate 0."""
     rate = 1.0 if dropout else 0.0
     net = nn.HybridSequential(prefix="cnn_")

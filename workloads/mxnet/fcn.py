@@ -2,12 +2,18 @@
 
 from mxnet.gluon import nn
 
-_HIDDEN = {"fcn5": 2, "fcn8": 5}
 
-
-def build(network, dropout):
+def fcn5(network, dropout):
     """Return the network as a block that maps vectors (N, 26752) to logits (N, 26752); it has no dropout."""
-    hidden = _HIDDEN[network.name]
+    return _fcn(network, 2)
+
+
+def fcn8(network, dropout):
+    """Return the network as a block that maps vectors (N, 26752) to logits (N, 26752); it has no dropout."""
+    return _fcn(network, 5)
+
+
+def _fcn(network, hidden):
     net = nn.HybridSequential(prefix=network.name + "_")
     with net.name_scope():
         for number in range(1, hidden + 1):

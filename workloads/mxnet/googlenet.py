@@ -49,22 +49,31 @@ class Inception(HybridBlock):
         return F.concat(*[branch(images) for branch in branches], dim=1, name="concat")
 
 
-def _add_stem(net, small):
-    if small:
-        net.add(*_conv("conv1", 192, 3, "relu1"))
-        return
-    net.add(*_conv("conv1", 64, 7, "relu1", stride=2))
-    net.add(nn.MaxPool2D(3, 2, 1, prefix="pool1_"))
-    net.add(*_conv("reduce2", 64, 1, "relu_reduce2"))
-    net.add(*_conv("conv2", 192, 3, "relu2"))
-    net.add(nn.MaxPool2D(3, 2, 1, prefix="pool2_"))
+def _stem():
+    """Return the blocks that bring 224 x 224 pixels to the size of the first inception block."""
+    blocks = _conv("conv1", 64, 7, "relu1", stride=2) + (nn.MaxPool2D(3, 2, 1, prefix="pool1_"),)
+    blocks += _conv("reduce2", 64, 1, "relu_reduce2") + _conv("conv2", 192, 3, "relu2")
+    return blocks + (nn.MaxPool2D(3, 2, 1, prefix="pool2_"),)
 
 
-def build(network, dropout):
-    """Return the network as a block that maps images (N, 3, height, width) to logits; dropout False leaves rate 0."""
+def _stem_cifar10():
+    return _conv("conv1", 192, 3, "relu1")
+
+
+def googlenet(network, dropout):
+    """Return the network as a block that maps images (N, 3, 224, 224) to logits; dropout False leaves rate 0."""
+    return _googlenet(network, dropout, _stem)
+
+
+def googlenet_cifar10(network, dropout):
+    """Return the network as a block that maps images (N, 3, 32, 32) to logits; dropout False leaves rate 0."""
+    return _googlenet(network, dropout, _stem_cifar10)
+
+
+def _googlenet(network, dropout, stem):
     net = nn.HybridSequential(prefix=network.name + "_")
     with net.name_scope():
-        _add_stem(net, small=network.name == "googlenet_cifar10")
+        net.add(*stem())
         for stage, blocks in _STAGES:
             for letter in sorted(blocks):
                 net.add(Inception(*blocks[letter], prefix="inception%s%s_" % (stage, letter)))

@@ -24,6 +24,6 @@ class ReviewGRU(HybridBlock):
         return self.fc1(F.squeeze(last, axis=1, name="gru1_state"))
 
 
-def build(network, dropout):
+def gru(network, dropout):
     """Return the network as a block that maps words (N, 150) to logits (N, classes); it has no dropout."""
     return ReviewGRU(network.words, network.classes, prefix="gru_")

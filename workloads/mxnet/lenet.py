@@ -3,7 +3,7 @@
 from mxnet.gluon import nn
 
 
-def build(network, dropout):
+def lenet(network, dropout):
     """Return the network as a block that maps images (N, 1, 28, 28) to logits (N, classes); it has no dropout."""
     net = nn.HybridSequential(prefix="lenet_")
     with net.name_scope():

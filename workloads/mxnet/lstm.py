@@ -26,6 +26,6 @@ class RowLSTM(HybridBlock):
         return self.fc1(F.squeeze(last, axis=1, name="lstm1_state"))
 
 
-def build(network, dropout):
+def lstm(network, dropout):
     """Return the network as a block that maps images (N, 28, 28) to logits (N, classes); it has no dropout."""
     return RowLSTM(network.classes, prefix="lstm_")

@@ -24,6 +24,11 @@ class WordLSTM(HybridBlock):
         return self.fc1(F.squeeze(last, axis=1, name="lstm2_state"))
 
 
-def build(network, dropout):
-    """Return the network as a block that maps vectors (N, steps, 10000) to logits (N, 10000); it has no dropout."""
-    return WordLSTM(network.classes, prefix=network.name + "_")
+def lstm32(network, dropout):
+    """Return the network as a block that maps vectors (N, 32, 10000) to logits (N, 10000); it has no dropout."""
+    return WordLSTM(network.classes, prefix="lstm32_")
+
+
+def lstm64(network, dropout):
+    """Return the network as a block that maps vectors (N, 64, 10000) to logits (N, 10000); it has no dropout."""
+    return WordLSTM(network.classes, prefix="lstm64_")

@@ -3,7 +3,7 @@
 from mxnet.gluon import nn
 
 
-def build(network, dropout):
+def mlp(network, dropout):
     """Return the network as a block that maps vectors (N, 784) to logits (N, classes); dropout False leaves rate 0."""
     rate = 0.2 if dropout else 0.0
     net = nn.HybridSequential(prefix="mlp_")

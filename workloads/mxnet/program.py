@@ -6,14 +6,24 @@ import mxnet as mx
 import numpy
 from mxnet import autograd, gluon
 
-_MODULES = {  # networks that share a module, or whose module has another name
+MODELS = {  # the module of each network, which has a function of the network's name
+    "lenet": "lenet",
+    "mlp": "mlp",
+    "cnn": "cnn",
+    "lstm": "lstm",
+    "cifarcnn": "cifarcnn",
+    "gru": "gru",
     "fcn5": "fcn",
     "fcn8": "fcn",
     "lstm32": "lstms",
     "lstm64": "lstms",
+    "alexnet": "alexnet",
     "alexnet_cifar10": "alexnet",
+    "vgg16": "vgg16",
     "vgg16_cifar10": "vgg16",
+    "googlenet": "googlenet",
     "googlenet_cifar10": "googlenet",
+    "resnet50": "resnet50",
     "resnet50_cifar10": "resnet50",
     "gpt2": "transformers",
     "bert_base": "transformers",
@@ -49,9 +59,8 @@ class Program(object):
         self.context = mx.gpu(0) if options["device"] == "cuda" else mx.cpu()
         self.losses = []
         mx.random.seed(options["seed"])
-        module = _MODULES.get(network.name, network.name)
-        model = importlib.import_module(__name__.rsplit(".", 1)[0] + "." + module)
-        self.net = model.build(network, options["dropout"])
+        module = importlib.import_module(__name__.rsplit(".", 1)[0] + "." + MODELS[network.name])
+        self.net = getattr(module, network.name)(network, options["dropout"])
         self.net.initialize(ctx=self.context)
         self.net.hybridize(static_alloc=True, static_shape=True)
         self.loss = gluon.loss.SoftmaxCrossEntropyLoss()

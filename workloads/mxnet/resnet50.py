@@ -38,20 +38,29 @@ class Bottleneck(HybridBlock):
         return self.relu3(F.elemwise_add(self.body(images), residual, name="add"))
 
 
-def build(network, dropout):
-    """Return the network as a block that maps images (N, 3, height, width) to logits; it has no dropout."""
-    net = nn.HybridSequential(prefix=network.name + "_")
+def resnet50(network, dropout):
+    """Return the network as a block that maps images (N, 3, 224, 224) to logits; it has no dropout."""
+    net = nn.HybridSequential(prefix="resnet50_")
     with net.name_scope():
-        if network.name == "resnet50_cifar10":
-            _conv(net, "conv1", 64, 3, norm="bn1")
-        else:
-            _conv(net, "conv1", 64, 7, stride=2, norm="bn1")
-            net.add(nn.MaxPool2D(3, 2, 1, prefix="pool1_"))
-        for stage, (channels, count) in enumerate(_STAGES, 1):
-            for number in range(1, count + 1):
-                stride = 2 if number == 1 and stage > 1 else 1
-                block = Bottleneck(channels, stride, number == 1, prefix="stage%d_block%d_" % (stage, number))
-                net.add(block)
-        net.add(nn.GlobalAvgPool2D(prefix="pool_"), nn.Flatten(prefix="pool_flatten_"))
-        net.add(nn.Dense(network.classes, prefix="fc_"))
+        _conv(net, "conv1", 64, 7, stride=2, norm="bn1")
+        net.add(nn.MaxPool2D(3, 2, 1, prefix="pool1_"))
+        _add_stages(net, network.classes)
     return net
+
+
+def resnet50_cifar10(network, dropout):
+    """Return the network as a block that maps images (N, 3, 32, 32) to logits; it has no dropout."""
+    net = nn.HybridSequential(prefix="resnet50_cifar10_")
+    with net.name_scope():
+        _conv(net, "conv1", 64, 3, norm="bn1")
+        _add_stages(net, network.classes)
+    return net
+
+
+def _add_stages(net, classes):
+    for stage, (channels, count) in enumerate(_STAGES, 1):
+        for number in range(1, count + 1):
+            stride = 2 if number == 1 and stage > 1 else 1
+            net.add(Bottleneck(channels, stride, number == 1, prefix="stage%d_block%d_" % (stage, number)))
+    net.add(nn.GlobalAvgPool2D(prefix="pool_"), nn.Flatten(prefix="pool_flatten_"))
+    net.add(nn.Dense(classes, prefix="fc_"))

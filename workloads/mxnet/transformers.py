@@ -104,29 +104,29 @@ def _token(position, name):
     return nn.HybridLambda(lambda F, x: F.squeeze(F.slice_axis(x, axis=1, begin=position, end=end), axis=1), prefix=name + "_")
 
 
-def _gpt2(net):
-    _add_blocks(net, 768, 12, length=128, approximate=True)
-    net.add(nn.LayerNorm(prefix="ln_"), _token(-1, "last"))
-
-
-def _bert_base(net):
-    _add_blocks(net, 768, 12, after=True, epsilon=1e-12)
-    net.add(_token(0, "first"))
-
-
-def _vit_s16(net):
-    net.add(nn.Conv2D(384, 16, strides=16, prefix="patch_"), Tokens(14 * 14 + 1, 384, prefix="tokens_"))
-    _add_blocks(net, 384, 6, epsilon=1e-6)
-    net.add(nn.LayerNorm(epsilon=1e-6, prefix="ln_"), _token(0, "first"))
-
-
-_BODIES = {"gpt2": _gpt2, "bert_base": _bert_base, "vit_s16": _vit_s16}
-
-
-def build(network, dropout):
-    """Return the network as a block that maps vectors (N, 128, 768), or ViT's images, to logits; it has no dropout."""
-    net = nn.HybridSequential(prefix=network.name + "_")
+def gpt2(network, dropout):
+    """Return the network as a block that maps vectors (N, 128, 768) to logits; it has no dropout."""
+    net = nn.HybridSequential(prefix="gpt2_")
     with net.name_scope():
-        _BODIES[network.name](net)
-        net.add(nn.Dense(network.classes, prefix="head_"))
+        _add_blocks(net, 768, 12, length=128, approximate=True)
+        net.add(nn.LayerNorm(prefix="ln_"), _token(-1, "last"), nn.Dense(network.classes, prefix="head_"))
+    return net
+
+
+def bert_base(network, dropout):
+    """Return the network as a block that maps vectors (N, 128, 768) to logits; it has no dropout."""
+    net = nn.HybridSequential(prefix="bert_base_")
+    with net.name_scope():
+        _add_blocks(net, 768, 12, after=True, epsilon=1e-12)
+        net.add(_token(0, "first"), nn.Dense(network.classes, prefix="head_"))
+    return net
+
+
+def vit_s16(network, dropout):
+    """Return the network as a block that maps images (N, 3, 224, 224) to logits; it has no dropout."""
+    net = nn.HybridSequential(prefix="vit_s16_")
+    with net.name_scope():
+        net.add(nn.Conv2D(384, 16, strides=16, prefix="patch_"), Tokens(14 * 14 + 1, 384, prefix="tokens_"))
+        _add_blocks(net, 384, 6, epsilon=1e-6)
+        net.add(nn.LayerNorm(epsilon=1e-6, prefix="ln_"), _token(0, "first"), nn.Dense(network.classes, prefix="head_"))
     return net

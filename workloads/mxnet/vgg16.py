@@ -5,9 +5,17 @@ from mxnet.gluon import nn
 _BLOCKS = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 
 
-def build(network, dropout):
-    """Return the network as a block that maps images (N, 3, height, width) to logits; dropout False leaves rate 0."""
-    units = 512 if network.name == "vgg16_cifar10" else 4096
+def vgg16(network, dropout):
+    """Return the network as a block that maps images (N, 3, 224, 224) to logits; dropout False leaves rate 0."""
+    return _vgg16(network, dropout, 4096)
+
+
+def vgg16_cifar10(network, dropout):
+    """Return the network as a block that maps images (N, 3, 32, 32) to logits; dropout False leaves rate 0."""
+    return _vgg16(network, dropout, 512)
+
+
+def _vgg16(network, dropout, units):
     rate = 0.5 if dropout else 0.0
     net = nn.HybridSequential(prefix=network.name + "_")
     with net.name_scope():

@@ -5,7 +5,7 @@ from mxnet.gluon import HybridBlock
 from kernelscope.workloads.mxnet import lenet, program
 
 TIMES = 1000
-build = lenet.build
+build = lenet.lenet
 
 
 class Reshapes(HybridBlock):
@@ -22,7 +22,7 @@ def with_reshapes(network, dropout):
     return net
 
 
-lenet.build = with_reshapes
+lenet.lenet = with_reshapes
 
 
 class Program(program.Program):

@@ -65,6 +65,14 @@ def layer_prefixes(root):
     return sorted(found, key=lambda pair: -len(pair[0]))
 
 
+def named_prefixes(root, names):
+    """Return [(prefix, layer)] of layers that have a name already, longer prefixes first.
+
+    Such a layer need not be a block: a concatenation is an operator of the block around it, named as the layer.
+    """
+    return [(root.prefix + name + "_", name) for name in sorted(names, key=len, reverse=True)]
+
+
 def parse_graph(text):
     """Return [{"op", "name", "inputs"}] from an executor's description of its graph, in the order of execution."""
     nodes = []
@@ -79,6 +87,11 @@ def parse_graph(text):
     return nodes
 
 
+def without_direction(name):
+    """Return the name of the forward node whose gradient this is; a product has two, of its left and right side."""
+    return re.sub(r"_backward(_lhs|_rhs)?$", "", name)
+
+
 def name_layers(nodes, root, prefixes):
     """Add "layer" and "phase" to the nodes: by their name's prefix.
 
@@ -86,15 +99,15 @@ def name_layers(nodes, root, prefixes):
     gradient, has no prefix at all: it belongs to the node that uses it next, or else to the one that feeds it.
     """
     for node in nodes:
-        base = re.sub(r"_backward$", "", node["name"])
+        base = without_direction(node["name"])
         node["phase"] = "backward" if base != node["name"] or node["op"].startswith("_backward") else "forward"
-        starting = [layer for prefix, layer in prefixes if base.startswith(prefix)]
+        starting = [layer for prefix, layer in prefixes if (base + "_").startswith(prefix)]
         containing = [layer for prefix, layer in prefixes if prefix in base]
         node["layer"] = (starting or containing or [None])[0]
-    for position, node in enumerate(nodes):
+    for position, node in reversed(list(enumerate(nodes))):  # the last first, for one may use another (sum_grad)
         if node["layer"] is None and not node["name"].startswith(root):
             # names made by gradients repeat (zeros_without_dtype), but each such node stands before the one that uses it
-            users = [other for other in nodes[position:] if node["name"] in other["inputs"]]
+            users = [other for other in nodes[position + 1 :] if node["name"] in other["inputs"]]
             sources = [other for other in nodes[:position] if other["name"] in node["inputs"]]
             neighbour = (users[:1] or sources[-1:] or [None])[0]
             if neighbour is not None:
@@ -112,6 +125,7 @@ class Hooks(object):
         self.mx = None
         self.net = None
         self.loss = None
+        self.named = []  # the names of the network's layers
         self.shapes = {}  # block's prefix -> shapes of the inputs of its latest call
         self.tracing = False
         self.hybridized = []  # outermost blocks on which hybridize() was called, with the options of the latest call
@@ -211,6 +225,7 @@ class Hooks(object):
     def attach_layers(self, program):
         """Hook the program's network, loss and trainer and what waits; return how layers and phases are found."""
         self.net, self.loss = program.net, program.loss
+        self.named = [layer.name for layer in program.network.layers]
         self._attach_block(self.net, "phase", "forward", None)
         self._attach_block(self.loss, "layer", "loss", "loss")
         array = self.mx.nd.NDArray
@@ -262,7 +277,8 @@ class Hooks(object):
 
     def _write_graphs(self):
         """Write the graphs of the blocks that were called, now that the shapes of their inputs are known."""
-        prefixes = [(self.net, layer_prefixes(self.net)), (self.loss, [(self.loss.prefix, "loss")])]
+        network = named_prefixes(self.net, self.named) + layer_prefixes(self.net)
+        prefixes = [(self.net, network), (self.loss, [(self.loss.prefix, "loss")])]
         graphs = [self._graph(block, layers) for block, layers in prefixes if block.prefix in self.shapes]
         with open(os.path.join(self.spec["folder"], GRAPH_FILE), "w") as out:
             json.dump({"graphs": graphs}, out, indent=1)

@@ -191,7 +191,7 @@ class Queue(object):
     def _layered(self, nodes, own):
         """Return the nodes of both directions with their layers; `own` is the layer of the block that the graph is of."""
         for node in nodes:
-            base = node["name"][: -len("_backward")] if node["name"].endswith("_backward") else node["name"]
+            base = hooks.without_direction(node["name"])
             node["phase"] = "backward" if base != node["name"] or node["op"].startswith("_backward") else "forward"
             node["layer"] = self._layers.of_node(base) or self._layers.of_inputs(node["inputs"])
         _lend(nodes, own)
@@ -255,10 +255,10 @@ _DONE = object()
 
 def _lend(nodes, own):
     """Give what MXNet adds to a graph, such as zeros for a gradient, the layer of the node that uses it, or that feeds it."""
-    for position, node in enumerate(nodes):
+    for position, node in reversed(list(enumerate(nodes))):  # the last first, for one may use another (sum_grad)
         if node["layer"] is not None:
             continue
-        users = [other for other in nodes[position:] if node["name"] in other["inputs"]]
+        users = [other for other in nodes[position + 1 :] if node["name"] in other["inputs"]]
         sources = [other for other in nodes[:position] if other["name"] in node["inputs"]]
         neighbour = (users[:1] or sources[-1:] or [None])[0]
         if neighbour is not None and neighbour["layer"] is not None:
