@@ -1,4 +1,4 @@
-"""Write a self-contained HTML report of a run, a comparison or an imported capture, or print its tables."""
+"""Write a self-contained HTML report of a run, a comparison, sweeps or an imported capture, or print its tables."""
 
 from __future__ import annotations
 
@@ -24,14 +24,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="a folder that `compare` or `import` wrote, or run folders: one, or several to set side by side",
+        help="a folder that `compare` or `import` wrote, run folders or folders that `sweep` wrote: one, or several side by side",
     )
-    add("-o", "--output", metavar="FILE.html", help="write the report there: one file that needs nothing else")
+    add(
+        "-o",
+        "--output",
+        metavar="FILE.html",
+        help="write the report there: one file that needs nothing else (sweeps: figures and tables beside it; "
+        "default report/report.html in the sweep's folder)",
+    )
     add("--force", action="store_true", help="replace FILE.html if it exists")
     add(
         "--format",
         choices=FORMATS,
-        help="print on stdout (default: table, unless -o is given); csv is the table of layers, `compare` writes all of them",
+        help="print on stdout (default: table, unless -o is given or sweeps are named); csv is the table of layers, or of cells",
     )
 
 
@@ -40,8 +46,13 @@ def run(arguments: argparse.Namespace) -> int:
     from kernelscope.analysis import archives, imported
     from kernelscope.cli import output
 
-    target = _target(arguments.output, arguments.force) if arguments.output else None
     paths = [archives.folder(Path(path)) for path in arguments.paths]
+    if any((path / "sweep.json").is_file() for path in paths):
+        from kernelscope.cli import sweep_report
+
+        sweep_report.run([Path(path) for path in arguments.paths], arguments.output, arguments.force, arguments.format)
+        return 0
+    target = target_file(arguments.output, arguments.force) if arguments.output else None
     form = arguments.format or (None if target else "table")
     if len(paths) == 1 and imported.is_imported(paths[0]):
         _report_import(paths[0], target, form)
@@ -162,7 +173,7 @@ def _energy(run: Run) -> Part:
     return measured.energies(steps, [{str(key): value for key, value in row.items()} for row in plain], split.facts, None)
 
 
-def _target(text: str, force: bool) -> Path:
+def target_file(text: str, force: bool) -> Path:
     """Return where the report goes; raise InputError when a file there would be lost or the folder cannot be made."""
     from kernelscope.tracer.outside.errors import InputError
 

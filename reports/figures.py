@@ -53,7 +53,7 @@ def step_times(result: Result, style: Style | None = None) -> Figure:
     rows = content.by_speed(result)
     unit = units.common_unit(row["step_median_ns"] for row in rows)
     scale = units.NS_PER[unit]
-    with _drawing(style):
+    with drawing(style):
         figure, axes = _bars(style, len(rows), "Step time (median)", f"{unit} per step")
         limit = _CLIP * max(row["step_quartiles_ns"][1] for row in rows) / scale
         for place, row in enumerate(rows):
@@ -99,7 +99,7 @@ def layers(result: Result, style: Style | None = None) -> Figure:
     unit = units.common_unit(row["step_mean_ns"] for row in result["summary"])
     across = 1 if style.narrow else min(len(names), 4)
     down = -(-len(names) // across)
-    with _drawing(style):
+    with drawing(style):
         height = down * (0.17 * len(phases) + 0.75) + 0.4
         figure = Figure(figsize=(style.width_in, height), layout="constrained", facecolor="none")
         panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).flatten()
@@ -123,7 +123,7 @@ def rows(breakdown: Mapping[str, Any], style: Style | None = None) -> Figure:
     bars = [(" ".join(str(row[key]) for key in (by, "phase") if row.get(key)), content.row_ns(row)) for row in shown]
     bars += [(f"({len(rest)} more)", sum(map(content.row_ns, rest)))] if rest else []
     title = f"{content.whole(breakdown).capitalize()} by {by}"
-    with _drawing(style):
+    with drawing(style):
         figure, axes = _bars(style, len(bars), title, unit)
         for place, (name, length) in enumerate(bars):
             axes.barh(place, length / units.NS_PER[unit], height=0.62, color=HOST[0] if name.startswith("(") else PALETTE[0])
@@ -144,7 +144,7 @@ def waterfall(result: Mapping[str, Any], style: Style | None = None) -> Figure:
     shown = explanation.scale(result)
     parts = explanation.parts(result)
     scale = units.NS_PER[shown.unit]
-    with _drawing(style):
+    with drawing(style):
         title = "Parts of the difference" + (f", by {printable(result['parts_by'])}" if result.get("parts_by") else "")
         figure, axes = _bars(style, len(parts) + 1, title, f"{shown.unit}, B - A")
         left = 0
@@ -179,7 +179,7 @@ def _panel(axes: Axes, phases: Mapping[str, Mapping[str, Mapping[str, int]]], na
             width = max(times.get(phase, {}).get(name, 0), 0) / units.NS_PER[unit]
             axes.barh(place, width, left=left, height=0.7, color=colour)
             left += width
-    axes.set_title(_short(name), loc="left")
+    axes.set_title(short(name), loc="left")
     axes.set_xlabel(f"{unit} per step")
     _name_rows(axes, list(phases))
 
@@ -253,7 +253,7 @@ def _stacked(result: Result, parts: Sequence[_Part], title: str, style: Style) -
     names = [row["framework"] for row in rows]
     unit = units.common_unit(row["step_mean_ns"] for row in rows)
     scale = units.NS_PER[unit]
-    with _drawing(style):
+    with drawing(style):
         legend_rows = -(-len(parts) // (2 if style.narrow else 5))
         figure, axes = _bars(style, len(names), title, f"{unit} per step", 0.2 * legend_rows)
         left = dict.fromkeys(names, 0.0)
@@ -261,7 +261,7 @@ def _stacked(result: Result, parts: Sequence[_Part], title: str, style: Style) -
             widths = [max(part.times[name], 0) / scale for name in names]
             axes.barh(
                 range(len(names)), widths, left=list(left.values()), height=0.62, color=part.colour, hatch=part.hatch,
-                edgecolor="#ffffff", lw=0.4, label=_short(part.label),
+                edgecolor="#ffffff", lw=0.4, label=short(part.label),
             )  # fmt: skip
             left = {name: left[name] + width for name, width in zip(names, widths, strict=True)}
         cleans = [row["step_mean_ns"] / scale for row in rows]
@@ -281,21 +281,21 @@ def _bars(style: Style, rows: int, title: str, xlabel: str, more_in: float = 0.0
     return figure, axes
 
 
-def _short(name: str, limit: int = _NAME) -> str:
+def short(name: str, limit: int = _NAME) -> str:
     """Return a name that leaves room for the figure."""
     shown = printable(name)
     return shown if len(shown) <= limit else f"{shown[: limit - 2]} …"
 
 
 def _name_rows(axes: Axes, names: Sequence[str], limit: int = _NAME) -> None:
-    axes.set_yticks(range(len(names)), [_short(name, limit) for name in names])
+    axes.set_yticks(range(len(names)), [short(name, limit) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
 
 
 @contextmanager
-def _drawing(style: Style) -> Iterator[None]:
-    """Use the style while drawing. Names with a dollar sign are no mathematics."""
+def drawing(style: Style) -> Iterator[None]:
+    """Use the style while drawing, here and in other modules of figures. Names with a dollar sign are no mathematics."""
     settings: Any = {
         "font.size": style.font_pt, "axes.titlesize": style.font_pt + 1, "axes.titleweight": "bold", "text.parse_math": False,
         "text.color": style.ink, "axes.labelcolor": style.ink, "axes.titlecolor": style.ink, "axes.edgecolor": style.faint,
@@ -323,7 +323,7 @@ def roofline(found: Mapping[str, Any], style: Style | None = None) -> Figure:
     style = style or Style()
     rows = [row for row in found["rows"] if row["gflops_per_s"] and row["intensity"]]
     whole = max(sum(row["duration_ns"] for row in rows), 1)
-    with _drawing(style):
+    with drawing(style):
         figure = Figure(figsize=(style.width_in, 0.6 * style.width_in), layout="constrained", facecolor="none")
         axes = figure.subplots()
         axes.set(xscale="log", yscale="log", xlabel="operations a byte (algorithmic)", ylabel="Gflop/s")
@@ -339,7 +339,7 @@ def roofline(found: Mapping[str, Any], style: Style | None = None) -> Figure:
             colour = PHASES.get(str(row.get("phase")), HOST[0])
             axes.scatter([row["intensity"]], [row["gflops_per_s"]], s=area, color=colour, alpha=0.75, lw=0)
             if place < _NAMED:
-                name = _short(
+                name = short(
                     " ".join(str(row[key]) for key in (("layer", "kind") if row.get("layer") else ("name",)) if row.get(key))
                 )
                 axes.annotate(name, (row["intensity"], row["gflops_per_s"]), (4, 4), textcoords="offset points")

@@ -60,6 +60,11 @@ def write_capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, A
     _write(_page("capture.html", _capture(record, breakdowns)), path)
 
 
+def write_page(template: str, context: Mapping[str, Any], path: Path) -> None:
+    """Write a page of another module's making: one of the templates, with what it shows. Raises OSError like the others."""
+    _write(_page(template, context), path)
+
+
 def _write(page: str, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf8")

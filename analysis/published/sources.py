@@ -201,10 +201,12 @@ def line_rows() -> tuple[LineRow, ...]:
     """Return the lines of the published line_profiler tables, table by table."""
     return tuple(
         LineRow(
-            row["run"],
-            int(row["line"]),
-            int(row["hits"]) if row["hits"] else None,
-            *(_number(row[key], place) for key in ("time_us", "per_hit_us", "percent")),
+            run=row["run"],
+            line=int(row["line"]),
+            hits=int(row["hits"]) if row["hits"] else None,
+            time_us=_number(row["time_us"], place),
+            per_hit_us=_number(row["per_hit_us"], place),
+            percent=_number(row["percent"], place),
             source=row["source"],
         )
         for place, row in _rows("keras_lines.csv")

@@ -1,0 +1,56 @@
+"""How busy each core was over a run's clean pass, reading by reading, on a clock that only goes while the run had its turn."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.run import Run
+
+COLUMNS = ("core", "start_ns", "end_ns", "busy")
+
+
+def timeline(run: Run, repeat: int = 0) -> pd.DataFrame:
+    """Return one row a reading: core, start_ns, end_ns since the first measured window began, and the busy share, 0 to 1.
+
+    A reading covers the time since the one before it in the same window, or since the window's first step. Time between
+    windows, when others had their turn, is left out; warm-up is too. Raises EvidenceError when nothing was sampled.
+    """
+    restarts = run.passes("clean")
+    if repeat >= len(restarts):
+        raise EvidenceError(f"{run.path}: its clean pass has no restart {repeat + 1}; record it again")
+    data = restarts[repeat]
+    samples = data.samples()
+    samples = samples[(samples["metric"] == "core_busy") & samples["core"].notna()]
+    windows = data.measured.groupby("window")["start_ns"].min().sort_index()
+    rows: list[tuple[int, int, int, float]] = []
+    elapsed = 0
+    for window, begin in windows.items():
+        mine = samples[(samples["window"] == window) & (samples["time_ns"] > begin)].sort_values("time_ns")
+        before: dict[int, int] = {}
+        for core, at, busy in zip(mine["core"], mine["time_ns"], mine["value"], strict=True):
+            rows.append((int(core), elapsed + before.get(core, 0), elapsed + int(at - begin), float(busy)))
+            before[core] = int(at - begin)
+        elapsed += max(before.values(), default=0)
+    if not rows:
+        raise EvidenceError(f"{run.path}: the use of cores was not sampled; record it again")
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def binned(readings: pd.DataFrame, bins: int) -> pd.DataFrame:
+    """Return the mean busy share by core (rows) and equal parts of the time (columns: start_ns); NaN where nothing was read."""
+    width = max(int(readings["end_ns"].max()), 1) / bins
+    shares: dict[tuple[int, int], list[float]] = {}
+    for core, start, end, busy in readings[list(COLUMNS)].itertuples(index=False):
+        for place in range(int(start // width), min(int(end // width) + 1, bins)):
+            covered = min(end, (place + 1) * width) - max(start, place * width)
+            if covered > 0:
+                weight = shares.setdefault((core, place), [0.0, 0.0])
+                weight[0] += busy * covered
+                weight[1] += covered
+    means = {key: total / covered for key, (total, covered) in shares.items()}
+    table = pd.Series(means).unstack()
+    table = table.reindex(index=sorted(readings["core"].unique()), columns=range(bins))
+    table.columns = pd.Index([round(place * width) for place in range(bins)], name="start_ns")
+    table.index.name = "core"
+    return table

@@ -1,0 +1,73 @@
+"""The report of sweeps: what `report` does with folders that `sweep` wrote."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelscope.analysis.sweeps import Sweep
+
+DEFAULT = Path("report") / "report.html"  # in the sweep's folder: what is there is ours, and made anew every time
+
+
+def run(paths: list[Path], output: str | None, force: bool, form: str | None) -> None:
+    """Write the page of these sweeps with its figures and tables, unless only printing is asked for; print where asked for.
+
+    output: the page's file, the default for one sweep is DEFAULT within its folder. form: one of cli.output.FORMATS or None.
+    """
+    from kernelscope.analysis import sweeps
+
+    found = [sweeps.read(path) for path in paths]
+    if output is not None or form is None:
+        _write(found, _target(paths, output, force))
+    if form:
+        _print(found, form)
+
+
+def _target(paths: list[Path], output: str | None, force: bool) -> Path:
+    """Return the page's file; raise UsageError or InputError when there is none, or when something would be lost."""
+    from kernelscope.cli.report import target_file
+    from kernelscope.tracer.outside.errors import InputError, UsageError
+
+    if output is None:
+        if len(paths) > 1 or not paths[0].is_dir():
+            what = "several sweeps" if len(paths) > 1 else f"{paths[0]}: an archive"
+            raise UsageError(f"{what}; name the report's file with -o FILE.html")
+        return paths[0] / DEFAULT
+    target = target_file(output, force)
+    if not force:
+        for name in ("figures", "tables"):
+            folder = target.parent / name
+            if folder.exists():
+                raise InputError(f"{folder}: exists, and the report writes there; name a file in another folder or pass --force")
+    return target
+
+
+def _write(found: list[Sweep], target: Path) -> None:
+    from kernelscope.cli.output import write_page
+    from kernelscope.reports.sweeps import page
+
+    written: list[Path] = []
+    write_page(lambda: written.extend(page.write(found, target)), target)
+    for folder in page.folders(target):
+        count = sum(file.parent == folder for file in written)
+        print(f"{folder.name}: {folder} ({count} files)", file=sys.stderr)
+
+
+def _print(found: list[Sweep], form: str) -> None:
+    """Print one row a cell; for reading, the columns that have something to say."""
+    from kernelscope.cli.output import write_rows
+    from kernelscope.reports import tables
+    from kernelscope.reports.sweeps import cells
+
+    if form == "csv":
+        sys.stdout.write(tables.to_csv(cells.table(cells.rows(found))))
+        return
+    rows = [{name: value for name, value in row.items() if name != "path"} for row in cells.rows(found)]
+    if form in ("table", "markdown"):
+        shown = cells.READABLE
+        rows = [{name: row[name] for name in shown} for row in rows]
+        rows = [{name: row[name] for name in shown if any(other[name] is not None for other in rows)} for row in rows]
+    write_rows(rows, form, "cells", "sweep_cells")

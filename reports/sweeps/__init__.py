@@ -1,0 +1,1 @@
+"""Reports of sweeps: figures, tables in the form of the literature, and one HTML page."""

@@ -1,0 +1,175 @@
+"""Bars by framework and hardware: throughput, power and memory, a panel per network and mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from kernelscope.reports import units
+from kernelscope.reports.figures import Style, drawing, short
+from kernelscope.reports.sweeps import cells, chart
+from kernelscope.reports.sweeps.cells import Row
+from kernelscope.reports.sweeps.looks import looks
+from kernelscope.reports.tables import Table
+
+CONDITIONS = (
+    "sweep", "hardware", "framework", "version", "network", "mode", "batch", "threads", "device", "devices", "precision",
+    "layout", "autotune", "status", "reason",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number of cells. column, low, high: in results.parquet, "" for no interval. scale: factor to `unit`. of: which cells."""
+
+    column: str
+    title: str
+    unit: str
+    low: str = ""
+    high: str = ""
+    scale: float = 1.0
+    of: Callable[[Row], bool] = lambda _: True
+
+    def value(self, row: Row) -> float | None:
+        """Return a cell's number in the unit; None where unknown."""
+        return self._scaled(row, self.column)
+
+    def ends(self, row: Row) -> tuple[float, float] | None:
+        """Return the ends of its 95% interval in the unit; None where unknown."""
+        low, high = (self._scaled(row, name) if name else None for name in (self.low, self.high))
+        return None if low is None or high is None else (low, high)
+
+    def _scaled(self, row: Row, name: str) -> float | None:
+        value = row.get(name)
+        return value * self.scale if units.known(value) else None
+
+
+THROUGHPUT = Measure(
+    "samples_per_second", "Throughput", "samples per second", "samples_per_second_low", "samples_per_second_high"
+)  # fmt: skip
+POWER = Measure("power_w", "Power", "W")
+GPU_MEMORY = Measure("gpu_memory_mib", "GPU memory", "MiB", of=lambda row: row["device"] != "cpu")
+HOST_MEMORY = Measure("host_memory_mib", "Memory of the process", "MiB")
+STEP = Measure("step_ns", "Time of a step", "ms", "step_low_ns", "step_high_ns", 1e-6)
+
+
+def throughput(rows: Sequence[Row], style: Style | None = None) -> Figure:
+    """Draw samples per second with their 95% intervals."""
+    return bars(rows, THROUGHPUT, style)
+
+
+def power(rows: Sequence[Row], style: Style | None = None) -> Figure:
+    """Draw mean power in W."""
+    return bars(rows, POWER, style)
+
+
+def gpu_memory(rows: Sequence[Row], style: Style | None = None) -> Figure:
+    """Draw the most memory held on GPUs in MiB."""
+    return bars(rows, GPU_MEMORY, style)
+
+
+def host_memory(rows: Sequence[Row], style: Style | None = None) -> Figure:
+    """Draw the most resident memory of the process in MiB."""
+    return bars(rows, HOST_MEMORY, style)
+
+
+def shown(rows: Sequence[Row], measure: Measure) -> list[Row]:
+    """Return the cells that a figure of bars takes: of one batch a network, of works and set-ups where any number is known."""
+    taken = [row for row in cells.at_one_batch(rows) if measure.of(row)]
+    for names in (("network", "mode"), cells.SETUP):
+        known = {tuple(row[name] for name in names) for row in taken if measure.value(row) is not None}
+        taken = [row for row in taken if tuple(row[name] for name in names) in known]
+    return taken
+
+
+def table(name: str, rows: Sequence[Row], measure: Measure) -> Table:
+    """Return the cells of a figure with their numbers in the measure's unit, null where unknown."""
+    unit = measure.unit.replace(" per ", "_per_").replace(" ", "_").lower()
+    columns = (
+        *CONDITIONS,
+        f"{measure.column.removesuffix('_ns')}_{unit}" if measure.scale != 1 else measure.column,
+        "low",
+        "high",
+    )
+    lines = [[*(row.get(key) for key in CONDITIONS), measure.value(row), *(measure.ends(row) or (None, None))] for row in rows]
+    return Table(name, columns, lines)
+
+
+def bars(rows: Sequence[Row], measure: Measure, style: Style | None = None) -> Figure:
+    """Draw a bar per framework and set-up in a panel per network and mode; what has no number says why.
+
+    rows: of results.parquet, with None for null. Lines over bars are 95% intervals.
+    """
+    style = style or Style()
+    taken = shown(rows, measure)
+    works = cells.grouped(taken, ("network", "mode"))
+    names, varying = cells.frameworks(taken), cells.varying(taken)
+    setups = list(dict.fromkeys(cells.setup(row, varying) for row in taken))
+    kinds = looks(setups)
+    with drawing(style):
+        figure, grid = chart.panels(max(len(works), 1), style, 0.75 + len(names) * (0.12 + 0.17 * len(setups)), share_y=True)
+        for axes, members in zip(grid, works.values(), strict=False):
+            found = {(str(row["framework"]), cells.setup(row, varying)): row for row in reversed(members)}
+            for place, name in enumerate(names):
+                for number, setup in enumerate(setups):
+                    _bar(
+                        axes,
+                        _place(place, number, len(setups)),
+                        found.get((name, setup)),
+                        measure,
+                        kinds[setup].colour,
+                        kinds[setup].hatch,
+                    )
+            _finish(axes, cells.work(members[0]), names, measure, style)
+        title = f"{measure.title}: {setups[0]}" if len(setups) == 1 else measure.title
+        figure.suptitle(title, x=0.01, ha="left", fontsize=style.font_pt + 2, fontweight="bold")
+        if len(setups) > 1:
+            handles = [
+                Patch(facecolor=kinds[s].colour, hatch=kinds[s].hatch, edgecolor="#ffffff", label=short(s, 60)) for s in setups
+            ]
+            chart.legend(figure, handles, style, max(map(len, setups)))
+    return figure
+
+
+def _place(place: int, number: int, count: int) -> tuple[float, float]:
+    """Return the middle and the height of a bar: those of one framework stand together."""
+    height = 0.8 / count
+    return place - 0.4 + (number + 0.5) * height, 0.9 * height
+
+
+def _bar(axes: Axes, at: tuple[float, float], row: Row | None, measure: Measure, colour: str, hatch: str) -> None:
+    middle, height = at
+    value = measure.value(row) if row is not None else None
+    if row is None or value is None:
+        axes.annotate(why_not(row), (0, middle), (3, 0), textcoords="offset points", va="center", fontstyle="italic")
+        return
+    axes.barh(middle, value, height=height, color=colour, hatch=hatch, edgecolor="#ffffff", lw=0.4)
+    ends = measure.ends(row)
+    if ends:
+        ink = axes.xaxis.label.get_color()
+        axes.hlines(middle, *ends, color=ink, lw=1)
+        axes.plot(ends, [middle, middle], marker="|", color=ink, markersize=4, lw=0)
+    right = max(value, ends[1]) if ends else value
+    axes.annotate(units.rate(value), (right, middle), (5, 0), textcoords="offset points", va="center")
+
+
+def why_not(row: Row | None) -> str:
+    """Return what stands in place of a number that a cell does not have."""
+    if row is None:
+        return "not run"
+    return "unknown" if cells.done(row) else str(row["status"])
+
+
+def _finish(axes: Axes, title: str, names: Sequence[str], measure: Measure, style: Style) -> None:
+    axes.set_title(chart.heading(title, style), loc="left")
+    axes.set_xlabel(measure.unit)
+    axes.set_yticks(range(len(names)), [short(name) for name in names])
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.tick_params(axis="y", length=0)
+    axes.margins(x=0.34)
+    axes.set_xlim(left=0)
+    chart.few_ticks(axes)

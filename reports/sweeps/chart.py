@@ -1,0 +1,82 @@
+"""What a figure of a sweep is made of: the figure's function, the same numbers as a table, and what was left out."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from kernelscope.reports.figures import Style
+from kernelscope.reports.tables import Table
+
+ACROSS = 3  # panels beside each other on a wide page
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure. key: its name in files and links. notes: what the figure does not show and why. alternative: what it shows."""
+
+    key: str
+    title: str
+    table: Table
+    draw: Callable[[Style], Figure]
+    notes: tuple[str, ...] = ()
+    alternative: str = ""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A figure that cannot be drawn, and why."""
+
+    key: str
+    title: str
+    reason: str
+
+
+def panels(
+    count: int, style: Style, height_in: float, share_y: bool = False, across: int = ACROSS, least: int = 1
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with so many panels, in rows of `across`, or below each other where it is narrow.
+
+    least: panels for which a row has room, however few there are: a line is no better for being long.
+    """
+    across = 1 if style.narrow else min(max(count, least), across)
+    down = -(-count // across)
+    figure = Figure(figsize=(style.width_in, down * height_in + 0.7), layout="constrained", facecolor="none")
+    grid: list[Axes] = list(np.ravel(figure.subplots(down, across, sharey=share_y, squeeze=False)))
+    for axes in grid[count:]:
+        axes.set_visible(False)
+    return figure, grid[:count]
+
+
+def plain_log(axes: Axes, which: str) -> None:
+    """Make an axis ("x" or "y") logarithmic, with plain numbers at 1, 2 and 5: pages show the text of figures as it is."""
+    getattr(axes, f"set_{which}scale")("log")
+    axis = getattr(axes, f"{which}axis")
+    low, high = getattr(axes, f"get_{which}lim")()
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 300 * low else (1.0,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def few_ticks(axes: Axes) -> None:
+    """Have few numbers at the x axis, with separators, so that they do not run into each other in small panels."""
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+
+
+def legend(figure: Figure, handles: Sequence[object], style: Style, longest: int) -> None:
+    """Put a legend below all panels, in as many columns as fit names of this length."""
+    columns = max(1, min(len(handles), int(style.width_in / (0.075 * style.font_pt / 8 * longest + 0.45))))
+    figure.legend(handles=list(handles), loc="outside lower center", ncols=columns, frameon=False)
+
+
+def heading(text: str, style: Style, across: int = ACROSS, beside_in: float = 0.5) -> str:
+    """Return a panel's title, in lines that fit above it; beside_in: width of what stands left of the panel."""
+    room = int((style.width_in / (1 if style.narrow else across) - beside_in) / (0.085 * style.font_pt / 8))
+    return "\n".join(textwrap.wrap(text, max(room, 18)))

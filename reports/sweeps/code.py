@@ -1,0 +1,128 @@
+"""Lines of code against time, and time by level of abstraction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from kernelscope.analysis.levels import LEVELS, MEANING, level
+from kernelscope.reports import units
+from kernelscope.reports.figures import Style, drawing, short
+from kernelscope.reports.sweeps import cells, chart
+from kernelscope.reports.sweeps.bars import STEP
+from kernelscope.reports.sweeps.cells import Row
+from kernelscope.reports.sweeps.looks import looks
+
+_PANEL = ("sweep", "network", "mode", "batch", "hardware", "device", "devices")
+
+
+def counted(rows: Sequence[Row]) -> list[Row]:
+    """Return the cells of one set-up a device whose time and lines of code are known, where two frameworks or more have both."""
+    known = [row for row in cells.at_one_setup(rows) if row["lines_of_code"] and row["step_ns"]]
+    groups = cells.grouped(known, _PANEL).values()
+    return [row for members in groups if len(cells.frameworks(members)) > 1 for row in members]
+
+
+def levelled(rows: Sequence[Row]) -> list[Row]:
+    """Return the cells of one set-up a device, where frameworks of two levels or more are done; failed ones too."""
+    groups = cells.grouped(cells.at_one_setup(rows), _PANEL).values()
+    return [
+        row
+        for members in groups
+        if len({level(str(row["framework"])) for row in members if cells.done(row)}) > 1
+        for row in members
+    ]
+
+
+def lines_of_code(rows: Sequence[Row], style: Style | None = None) -> Figure:
+    """Draw the time of a step over the lines of code that the workload takes, a mark per framework; lower left is better."""
+    style = style or Style()
+    taken = counted(rows)
+    groups = cells.grouped(taken, _PANEL)
+    kinds = looks(cells.frameworks(taken))
+    with drawing(style):
+        figure, grid = chart.panels(max(len(groups), 1), style, 2.5, least=2)
+        for axes, members in zip(grid, groups.values(), strict=False):
+            ink = axes.xaxis.label.get_color()
+            for row in members:
+                look, value = kinds[str(row["framework"])], STEP.value(row) or float("nan")
+                ends = STEP.ends(row)
+                if ends:
+                    axes.vlines(row["lines_of_code"], *ends, color=look.colour, lw=1)
+                axes.plot([row["lines_of_code"]], [value], marker=look.marker, color=look.colour, ms=8, mec=ink, mew=0.5)
+            axes.set_title(chart.heading(_panel_title(members[0], taken), style), loc="left")
+            axes.set_xlabel("lines of code")
+            axes.set_ylabel("ms per step")
+            axes.grid(True, axis="both")
+            _plain_axis(axes, [STEP.value(row) or 0 for row in members])
+        figure.suptitle("Lines of code against time", x=0.01, ha="left", fontsize=style.font_pt + 2, fontweight="bold")
+        handles = [
+            Line2D([], [], lw=0, marker=look.marker, color=look.colour, ms=7, label=f"{short(name)} ({level(name)})")
+            for name, look in kinds.items()
+        ]
+        chart.legend(figure, handles, style, max((len(name) for name in kinds), default=1) + 12)
+    return figure
+
+
+def _plain_axis(axes: Axes, values: Sequence[float]) -> None:
+    """Begin at 0, or make the axis logarithmic where values differ much."""
+    axes.margins(0.15)
+    axes.set_xlim(left=0)
+    if max(values) > 10 * min(values):
+        chart.plain_log(axes, "y")
+    else:
+        axes.set_ylim(bottom=0)
+
+
+def _panel_title(row: Row, among: Sequence[Row]) -> str:
+    return f"{cells.work(row)}; {cells.setup(row, cells.varying(among, ('hardware',)))}"
+
+
+def time_by_level(rows: Sequence[Row], style: Style | None = None) -> Figure:
+    """Draw the time of a step by level of abstraction, from calls of a library to interfaces on top of frameworks."""
+    style = style or Style()
+    taken = levelled(rows)
+    groups = cells.grouped(taken, _PANEL)
+    kinds = looks(LEVELS)
+    most = max((len(members) for members in groups.values()), default=1)
+    with drawing(style):
+        figure, grid = chart.panels(max(len(groups), 1), style, 0.8 + 0.24 * most)
+        for axes, members in zip(grid, groups.values(), strict=False):
+            ordered = sorted(members, key=lambda row: (LEVELS.index(level(str(row["framework"]))), row["step_ns"] or 0))
+            for place, row in enumerate(ordered):
+                look = kinds[level(str(row["framework"]))]
+                _bar(axes, place, row, look.colour, look.hatch)
+            axes.set_yticks(range(len(ordered)), [short(str(row["framework"])) for row in ordered])
+            axes.set_ylim(most - 0.5, -0.5)
+            axes.tick_params(axis="y", length=0)
+            axes.margins(x=0.4)
+            axes.set_xlim(left=0)
+            chart.few_ticks(axes)
+            axes.set_title(chart.heading(_panel_title(members[0], taken), style, beside_in=1.2), loc="left")
+            axes.set_xlabel("ms per step")
+        figure.suptitle("Time by level of abstraction", x=0.01, ha="left", fontsize=style.font_pt + 2, fontweight="bold")
+        used = [name for name in LEVELS if any(level(str(row["framework"])) == name for row in taken)]
+        handles = [
+            Patch(facecolor=kinds[n].colour, hatch=kinds[n].hatch, edgecolor="#ffffff", label=f"{n}: {MEANING[n]}") for n in used
+        ]
+        chart.legend(figure, handles, style, 60)
+    return figure
+
+
+def _bar(axes: Axes, place: int, row: Row, colour: str, hatch: str) -> None:
+    value, ends = STEP.value(row), STEP.ends(row)
+    if value is None:
+        axes.annotate(str(row["status"]), (0, place), (3, 0), textcoords="offset points", va="center", fontstyle="italic")
+        return
+    axes.barh(place, value, height=0.66, color=colour, hatch=hatch, edgecolor="#ffffff", lw=0.4)
+    if ends:
+        ink = axes.xaxis.label.get_color()
+        axes.hlines(place, *ends, color=ink, lw=1)
+        axes.plot(ends, [place, place], marker="|", color=ink, markersize=5, lw=0)
+    axes.annotate(
+        units.rate(value), (max(value, ends[1]) if ends else value, place), (5, 0), textcoords="offset points", va="center"
+    )

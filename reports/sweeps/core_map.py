@@ -1,0 +1,101 @@
+"""How busy each core was over time, as a heat map a framework."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+
+from kernelscope.analysis.core_use import binned, timeline
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.run import Run
+from kernelscope.reports.figures import Style, drawing
+from kernelscope.reports.sweeps import cells, chart
+from kernelscope.reports.sweeps.cells import Row
+from kernelscope.reports.tables import Table
+
+MOST = 12  # panels of one figure
+_BINS, _MARKS = 120, 3600  # parts of the time at most; rectangles of one panel at most: pages hold them as paths
+_MAP = "cividis"  # its lightness rises evenly, so that it reads in grey and to colour-blind people
+_COLUMNS = ("framework", "network", "mode", "batch", "threads", "device", "core", "start_ns", "end_ns", "busy")
+
+
+@dataclass(frozen=True)
+class Use:
+    """The use of cores in one cell: readings as analysis.core_use.timeline returns them."""
+
+    row: Row
+    readings: pd.DataFrame
+
+
+def read(rows: Sequence[Row]) -> tuple[list[Use], list[str]]:
+    """Return the use of cores of the cells that a figure shows, and what was left out and why.
+
+    Those are the cells of one work, the one that most frameworks have done, each framework with the most threads.
+    """
+    known = [row for row in cells.at_one_setup(rows) if cells.done(row) and row.get("path")]
+    if not known:
+        return [], ["no cell has a run folder"]
+    works = cells.grouped(known, ("network", "mode", "device"))
+    taken = max(works.values(), key=lambda members: len(cells.frameworks(members)))
+    uses, left = [], []
+    for row in taken[:MOST]:
+        try:
+            uses.append(Use(row, timeline(Run(Path(row["path"])))))
+        except EvidenceError as error:
+            left.append(f"{row['framework']}: {error}")
+    others = len(works) - 1
+    left += [f"{others} more networks and modes are left to their run folders"] if others else []
+    left += [f"{len(taken) - MOST} more cells are left to their run folders"] if len(taken) > MOST else []
+    return uses, left
+
+
+def core_map(uses: Sequence[Use], style: Style | None = None) -> Figure:
+    """Draw a panel per cell: cores from below, time in its own windows to the right, and the busy share as colour.
+
+    What was not read stays blank. Time is in parts of equal length, each with the mean of its readings.
+    """
+    style = style or Style()
+    cores = max((use.readings["core"].nunique() for use in uses), default=1)
+    bins = max(10, min(_BINS, _MARKS // cores))
+    scale = Normalize(0, 1)
+    with drawing(style):
+        figure, grid = chart.panels(max(len(uses), 1), style, 1.15 + min(0.12 * cores, 2.5), across=2)
+        drawn = None
+        for axes, use in zip(grid, uses, strict=False):
+            table = binned(use.readings, bins)
+            end = float(use.readings["end_ns"].max()) / 1e9
+            edges = np.linspace(0, end, bins + 1)
+            rows = np.arange(len(table) + 1) - 0.5
+            drawn = axes.pcolormesh(edges, rows, np.ma.masked_invalid(table.to_numpy(float)), cmap=_MAP, norm=scale)
+            if len(table) <= 16:
+                axes.set_yticks(range(len(table)), [str(core) for core in table.index])
+            axes.grid(False)
+            threads = f", {use.row['threads']} threads" if use.row["threads"] else ""
+            mean = float(np.nanmean(table.to_numpy(float)))
+            title = f"{use.row['framework']}{threads}: {cells.work(use.row)} (mean {mean:.0%})"
+            axes.set_title(chart.heading(title, style, 2), loc="left")
+            axes.set_xlabel("s of its own windows")
+            axes.set_ylabel("core")
+        figure.suptitle("Use of each core over time", x=0.01, ha="left", fontsize=style.font_pt + 2, fontweight="bold")
+        if drawn is not None:
+            where = "bottom" if style.narrow else "right"
+            bar = figure.colorbar(drawn, ax=grid, label="share of the time busy", location=where, shrink=0.8, aspect=30, pad=0.01)
+            if bar.solids is not None:
+                bar.solids.set_edgecolor("face")  # no seams between its colours
+    return figure
+
+
+def table(uses: Sequence[Use]) -> Table:
+    """Return every reading that the figure's colours are means of."""
+    lines = [
+        [*(use.row[name] for name in _COLUMNS[:6]), int(core), int(start), int(end), float(busy)]
+        for use in uses
+        for core, start, end, busy in use.readings.itertuples(index=False)
+    ]
+    return Table("cores", _COLUMNS, lines)

@@ -1,0 +1,36 @@
+"""How one thing looks in all figures of a page: a colour, a marker, a hatch and dashes, so that no two are told by colour alone.
+
+Colours are those of Okabe and Ito without yellow, which is too light for lines on white.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#7a7a7a")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*", "d", "8")
+HATCHES = ("", "///", "...", "xx", "\\\\\\", "++", "oo", "--", "||", "**", "O", "//..")
+DASHES = ((), (5, 2), (1.5, 1.5), (6, 2, 1.5, 2), (3, 1), (8, 2, 2, 2, 2, 2))
+
+
+@dataclass(frozen=True)
+class Look:
+    """What tells one thing from the others."""
+
+    colour: str
+    marker: str
+    hatch: str
+    dashes: tuple[float, ...]
+
+
+def looks(names: Iterable[str]) -> dict[str, Look]:
+    """Return a look for each name: the same names in the same order look the same."""
+    return {
+        name: Look(COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)], HATCHES[place % len(HATCHES)], _dashes(place))
+        for place, name in enumerate(dict.fromkeys(names))
+    }
+
+
+def _dashes(place: int) -> tuple[float, ...]:
+    return DASHES[place % len(DASHES)]

@@ -1,0 +1,221 @@
+"""The report of sweeps: one HTML page that needs nothing else, and the same figures and tables as files beside it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import io
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from markupsafe import Markup
+
+from kernelscope.analysis.published import SOURCES, Group, Value, compare
+from kernelscope.analysis.sweeps import Sweep
+from kernelscope.reports import figures, html, svg
+from kernelscope.reports.sections import View
+from kernelscope.reports.sweeps import agreement, cells, published, tables
+from kernelscope.reports.sweeps.cells import Row
+from kernelscope.reports.sweeps.chart import Chart, Missing
+from kernelscope.reports.sweeps.charts import charts
+from kernelscope.reports.tables import to_csv
+from kernelscope.reports.text import printable
+
+_WIDE, _NARROW = figures.Style(), figures.Style(width_in=4.4, font_pt=9.0)
+_DPI = 150
+_MOST = 300  # rows of a table in the page; files have all
+READING = (
+    ("measured", "median over the windows of all restarts; small print: its 95% interval, over restarts and windows"),
+    ("published", f"numbers of others: {agreement.OTHER}; never in one column with what is measured here"),
+    ("ratio", "a framework's value over the reference framework's under the same conditions, published and measured alike"),
+    ("Spearman, Kendall", "rank correlations: 1 is the same order, -1 the reverse; p: how often chance gives one as far from 0"),
+    ("out of memory, timeout, failed", "the cell did not come to its end; the reason is in the table of what has no number"),
+    ("not available", "the framework is not set up here or cannot express it"),
+    ("not run", "the sweep has no such cell"),
+    ("\u2014", "unknown, never 0"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Content:
+    """Everything that a report of sweeps shows. measured: a sweep's title and its tables in the literature's form."""
+
+    sweeps: Sequence[Sweep]
+    rows: list[dict[str, Any]]
+    measured: list[tuple[str, list[View]]]
+    charts: list[Chart | Missing]
+    groups: list[Group]
+    published: list[Value]
+
+
+def content(sweeps: Sequence[Sweep]) -> Content:
+    """Return what the report of these sweeps shows."""
+    rows = cells.rows(sweeps)
+    groups = compare(rows)
+    measured = [(_title(sweep), tables.tables(sweep.experiment, cells.rows([sweep]))) for sweep in sweeps]
+    stated = published.chosen(rows, [sweep.experiment for sweep in sweeps])
+    return Content(sweeps, rows, measured, charts(rows, groups), groups, stated)
+
+
+def write(sweeps: Sequence[Sweep], target: Path) -> list[Path]:
+    """Write the page to `target` and folders figures (PNG, SVG) and tables (CSV) beside it; return the files, the page first.
+
+    Raises OSError when a file cannot be written.
+    """
+    found = content(sweeps)
+    html.write_page("sweep.html", _context(found), target)
+    return [target, *_write_figures(found.charts, target.parent / "figures"), *_write_tables(found, target.parent / "tables")]
+
+
+def folders(target: Path) -> list[Path]:
+    """Return the folders that `write` fills beside a page."""
+    return [target.parent / "figures", target.parent / "tables"]
+
+
+def _write_figures(found: Sequence[Chart | Missing], folder: Path) -> list[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    settings: Any = {"svg.fonttype": "none", "svg.hashsalt": "kernelscope", "text.parse_math": False}
+    for chart in found:
+        if isinstance(chart, Chart):
+            figure = chart.draw(_WIDE)
+            figure.draw_without_rendering()
+            figure.set_layout_engine("none")  # it is laid out: once for both files
+            with mpl.rc_context(settings), warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="Glyph .* missing")
+                for form in ("png", "svg"):
+                    data = io.BytesIO()
+                    about = {"Software": None} if form == "png" else dict.fromkeys(("Creator", "Date", "Format", "Type"))
+                    figure.savefig(data, format=form, dpi=_DPI, facecolor="white", metadata=about)
+                    written.append(folder / f"{chart.key}.{form}")
+                    written[-1].write_bytes(data.getvalue())
+    return written
+
+
+def _write_tables(found: Content, folder: Path) -> list[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    several = len(found.measured) > 1
+    named = [
+        (f"{sweep.name}-{view.key}" if several else view.key, tables.plain(view))
+        for sweep, (_, views) in zip(found.sweeps, found.measured, strict=True)
+        for view in views
+        if view.rows
+    ]
+    named += [(chart.table.name, chart.table) for chart in found.charts if isinstance(chart, Chart)]
+    named.append(("cells", cells.table(found.rows)))
+    named.append(("published_values", published.values_table(found.published)))
+    named.append(("published_ranks", agreement.ranks_table(found.groups)))
+    written = []
+    for name, table in named:
+        written.append(folder / f"{_file(name)}.csv")
+        written[-1].write_text(to_csv(table), encoding="utf8")
+    return written
+
+
+def _file(name: str) -> str:
+    """Return a name as a file's: only letters, digits, dots, dashes and underscores stay."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in name).lstrip(".") or "table"
+
+
+def _title(sweep: Sweep) -> str:
+    return printable(sweep.record.get("title") or sweep.name)
+
+
+def _context(found: Content) -> dict[str, Any]:
+    """Return everything that the template shows."""
+    near = agreement.nearest(found.groups)
+    machines = list(dict.fromkeys(printable(row["hardware"]) for row in found.rows if row["hardware"]))
+    drawn = [(chart, _drawn(chart)) for chart in found.charts if isinstance(chart, Chart)]
+    return {
+        "title": ", ".join(_title(sweep) for sweep in found.sweeps),
+        "headline": headline(found),
+        "work": " \u00b7 ".join([*machines, agreement_line(found.groups)]),
+        "facts": _facts(found),
+        "failures": _shortened(tables.failures(found.rows)),
+        "measured": [(title, [_shortened(view) for view in views]) for title, views in found.measured],
+        "charts": [(chart, picture) for chart, picture in drawn if chart.key != "published_ratios"],
+        "against": next((pair for pair in drawn if pair[0].key == "published_ratios"), None),
+        "missing": [chart for chart in found.charts if isinstance(chart, Missing)],
+        "published": published.tables(found.published),
+        "ranks": _shortened(published.ranks(near)) if near else None,
+        "ratios": _shortened(published.ratios(near)) if near else None,
+        "cells": _shortened(tables.all_cells(found.rows)),
+        "texts": [(_title(sweep), printable(str(text), None)) for sweep in found.sweeps for text in _texts(sweep)],
+        "kernelscope": importlib.metadata.version("kernelscope"),
+        "reading": READING,
+        "sources": [SOURCES[key] for key in dict.fromkeys(value.source for value in found.published)],
+        "other": agreement.OTHER,
+    }
+
+
+def _texts(sweep: Sweep) -> list[str]:
+    """Return the sweep's file as its record keeps it."""
+    return [str(sweep.record[key]) for key in ("toml", "text") if sweep.record.get(key)][:1]
+
+
+def headline(found: Content) -> str:
+    """Return what stands on top: how much was measured, and which framework is most often the fastest."""
+    done = sum(map(cells.done, found.rows))
+    measured = f"{done} of {len(found.rows)} cells measured" if done < len(found.rows) else f"all {done} cells measured"
+    wins = fastest(found.rows)
+    if not wins:
+        return measured[0].upper() + measured[1:]
+    total = sum(wins.values())
+    name = max(wins, key=wins.__getitem__)
+    return printable(f"{name} has the shortest step in {wins[name]} of {total} comparisons; {measured}")
+
+
+def fastest(rows: Sequence[Row]) -> dict[str, int]:
+    """Return how often each framework has the shortest median step, of conditions under which two or more are done."""
+    wins: dict[str, int] = {}
+    conditions = ("sweep", "network", "mode", "batch", *cells.SETUP)
+    done = [row for row in rows if cells.done(row) and row["step_ns"]]
+    for members in cells.grouped(done, conditions).values():
+        if len(cells.frameworks(members)) > 1:
+            name = str(min(members, key=lambda row: row["step_ns"])["framework"])
+            wins[name] = wins.get(name, 0) + 1
+    return wins
+
+
+def agreement_line(groups: Sequence[Group]) -> str:
+    """Return in how far the order of frameworks is the published one, in one line."""
+    ranked = [group for group in groups if group.same_kind and group.spearman is not None]
+    if not ranked:
+        return "no published order to compare with on this kind of device"
+    same = sum((group.spearman or 0) > 0 for group in ranked)
+    return f"the order of frameworks correlates positively with the published one in {same} of {len(ranked)} groups"
+
+
+def _facts(found: Content) -> list[str]:
+    counts: dict[str, int] = {}
+    for row in found.rows:
+        counts[str(row["status"])] = counts.get(str(row["status"]), 0) + 1
+    said = [", ".join(f"{count} {status}" for status, count in counts.items())]
+    wins = fastest(found.rows)
+    if wins:
+        ordered = sorted(wins.items(), key=lambda item: -item[1])
+        said.append("shortest median step: " + ", ".join(f"{printable(name)} in {count}" for name, count in ordered))
+    return said
+
+
+def _shortened(view: View) -> View:
+    """Return a table that a page can hold; its note says how many rows are left to the file."""
+    if len(view.rows) <= _MOST:
+        return view
+    caption = f"{view.caption} (the first {_MOST} of {len(view.rows)} rows; tables/ has all)"
+    return View(view.key, caption, view.columns, view.rows[:_MOST], view.total, view.tools)
+
+
+def _drawn(chart: Chart) -> Markup:
+    """Return a figure as SVG for wide and for narrow pages; the style sheet shows one of them."""
+    key = chart.key.replace("_", "-")
+    both = [
+        Markup('<div class="{}">{}</div>').format(
+            kind, svg.inline(chart.draw(style), f"{key}-{kind}", printable(chart.alternative), style)
+        )
+        for kind, style in {"wide": _WIDE, "narrow": _NARROW}.items()
+    ]
+    return Markup("").join(both)
