@@ -11,7 +11,8 @@ _STATUS_OF = {"missing": NOT_AVAILABLE, "unsupported": NOT_AVAILABLE, "timeout":
 _NO_MEMORY = re.compile(
     r"MemoryError|unable to allocate|std::bad_alloc|bad allocation|out of memory|out_of_memory|OutOfMemory"
     r"|can(?:no|')t allocate memory|RESOURCE_EXHAUSTED|ResourceExhausted|OOM when allocating|failed to allocate"
-    r"|STATUS_ALLOC_FAILED|Error code 12\b|can't start new thread",
+    r"|STATUS_ALLOC_FAILED|mkl err \(-3\)|Error code 12\b|can't start new thread"
+    r"|Resource temporarily unavailable",
     re.IGNORECASE,
 )
 _TAIL = 8000  # bytes of a log

@@ -15,7 +15,9 @@ class Program(object):
         self.network = network
         self.mode = options["mode"]
         if self.mode != "infer" or network.name not in MODELS:
-            raise ValueError("onednn has %s in inference only; give --mode infer" % ", ".join(MODELS))
+            known = ", ".join(MODELS)
+            asked = "network %s is not supported in mode %s" % (network.name, self.mode)
+            raise ValueError("onednn has %s in inference only; give --mode infer: %s" % (known, asked))
         self.shape = (options["batch"],) + tuple(network.input_shape)
         self.logits = numpy.empty((options["batch"], network.classes), dtype="float32")
         self.losses = []
