@@ -4,7 +4,7 @@ import cntk as C
 from cntk.layers import Activation, Convolution2D, Dense, Dropout, MaxPooling, Sequential
 
 
-def model(network, dropout):
+def cnn(network, dropout):
     """Return the model as a CNTK function of the images; without `dropout` the dropout layers pass everything."""
     quarter, half = (0.25, 0.5) if dropout else (0.0, 0.0)
     return Sequential(

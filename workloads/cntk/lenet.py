@@ -4,7 +4,7 @@ import cntk as C
 from cntk.layers import Activation, AveragePooling, Convolution2D, Dense, Sequential
 
 
-def model(network, _dropout):
+def lenet(network, _dropout):
     """Return the model as a CNTK function of the images; LeNet-5 has no dropout to switch."""
     return Sequential(
         [

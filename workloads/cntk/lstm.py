@@ -3,6 +3,6 @@
 from cntk.layers import LSTM, Dense, Fold, Sequential
 
 
-def model(network, _dropout):
+def lstm(network, _dropout):
     """Return the model as a CNTK function of a sequence of rows; it has no dropout to switch."""
     return Sequential([Fold(LSTM(128), name="lstm1"), Dense(network.classes, name="fc1")])

@@ -4,7 +4,7 @@ import cntk as C
 from cntk.layers import Activation, Dense, Dropout, Sequential
 
 
-def model(network, dropout):
+def mlp(network, dropout):
     """Return the model as a CNTK function of the flat images; without `dropout` the dropout layers pass everything."""
     rate = 0.2 if dropout else 0.0
     return Sequential(

@@ -4,55 +4,87 @@ import importlib
 
 import cntk as C
 import numpy
+from cntk.logging.graph import depth_first_search
 
 from kernelscope.workloads import networks
 
 # Canonical gate order is input, forget, cell, output; CNTK's LSTM block slices input, cell, forget, output.
 _GATES_OF_CNTK = (0, 2, 1, 3)
 _SCHEDULED_STEPS = 400  # after so many steps a bias correction with decay 0.9 is 1 in float64
-_PARAMETERS = {"weight": "W", "bias": "b", "input_weight": "W", "hidden_weight": "H"}
+# network -> module with a function of its name
+MODELS = {
+    "lenet": "lenet",
+    "mlp": "mlp",
+    "cnn": "cnn",
+    "lstm": "lstm",
+    "cifarcnn": "cifarcnn",
+    "gru": "gru",
+    "fcn5": "fcn",
+    "fcn8": "fcn",
+    "lstm32": "stacked_lstm",
+    "lstm64": "stacked_lstm",
+    "alexnet": "alexnet",
+    "alexnet_cifar10": "alexnet",
+    "vgg16": "vgg16",
+    "vgg16_cifar10": "vgg16",
+    "googlenet": "googlenet",
+    "googlenet_cifar10": "googlenet",
+    "resnet50": "resnet50",
+    "resnet50_cifar10": "resnet50",
+    "gpt2": "gpt2",
+}
+_NORMALISATION = {"weight": "scale", "bias": "bias"}
+# canonical parameter -> CNTK's name, by the type of the layer
+_PARAMETERS = {
+    "convolution": {"weight": "W", "bias": "b"},
+    "dense": {"weight": "W", "bias": "b"},
+    "embedding": {"weight": "E"},
+    "lstm": {"input_weight": "W", "hidden_weight": "H", "bias": "b"},
+    "gru": {"input_weight": "W", "hidden_weight": "H", "input_bias": "b", "hidden_bias": "c"},
+    "batch_norm": _NORMALISATION,
+    "layer_norm": _NORMALISATION,
+}
+_RECURRENT = ("lstm", "gru")
+_SETTINGS = {"precision": "float32", "layout": "channels_first", "autotune": False}
 
 
 class Program(object):
     """One network on CNTK; see the options in the session's specification (mode, batch, device, seed, dropout)."""
 
     def __init__(self, network, options):
+        _refuse(network, options)
         self.network = network
         self.losses = []
         C.cntk_py.set_fixed_random_seed(options["seed"])
-        module = importlib.import_module("%s.%s" % (__package__, network.name))
-        if network.name == "lstm":
-            self.images = C.sequence.input_variable(network.input_shape[1], name="images")
-        else:
-            self.images = C.input_variable(network.input_shape, name="images")
+        self.images = _input(network)
         self.labels = C.input_variable(network.classes, name="labels")
         self.mode = options["mode"]
-        self.model = module.model(network, options["dropout"])(self.images)
+        self.model = _model(network, options, self.images)
+        names = {layer.name for layer in network.layers}
+        # one search for all: CNTK's own find_by_name walks through the whole graph for each name
+        self.layers = {f.name: f for f in depth_first_search(self.model, lambda f: f.name in names, depth=-1)}
         self.trainer = None
         if self.mode == "train":
             self.loss = C.cross_entropy_with_softmax(self.model, self.labels, name="loss")
             learner = _learner(self.model.parameters, network.optimizer, options["batch"])
             self.trainer = C.Trainer(self.model, self.loss, [learner])
 
-    def _layer(self, name):
-        """Return the function of this layer, wherever in the model it is."""
-        return self.model.find_by_name(name, depth=-1)
-
     def _owned(self, layer):
         """Return {CNTK's name: parameter} of a canonical layer."""
-        function = self._layer(layer.name)
-        if layer.type == "lstm":
-            # the recurrence is no block: its parameters are those of the model that carry no later layer's name
-            later = {p.uid for other in self.network.layers if other.type == "dense" for p in self._owned(other).values()}
-            return {p.name: p for p in self.model.parameters if p.uid not in later}
-        return {p.name: p for p in function.parameters}
+        if layer.type not in _RECURRENT:
+            return {p.name: p for p in self.layers[layer.name].parameters}
+        before = set()  # a recurrence is no block that could be asked: its own is what it depends on and its inputs do not
+        for source in layer.inputs:
+            if source != networks.INPUT:
+                before.update(p.uid for p in C.as_composite(self.layers[source]).parameters)
+        return {p.name: p for p in C.as_composite(self.layers[layer.name]).parameters if p.uid not in before}
 
     def load(self, weights):
         """Load the canonical weights."""
-        layers = {layer.name: layer for layer in self.network.layers}
+        owned = {layer.name: (layer, self._owned(layer)) for layer in self.network.layers if layer.parameters}
         for (name, parameter), values in weights.items():
-            layer = layers[name]
-            target = self._owned(layer)[_PARAMETERS[parameter]]
+            layer, parameters = owned[name]
+            target = parameters[_PARAMETERS[layer.type][parameter]]
             target.value = numpy.ascontiguousarray(_to_cntk(layer, values)).reshape(target.shape)
 
     def parameters(self):
@@ -67,9 +99,8 @@ class Program(object):
         return found
 
     def prepare(self, batches):
-        """Return host batches as CNTK takes them: float32 images and one-hot float32 labels."""
-        one_hot = numpy.eye(self.network.classes, dtype="float32")
-        return [(images, one_hot[labels]) for images, labels in batches]
+        """Return host batches as CNTK takes them: float32 images or numbers of words, and one-hot float32 labels."""
+        return [(_numbers(images), _one_hot(labels, self.network.classes)) for images, labels in batches]
 
     def stream(self, host_batches):
         """Yield what the loop feeds: CNTK takes numpy arrays and converts them inside its own calls."""
@@ -89,20 +120,54 @@ class Program(object):
 
     def outputs(self, images):
         """Return the logits of canonical images."""
-        return numpy.asarray(self.model.eval({self.images: images})).reshape(len(images), -1)
+        return numpy.asarray(self.model.eval({self.images: _numbers(images)})).reshape(len(images), -1)
 
     def layer_shapes(self, images):
         """Return each layer's output shape for one sample, as its evaluation gives it."""
-        names = [layer.name for layer in self.network.layers if layer.type != "loss"]
-        observed = {}
-        for name in names:
-            values = C.as_composite(self._layer(name)).eval({self.images: images[:2]})
-            observed[name] = [int(size) for size in numpy.asarray(values).shape[1:]]
-        return observed
+        functions = {layer.name: self.layers[layer.name] for layer in self.network.layers if layer.type != "loss"}
+        values = C.combine(list(functions.values())).eval({self.images: _numbers(images[:2])})
+        shapes = {name: numpy.asarray(values[function.output]).shape[1:] for name, function in functions.items()}
+        return {name: [int(size) for size in shape] for name, shape in shapes.items()}
 
     def functions(self):
         """Return the functions whose lines are profiled."""
         return [self.train if self.mode == "train" else self.infer]
+
+
+def _refuse(network, options):
+    """Raise ValueError for what CNTK, or this program on it, cannot do."""
+    if network.name not in MODELS:
+        exact = any(layer.type == "gelu" and not layer.settings["approximate"] for layer in network.layers)
+        reason = "CNTK has no error function, which its GELU needs" if exact else "it is not built for CNTK"
+        raise ValueError("cntk: %s is not supported: %s" % (network.name, reason))
+    for setting, only in _SETTINGS.items():
+        value = options.get(setting)
+        if value is not None and value != only:
+            raise ValueError("cntk: %s %s is not supported" % (setting, value))
+
+
+def _input(network):
+    """Return the variable that a batch is fed into; what a recurrence reads is a sequence of numbers or vectors."""
+    if any(layer.type in _RECURRENT for layer in network.layers):
+        return C.sequence.input_variable(network.input_shape[1:], name="images")
+    return C.input_variable(network.input_shape, name="images")
+
+
+def _model(network, options, images):
+    """Return the model of the images; what normalisations keep of their running means in a step is theirs in every framework."""
+    module = importlib.import_module("%s.%s" % (__package__, MODELS[network.name]))
+    build = getattr(module, network.name)
+    kept = [layer.settings["keep"] for layer in network.layers if layer.type == "batch_norm"]
+    if not kept:
+        return build(network, options["dropout"])(images)
+    with C.layers.default_options(normalization_time_constant=-options["batch"] / numpy.log(kept[0])):
+        model = build(network, options["dropout"])(images)
+    for constant in model.constants:
+        if constant.name == "aggregate_variance":
+            constant.value = numpy.ones(constant.shape, dtype="float32")
+        elif constant.name == "aggregate_count":  # of samples; with none the first batch alone would make the means
+            constant.value = numpy.array(options["batch"], dtype="float32")
+    return model
 
 
 def _learner(parameters, optimizer, batch):
@@ -116,6 +181,8 @@ def _learner(parameters, optimizer, batch):
     if optimizer["name"] == "sgd":
         momentum = C.momentum_schedule(optimizer["momentum"])
         return C.momentum_sgd(parameters, C.learning_parameter_schedule(rate), momentum, unit_gain=False)
+    if optimizer["name"] == "adam":
+        return _adam(parameters, optimizer)
     decay = optimizer["decay"]
     steps = numpy.arange(1, _SCHEDULED_STEPS + 1)
     rates = [float(value) for value in rate / numpy.sqrt(1.0 - decay**steps)]
@@ -132,9 +199,33 @@ def _learner(parameters, optimizer, batch):
     )
 
 
+def _adam(parameters, optimizer):
+    """Return Adam; CNTK's epsilon stands beside the uncorrected root, so that 1e-8 is as the paper's 3e-7 in the first step."""
+    return C.adam(
+        parameters,
+        C.learning_parameter_schedule(optimizer["learning_rate"], minibatch_size=C.learners.IGNORE),
+        momentum=C.momentum_schedule(optimizer["beta1"]),
+        unit_gain=True,  # the gradient's share of the first moment is 1 - beta1, as in the paper
+        variance_momentum=C.momentum_schedule(optimizer["beta2"]),
+        epsilon=optimizer["epsilon"],
+        minibatch_size=C.learners.IGNORE,
+    )
+
+
+def _numbers(images):
+    """Return samples as float32, of which CNTK's inputs are: numbers of words are exact up to 16,777,216."""
+    return images.astype("float32", copy=False)
+
+
+def _one_hot(labels, classes):
+    found = numpy.zeros((len(labels), classes), dtype="float32")
+    found[numpy.arange(len(labels)), labels] = 1.0
+    return found
+
+
 def _to_cntk(layer, values):
     """Return a canonical parameter in CNTK's layout: dense and recurrent weights are (in, out)."""
     if layer.type == "lstm":
         gates = values.reshape((4, -1) + values.shape[1:])[list(_GATES_OF_CNTK)]
         return gates.reshape(values.shape).T
-    return values.T if layer.type == "dense" else values
+    return values.T if layer.type in ("dense", "gru") else values

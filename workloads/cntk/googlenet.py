@@ -1,0 +1,95 @@
+"""GoogLeNet on ImageNet's and on CIFAR-10's shapes with cntk.layers."""
+
+import cntk as C
+from cntk.layers import Activation, Convolution2D, Dense, Dropout, MaxPooling, Sequential
+
+from kernelscope.workloads.cntk.layers import global_average_pooling
+
+# Channels of 1x1; of 3x3's reduction and 3x3; of 5x5's reduction and 5x5; of the pooled branch's 1x1
+_INCEPTIONS = {
+    "3a": (64, 96, 128, 16, 32, 32),
+    "3b": (128, 128, 192, 32, 96, 64),
+    "4a": (192, 96, 208, 16, 48, 64),
+    "4b": (160, 112, 224, 24, 64, 64),
+    "4c": (128, 128, 256, 24, 64, 64),
+    "4d": (112, 144, 288, 32, 64, 64),
+    "4e": (256, 160, 320, 32, 128, 128),
+    "5a": (256, 160, 320, 32, 128, 128),
+    "5b": (384, 192, 384, 48, 128, 128),
+}
+
+
+def _convolution(size, channels, name, relu, stride=1):
+    """Return a convolution that keeps its input's size, and its activation."""
+    return Sequential(
+        [
+            Convolution2D((size, size), channels, strides=stride, pad=True, name=name),
+            Activation(C.relu, name=relu),
+        ]
+    )
+
+
+def _pool(name, stride=2):
+    return MaxPooling((3, 3), strides=stride, pad=True, name=name)
+
+
+def _inception(which):
+    """Return a function that puts the channels of four branches beside each other."""
+    one, reduce3, three, reduce5, five, project = _INCEPTIONS[which]
+    part = ("inception%s_" % which + "%s").__mod__
+    branches = (
+        _convolution(1, one, part("conv1"), part("relu1")),
+        Sequential(
+            [
+                _convolution(1, reduce3, part("reduce3"), part("relu_reduce3")),
+                _convolution(3, three, part("conv3"), part("relu3")),
+            ]
+        ),
+        Sequential(
+            [
+                _convolution(1, reduce5, part("reduce5"), part("relu_reduce5")),
+                _convolution(5, five, part("conv5"), part("relu5")),
+            ]
+        ),
+        Sequential([_pool(part("pool"), 1), _convolution(1, project, part("project"), part("relu_project"))]),
+    )
+    return lambda features: C.splice(*[branch(features) for branch in branches], axis=0, name=part("concat"))
+
+
+def _googlenet(network, dropout, stem):
+    return Sequential(
+        stem
+        + [
+            _inception("3a"),
+            _inception("3b"),
+            _pool("pool3"),
+            _inception("4a"),
+            _inception("4b"),
+            _inception("4c"),
+            _inception("4d"),
+            _inception("4e"),
+            _pool("pool4"),
+            _inception("5a"),
+            _inception("5b"),
+            global_average_pooling("pool5"),
+            Dropout(0.4 if dropout else 0.0, name="dropout"),
+            Dense(network.classes, name="fc"),
+        ]
+    )
+
+
+def googlenet(network, dropout):
+    """Return the model as a CNTK function of the images; without `dropout` the dropout layer passes everything."""
+    stem = [
+        _convolution(7, 64, "conv1", "relu1", stride=2),
+        _pool("pool1"),
+        _convolution(1, 64, "reduce2", "relu_reduce2"),
+        _convolution(3, 192, "conv2", "relu2"),
+        _pool("pool2"),
+    ]
+    return _googlenet(network, dropout, stem)
+
+
+def googlenet_cifar10(network, dropout):
+    """Return the model as a CNTK function of the images; without `dropout` the dropout layer passes everything."""
+    return _googlenet(network, dropout, [_convolution(3, 192, "conv1", "relu1")])

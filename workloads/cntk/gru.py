@@ -1,0 +1,45 @@
+"""One GRU over the words of a review with cntk.layers.
+
+cntk.layers.GRU resets the state before its product, and cuDNN's form, which has one product fewer, comes with
+optimized_rnnstack on GPUs only: so the step is written out here. The words' vectors are gathered, not multiplied by one-hot
+words as cntk.layers.Embedding does, whose sparse gradient CNTK's Adam does not take on the CPU.
+"""
+
+import cntk as C
+from cntk.layers import Dense, Fold, Sequential
+
+_UNITS = 100
+
+
+def _gru(units):
+    """Return one step of a GRU in cuDNN's form: the gates are reset, update and new."""
+    input_weight = C.Parameter((C.InferredDimension, 3 * units), init=C.glorot_uniform(), name="W")
+    hidden_weight = C.Parameter((units, 3 * units), init=C.glorot_uniform(), name="H")
+    input_bias = C.Parameter(3 * units, name="b")
+    hidden_bias = C.Parameter(3 * units, name="c")
+
+    def gate(sums, number):
+        return C.slice(sums, -1, number * units, (number + 1) * units)
+
+    @C.Function
+    def step(state, words):
+        of_words = C.times(words, input_weight) + input_bias
+        of_state = C.times(state, hidden_weight) + hidden_bias
+        reset = C.sigmoid(gate(of_words, 0) + gate(of_state, 0))
+        update = C.sigmoid(gate(of_words, 1) + gate(of_state, 1))
+        new = C.tanh(gate(of_words, 2) + reset * gate(of_state, 2))
+        return (1 - update) * new + update * state
+
+    return step
+
+
+def gru(network, _dropout):
+    """Return the model as a CNTK function of a sequence of words' numbers; it has no dropout to switch."""
+    vectors = C.Parameter((network.words, 125), init=C.glorot_uniform(), name="E")
+    return Sequential(
+        [
+            lambda words: C.gather(vectors, words, name="embedding"),
+            Fold(_gru(_UNITS), name="gru1"),
+            Dense(network.classes, name="fc1"),
+        ]
+    )

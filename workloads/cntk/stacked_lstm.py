@@ -1,0 +1,17 @@
+"""LSTM-32 and LSTM-64 of Shi et al. with cntk.layers: how many steps there are is the data's affair."""
+
+from cntk.layers import LSTM, Dense, Fold, Recurrence, Sequential
+
+
+def lstm32(network, _dropout):
+    """Return the model as a CNTK function of a sequence; it has no dropout to switch."""
+    return Sequential(
+        [
+            Recurrence(LSTM(256), name="lstm1"),
+            Fold(LSTM(256), name="lstm2"),
+            Dense(network.classes, name="fc1"),
+        ]
+    )
+
+
+lstm64 = lstm32
