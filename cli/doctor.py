@@ -21,6 +21,7 @@ REVEALS = {
     "onednn": "its own calls with shapes; layers through the calls of primitives; inference of lenet only",
     "cudnn": "kernels of a GPU; layers through the calls of cuDNN's graphs; inference of lenet only",
     "chainer": "numpy's calls of OpenBLAS with shapes; Chainer's functions; layers through its hooks",
+    "lasagne": "numpy's calls of OpenBLAS with shapes; Theano's profile of nodes; layers through the methods that made them",
     "cntk": "MKL calls with shapes; forward and backward time of each node, as totals; layers through node names",
 }
 

@@ -6,7 +6,7 @@ the time in which nothing that it calls runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,9 @@ import pyarrow.json
 from kernelscope.analysis import classify, intervals
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.evidence import Context, Evidence
+
+KindOf = Callable[[str], str | None]
+Fit = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]
 
 OPERATORS_FILE, CALLS_FILE = "operators.jsonl", "calls.blas.jsonl"
 _OPERATORS: dict[str, pa.DataType] = {
@@ -29,11 +32,12 @@ _CALLS: dict[str, pa.DataType] = {
 }
 
 
-def read(folder: Path, library: str, kinds: Mapping[str, str], attribution: str, context: Context) -> Evidence:
+def read(folder: Path, library: str, kind_of: KindOf, attribution: str, context: Context, fit: Fit | None = None) -> Evidence:
     """Return operators and kernels of a kernels pass; raise EvidenceError where a file of it cannot be read.
 
-    library: whose code computes where no call of BLAS runs. kinds: of operators by name, before classify is asked.
-    attribution: how operators came by their layers.
+    library: whose code computes where no call of BLAS runs. kind_of: an operator's kind by its name, or None: classify is asked.
+    attribution: how operators came by their layers. fit: from calls and operators, the calls inside of operators whose times
+    are not exact.
     """
     written = context.report.get("operator_files", [])
     if OPERATORS_FILE not in written or not (folder / OPERATORS_FILE).is_file():
@@ -42,13 +46,15 @@ def read(folder: Path, library: str, kinds: Mapping[str, str], attribution: str,
     operators["phase"] = operators["phase"].fillna("other")
     operators["attribution"] = np.where(operators["layer"].notna(), attribution, "none")
     calls = _table(folder / CALLS_FILE, _CALLS).rename(columns={"function": "name"})
+    if fit is not None:
+        calls = fit(calls, operators)
     owner = _innermost(operators, calls)
     diagnostics = {
         "operators without a layer": int((operators["layer"].isna() & operators["phase"].isin(["forward", "backward"])).sum()),
         "blas calls outside of operators": int((owner < 0).sum()),
     }
     calls = _owned(calls, operators, owner)
-    kernels = pd.concat([calls, _own_time(operators, calls, library, kinds)], ignore_index=True)
+    kernels = pd.concat([calls, _own_time(operators, calls, library, kind_of)], ignore_index=True)
     kernels["duration_ns"] = kernels["end_ns"] - kernels["start_ns"]
     unavailable = {} if CALLS_FILE in written else {"calls of BLAS": "numpy's calls could not be redirected here"}
     return Evidence(operators.drop(columns="computes"), kernels.assign(device="cpu"), diagnostics, unavailable=unavailable)
@@ -82,7 +88,7 @@ def _owned(calls: pd.DataFrame, operators: pd.DataFrame, owner: np.ndarray) -> p
     return calls.assign(attribution=own["attribution"].fillna("none"))
 
 
-def _own_time(operators: pd.DataFrame, calls: pd.DataFrame, library: str, kinds: Mapping[str, str]) -> pd.DataFrame:
+def _own_time(operators: pd.DataFrame, calls: pd.DataFrame, library: str, kind_of: KindOf) -> pd.DataFrame:
     """Return as kernels the times of operators that compute in which nothing runs that they call.
 
     An execution may be in pieces; the first one counts it.
@@ -94,7 +100,11 @@ def _own_time(operators: pd.DataFrame, calls: pd.DataFrame, library: str, kinds:
     row, start, end = row[chosen], start[chosen], end[chosen]
     pieces = operators.iloc[row][["thread", "name", "layer", "phase", "attribution", "shapes"]].reset_index(drop=True)
     first = ~pd.Series(row).duplicated()
-    kind = pieces["name"].map(dict(kinds)).fillna(classify.kinds(pieces["name"], pieces["phase"]).astype(object))
+    kind = (
+        pieces["name"]
+        .map({name: kind_of(name) for name in pieces["name"].unique()})
+        .fillna(classify.kinds(pieces["name"], pieces["phase"]).astype(object))
+    )
     table: pd.DataFrame = pieces.drop(columns="shapes").assign(
         start_ns=start, end_ns=end, count=first.astype(int), library=library, operator=pieces["name"],
         kind=kind.mask(pieces["phase"] == "optimizer", "optimizer"), problem=pieces["shapes"],

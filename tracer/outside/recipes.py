@@ -24,12 +24,18 @@ from kernelscope.tracer.outside.errors import UsageError
 
 FRAMEWORKS = (
     "pytorch", "tensorflow", "mxnet", "cntk", "jax", "keras-torch", "keras-tensorflow", "keras-jax", "onednn", "cudnn",
-    "chainer",
+    "chainer", "lasagne",
 )  # fmt: skip
 ALIASES = {"keras": "keras-tensorflow"}  # Keras alone means its default backend
 SHARED = {"keras-tensorflow": "tensorflow", "keras-jax": "jax"}  # framework -> the one in whose environment it is
 # framework -> the package that tells its version, where the first module that it imports does not
-VERSION_OF = {"keras-tensorflow": "keras", "keras-jax": "keras", "onednn": "onednn", "cudnn": "nvidia-cudnn-cu12"}
+VERSION_OF = {
+    "keras-tensorflow": "keras",
+    "keras-jax": "keras",
+    "lasagne": "Lasagne",
+    "onednn": "onednn",
+    "cudnn": "nvidia-cudnn-cu12",
+}
 VARIANTS = ("cpu", "cuda")
 
 _DIRECTIVE = re.compile(r"#\s*(python|import|disk|pip|index|needs|set):\s*(.+?)\s*$")

@@ -1,0 +1,26 @@
+"""The update rules of the networks' descriptions, in Lasagne's form."""
+
+from collections import OrderedDict
+
+import lasagne
+import theano
+import theano.tensor as T
+
+
+def rmsprop(loss, parameters, learning_rate, rho, epsilon):
+    """Return the updates of RMSprop with epsilon outside of the root, where Lasagne's own has it inside."""
+    updates = OrderedDict()
+    for parameter, gradient in zip(parameters, theano.grad(loss, parameters)):
+        square = theano.shared(parameter.get_value() * 0, broadcastable=parameter.broadcastable)
+        updates[square] = rho * square + (1 - rho) * T.sqr(gradient)
+        updates[parameter] = parameter - learning_rate * gradient / (T.sqrt(updates[square]) + epsilon)
+    return updates
+
+
+def make_updates(settings, loss, parameters):
+    """Return the updates of a network's description; parameters: shared variables."""
+    if settings["name"] == "sgd":
+        return lasagne.updates.momentum(loss, parameters, settings["learning_rate"], settings["momentum"])
+    if settings["name"] == "rmsprop":
+        return rmsprop(loss, parameters, settings["learning_rate"], settings["decay"], 1e-7)
+    raise ValueError("lasagne: optimizer %s is not supported" % settings["name"])
