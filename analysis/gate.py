@@ -13,6 +13,7 @@ from typing import Any
 from kernelscope.analysis.explain.abstention import SMALLEST_DIFFERENCE
 
 SCHEMA = "kernelscope/gate/1"
+FEWEST_RESTARTS = 2
 PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
 
 
@@ -20,8 +21,8 @@ PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
 class Verdict:
     """What a gate says. change, low, high and limit are shares of BASE's step, positive where NEW is slower.
 
-    low, high: the 95% interval; None where the recordings give none. seen: the smallest change that they could have shown, None if
-    unknown. why: one sentence.
+    low, high: the 95% interval; None where one side has one process only. seen: the smallest change that they could have shown,
+    None if unknown. why: one sentence.
     """
 
     status: str
@@ -49,6 +50,8 @@ def judge(explanation: Mapping[str, Any], limit: float) -> Verdict:
     interval = explanation["wall_interval_ns"]
     low, high = (bound / base for bound in interval) if interval else (None, None)
     seen = None if explanation["floor_ns"] is None else max(explanation["floor_ns"] / base, SMALLEST_DIFFERENCE)
+    if min(explanation[side]["restarts"] for side in ("a", "b")) < FEWEST_RESTARTS:
+        low = high = None  # an interval over the steps of one process knows nothing of how processes differ
     status, why = _status(change, low, high, limit)
     return Verdict(status, change, low, high, limit, seen, base, new, why)
 
@@ -58,7 +61,10 @@ def _status(change: float, low: float | None, high: float | None, limit: float) 
     if low is None or high is None:
         if change <= limit:
             return PASSED, "the estimate is within the limit; one recording without restarts gives no interval"
-        return UNDECIDED, "the estimate is beyond the limit, but one recording without restarts gives no interval: use --repeats"
+        return (
+            UNDECIDED,
+            "the estimate is beyond the limit, but one recording without restarts gives no interval (`run --repeats`)",
+        )
     if low > max(limit, SMALLEST_DIFFERENCE):
         return FAILED, "the whole 95% interval of the slowdown is beyond the limit"
     if change <= limit:

@@ -22,7 +22,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="two of: folders that `run`, `compare` or `import` wrote, captures as `import` takes them; or one folder with both",
+        help="two of: folders that `run`, `profile`, `compare` or `import` wrote, folders of several of these (restarts of one "
+        "program), captures as `import` takes them; or one folder with both sides",
     )
     add("--a", metavar="NAME", help="of one folder with several sides, that which B is set against")
     add("--b", metavar="NAME", help="of one folder with several sides, that which is explained")
@@ -55,12 +56,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def explained(paths: tuple[Path, Path], mapping: Path | None, force: bool) -> dict[str, Any]:
-    from kernelscope.analysis.explain import sides
+    """Return the explanation of what is recorded at two paths, the second against the first; say on stderr what they lack."""
+    from kernelscope.analysis.explain import together
     from kernelscope.analysis.explain.explanation import explain
     from kernelscope.analysis.explain.layer_names import read_map
 
     told = read_map(mapping) if mapping is not None else None
-    a, b = (_loaded(sides.load(path)) for path in paths)
+    a, b = (_loaded(together.load(path)) for path in paths)
     return explain(a, b, mapping=told, force=force)
 
 

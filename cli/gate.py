@@ -28,7 +28,7 @@ def _share(text: str) -> float:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add = parser.add_argument
-    add("base", metavar="BASE", help="what to compare with: a folder of `run` or `profile`, or a capture")
+    add("base", metavar="BASE", help="what to compare with: a folder of `run` or `profile`, a folder of several, a capture")
     add("new", metavar="NEW", help="what is judged")
     add("--max-regression", type=_share, default=0.03, metavar="PERCENT", help="slowdown that is allowed (default: 3%%)")
     add("--strict", action="store_true", help="fail too when the recordings cannot decide")

@@ -79,7 +79,7 @@ def folder(tmp_path):
 def test_sides_of_one_folder(folder, capsys, monkeypatch):
     chosen = []
     result = json.loads(DATA.read_text())
-    monkeypatch.setattr(command, "_explained", lambda paths, mapping, force: chosen.append((paths, mapping, force)) or result)
+    monkeypatch.setattr(command, "explained", lambda paths, mapping, force: chosen.append((paths, mapping, force)) or result)
     status, out, err = explain(capsys, folder)
     assert (status, out) == (2, "")
     assert err == f"kernelscope: error: {folder} holds 3 sides; choose two with --a and --b: fast, other, slow\n"
@@ -94,7 +94,7 @@ def test_sides_of_one_folder(folder, capsys, monkeypatch):
 
 def test_all_formats_come_from_one_result(tmp_path, capsys, monkeypatch):
     result = json.loads(DATA.read_text())
-    monkeypatch.setattr(command, "_explained", lambda *_: result)
+    monkeypatch.setattr(command, "explained", lambda *_: result)
     target = tmp_path / "new" / "explain.html"
     status, out, err = explain(capsys, "a", "b", "--format", "markdown", "-o", target)
     assert status == 0

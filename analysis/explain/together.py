@@ -1,0 +1,56 @@
+"""Several recordings of the same program are one side: each is a restart of it, as the repeats of one run are.
+
+One process is never all there is to say of a program (where its memory lies makes it slower or faster as a whole), and a profiled
+script gives one process per recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.explain import sides
+from kernelscope.analysis.explain.model import Side
+from kernelscope.analysis.statistics import median_step_ns
+
+
+def recordings(path: Path) -> list[Path]:
+    """Return the run folders in a folder that is none itself and no comparison either, by name; else an empty list."""
+    if not path.is_dir() or any((path / name).is_file() for name in ("run.json", "compare.json", "import.json", "sweep.json")):
+        return []
+    return sorted(inner for inner in path.iterdir() if (inner / "run.json").is_file())
+
+
+def load(path: Path) -> Side:
+    """Return the side at a path: as sides.load does, or of a folder's recordings together.
+
+    Raises EvidenceError where these did different work, or one of them cannot be read.
+    """
+    found = recordings(path)
+    return sides.load(path) if not found else together([sides.load(one) for one in found], path.name)
+
+
+def together(restarts: Sequence[Side], name: str) -> Side:
+    """Return one side of several recordings of a program; what is no time is told by the first of them."""
+    first = restarts[0]
+    for other in restarts[1:]:
+        sides.refuse_different_work(first, other)
+        if other.framework != first.framework:
+            raise EvidenceError(
+                f"{first.path} is of {first.framework} and {other.path} of {other.framework}: these are two sides"
+            )
+    windows, cells, before, rows = [], [], 0, 0
+    for side in restarts:
+        windows.append(side.windows.assign(restart=side.windows["restart"] + before))
+        cells.append(side.cells.assign(window_row=side.cells["window_row"] + rows))
+        before += int(side.windows["restart"].max())
+        rows += len(side.windows)
+    first.name = name
+    first.windows = pd.concat(windows, ignore_index=True)
+    first.cells = pd.concat(cells, ignore_index=True)
+    first.clean = [steps for side in restarts for steps in side.clean]
+    first.clean_ns = median_step_ns(first.clean) if first.clean else None
+    return first
