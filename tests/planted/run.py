@@ -23,6 +23,7 @@ from typing import Any
 import plants
 from plants import Plant
 
+from kernelscope.analysis import gate
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain.explanation import explain
 from kernelscope.analysis.explain.sides import load
@@ -33,6 +34,7 @@ from kernelscope.tracer.outside.variants import Variant, program_file
 
 TOLERANCE = 0.15
 TARGET = 15  # of 16 plants
+GATE = 0.03  # the slowdown that the gate allows where nothing was changed
 SAME = 0.01  # of the step: how far sides that are the same may be apart in steady conditions
 HEADER = ("plant", "A, ms", "B, ms", "difference, ms", "first cause", "explains, ms", "verdict")
 _WIDTHS = (30, 8, 8, 8, 28, 8, 0)
@@ -137,8 +139,20 @@ def same(arguments: argparse.Namespace) -> int:
     known = [(j.a_ns, j.b_ns) for j in judgements if j.a_ns is not None and j.b_ns is not None]
     middle = statistics.median(abs(b_ns - a_ns) / a_ns for a_ns, b_ns in known) if known else 1.0
     wanted = f"; at most {SAME:.0%} is wanted" if arguments.steady else ""
-    _finish(f"{table(judgements)}\nMedian of the differences: {middle:.2%} of the step{wanted}.\n", arguments.table)
-    return 0 if all(j.right for j in judgements) and (middle <= SAME or not arguments.steady) else 1
+    stopped = sum(gated(folder) == gate.FAILED for folder in folders)
+    said = (
+        f"Median of the differences: {middle:.2%} of the step{wanted}. A gate of {GATE:.0%} failed {stopped} of {len(folders)}."
+    )
+    _finish(f"{table(judgements)}\n{said}\n", arguments.table)
+    return 0 if all(j.right for j in judgements) and not stopped and (middle <= SAME or not arguments.steady) else 1
+
+
+def gated(folder: Path) -> str:
+    """Return what the gate says of a recorded pair; undecided where it cannot be read."""
+    try:
+        return gate.judge(explain(load(folder / "a"), load(folder / "b"), force=True), GATE).status
+    except (EvidenceError, OSError):
+        return gate.UNDECIDED
 
 
 def plant_all(arguments: argparse.Namespace) -> int:
