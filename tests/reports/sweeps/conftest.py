@@ -11,15 +11,20 @@ SPEED = {"pytorch": 1.0, "tensorflow": 0.9, "mxnet": 1.3, "cntk": 0.4, "keras-te
 WORK = {"lenet": 9000.0, "alexnet": 40.0, "resnet50": 6.0, "cifarcnn": 450.0, "mlp": 30000.0, "fcn5": 120.0}
 
 
-def cell(framework, network, status="done", **more):
-    """A row of results.parquet; its rate is made of the tables above, its interval is 4% to either side."""
+def cell(framework, network, status="done", like="pytorch", **more):
+    """A row of results.parquet; its rate is made of the tables above, its interval is 4% to either side.
+
+    A framework that they do not have is like another one.
+    """
     row = {**DEFAULTS, "framework": framework, "network": network, "batch": 64, "status": status, **more}
     row.setdefault("cell", "-".join(str(row.get(name)) for name in sweeps.AXES))
     row.setdefault("version", "1.0")
     if status != "done":
         return {"reason": "because", **row}
     if "step_ns" not in row:
-        rate = WORK[network] * SPEED[framework] * math.sqrt(row["threads"]) * min(1.0, (row["batch"] / 64) ** 0.5)
+        rate = (
+            WORK[network] * SPEED.get(framework, SPEED[like]) * math.sqrt(row["threads"]) * min(1.0, (row["batch"] / 64) ** 0.5)
+        )
         row["step_ns"] = round(row["batch"] / rate * 1e9)
     row["step_low_ns"], row["step_high_ns"] = round(row["step_ns"] * 0.96), round(row["step_ns"] * 1.04)
     for name, of in (("", "step_ns"), ("_low", "step_high_ns"), ("_high", "step_low_ns")):
@@ -40,14 +45,27 @@ def written(folder, rows, experiment=None, **record):
     return folder
 
 
-@pytest.fixture
-def thesis(tmp_path):
+@pytest.fixture(scope="session")
+def make_cell():
+    return cell
+
+
+@pytest.fixture(scope="session")
+def make_sweep(tmp_path_factory):
+    """Writes a sweep of these rows into a folder of this name, and returns the folder."""
+    return lambda name, rows, experiment=None, **record: written(
+        tmp_path_factory.mktemp("sweeps") / name, rows, experiment, **record
+    )
+
+
+@pytest.fixture(scope="module")
+def thesis(tmp_path_factory):
     names = ("pytorch", "tensorflow", "mxnet", "cntk", "keras-tensorflow")
     rows = [cell(name, network) for network in ("lenet", "alexnet", "resnet50") for name in names]
     rows = [row for row in rows if (row["framework"], row["network"]) not in {("cntk", "resnet50"), ("mxnet", "alexnet")}]
     rows.append(cell("cntk", "resnet50", "out of memory", reason="killed by the system at 3.9 GiB"))
     rows.append(cell("mxnet", "alexnet", "timeout", reason="no end after 600 s"))
-    return written(tmp_path / "thesis", rows, "thesis")
+    return written(tmp_path_factory.mktemp("sweeps") / "thesis", rows, "thesis")
 
 
 @pytest.fixture
