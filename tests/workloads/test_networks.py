@@ -1,5 +1,7 @@
 """Canonical networks: counts worked out by hand, shapes that fit together, weights that are reproducible."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -30,7 +32,7 @@ PARAMETERS = {
 }
 # multiply-accumulates of convolutions and dense layers for one image, in millions, as the literature has them
 PUBLISHED = {"alexnet": 714, "vgg16": 15_470, "googlenet": 1_580, "resnet50": 3_860}
-SMALL = ("lenet", "mlp", "cnn", "lstm", "cifarcnn", "gru")
+PAGE = Path(__file__).parents[2] / "docs" / "networks.md"
 
 
 def test_lenet_has_the_published_count():
@@ -63,6 +65,17 @@ def test_layers_are_fed_by_earlier_ones_whose_shapes_fit(name):
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_operations_match_the_published_ones(name):
     assert networks.multiply_accumulates(networks.get(name)) == pytest.approx(PUBLISHED[name] * 1e6, rel=0.002)
+
+
+def test_the_page_states_what_is_built():
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    assert [row[0].strip("`") for row in rows] == list(networks.NETWORKS)
+    for name, title, _, parameters, accumulated, operations, optimizer, layers in rows:
+        network = networks.get(name.strip("`"))
+        assert (title, optimizer, int(layers)) == (network.title, network.optimizer["name"], len(network.layers))
+        assert int(parameters.replace(",", "")) == networks.parameter_count(network)
+        assert accumulated == f"{networks.multiply_accumulates(network) / 1e6:,.1f}"
+        assert operations == f"{sum(layer.flops for layer in network.layers) / 1e6:,.1f}"
 
 
 def test_operations_of_known_layers():
