@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kernelscope.tracer.outside.session import Progress, Session
     from kernelscope.tracer.outside.variants import Variant
 
+LOADERS = ("files", "records")
 COLLECTORS = ("framework", "nsys", "nvprof", "cupti")  # collectors.NAMES, which is slow to import
 
 
@@ -66,9 +67,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--nsys", metavar="PATH", help="the nsys to use (default: the newest that works)")
     add("--keep-reports", action="store_true", help="keep nsys's reports too, which hold every process's environment variables")
     add("--seed", type=_at_least(0, (1 << 31) - 1), default=0, metavar="N", help="of weights and data (default: 0)")
+    add("--precision", choices=("float32", "float16", "bfloat16"), help="of the computation (default: the framework's own)")
+    add("--layout", choices=("channels_first", "channels_last"), help="of images (default: the framework's own)")
+    add("--autotune", choices=("on", "off"), help="try convolution algorithms out first (default: the framework's own)")
     add("--steady", action="store_true", help="steady heap and passive waiting: resolves smaller differences, see docs")
     add("--energy", action="store_true", help="add the energy pass, a minute or two, where energy counters can be read")
-    add("--data", metavar="DIR", help="folder with MNIST idx or CIFAR-10 binary files (default: random data)")
+    add("--data", metavar="DIR", help="folder with MNIST's or CIFAR-10's files, of images, or converted (default: random data)")
+    add(
+        "--loader",
+        choices=("memory", *LOADERS),
+        default="memory",
+        help="read --data before the steps, or in every step: its files, or the framework's records of them (default: memory)",
+    )
     add("--timeout", type=_seconds, default=300.0, metavar="SECONDS", help="a child must answer within (default: 300)")
     add("--force", action="store_true", help="replace earlier results in the output folder")
 
@@ -90,11 +100,16 @@ def options(arguments: argparse.Namespace) -> RunOptions:
         device = "cpu" if missing else "cuda"
     if arguments.data is not None and not os.path.isdir(arguments.data):
         raise UsageError(f"--data {arguments.data}: not a folder")
+    if arguments.data is None and arguments.loader in LOADERS:
+        raise UsageError(f"--loader {arguments.loader}: give --data, the folder that it reads")
     return RunOptions(
         network=arguments.network, mode=arguments.mode, batch=arguments.batch, device=device,
         threads=arguments.threads or len(os.sched_getaffinity(0)), seed=arguments.seed, steps=arguments.steps,
         warmup=arguments.warmup, repeats=arguments.repeats, steady=arguments.steady, timeout_s=arguments.timeout,
-        data=arguments.data, collector=arguments.collector, keep_reports=arguments.keep_reports, energy=arguments.energy,
+        data=arguments.data, loader=arguments.loader if arguments.loader in LOADERS else None, collector=arguments.collector,
+        keep_reports=arguments.keep_reports, energy=arguments.energy,
+        precision=arguments.precision, layout=arguments.layout,
+        autotune=None if arguments.autotune is None else arguments.autotune == "on",
     )  # fmt: skip
 
 

@@ -22,8 +22,9 @@ from kernelscope.tracer.inside.plan import WARMUP_S
 from kernelscope.tracer.inside.ranges import Recorder
 from kernelscope.tracer.inside.remedies import remedied
 
+KERAS_2 = ("keras-theano", "keras-cntk", "keras-mxnet")
 CHECK_STEPS = 3  # how many training losses the fairness check compares
-NOT_SUPPORTED = "not supported"  # in the message of a ValueError: the program cannot do what was asked, and nothing is broken
+NOT_SUPPORTED = "not supported"  # in the message of a ValueError: the program cannot do this, and nothing is broken
 
 
 class Child(object):
@@ -68,8 +69,13 @@ class Child(object):
         network = networks.get(self.spec["network"])
         self.program = self._program(network)
         self.program.load(networks.initial_weights(network, self.spec["seed"]))
-        host_batches = data.batches(network, self.spec["batch"], self.spec["seed"], self.spec["batches"], self.spec["data"])
-        self.batches = self.program.stream(itertools.cycle(self.program.prepare(host_batches)))
+        loader = self.spec.get("loader")
+        folder = None if loader == "records" else self.spec["data"]
+        host_batches = data.batches(network, self.spec["batch"], self.spec["seed"], self.spec["batches"], folder)
+        if loader is None:
+            self.batches = self.program.stream(itertools.cycle(self.program.prepare(host_batches)))
+        else:
+            self.batches = self._loaded(data, network)
         self.report["network"] = networks.as_dict(network)
         self.report["versions"] = self.hooks.versions()
         if traced:
@@ -94,6 +100,17 @@ class Child(object):
             if error.args != (network.name,) and getattr(error, "name", None) != own:
                 raise
             raise ValueError("%s: network %s is %s" % (framework, network.name, NOT_SUPPORTED)) from error
+
+    def _loaded(self, data, network):
+        """Return an iterator over batches that reads each from the disk when a step asks for it; raise ValueError."""
+        framework, folder, batch = self.spec["framework"], self.spec["data"], self.spec["batch"]
+        if self.spec["loader"] == "files":
+            read = data.from_files(network, batch, folder)
+            return self.program.stream(one for batch in read for one in self.program.prepare([batch]))
+        name = "kernelscope.workloads.%s.records" % module_of(framework)
+        if importlib.util.find_spec(name) is None:
+            raise ValueError("%s: a loader of records is %s" % (framework, NOT_SUPPORTED))
+        return iter(importlib.import_module(name).batches(self.program, folder, batch))
 
     def _nvtx(self):
         """Return what emits ranges, if a tool listens; where one should and no library can be loaded, the report says so."""
@@ -239,8 +256,8 @@ class Child(object):
 
 
 def module_of(framework):
-    """Return what a framework's modules are called: those of keras-torch and keras-jax are keras."""
-    return framework.partition("-")[0]
+    """Return what a framework's modules are called: those of keras-torch and keras-jax are keras, of older backends keras2."""
+    return "keras2" if framework in KERAS_2 else framework.partition("-")[0]
 
 
 def program_class(framework, path):

@@ -52,7 +52,7 @@ class Experiment:
 def shipped() -> dict[str, Path]:
     """Return the experiments that come with the project, by name."""
     folder = Path(str(resources.files("kernelscope.workloads"))) / "experiments"
-    return {path.stem: path for path in sorted(folder.glob(f"*{_SUFFIX}"))}
+    return {path.stem: path for path in sorted(folder.glob(f"*{_SUFFIX}"), key=lambda path: path.stem)}
 
 
 def load(name: str) -> Experiment:

@@ -110,7 +110,7 @@ class Sweep:
         self.estimates = Estimates()
         self._measure, self._publish, self._lock = measure, publish, lock
         self._machine = conditions.machine()
-        self._lacking: dict[tuple[str, str], str] = {}  # networks that a framework has said it lacks
+        self._lacking: dict[tuple[str, str, str], str] = {}  # what a framework has said it lacks: its name, network and mode
         self._skipped: dict[str, str] = {}  # why a cell of this run has no result
         for cell in experiment.cells:
             found = finished(folder, cell)
@@ -180,8 +180,9 @@ class Sweep:
         gpus = gpu.find()
         if axes.device == "cuda" and len(gpus.devices) < axes.devices:
             return f"needs {axes.devices} GPU(s), {len(gpus.devices)} here" + (f" ({gpus.reason})" if gpus.reason else "")
-        if (axes.framework, axes.network) in self._lacking:
-            return self._lacking[axes.framework, axes.network]
+        known = self._lacking.get((axes.framework, axes.network, axes.mode))
+        if known is not None:
+            return known
         try:
             environment = environments.resolve(axes.framework)
         except ChildError as error:
@@ -228,9 +229,9 @@ class Sweep:
         self.results[cell.key] = result
         if result.status == DONE and result.seconds:
             self.estimates.learn(cell, result.seconds)
-        network = cell.axes.network
-        if result.reason and f"network {network} is not supported" in result.reason:
-            self._lacking[cell.axes.framework, network] = result.reason
+        axes = cell.axes
+        if result.reason and f"network {axes.network} is not supported" in result.reason:
+            self._lacking[axes.framework, axes.network, axes.mode] = result.reason
 
     def publish(self) -> None:
         """Write the results of all cells as they are now."""
