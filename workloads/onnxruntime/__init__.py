@@ -1,0 +1,1 @@
+"""ONNX Runtime: networks as ONNX graphs, for inference."""

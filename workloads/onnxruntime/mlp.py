@@ -1,0 +1,9 @@
+"""Two hidden layers over vectors [batch, 784] as an ONNX graph; its dropouts drop nothing in inference."""
+
+
+def mlp(graph, x):
+    """Append the network to what is fed in; return the name of the logits."""
+    for number in ("1", "2"):
+        x = graph.node("Relu", "relu" + number, graph.dense("fc" + number, x))
+        x = graph.node("Dropout", "dropout" + number, x)
+    return graph.dense("fc3", x)
