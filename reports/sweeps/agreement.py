@@ -57,7 +57,7 @@ def published_against_measured(groups: Sequence[Group], style: Style | None = No
             chart.plain_log(axes, "y")
             axes.set_aspect("equal")
             axes.grid(True, axis="both")
-            axes.set_title(chart.heading(f"{METRICS[metric]}, ratio to {reference}", style), loc="left")
+            chart.heading(axes, f"{METRICS[metric]}, ratio to {reference}", style)
             axes.set_xlabel("measured here")
             axes.set_ylabel(f"published: {OTHER}")
         figure.suptitle("Published against measured ratios", x=0.01, ha="left", fontsize=style.font_pt + 2, fontweight="bold")

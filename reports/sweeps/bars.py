@@ -165,7 +165,7 @@ def why_not(row: Row | None) -> str:
 
 
 def _finish(axes: Axes, title: str, names: Sequence[str], measure: Measure, style: Style) -> None:
-    axes.set_title(chart.heading(title, style), loc="left")
+    chart.heading(axes, title, style)
     axes.set_xlabel(measure.unit)
     axes.set_yticks(range(len(names)), [short(name) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)

@@ -73,10 +73,13 @@ def few_ticks(axes: Axes) -> None:
 def legend(figure: Figure, handles: Sequence[object], style: Style, longest: int) -> None:
     """Put a legend below all panels, in as many columns as fit names of this length."""
     columns = max(1, min(len(handles), int(style.width_in / (0.075 * style.font_pt / 8 * longest + 0.45))))
+    columns = -(-len(handles) // -(-len(handles) // columns))  # rows of equal length
     figure.legend(handles=list(handles), loc="outside lower center", ncols=columns, frameon=False)
 
 
-def heading(text: str, style: Style, across: int = ACROSS, beside_in: float = 0.5) -> str:
-    """Return a panel's title, in lines that fit above it; beside_in: width of what stands left of the panel."""
-    room = int((style.width_in / (1 if style.narrow else across) - beside_in) / (0.085 * style.font_pt / 8))
-    return "\n".join(textwrap.wrap(text, max(room, 18)))
+def heading(axes: Axes, text: str, style: Style, beside_in: float = 0.5) -> None:
+    """Set a panel's title, in lines that fit above it; beside_in: width of what stands beside the panel."""
+    place = axes.get_subplotspec()
+    across = place.get_gridspec().ncols if place else 1
+    room = int((style.width_in / across - beside_in) / (0.085 * style.font_pt / 8))
+    axes.set_title("\n".join(textwrap.wrap(text, max(room, 18))), loc="left")

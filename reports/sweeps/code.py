@@ -54,7 +54,7 @@ def lines_of_code(rows: Sequence[Row], style: Style | None = None) -> Figure:
                 if ends:
                     axes.vlines(row["lines_of_code"], *ends, color=look.colour, lw=1)
                 axes.plot([row["lines_of_code"]], [value], marker=look.marker, color=look.colour, ms=8, mec=ink, mew=0.5)
-            axes.set_title(chart.heading(_panel_title(members[0], taken), style), loc="left")
+            chart.heading(axes, _panel_title(members[0], taken), style)
             axes.set_xlabel("lines of code")
             axes.set_ylabel("ms per step")
             axes.grid(True, axis="both")
@@ -102,7 +102,7 @@ def time_by_level(rows: Sequence[Row], style: Style | None = None) -> Figure:
             axes.margins(x=0.4)
             axes.set_xlim(left=0)
             chart.few_ticks(axes)
-            axes.set_title(chart.heading(_panel_title(members[0], taken), style, beside_in=1.2), loc="left")
+            chart.heading(axes, _panel_title(members[0], taken), style, beside_in=1.2)
             axes.set_xlabel("ms per step")
         figure.suptitle("Time by level of abstraction", x=0.01, ha="left", fontsize=style.font_pt + 2, fontweight="bold")
         used = [name for name in LEVELS if any(level(str(row["framework"])) == name for row in taken)]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.colors import Normalize
@@ -14,14 +15,15 @@ from matplotlib.figure import Figure
 from kernelscope.analysis.core_use import binned, timeline
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.run import Run
-from kernelscope.reports.figures import Style, drawing
+from kernelscope.reports.figures import Style, drawing, short
 from kernelscope.reports.sweeps import cells, chart
 from kernelscope.reports.sweeps.cells import Row
 from kernelscope.reports.tables import Table
 
 MOST = 12  # panels of one figure
 _BINS, _MARKS = 120, 3600  # parts of the time at most; rectangles of one panel at most: pages hold them as paths
-_MAP = "cividis"  # its lightness rises evenly, so that it reads in grey and to colour-blind people
+_MAP = "cividis_r"  # its lightness rises evenly, so that it reads in grey and to colour-blind people
+_SHADES = 20
 _COLUMNS = ("framework", "network", "mode", "batch", "threads", "device", "core", "start_ns", "end_ns", "busy")
 
 
@@ -38,11 +40,14 @@ def read(rows: Sequence[Row]) -> tuple[list[Use], list[str]]:
 
     Those are the cells of one work, the one that most frameworks have done, each framework with the most threads.
     """
-    known = [row for row in cells.at_one_setup(rows) if cells.done(row) and row.get("path")]
+    known = [row for row in cells.at_one_batch(rows) if cells.done(row) and row.get("path")]
     if not known:
         return [], ["no cell has a run folder"]
     works = cells.grouped(known, ("network", "mode", "device"))
-    taken = max(works.values(), key=lambda members: len(cells.frameworks(members)))
+    largest = max(works.values(), key=lambda members: len(cells.frameworks(members)))
+    taken = [
+        max(members, key=lambda row: row["threads"] or 0) for members in cells.grouped(largest, ("sweep", "framework")).values()
+    ]
     uses, left = [], []
     for row in taken[:MOST]:
         try:
@@ -63,7 +68,7 @@ def core_map(uses: Sequence[Use], style: Style | None = None) -> Figure:
     style = style or Style()
     cores = max((use.readings["core"].nunique() for use in uses), default=1)
     bins = max(10, min(_BINS, _MARKS // cores))
-    scale = Normalize(0, 1)
+    scale, colours = Normalize(0, 1), mpl.colormaps[_MAP].resampled(_SHADES)
     with drawing(style):
         figure, grid = chart.panels(max(len(uses), 1), style, 1.15 + min(0.12 * cores, 2.5), across=2)
         drawn = None
@@ -72,14 +77,13 @@ def core_map(uses: Sequence[Use], style: Style | None = None) -> Figure:
             end = float(use.readings["end_ns"].max()) / 1e9
             edges = np.linspace(0, end, bins + 1)
             rows = np.arange(len(table) + 1) - 0.5
-            drawn = axes.pcolormesh(edges, rows, np.ma.masked_invalid(table.to_numpy(float)), cmap=_MAP, norm=scale)
+            shares = np.ma.masked_invalid(table.to_numpy(float))
+            drawn = axes.pcolormesh(edges, rows, shares, cmap=colours, norm=scale, edgecolors="face", lw=0.3)
             if len(table) <= 16:
                 axes.set_yticks(range(len(table)), [str(core) for core in table.index])
             axes.grid(False)
-            threads = f", {use.row['threads']} threads" if use.row["threads"] else ""
-            mean = float(np.nanmean(table.to_numpy(float)))
-            title = f"{use.row['framework']}{threads}: {cells.work(use.row)} (mean {mean:.0%})"
-            axes.set_title(chart.heading(title, style, 2), loc="left")
+            what = f"{short(str(use.row['framework']))}, {cells.setup(use.row, ['threads'])}: {cells.work(use.row)}"
+            chart.heading(axes, f"{what} (mean {float(shares.mean()):.0%})", style)
             axes.set_xlabel("s of its own windows")
             axes.set_ylabel("core")
         figure.suptitle("Use of each core over time", x=0.01, ha="left", fontsize=style.font_pt + 2, fontweight="bold")
@@ -87,7 +91,7 @@ def core_map(uses: Sequence[Use], style: Style | None = None) -> Figure:
             where = "bottom" if style.narrow else "right"
             bar = figure.colorbar(drawn, ax=grid, label="share of the time busy", location=where, shrink=0.8, aspect=30, pad=0.01)
             if bar.solids is not None:
-                bar.solids.set_edgecolor("face")  # no seams between its colours
+                bar.solids.set(edgecolor="face", rasterized=False)  # no seams between its colours, and no picture in the page
     return figure
 
 

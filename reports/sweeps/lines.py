@@ -74,7 +74,7 @@ def _lines(rows: Sequence[Row], axis: str, measure: Measure, title: str, style: 
         for axes, members in zip(grid, groups.values(), strict=False):
             where = "GPUs" if axis == "devices" and members[0]["device"] != "cpu" else cells.setup(members[0], named)
             heading = f"{cells.work(members[0], axis != 'batch')}; {where}"
-            axes.set_title(chart.heading(heading, style), loc="left")
+            chart.heading(axes, heading, style)
             _panel(axes, members, axis, measure, {name: (kinds[name], _of(members, name, options)) for name in kinds})
         figure.suptitle(title, x=0.01, ha="left", fontsize=style.font_pt + 2, fontweight="bold")
         handles = [_handle(name, look) for name, look in kinds.items()]
@@ -111,7 +111,7 @@ def _panel(axes: Axes, rows: Sequence[Row], axis: str, measure: Measure, series:
     axes.xaxis.set_minor_locator(NullLocator())
     if measure is EFFICIENCY:
         axes.axhline(1, color=axes.xaxis.label.get_color(), lw=0.8, dashes=(2, 2))
-    if values and max(values) > _LOG * min(values):
+    if measure is not EFFICIENCY and values and max(values) > _LOG * min(values):
         axes.margins(y=0.15)
         chart.plain_log(axes, "y")
     else:

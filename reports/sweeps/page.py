@@ -56,7 +56,7 @@ def content(sweeps: Sequence[Sweep]) -> Content:
     rows = cells.rows(sweeps)
     groups = compare(rows)
     measured = [(_title(sweep), tables.tables(sweep.experiment, cells.rows([sweep]))) for sweep in sweeps]
-    stated = published.chosen(rows, [sweep.experiment for sweep in sweeps])
+    stated = published.chosen(rows)
     return Content(sweeps, rows, measured, charts(rows, groups), groups, stated)
 
 

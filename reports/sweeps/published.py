@@ -13,15 +13,10 @@ from kernelscope.reports.sweeps.cells import Row
 from kernelscope.reports.tables import Table
 
 
-def chosen(rows: Iterable[Row], experiments: Iterable[str | None]) -> list[Value]:
-    """Return the published values of the networks and modes that these cells have, and those of the experiments' own sources."""
+def chosen(rows: Iterable[Row]) -> list[Value]:
+    """Return the published values of the networks and modes that these cells have, whether they have a number or not."""
     works = {(row["network"], row["mode"]) for row in rows}
-    wanted = set(experiments)
-    return [
-        value
-        for value in values()
-        if (value.our_network, value.our_mode) in works and (SOURCES[value.source].experiment in wanted or value.comparable)
-    ]
+    return [value for value in values() if (value.our_network, value.our_mode) in works]
 
 
 def tables(published: Sequence[Value]) -> list[View]:

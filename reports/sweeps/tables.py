@@ -61,19 +61,30 @@ def _setups(rows: Sequence[Row]) -> Labels:
 
 def _by_framework(rows: Sequence[Row]) -> list[View]:
     """Return the thesis's form: frameworks in rows, networks and hardware in columns, a table per metric."""
-    setup = _setups(rows)
-    batches = cells.varying(rows, ("batch",))
-
-    def across(row: Row) -> str:
-        return f"{cells.work(row, bool(batches))}: {setup(row)}"
-
-    batch = "" if batches else f", batch {rows[0]['batch']}" if rows else ""
+    across, same = _columns(rows)
     found = [
-        pivot(f"measured-{measure.column}", f"{measure.title}: {measure.unit}{batch}", _of(rows, measure), across, measure)
+        pivot(f"measured-{measure.column}", f"{measure.title}: {measure.unit}{same}", _of(rows, measure), across, measure)
         for measure in (THROUGHPUT, POWER, GPU_MEMORY, HOST_MEMORY, STEP)
         if _of(rows, measure)
     ]
     return [*found, *_factors(rows)]
+
+
+def _columns(rows: Sequence[Row]) -> tuple[Labels, str]:
+    """Return what tells columns apart, networks first, and what is the same for all of them, for the caption."""
+    setup = _setups(rows)
+    varying = set(cells.varying(rows, ("mode", "batch")))
+    several = len(set(map(setup, rows))) > 1
+
+    def parts(row: Row, wanted: bool) -> list[str]:
+        said = {"mode": cells.MODES.get(row["mode"], printable(row["mode"])), "batch": f"batch {row['batch']}"}
+        return [text for name, text in said.items() if (name in varying) is wanted]
+
+    def across(row: Row) -> str:
+        return ", ".join([printable(row["network"]), *parts(row, True), *([setup(row)] if several else [])])
+
+    same = [*parts(rows[0], False), *([] if several else [setup(rows[0])])] if rows else []
+    return across, "".join(f", {text}" for text in same)
 
 
 def _of(rows: Iterable[Row], measure: Measure) -> list[Row]:
