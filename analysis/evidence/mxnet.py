@@ -33,8 +33,8 @@ STREAM_FILE = "stdout.raw"
 # The engine's worker tells a waiting thread that it may go on. It computes nothing, and lasts until the system lets the worker
 # run again after it woke the other: that time is the woken thread's.
 _SIGNALS = ("WaitForVar",)
-# What the engine does beside operators: freeing memory. Nobody's layer, and no kernel.
-_ENGINE = ("DeleteVariable",)
+# What the engine does beside operators: freeing memory, and what a graph's operators are queued as. Nobody's layer, no kernel.
+_ENGINE = ("DeleteVariable", "DeleteOperator")
 # The gradient that backward starts from, filled with ones
 _HEAD_GRADIENT = "SetValueOp"
 # MXNet's own operators that move values without changing them
@@ -208,19 +208,29 @@ def _place_by_shape(kernels: pd.DataFrame, owner: npt.NDArray[np.int64]) -> None
 
 
 def _check_shapes(kernels: pd.DataFrame, network: dict[str, Any] | None, diagnostics: dict[str, int]) -> None:
-    """Count convolutions and inner products whose problem is not that of the layer they were given to."""
+    """Count primitives whose problem is not that of the layer they were given to."""
     wrong = 0
     for layer in network["layers"] if network else ():
-        inputs, outputs = layer["input_shape"], layer["output_shape"]
-        if layer["type"] == "convolution":
-            primitive, expected = "convolution", rf"ic{inputs[0]}oc{outputs[0]}_ih{inputs[1]}oh{outputs[1]}kh"
-        elif layer["type"] == "dense":
-            primitive, expected = "inner_product", rf"ic{inputs[-1]}oc{outputs[-1]}$"
-        else:
-            continue
+        primitive, expected = _expected(layer)
         mine = kernels[(kernels["layer"] == layer["name"]) & kernels["name"].str.startswith(primitive)]
         wrong += int((~mine["problem"].str.contains(expected)).sum())
     diagnostics["primitives of another shape than their layer's"] = wrong
+
+
+def _expected(layer: dict[str, Any]) -> tuple[str, str]:
+    """Return what a layer's main primitive is called and a pattern of its problem; of layers without one an unused name."""
+    kind, inputs, outputs = layer["type"], layer["input_shape"], layer["output_shape"]
+    if kind == "convolution":
+        return "convolution", rf"ic{inputs[0]}oc{outputs[0]}_ih{inputs[1]}oh{outputs[1]}kh"
+    if kind == "dense":
+        return "inner_product", rf"ic{inputs[-1]}oc{outputs[-1]}$"
+    if kind.startswith("pooling"):
+        return "pooling", rf"ic{inputs[0]}_ih{inputs[1]}oh"
+    if kind == "batch_norm":
+        return "batch_normalization", rf"ic{inputs[0]}ih{inputs[1]}iw"
+    if kind in ("relu", "sigmoid", "tanh"):
+        return "eltwise", rf"^\d+x{'x'.join(map(str, outputs))}$"
+    return "(none)", ""
 
 
 def _leaf_kernels(operators: pd.DataFrame, owner: npt.NDArray[np.int64]) -> pd.DataFrame:

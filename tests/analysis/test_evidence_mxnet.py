@@ -149,11 +149,21 @@ def test_operators_that_do_not_fit_the_graph_are_left_without_a_layer_and_counte
     assert evidence.diagnostics["operators out of the graph's order"] == len(rows) == 2 * STEPS
 
 
-def test_a_layer_with_another_layers_shape_is_noticed(copy):
+@pytest.mark.parametrize(
+    ("name", "field", "shape", "primitives"),
+    [
+        ("conv2", "output_shape", [17, 10, 10], 3),  # forward, data gradient, weight gradient
+        ("fc1", "output_shape", [121], 3),
+        ("tanh1", "output_shape", [7, 28, 28], 2),  # forward and backward
+        ("tanh3", "output_shape", [121], 2),
+        ("pool1", "input_shape", [7, 28, 28], 2),
+    ],
+)
+def test_a_layer_with_another_layers_shape_is_noticed(copy, name, field, shape, primitives):
     context = context_of(copy, "train")
-    next(layer for layer in context.network["layers"] if layer["name"] == "conv2")["output_shape"] = [17, 10, 10]
+    next(layer for layer in context.network["layers"] if layer["name"] == name)[field] = shape
     evidence = mxnet.read(copy, context)
-    assert evidence.diagnostics["primitives of another shape than their layer's"] == 3 * STEPS
+    assert evidence.diagnostics["primitives of another shape than their layer's"] == primitives * STEPS
 
 
 def test_a_missing_trace_or_graph_is_named(copy):

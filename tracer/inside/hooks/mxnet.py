@@ -290,13 +290,11 @@ class Hooks(object):
         symbol = block(*inputs)
         if isinstance(symbol, (list, tuple)):
             symbol = self.mx.sym.Group(list(symbol))
-        names = dict(zip([variable.name for variable in inputs], shapes))
-        requests = self._gradient_requests(block, symbol, names) if self.spec["mode"] == "train" else "null"
+        held = {variable.name: self.mx.nd.empty(shape) for variable, shape in zip(inputs, shapes)}
         kept = os.environ.get("MXNET_SUBGRAPH_BACKEND")
         os.environ["MXNET_SUBGRAPH_BACKEND"] = "NONE"  # an executor would fuse operators that a block does not
         try:
-            executor = symbol.simple_bind(self.mx.cpu(), grad_req=requests, **names)
-            nodes = parse_graph(executor.debug_str())
+            nodes = parse_graph(self._bound(block, symbol, held).debug_str())
         finally:
             if kept is None:
                 del os.environ["MXNET_SUBGRAPH_BACKEND"]
@@ -304,15 +302,24 @@ class Hooks(object):
                 os.environ["MXNET_SUBGRAPH_BACKEND"] = kept
         return {"prefix": block.prefix, "nodes": name_layers(nodes, block.prefix, prefixes)}
 
-    def _gradient_requests(self, block, symbol, inputs):
-        """Return what gradients the block's backward pass computes: its parameters', and a loss's first input's."""
+    def _bound(self, block, symbol, held):
+        """Return an executor of a block's symbol, which never runs: on the block's own arrays, for a large network has many.
+
+        held: the inputs' arrays by name.
+        """
+        cpu = self.mx.cpu()
         parameters = block.collect_params()
-        requests = {}
-        for name in symbol.list_arguments():
-            requests[name] = parameters[name].grad_req if name in parameters.keys() else "null"
-        if block is self.loss:
-            requests["input0"] = "write"
-        return requests
+        requests = dict.fromkeys(symbol.list_arguments(), "null")
+        gradients = {}
+        for name, parameter in parameters.items():
+            held[name] = parameter.data().as_in_context(cpu)
+            if self.spec["mode"] == "train" and parameter.grad_req != "null":
+                requests[name], gradients[name] = parameter.grad_req, parameter.grad().as_in_context(cpu)
+        if block is self.loss and self.spec["mode"] == "train":
+            requests["input0"], gradients["input0"] = "write", self.mx.nd.empty(held["input0"].shape)
+        arguments = {name: held[name] for name in symbol.list_arguments()}
+        states = {name: held[name] for name in symbol.list_auxiliary_states()}
+        return symbol.bind(cpu, arguments, args_grad=gradients, grad_req=requests, aux_states=states)
 
     def stop_operators(self):
         """Stop the profiler, write its trace compressed and the graphs; return the names of the files written."""
