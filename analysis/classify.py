@@ -88,7 +88,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(r"^r?(maximum|minimum|mod|floor mod|floor div|real div|div no nan|pow|power|hypot)\b", "elementwise", "_rpower_scalar"),
     Rule(r"^((not )?equal|greater|lesser|less|logical|bitwise|where|select|eq|ne|lt|le|gt|ge)\b", "elementwise", "GreaterEqual"),
-    Rule(r"^(neg\w*|abs|r?sqrt|r?cbrt|square|exp|expm1|log|log1p|sign|reciprocal|inv|erf)\b", "elementwise", "aten::sqrt"),
+    Rule(r"^(neg\w*|abs|r?sqrt|r?cbrt|square|exp|expm1|log|log1p|sign|reciprocal|inv|erfc?)\b", "elementwise", "aten::sqrt"),
     Rule(r"^(arc\w+|a?sinh?|a?cosh?|a?tan|ceil|floor|round|rint|trunc|clip|clamp)\b", "elementwise", "aten::clamp_min"),
     Rule(r"^(addcmul|addcdiv|lerp|masked fill|accumulate|smooth l1|squared difference)\b", "elementwise", "aten::addcdiv_"),
     Rule(r"^(up ?sampl\w+|resize (bilinear|nearest)|interpolate|bilinear)\b", "elementwise", "aten::upsample_nearest2d"),

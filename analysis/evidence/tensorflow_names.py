@@ -13,6 +13,7 @@ from kernelscope.analysis.evidence import Context
 from kernelscope.analysis.readers.records import read_object
 
 SCOPES_FILE = "operators.scopes.json"
+SUMS_FILE = "operators.sums.json"
 
 _NUMBERED = re.compile(r"_\d+$")
 _LOSS = re.compile(
@@ -33,7 +34,9 @@ _FUSED = re.compile(r"Fused\w*(Conv|MatMul)")
 _PRODUCT = re.compile(r"(?i)(conv|matmul|biasadd)")
 _PARTS = ("scopes", "operators", "fused")
 _FUSING_TYPES = ("convolution", "dense")  # layers whose operator takes the following ones into itself
-_FUSED_TYPES = ("tanh", "relu", "dropout", "flatten")
+_FUSED_TYPES = ("tanh", "relu", "sigmoid", "gelu", "dropout", "flatten", "add")
+_GATES = {"lstm": 4, "gru": 3}
+_PADDING = "_pad"  # how the names of layers end that only pad for the canonical layer whose name comes before
 
 _DIMENSION = re.compile(r"([a-z]+)(\d+)")
 
@@ -48,23 +51,32 @@ class Resolved:
 
 
 class GraphNames:
-    """Resolves operators' full names with the network's layers in order; Keras numbers a scope that it opens again (conv1_1)."""
+    """Resolves operators' full names with the network's layers; Keras numbers a scope that it opens again (conv1_1).
 
-    def __init__(self, network: dict[str, Any], training: bool):
+    sums: {sum of gradients: names of the operators that take it}. Such a sum has no scope. It is the gradient of an output that
+    several layers take, and belongs to the layer whose output that is: the one whose gradients are computed from it.
+    """
+
+    def __init__(self, network: dict[str, Any], training: bool, sums: dict[str, list[str]] | None = None):
         self._types = {str(layer["name"]): str(layer["type"]) for layer in network["layers"]}
-        self._order = list(self._types)
+        before = dict(zip(list(self._types)[1:], self._types, strict=False))
+        self._inputs = {
+            str(layer["name"]): [str(name) for name in layer.get("inputs", [before.get(str(layer["name"]), "")])]
+            for layer in network["layers"]
+        }
+        self._sums = sums or {}
         self._training = training
 
     def resolve(self, scope: str, type_name: str) -> Resolved:
         """Return layer and phase of the operator `scope` of type `type_name`; the layer is null where no scope names one.
 
         A fused operator bears the name of the last one that went into it (relu1_1/Relu for a convolution with bias and
-        activation): its layer is the convolution or dense layer before, found by the order of layers.
+        activation): its layer is the convolution or dense layer before.
         """
         parts = scope.split("/")
         backward = bool(_BACKWARD_SCOPE.search(scope) or _BACKWARD_TYPE.search(type_name))
         phase = "backward" if backward else "forward"
-        layer = next((found for found in map(self._layer, reversed(parts[:-1])) if found), None) or self._layer(parts[-1])
+        layer = self._named(parts)
         if layer is not None:
             main = self._fused_into(layer) if _FUSED.search(type_name) else layer
             return Resolved(main, phase, "operator name" if main == layer else "graph order")
@@ -72,23 +84,47 @@ class GraphNames:
             return Resolved(None, "optimizer", "operator name")
         if any(_LOSS.search(part) for part in parts):
             return Resolved("loss", phase, "operator name")
+        if parts[-1] in self._sums:
+            return Resolved(self._summed(parts[-1]), "backward", "graph order")
         if self._training and len(parts) <= 2 and _COUNTER.match(type_name):
             return Resolved(None, "optimizer", "operator name")  # the optimizer counts its steps outside of every scope
         return Resolved(None, phase if backward else None, "none")
 
+    def _named(self, parts: list[str]) -> str | None:
+        """Return the layer of the innermost scope that names one, else of the operator itself."""
+        return next((found for found in map(self._layer, [*reversed(parts[:-1]), parts[-1]]) if found), None)
+
     def _layer(self, part: str) -> str | None:
-        if part in self._types:
-            return part
-        unnumbered = _NUMBERED.sub("", part)
-        return unnumbered if unnumbered in self._types else None
+        for name in (part, _NUMBERED.sub("", part)):
+            if name in self._types or (name.endswith(_PADDING) and name[: -len(_PADDING)] in self._types):
+                return name
+        return None
+
+    def _summed(self, name: str) -> str | None:
+        """Return the layer whose output a sum is the gradient of; None where those who take it disagree."""
+        seen, waiting, layers = {name}, [name], set()
+        while waiting:
+            for taker in self._sums[waiting.pop()]:
+                if taker in self._sums:
+                    waiting += [taker] if taker not in seen else []
+                    seen.add(taker)
+                else:
+                    layers.add(self._named(taker.split("/")))
+        return layers.pop() if len(layers) == 1 else None
 
     def _fused_into(self, layer: str) -> str:
-        """Return the layer whose computation a fused operator under the name of `layer` does."""
-        position = self._order.index(layer)
-        while position > 0 and self._types[self._order[position]] in _FUSED_TYPES:
-            position -= 1
-        found = self._order[position]
-        return found if self._types[found] in _FUSING_TYPES else layer
+        """Return the layer whose computation a fused operator under the name of `layer` does; itself where two can be meant."""
+        found = self._products(layer, passed_sum=False)
+        return found.pop() if len(found) == 1 else layer
+
+    def _products(self, layer: str, passed_sum: bool) -> set[str]:
+        """Return the layers with a product that can be fused with this one: those before it, behind at most one sum."""
+        kind = self._types.get(layer)
+        if kind in _FUSING_TYPES:
+            return {layer}
+        if kind not in _FUSED_TYPES or (kind == "add" and passed_sum):
+            return set()
+        return set().union(*(self._products(name, passed_sum or kind == "add") for name in self._inputs[layer]))
 
 
 class RecordedNames:
@@ -231,10 +267,20 @@ def names_of(folder: Path, context: Context) -> GraphNames | RecordedNames:
     """Return what tells layers of names: the network of our own programs, or what was noted of a script's graphs."""
     path, training = folder / SCOPES_FILE, context.mode == "train"
     if context.network:
-        return GraphNames(context.network, training)
+        sums = folder / SUMS_FILE
+        return GraphNames(context.network, training, _read_sums(sums) if sums.is_file() else None)
     if not path.is_file():
         return RecordedNames({}, training)
     return RecordedNames.of(read_object(path), str(path), training)
+
+
+def _read_sums(path: Path) -> dict[str, list[str]]:
+    """Return who takes each sum of gradients; raises EvidenceError where the file is not as the hooks write it."""
+    sums = read_object(path).get("sums")
+    lists = list(sums.values()) if isinstance(sums, dict) else [None]
+    if not all(isinstance(names, list) and all(isinstance(name, str) for name in names) for names in lists):
+        raise EvidenceError(f"{path}: does not say who takes the sums of gradients; record the run again")
+    return dict(sums)  # type: ignore[arg-type]
 
 
 def fits_shape(primitive: str, problem: str, layer: dict[str, Any]) -> bool:
@@ -245,7 +291,7 @@ def fits_shape(primitive: str, problem: str, layer: dict[str, Any]) -> bool:
         return _fits_image(problem, source, result)
     if primitive == "inner_product":
         sizes = {name: int(size) for name, size in _DIMENSION.findall(problem)}
-        return kind == "dense" and (sizes.get("ic"), sizes.get("oc")) == (source[0], result[0])
+        return kind == "dense" and (sizes.get("ic"), sizes.get("oc")) == (source[-1], result[-1])
     numbers = [[int(size) for size in re.findall(r"\d+", part)] for part in problem.split(":")]
     if len(numbers) == 2 and all(len(part) >= 2 for part in numbers):
         return _fits_product(Counter([*numbers[0][-2:], numbers[1][-1]]), layer, source, result)
@@ -269,13 +315,20 @@ def _fits_image(problem: str, source: list[int], result: list[int]) -> bool:
 
 def _fits_product(sizes: Counter[int], layer: dict[str, Any], source: list[int], result: list[int]) -> bool:
     """Return whether a product's m, n and k hold the layer's weight matrix; the third of them is then the batch."""
-    if layer["type"] == "dense":
-        matrices = [(source[0], result[0])]
-    elif layer["type"] == "lstm":
-        matrices = [(4 * result[-1], source[-1]), (4 * result[-1], result[-1])]
-    else:
-        return False
+    matrices = _matrices(layer, source, result)
     return any(not Counter(matrix) - sizes for matrix in matrices)
+
+
+def _matrices(layer: dict[str, Any], source: list[int], result: list[int]) -> list[list[int]]:
+    """Return the sizes of a layer's matrices of weights; of an attention, of the keys of one head."""
+    if layer["type"] == "dense":
+        return [[source[-1], result[-1]]]
+    if layer["type"] == "attention":
+        return [[result[0], result[-1] // int(layer["settings"]["heads"])]]
+    if layer["type"] in _GATES:
+        gates = _GATES[layer["type"]] * result[-1]
+        return [[gates, source[-1]], [gates, result[-1]]]
+    return []
 
 
 def _fits_tensor(dimensions: list[int], layer: dict[str, Any], source: list[int], result: list[int]) -> bool:
@@ -285,10 +338,8 @@ def _fits_tensor(dimensions: list[int], layer: dict[str, Any], source: list[int]
     if layer["type"] == "convolution":
         kernel = int(layer["settings"]["kernel"])
         tensors.append([result[0], source[0], kernel, kernel])
-    elif layer["type"] == "dense":
-        tensors.append([source[0], result[0]])
-    elif layer["type"] == "lstm":
-        tensors.extend([[4 * result[-1], source[-1]], [4 * result[-1], result[-1]]])
+    else:
+        tensors.extend(_matrices(layer, source, result))
     counts = [Counter(size for size in tensor if size != 1) for tensor in tensors]
     return any(
         found == count or (not count - found and len(dimensions) == len(tensor) + 1)

@@ -256,6 +256,73 @@ def test_names_tell_layer_and_phase(network, scope, type_name, expected):
     assert (found.layer, found.phase, found.attribution) == expected
 
 
+RESNET, GOOGLENET, GPT2 = "resnet50_cifar10_1/stage1_block1_", "googlenet_cifar10_1/", "gpt2_1/block1_"
+
+
+@pytest.mark.parametrize(
+    ("network", "scope", "type_name", "expected"),
+    [
+        ("resnet50_cifar10", RESNET + "bn_shortcut_1/batchnorm/mul_1", "Mul",
+         ("stage1_block1_bn_shortcut", "forward", "operator name")),
+        ("resnet50_cifar10", "gradient_tape/" + RESNET + "conv2_1/convolution/Conv2DBackpropInput", "Conv2DBackpropInput",
+         ("stage1_block1_conv2", "backward", "operator name")),
+        # with normalisations between, nothing is fused: an activation's name is its own
+        ("resnet50_cifar10", RESNET + "relu3_1/Relu", "_FusedConv2D", ("stage1_block1_relu3", "forward", "operator name")),
+        ("vgg16_cifar10", "vgg16_cifar10_1/conv1_2_1/convolution", "_MklNativeConv2D", ("conv1_2", "forward", "operator name")),
+        ("vgg16_cifar10", "vgg16_cifar10_1/relu1_2_1/Relu", "_MklNativeFusedConv2D", ("conv1_2", "forward", "graph order")),
+        ("googlenet_cifar10", GOOGLENET + "inception3a_relu_project_1/Relu", "_MklNativeFusedConv2D",
+         ("inception3a_project", "forward", "graph order")),
+        # the padding of a pooling has a row of its own
+        ("googlenet_cifar10", GOOGLENET + "pool3_pad_1/Pad", "Pad", ("pool3_pad", "forward", "operator name")),
+        ("googlenet_cifar10", "gradient_tape/" + GOOGLENET + "pool3_pad_1/Slice_1", "Slice",
+         ("pool3_pad", "backward", "operator name")),
+        ("googlenet_cifar10", GOOGLENET + "elsewhere_pad_1/Pad", "Pad", (None, None, "none")),
+        # the sum behind a product can be fused with it: block1_proj's, whose other input is the network's own
+        ("gpt2", GPT2 + "add1_1/Add", "_MklNativeFusedMatMul", ("block1_proj", "forward", "graph order")),
+        # a sum behind a product and another sum
+        ("gpt2", GPT2 + "add2_1/Add", "_MklNativeFusedMatMul", ("block1_fc2", "forward", "graph order")),
+        ("gpt2", GPT2 + "gelu_1/Tanh", "_MklNativeFusedMatMul", ("block1_fc1", "forward", "graph order")),
+    ],
+)  # fmt: skip
+def test_names_of_deep_networks_tell_the_layers_of_their_branches(network, scope, type_name, expected):
+    names = GraphNames(networks.as_dict(networks.get(network)), training=True)
+    found = names.resolve(scope, type_name)
+    assert (found.layer, found.phase, found.attribution) == expected
+
+
+def test_a_sum_of_gradients_is_of_the_layer_whose_output_they_are_of():
+    backward = "gradient_tape/" + GOOGLENET
+    sums = {
+        "AddN": [backward + "inception5a_relu1_1/ReluGrad"],
+        "AddN_1": ["AddN_2"],
+        "AddN_2": [backward + "pool3_1/MaxPool/MaxPoolGrad"],
+        "AddN_3": [backward + "inception3a_relu1_1/ReluGrad", backward + "inception3a_relu3_1/ReluGrad"],
+        "AddN_4": ["AddN_4"],
+    }
+    names = GraphNames(networks.as_dict(networks.get("googlenet_cifar10")), training=True, sums=sums)
+    found = {
+        name: names.resolve(scope, "AddN")
+        for name, scope in (*zip(sums, sums, strict=True), ("called", "PartitionedCall/AddN_1"))
+    }
+    layers = {name: (place.layer, place.phase) for name, place in found.items()}
+    assert layers == {
+        "AddN": ("inception5a_relu1", "backward"),
+        "AddN_1": ("pool3", "backward"),
+        "AddN_2": ("pool3", "backward"),
+        "AddN_3": (None, "backward"),
+        "AddN_4": (None, "backward"),
+        "called": ("pool3", "backward"),
+    }
+
+
+@pytest.mark.parametrize("content", ['{"sums": []}', '{"sums": {"AddN": "conv"}}', '{"sums": {"AddN": [1]}}', "{}"])
+def test_a_file_of_sums_that_is_not_as_agreed_is_refused(tmp_path, content):
+    shutil.copytree(DATA / "lenet-train", tmp_path / "run")
+    (tmp_path / "run" / "operators.sums.json").write_text(content)
+    with pytest.raises(EvidenceError, match=r"operators\.sums\.json: does not say who takes the sums"):
+        tensorflow.read(tmp_path / "run", context_of(DATA / "lenet-train", "train"))
+
+
 @pytest.mark.parametrize(
     ("primitive", "problem", "layers"),
     [
@@ -272,6 +339,23 @@ def test_problems_fit_the_layers_of_their_shape(primitive, problem, layers):
     network = networks.as_dict(networks.get("cnn"))
     fitting = {layer["name"] for layer in network["layers"] if fits_shape(primitive, problem, layer)}
     assert fitting == layers
+
+
+@pytest.mark.parametrize(
+    ("network", "primitive", "problem", "layers"),
+    [
+        ("gpt2", "matmul", "256x768:768x2304", {"qkv"}),
+        ("gpt2", "matmul", "256x3072:3072x768", {"fc1", "fc2"}),
+        ("gpt2", "matmul", "2x12x128x64:2x12x64x128", {"attention"}),
+        ("gru", "matmul", "64x100:100x300", {"gru1"}),
+    ],
+)
+def test_products_fit_the_layers_of_blocks(network, primitive, problem, layers):
+    described = networks.as_dict(networks.get(network))
+    fitting = {layer["name"] for layer in described["layers"] if fits_shape(primitive, problem, layer)}
+    assert {
+        name.removeprefix("block1_") for name in fitting if not name.startswith("block") or name.startswith("block1_")
+    } == layers
 
 
 def test_the_capture_holds_no_name_of_a_machine_or_user():

@@ -10,6 +10,7 @@ The ranges here tell the rest: "call" is the time in a compiled function (what n
 """
 
 import functools
+import json
 import os
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from kernelscope.tracer.inside.hooks import xspace
 # them; TensorFlow 2.21 takes this option and then records at level 2 whatever was asked for
 HOST_TRACER_LEVEL = 3
 INTER_OP_THREADS = 2  # two branches at once, as a user's default on two cores; more would exceed the threads asked for
+SUMS_FILE = "operators.sums.json"  # {"sums": {sum of gradients, which no scope encloses: [names of the operators that take it]}}
 # methods of a tensor that hand out its value
 READING = ("numpy", "__array__", "__float__", "__int__", "__bool__", "__index__")
 
@@ -43,6 +45,7 @@ class Hooks(object):
         self.eager = {}  # "step" and "model" -> whether its Python code ran outside of any graph; what was seen last
         self.jit_compiled = False
         self.profile = None
+        self.graphs = []  # those into which gradients were put
 
     def configure(self):
         """Import TensorFlow and set its pools: within an operator the threads asked for, across operators two."""
@@ -154,10 +157,23 @@ class Hooks(object):
         if self.spec["pass"] != "kernels":
             hidden = "none: Python does not see into a tf.function; the kernels pass finds them by operator names"
             return {"layers": hidden, "phases": "calls of compiled functions and reading of tensors only"}
+        self._notice_gradients()
         return {
             "layers": "operator names: scopes of the compiled graph, recorded by TensorFlow's profiler",
             "phases": "operator names: gradient_tape scopes, gradient types, the optimizer's scope",
         }
+
+    def _notice_gradients(self):
+        """Keep every graph in which gradients are computed, to find there whose the sums of gradients are."""
+        tf, gradient = self.tf, self.tf.GradientTape.gradient
+
+        @functools.wraps(gradient)
+        def noted(*arguments, **keywords):
+            if not tf.executing_eagerly():
+                self.graphs.append(tf.compat.v1.get_default_graph())
+            return gradient(*arguments, **keywords)
+
+        tf.GradientTape.gradient = noted
 
     def _wrap(self, owner, name, category, label, phase):
         """Replace a method of a class by itself within a range."""
@@ -179,7 +195,20 @@ class Hooks(object):
         if self.profile is None:
             return []
         self.tf.profiler.experimental.stop()
+        with open(os.path.join(self.spec["folder"], SUMS_FILE), "w") as out:
+            json.dump({"sums": _sums(self.graphs)}, out)
         return xspace.keep(self.profile, self.spec["folder"])
+
+
+def _sums(graphs):
+    """Return {sum of gradients: names of the operators that take it} of all sums in these graphs."""
+    found = {}
+    for graph in graphs:
+        for operator in graph.get_operations():
+            if operator.type == "AddN" and "/" not in operator.name:
+                takers = {taker.name for output in operator.outputs for taker in output.consumers()}
+                found.setdefault(operator.name, set()).update(takers)
+    return {name: sorted(takers) for name, takers in found.items()}
 
 
 def _keras_settings():
