@@ -16,7 +16,7 @@ import tokenize
 from collections import OrderedDict
 
 _PACKAGE = "kernelscope.workloads"
-_OURS = ("networks", "data", "lines")  # what all frameworks share
+_OURS = ("networks", "data", "files", "lines")  # what all frameworks share
 _ROOTS = ("Program", "load", "prepare", "stream")
 _TABLE = "MODELS"  # what a program's table from a network's name to its builder is called
 _NO_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)

@@ -14,6 +14,7 @@ class RunOptions:
 
     steps: measured steps per repeat of a pass. warmup: least number of steps before measuring (0: none). threads: processor
     threads of each framework. timeout_s: how long a child may take to answer. data: folder of the user's data files.
+    loader: None reads them before the steps, "files" in every step, "records" so from the framework's own format.
     collector: what records the kernels pass, see collectors. keep_reports: keep nsys's own reports beside their exports.
     energy: whether to add the energy pass, see energy. passes: those of plan.PASSES to run. precision ("float32", "float16",
     "bfloat16"), layout ("channels_first", "channels_last") and autotune: None is the framework's own default. devices: how many
@@ -32,6 +33,7 @@ class RunOptions:
     steady: bool = False
     timeout_s: float = 300.0
     data: str | None = None
+    loader: str | None = None
     collector: str = "auto"
     keep_reports: bool = False
     energy: bool = False

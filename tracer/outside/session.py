@@ -236,7 +236,7 @@ class Session:
             "threads": variant.threads(options.threads), "batches": _host_batches(options), "warmup": options.warmup,
             "warmup_s": options.warmup_s, "memory_bytes": options.memory_bytes, "devices": options.devices,
             "precision": options.precision, "layout": options.layout, "autotune": options.autotune,
-            "dropout": name != "check", "data": data, "roots": [str(staged / "kernelscope")],
+            "dropout": name != "check", "data": data, "loader": options.loader, "roots": [str(staged / "kernelscope")],
         }  # fmt: skip
         variables = self._variables(variant)
         if name == "kernels":

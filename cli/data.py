@@ -1,0 +1,53 @@
+"""Data sets: convert one into the formats that frameworks read fastest, for `run` and `compare` with --loader records."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+NAME = "data"
+HELP = "convert a data set into frameworks' own record formats"
+_MIB = 1 << 20
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the actions and their options."""
+    actions = parser.add_subparsers(dest="action", metavar="convert", required=True)
+    convert = actions.add_parser("convert", help="write training samples as records")
+    convert.add_argument(
+        "folder", metavar="DIR", help="folder with MNIST idx files, CIFAR-10 binary files, or a folder of images a class"
+    )
+    convert.add_argument(
+        "--for", required=True, dest="network", metavar="WORKLOAD", help="the network that will take the samples"
+    )
+    convert.add_argument(
+        "--to",
+        required=True,
+        metavar="NAMES",
+        help="separated by commas: pytorch (WebDataset), tensorflow (TFRecord), mxnet (RecordIO), cntk (CTF), arrays (numpy)",
+    )
+    convert.add_argument("-o", "--output", required=True, metavar="DIR", help="folder for the new files")
+    convert.add_argument("--force", action="store_true", help="replace files of the same name")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Convert, with a line for each format; return the exit status."""
+    from kernelscope.tracer.outside import converting, recipes
+    from kernelscope.tracer.outside.errors import UsageError
+    from kernelscope.workloads import networks
+
+    if arguments.network not in networks.NETWORKS:
+        raise UsageError(f"unknown workload {arguments.network!r}; known: {', '.join(networks.NETWORKS)}")
+    if not Path(arguments.folder).is_dir():
+        raise UsageError(f"{arguments.folder}: not a folder")
+    targets = list(dict.fromkeys(name.strip() for name in arguments.to.split(",") if name.strip()))
+    for name in targets:
+        if name != converting.ARRAYS:
+            recipes.check_known(name)
+    if not targets:
+        raise UsageError(f"--to {arguments.to}: name each framework, separated by commas")
+    folder, output = Path(arguments.folder), Path(arguments.output)
+    for done in converting.convert(arguments.network, folder, targets, output, arguments.force):
+        names = ", ".join(path.name for path in done.files)
+        print(f"{done.framework}: {done.samples:,} samples, {done.bytes / _MIB:,.1f} MiB, {done.seconds:.1f} s: {names}")
+    return 0

@@ -1,0 +1,46 @@
+"""Training samples in CNTK's text format (CTF), and CNTK's reader over it.
+
+A line is a sample: `|labels` with a number for each class, of which one is 1, and `|features` with the image's numbers in [0, 1),
+channels first. What CNTK makes of a list of images (map files) needs its image reader; see the notes on frameworks.
+"""
+
+import os
+
+import numpy
+from cntk.io import INFINITELY_REPEAT, CTFDeserializer, MinibatchSource, StreamDef, StreamDefs
+
+from kernelscope.workloads.files import DataError
+
+FILE = "train.ctf"
+
+
+def write(folder, samples, network):
+    """Write all samples (images uint8, labels) of an object of `files`; return the files' paths."""
+    path = os.path.join(folder, FILE)
+    numbers = ["%.9g" % (numpy.float32(value) / numpy.float32(255.0)) for value in range(256)]
+    with open(path, "w") as out:
+        for number in range(len(samples)):
+            images, labels = samples.take(numpy.array([number]))
+            classes = ["1" if label == labels[0] else "0" for label in range(network.classes)]
+            values = [numbers[value] for value in images[0].ravel()]
+            out.write("|labels %s |features %s\n" % (" ".join(classes), " ".join(values)))
+    return [path]
+
+
+def batches(program, folder, batch):
+    """Yield (images, labels) as CNTK's reader gives them: labels one-hot."""
+    network, path = program.network, os.path.join(folder, FILE)
+    if any(layer.type in ("lstm", "gru") for layer in network.layers):
+        raise ValueError("cntk: a loader of records is not supported for sequences")
+    if not os.path.exists(path):
+        raise DataError("%s: not there; convert the data with `kernelscope data convert`" % path)
+    streams = StreamDefs(
+        features=StreamDef(field="features", shape=int(numpy.prod(network.input_shape))),
+        labels=StreamDef(field="labels", shape=network.classes),
+    )
+    source = MinibatchSource(CTFDeserializer(path, streams), randomize=False, max_sweeps=INFINITELY_REPEAT)
+    while True:
+        read = source.next_minibatch(batch)
+        if not read:
+            raise DataError("%s: holds no samples; convert the data again" % path)
+        yield read[source.streams.features], read[source.streams.labels]

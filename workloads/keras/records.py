@@ -1,0 +1,24 @@
+"""Training samples as TFRecord, which Keras reads where its backend is TensorFlow."""
+
+import os
+
+import keras
+
+
+def _tensorflow():
+    if keras.backend.backend() != "tensorflow":
+        raise ValueError("keras-%s: a loader of records is not supported" % keras.backend.backend())
+    from kernelscope.workloads.tensorflow import records
+
+    return records
+
+
+def write(folder, samples, network):
+    """Write all samples (images uint8, labels) of an object of `files`; return the files' paths."""
+    return _tensorflow().write(folder, samples, network)
+
+
+def batches(program, folder, batch):
+    """Return an iterator over (images, labels): tensors, channels last."""
+    records = _tensorflow()
+    return iter(records.dataset(program.network, os.path.join(folder, records.FILE), batch))
