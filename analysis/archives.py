@@ -1,4 +1,4 @@
-"""Run folders that were packed for the way: a path may name an archive of what `run`, `compare`, `profile`, `import` or the
+"""Run folders that were packed for the way: a path may name an archive of what `run`, `compare`, `sweep`, `profile`, `import` or the
 portable agent wrote, or a folder in one (run.zip/pytorch).
 """
 
@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-MARKS = ("compare.json", "run.json", "import.json")  # one of these is in every folder that can be read
+MARKS = ("compare.json", "run.json", "import.json", "sweep.json")  # one of these is in every folder that can be read
 
 _HEAD = 4096  # bytes
 _MAGIC = (b"PK\x03\x04", b"BZh", b"\xfd7zXZ")

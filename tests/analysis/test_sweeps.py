@@ -1,6 +1,7 @@
 """A sweep's results on disk: what is written is read, unknown stays null, and a damaged folder is said to be so in one line."""
 
 import json
+import shutil
 
 import pandas as pd
 import pyarrow as pa
@@ -45,6 +46,14 @@ def test_unknown_is_null(folder):
     for name in set(second.index) - known:
         assert second[name] is None or pd.isna(second[name]), name
     assert second["reason"] == "cntk is not set up"
+
+
+def test_a_packed_sweep_is_read(folder, tmp_path_factory):
+    cell = folder / "cells" / CELL["cell"]
+    cell.mkdir(parents=True)
+    (cell / "run.json").write_text("{}")
+    packed = shutil.make_archive(str(tmp_path_factory.mktemp("packed") / "sweep"), "gztar", folder.parent, folder.name)
+    assert list(sweeps.read(packed).cells["cell"]) == [CELL["cell"], "b"]
 
 
 def test_replacing_leaves_one_file(folder):

@@ -11,7 +11,7 @@ from kernelscope.tracer.inside import plan, steady
 from kernelscope.tracer.outside.cells import Cell
 from kernelscope.workloads import networks
 
-_START_S = 6.0  # an interpreter with a framework: to start, import, build the network and end
+_START_S = 3.0  # an interpreter with a framework: to start, import, build the network and end
 _WEIGHT_S = 1e-7  # to draw a parameter and load it
 _STEP_S = 1e-3  # of a step, beside its operations
 _FLOPS_PER_S = {"cpu": 1e10, "cuda": 3e12}  # reached by a thread of a processor, and by a GPU, in small networks
