@@ -1,5 +1,5 @@
-"""Run folders that were packed for the way: a path may name an archive of what `run`, `compare`, `sweep`, `profile`, `import` or the
-portable agent wrote, or a folder in one (run.zip/pytorch).
+"""Run folders that were packed for the way: a path may name an archive of what `run`, `compare`, `sweep`, `profile`, `import` or
+the portable agent wrote, or a folder in one (run.zip/pytorch).
 """
 
 from __future__ import annotations
