@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -135,13 +135,15 @@ class Sweep:
         self._write_record()
         self.publish()
         staged = stage(_emptied(self.folder / STAGED))
-        for group in turn_groups(cells):
-            if until is not None and time.monotonic() + self.estimates.total(group) > until:
-                self._skipped.update((cell.key, OUTSIDE_BUDGET) for cell in group)
-            else:
-                self._run_group(group, staged, lambda text, result: told(self._progress(cells, text, result)))
-        self.publish()
-        shutil.rmtree(staged, ignore_errors=True)
+        try:
+            for group in turn_groups(cells):
+                if until is not None and time.monotonic() + self.estimates.total(group) > until:
+                    self._skipped.update((cell.key, OUTSIDE_BUDGET) for cell in group)
+                else:
+                    self._run_group(group, staged, lambda text, result: told(self._progress(cells, text, result)))
+        finally:
+            self.publish()
+            shutil.rmtree(staged, ignore_errors=True)
 
     def _progress(self, cells: Sequence[Cell], text: str, result: Result | None) -> Progress:
         left = [cell for cell in cells if cell.key not in self.results and cell.key not in self._skipped]
@@ -256,6 +258,8 @@ class Sweep:
         """Write sweep.json; raise InputError where the folder holds a sweep of another machine."""
         file = self.folder / SWEEP_FILE
         before = _object(file)
+        if before is not None and (before.get("schema") != SCHEMA or not isinstance(before.get("machine"), dict)):
+            raise InputError(f"{file}: not what this version of `sweep` writes; name another folder")
         for name in _SAME_MACHINE:
             if before is not None and before["machine"].get(name) != self._machine[name]:
                 told = f"{name} {before['machine'].get(name)!r}, here {self._machine[name]!r}"
@@ -264,7 +268,7 @@ class Sweep:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         content = {
             "schema": SCHEMA, "name": self.experiment.name, "title": self.experiment.title,
-            "experiment": self.experiment.experiment, "created": before["created"] if before else now, "resumed": now,
+            "experiment": self.experiment.experiment, "created": before.get("created") if before else now, "resumed": now,
             "kernelscope": importlib.metadata.version("kernelscope"), "machine": self._machine,
             "gpus": [seen.as_dict() for seen in gpu.find().devices], "toml": self.experiment.text, "cells": cells,
         }  # fmt: skip
@@ -293,14 +297,18 @@ def opened(
 
 def finished(folder: Path, cell: Cell) -> Result | None:
     """Return the result of a finished cell, None for any other; raise UsageError where its settings were others."""
-    content = _object(folder / CELLS / cell.key / CELL_FILE)
+    file = folder / CELLS / cell.key / CELL_FILE
+    content = _object(file)
     if content is None or content.get("schema") != CELL_SCHEMA:
         return None
+    names = [name.name for name in fields(Result)]
+    settings = content.get("settings")
+    if not isinstance(settings, dict) or not all(name in content for name in names):
+        raise InputError(f"{file}: not what `sweep` writes; remove its folder to have it recorded again")
     for name, value in cell.settings.as_dict().items():
-        before = content["settings"].get(name)
-        if before != value:
-            raise UsageError(f"{folder}: cell {cell.key} was recorded with {name} = {before}, now {value}; name another folder")
-    names = ("status", "reason", "folder", "started", "seconds", "values")
+        if settings.get(name) != value:
+            told = f"was recorded with {name} = {settings.get(name)}, now {value}"
+            raise UsageError(f"{folder}: cell {cell.key} {told}; name another folder")
     return Result(**{name: content[name] for name in names})
 
 
