@@ -4,6 +4,7 @@ import functools
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from kernelscope.tracer.inside import interpose
@@ -94,6 +95,67 @@ def test_files_settings_and_versions_are_those_of_the_pass(hooked):
     assert hooked["settings"]["node_timing"] is True
     assert set(hooked["versions"]) == {"cntk", "numpy", "mkl"}
     assert hooked["versions"]["mkl"].startswith("20")
+
+
+NORMALISED = """
+import json, sys, types
+import numpy
+from kernelscope.workloads import networks
+from kernelscope.workloads.cntk import program as module
+from kernelscope.workloads.networks.builder import Builder
+import cntk as C
+
+b = Builder((3, 4, 4))
+b.batch_norm("bn").flatten("flatten").dense("fc", 2)
+network = b.network("normalised", "Only a normalisation", "random", {"name": "sgd", "learning_rate": 0.0, "momentum": 0.0})
+
+def normalised(network, dropout):
+    normalise, last = C.layers.BatchNormalization(map_rank=1, name="bn"), C.layers.Dense(2, name="fc")
+    return lambda images: last(C.reshape(normalise(images), (-1,), name="flatten"))
+
+builders = sys.modules["kernelscope.workloads.cntk.normalised"] = types.ModuleType("normalised")
+builders.normalised = normalised
+module.MODELS["normalised"] = "normalised"
+options = {"mode": "train", "batch": 5, "device": "cpu", "seed": 0, "threads": 1, "dropout": False}
+program = module.Program(network, options)
+images = numpy.random.RandomState(1).uniform(1, 3, (5, 3, 4, 4)).astype("float32")
+program.train(program.stream(program.prepare([(images, numpy.array([0, 1, 0, 1, 0]))] * 2)))
+statistics = {c.name: c.value.tolist() for c in program.model.constants if c.name != "aggregate_count"}
+settings = ({"precision": "bfloat16"}, {"layout": "channels_last"}, {"autotune": True})
+refused = {}
+for name, changed in [("vit_s16", {}), ("bert_base", {})] + [("lenet", setting) for setting in settings]:
+    try:
+        module.Program(networks.get(name), dict(options, **changed))
+    except ValueError as error:
+        refused[" ".join([name] + list(changed))] = str(error)
+print(json.dumps({"images": images.tolist(), "statistics": statistics, "refused": refused}))
+"""
+
+
+@pytest.fixture(scope="module")
+def normalised(run_inside):
+    return run_inside(NORMALISED)
+
+
+@pytest.mark.slow
+def test_a_normalisations_running_means_keep_nine_tenths_in_each_step(normalised):
+    images = np.array(normalised["images"])
+    mean, variance = images.mean((0, 2, 3)), images.transpose(1, 0, 2, 3).reshape(3, -1).var(axis=1, ddof=1)
+    found = normalised["statistics"]
+    np.testing.assert_allclose(found["aggregate_mean"], (1 - 0.9**2) * mean, rtol=1e-6)  # from 0
+    np.testing.assert_allclose(found["aggregate_variance"], 0.9**2 + (1 - 0.9**2) * variance, rtol=1e-6)  # from 1
+
+
+@pytest.mark.slow
+def test_what_cntk_cannot_do_is_refused_with_the_reason(normalised):
+    no_erf = "cntk: %s is not supported: CNTK has no error function, which its GELU needs"
+    assert normalised["refused"] == {
+        "vit_s16": no_erf % "vit_s16",
+        "bert_base": no_erf % "bert_base",
+        "lenet precision": "cntk: precision bfloat16 is not supported",
+        "lenet layout": "cntk: layout channels_last is not supported",
+        "lenet autotune": "cntk: autotune True is not supported",
+    }
 
 
 def test_a_convolutions_problem_reads_like_onednns():
