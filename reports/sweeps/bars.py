@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
@@ -13,9 +13,10 @@ from kernelscope.reports import units
 from kernelscope.reports.figures import Style, drawing, short
 from kernelscope.reports.sweeps import cells, chart
 from kernelscope.reports.sweeps.cells import Row
-from kernelscope.reports.sweeps.looks import looks
+from kernelscope.reports.sweeps.looks import Look, looks
 from kernelscope.reports.tables import Table
 
+_CLIP = 1.5  # intervals are drawn up to so many times the largest value
 CONDITIONS = (
     "sweep", "hardware", "framework", "version", "network", "mode", "batch", "threads", "device", "devices", "precision",
     "layout", "autotune", "status", "reason",
@@ -102,59 +103,62 @@ def table(name: str, rows: Sequence[Row], measure: Measure) -> Table:
 def bars(rows: Sequence[Row], measure: Measure, style: Style | None = None) -> Figure:
     """Draw a bar per framework and set-up in a panel per network and mode; what has no number says why.
 
-    rows: of results.parquet, with None for null. Lines over bars are 95% intervals.
+    rows: of results.parquet, with None for null. Lines over bars are 95% intervals, with an arrow where they go on.
     """
     style = style or Style()
     taken = shown(rows, measure)
     works = cells.grouped(taken, ("network", "mode"))
     names, varying = cells.frameworks(taken), cells.varying(taken)
-    setups = list(dict.fromkeys(cells.setup(row, varying) for row in taken))
-    kinds = looks(setups)
+    kinds = looks(cells.setup(row, varying) for row in taken)
     with drawing(style):
-        figure, grid = chart.panels(max(len(works), 1), style, 0.75 + len(names) * (0.12 + 0.17 * len(setups)), share_y=True)
+        figure, grid = chart.panels(max(len(works), 1), style, 0.75 + len(names) * (0.12 + 0.17 * len(kinds)), share_y=True)
         for axes, members in zip(grid, works.values(), strict=False):
-            found = {(str(row["framework"]), cells.setup(row, varying)): row for row in reversed(members)}
-            for place, name in enumerate(names):
-                for number, setup in enumerate(setups):
-                    _bar(
-                        axes,
-                        _place(place, number, len(setups)),
-                        found.get((name, setup)),
-                        measure,
-                        kinds[setup].colour,
-                        kinds[setup].hatch,
-                    )
-            _finish(axes, cells.work(members[0]), names, measure, style)
-        title = f"{measure.title}: {setups[0]}" if len(setups) == 1 else measure.title
+            _panel(axes, {(str(row["framework"]), cells.setup(row, varying)): row for row in members}, names, kinds, measure)
+            chart.heading(axes, cells.work(members[0]), style)
+        title = f"{measure.title}: {next(iter(kinds))}" if len(kinds) == 1 else measure.title
         figure.suptitle(title, x=0.01, ha="left", fontsize=style.font_pt + 2, fontweight="bold")
-        if len(setups) > 1:
+        if len(kinds) > 1:
             handles = [
-                Patch(facecolor=kinds[s].colour, hatch=kinds[s].hatch, edgecolor="#ffffff", label=short(s, 60)) for s in setups
+                Patch(fc=look.colour, hatch=look.hatch, ec="#ffffff", label=short(name, 60)) for name, look in kinds.items()
             ]
-            chart.legend(figure, handles, style, max(map(len, setups)))
+            chart.legend(figure, handles, style, max(map(len, kinds)))
     return figure
 
 
-def _place(place: int, number: int, count: int) -> tuple[float, float]:
-    """Return the middle and the height of a bar: those of one framework stand together."""
-    height = 0.8 / count
-    return place - 0.4 + (number + 0.5) * height, 0.9 * height
+def _panel(
+    axes: Axes, found: Mapping[tuple[str, str], Row], names: Sequence[str], kinds: Mapping[str, Look], measure: Measure
+) -> None:
+    """Draw the bars of one network: those of a framework stand together, one a set-up."""
+    limit = limit_of(found.values(), measure)
+    height = 0.8 / max(len(kinds), 1)
+    for place, name in enumerate(names):
+        for number, (setup, look) in enumerate(kinds.items()):
+            middle = place - 0.4 + (number + 0.5) * height
+            bar(axes, (middle, 0.9 * height), found.get((name, setup)), measure, look, limit)
+    finish(axes, names, measure.unit)
 
 
-def _bar(axes: Axes, at: tuple[float, float], row: Row | None, measure: Measure, colour: str, hatch: str) -> None:
+def limit_of(rows: Iterable[Row], measure: Measure) -> float:
+    """Return up to where intervals are drawn, so that a wide one does not make all bars short."""
+    return _CLIP * max((measure.value(row) or 0 for row in rows), default=0)
+
+
+def bar(axes: Axes, at: tuple[float, float], row: Row | None, measure: Measure, look: Look, limit: float) -> None:
+    """Draw one bar with its number and its interval, or why there is none; at: its middle and its height."""
     middle, height = at
     value = measure.value(row) if row is not None else None
     if row is None or value is None:
         axes.annotate(why_not(row), (0, middle), (3, 0), textcoords="offset points", va="center", fontstyle="italic")
         return
-    axes.barh(middle, value, height=height, color=colour, hatch=hatch, edgecolor="#ffffff", lw=0.4)
-    ends = measure.ends(row)
-    if ends:
+    axes.barh(middle, value, height=height, color=look.colour, hatch=look.hatch, edgecolor="#ffffff", lw=0.4)
+    low, high = measure.ends(row) or (value, value)
+    high = min(high, limit)
+    if low < high:
         ink = axes.xaxis.label.get_color()
-        axes.hlines(middle, *ends, color=ink, lw=1)
-        axes.plot(ends, [middle, middle], marker="|", color=ink, markersize=4, lw=0)
-    right = max(value, ends[1]) if ends else value
-    axes.annotate(units.rate(value), (right, middle), (5, 0), textcoords="offset points", va="center")
+        axes.hlines(middle, low, high, color=ink, lw=1)
+        axes.plot([low], [middle], marker="|", color=ink, markersize=4)
+        axes.plot([high], [middle], marker=">" if high == limit else "|", color=ink, markersize=4)
+    axes.annotate(units.rate(value), (max(value, high), middle), (5, 0), textcoords="offset points", va="center")
 
 
 def why_not(row: Row | None) -> str:
@@ -164,12 +168,12 @@ def why_not(row: Row | None) -> str:
     return "unknown" if cells.done(row) else str(row["status"])
 
 
-def _finish(axes: Axes, title: str, names: Sequence[str], measure: Measure, style: Style) -> None:
-    chart.heading(axes, title, style)
-    axes.set_xlabel(measure.unit)
+def finish(axes: Axes, names: Sequence[str], unit: str, places: int | None = None) -> None:
+    """Name the rows of bars, and leave room for numbers beside them; places: rows of the panel where they are more."""
+    axes.set_xlabel(unit)
     axes.set_yticks(range(len(names)), [short(name) for name in names])
-    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_ylim((places or len(names)) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
-    axes.margins(x=0.34)
+    axes.margins(x=0.4)
     axes.set_xlim(left=0)
     chart.few_ticks(axes)

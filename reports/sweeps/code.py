@@ -10,10 +10,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from kernelscope.analysis.levels import LEVELS, MEANING, level
-from kernelscope.reports import units
 from kernelscope.reports.figures import Style, drawing, short
 from kernelscope.reports.sweeps import cells, chart
-from kernelscope.reports.sweeps.bars import STEP
+from kernelscope.reports.sweeps.bars import STEP, bar, finish, limit_of
 from kernelscope.reports.sweeps.cells import Row
 from kernelscope.reports.sweeps.looks import looks
 
@@ -93,17 +92,11 @@ def time_by_level(rows: Sequence[Row], style: Style | None = None) -> Figure:
         figure, grid = chart.panels(max(len(groups), 1), style, 0.8 + 0.24 * most)
         for axes, members in zip(grid, groups.values(), strict=False):
             ordered = sorted(members, key=lambda row: (LEVELS.index(level(str(row["framework"]))), row["step_ns"] or 0))
+            limit = limit_of(ordered, STEP)
             for place, row in enumerate(ordered):
-                look = kinds[level(str(row["framework"]))]
-                _bar(axes, place, row, look.colour, look.hatch)
-            axes.set_yticks(range(len(ordered)), [short(str(row["framework"])) for row in ordered])
-            axes.set_ylim(most - 0.5, -0.5)
-            axes.tick_params(axis="y", length=0)
-            axes.margins(x=0.4)
-            axes.set_xlim(left=0)
-            chart.few_ticks(axes)
+                bar(axes, (place, 0.66), row, STEP, kinds[level(str(row["framework"]))], limit)
+            finish(axes, [str(row["framework"]) for row in ordered], "ms per step", most)
             chart.heading(axes, _panel_title(members[0], taken), style, beside_in=1.2)
-            axes.set_xlabel("ms per step")
         figure.suptitle("Time by level of abstraction", x=0.01, ha="left", fontsize=style.font_pt + 2, fontweight="bold")
         used = [name for name in LEVELS if any(level(str(row["framework"])) == name for row in taken)]
         handles = [
@@ -111,18 +104,3 @@ def time_by_level(rows: Sequence[Row], style: Style | None = None) -> Figure:
         ]
         chart.legend(figure, handles, style, 60)
     return figure
-
-
-def _bar(axes: Axes, place: int, row: Row, colour: str, hatch: str) -> None:
-    value, ends = STEP.value(row), STEP.ends(row)
-    if value is None:
-        axes.annotate(str(row["status"]), (0, place), (3, 0), textcoords="offset points", va="center", fontstyle="italic")
-        return
-    axes.barh(place, value, height=0.66, color=colour, hatch=hatch, edgecolor="#ffffff", lw=0.4)
-    if ends:
-        ink = axes.xaxis.label.get_color()
-        axes.hlines(place, *ends, color=ink, lw=1)
-        axes.plot(ends, [place, place], marker="|", color=ink, markersize=5, lw=0)
-    axes.annotate(
-        units.rate(value), (max(value, ends[1]) if ends else value, place), (5, 0), textcoords="offset points", va="center"
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Mapping, Sequence
 
@@ -20,6 +21,7 @@ from kernelscope.reports.sweeps.looks import Look, looks
 EFFICIENCY = Measure("efficiency", "Scaling efficiency", "share of perfect scaling", "efficiency_low", "efficiency_high")
 _PANEL = ("sweep", "network", "mode", "batch", "threads", "hardware", "device", "devices")
 _LOG = 6.0  # values that differ by more than this factor are drawn on a logarithmic axis
+_CLIP = 1.5  # intervals are drawn up to so many times the largest value, where the axis is no logarithmic one
 _SAID = 4  # lines of what failed below a panel
 _TITLES = {"threads": "threads", "batch": "samples per batch", "devices": "devices"}
 
@@ -98,9 +100,11 @@ def _handle(name: str, look: Look) -> Line2D:
 def _panel(axes: Axes, rows: Sequence[Row], axis: str, measure: Measure, series: Mapping[str, tuple[Look, list[Row]]]) -> None:
     places = sorted({row[axis] for row in rows})
     values = [value for row in rows if (value := measure.value(row)) is not None]
+    log = measure is not EFFICIENCY and bool(values) and max(values) > _LOG * min(values)
+    limit = math.inf if log or not values else _CLIP * max(values)
     failed: dict[str, list[str]] = {}
     for number, (name, (look, mine)) in enumerate(series.items()):
-        _line(axes, mine, axis, measure, look)
+        _line(axes, mine, axis, measure, look, limit)
         for row in mine:
             if not cells.done(row):
                 failed.setdefault(str(row["status"]), []).append(f"{name} at {row[axis]}")
@@ -111,7 +115,7 @@ def _panel(axes: Axes, rows: Sequence[Row], axis: str, measure: Measure, series:
     axes.xaxis.set_minor_locator(NullLocator())
     if measure is EFFICIENCY:
         axes.axhline(1, color=axes.xaxis.label.get_color(), lw=0.8, dashes=(2, 2))
-    if measure is not EFFICIENCY and values and max(values) > _LOG * min(values):
+    if log:
         axes.margins(y=0.15)
         chart.plain_log(axes, "y")
     else:
@@ -122,19 +126,22 @@ def _panel(axes: Axes, rows: Sequence[Row], axis: str, measure: Measure, series:
     axes.set_xlabel("\n".join([_TITLES[axis], *_said(failed)]))
 
 
-def _line(axes: Axes, rows: Sequence[Row], axis: str, measure: Measure, look: Look) -> None:
+def _line(axes: Axes, rows: Sequence[Row], axis: str, measure: Measure, look: Look, limit: float) -> None:
+    """Draw one line with its band; an interval that goes beyond `limit` ends there in an arrow."""
     points = sorted((row[axis], value, measure.ends(row)) for row in rows if (value := measure.value(row)) is not None)
     if not points:
         return
     xs, ys = [point[0] for point in points], [point[1] for point in points]
     ink = axes.xaxis.label.get_color()
     axes.plot(xs, ys, color=look.colour, marker=look.marker, dashes=look.dashes, markersize=5, lw=1.5, mec=ink, mew=0.4)
-    known = [(x, *ends) for x, _, ends in points if ends]
+    known = [(x, ends[0], min(ends[1], limit)) for x, _, ends in points if ends]
     if len(known) > 1:
         ends = ([point[0] for point in known], [point[1] for point in known], [point[2] for point in known])
         axes.fill_between(*ends, color=look.colour, alpha=0.18, lw=0)
     for x, low, high in known:
         axes.vlines(x, low, high, color=look.colour, lw=1)
+        if high == limit:
+            axes.plot([x], [high], marker="^", color=look.colour, ms=4, lw=0)
 
 
 def _mark(axes: Axes, at: float, number: int, look: Look) -> None:

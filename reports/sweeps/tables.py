@@ -8,7 +8,7 @@ from typing import Any
 from kernelscope.analysis.levels import LEVELS, level
 from kernelscope.reports import units
 from kernelscope.reports.sections import Cell, Column, View, identifier, text_cell
-from kernelscope.reports.sweeps import cells
+from kernelscope.reports.sweeps import cells, host_lines
 from kernelscope.reports.sweeps.bars import GPU_MEMORY, HOST_MEMORY, POWER, STEP, THROUGHPUT, Measure, why_not
 from kernelscope.reports.sweeps.cells import Row
 from kernelscope.reports.tables import Table
@@ -164,6 +164,7 @@ def _by_backend(rows: Sequence[Row]) -> list[View]:
         pivot("measured-backends", "Time of a step: ms", rows, across, STEP, down),
         pivot("measured-rates", "Throughput: samples per second", rows, across, THROUGHPUT, down),
         pivot("measured-cores", f"{used.title}: {used.unit}, mean over the clean windows", busy, across, used, down),
+        *host_lines.views(rows),
     ]
 
 

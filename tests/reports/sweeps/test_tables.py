@@ -1,8 +1,15 @@
+import json
+import shutil
+from pathlib import Path
+
 import pytest
 
 from kernelscope.analysis import published, sweeps
+from kernelscope.analysis.lines import statements
 from kernelscope.reports.sweeps import cells, tables
 from kernelscope.reports.sweeps import published as others
+
+DATA = Path(__file__).parents[2] / "data" / "lines"
 
 
 def rows(folder):
@@ -117,3 +124,29 @@ def test_ratios_and_ranks_have_columns_of_their_own(thesis):
     lenet = next(row for row in ranks.rows if row[0].text == "LeNet on MNIST: cpu")
     assert lenet[4].value == 4
     assert lenet[5].value == pytest.approx(-0.4)
+
+
+def test_host_lines_of_the_same_source_share_rows(make_cell, make_sweep):
+    folder = make_sweep("keras", [make_cell(name, "mlp", folder=f"cells/{name}") for name in ("keras-tensorflow", "keras-torch")])
+    for name, interpreter in (("keras-tensorflow", "python311"), ("keras-torch", "python38")):
+        lines = folder / "cells" / name / "lines" / "1"
+        lines.mkdir(parents=True)
+        shutil.copy(DATA / interpreter / "lines.json", lines)
+        (lines / "child.json").write_text("{}")
+        steps = [{"step": n, "window": 0, "warmup": False, "thread": 1, "start_ns": n, "end_ns": n + 1} for n in range(4)]
+        (lines / "steps.jsonl").write_text("".join(json.dumps(step) + "\n" for step in steps))
+        record = {"schema": "kernelscope/run/1", "framework": name, "passes": {"lines": {"folders": ["lines/1"]}}}
+        (folder / "cells" / name / "run.json").write_text(json.dumps(record))
+    view = tables.tables("keras_backends", rows(folder))[-1]
+    assert [column.title for column in view.columns] == ["statement", "keras-tensorflow", "keras-torch"]
+    expected = {interpreter: lines_of(interpreter) for interpreter in ("python311", "python38")}
+    for row in view.rows:
+        place = int(row[0].note.rpartition(":")[2])
+        for cell, times in zip(row[1:], expected.values(), strict=True):
+            assert cell.value == (pytest.approx(times[place] / 4) if place in times else None)
+    assert len(view.rows) > 5
+
+
+def lines_of(interpreter):
+    table = statements(DATA / interpreter)
+    return dict(zip(table["line"], table["time_ns"], strict=True))

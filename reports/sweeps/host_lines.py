@@ -1,0 +1,63 @@
+"""Host lines of several frameworks side by side: a statement a row, as line_profiler's tables stand in the literature."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.lines import FILE, statements
+from kernelscope.analysis.run import Run
+from kernelscope.reports import units
+from kernelscope.reports.sections import Cell, Column, View, identifier
+from kernelscope.reports.sweeps import cells
+from kernelscope.reports.sweeps.cells import Row
+from kernelscope.reports.text import printable
+
+_LEAST = 0.002  # share of a step that a statement takes in one framework at least to be shown
+
+Key = tuple[str, int, str]  # file, line, text
+
+
+def views(rows: Sequence[Row]) -> list[View]:
+    """Return a table per network and mode of which any cell has a lines pass: ms per step, a column per framework.
+
+    Frameworks that run the same source, as Keras's backends do, share rows; a statement that one does not have is a dash there.
+    """
+    found = []
+    known = [row for row in cells.at_one_setup(rows) if cells.done(row) and row.get("path")]
+    for members in cells.grouped(known, ("network", "mode", "device")).values():
+        columns = {str(row["framework"]): read(Path(row["path"])) for row in members}
+        columns = {name: column for name, column in columns.items() if column}
+        if columns:
+            found.append(_view(f"{cells.work(members[0])}, {cells.device(members[0])}", columns))
+    return found
+
+
+def read(path: Path) -> dict[Key, float]:
+    """Return ns per step, calls included, of every statement in the lines pass of a run folder; {} without one."""
+    try:
+        restarts = [data for data in Run(path).passes("lines") if (data.folder / FILE).is_file()]
+        if not restarts:
+            return {}
+        steps, table = len(restarts[0].measured), statements(restarts[0].folder)
+    except EvidenceError:
+        return {}
+    keys = zip(table["file"].astype(str), table["line"].astype(int), table["text"].astype(str), strict=True)
+    return {key: float(time) / steps for key, time in zip(keys, table["time_ns"], strict=True)}
+
+
+def _view(work: str, columns: dict[str, dict[Key, float]]) -> View:
+    longest = {name: max(column.values()) for name, column in columns.items()}
+    keys = sorted({key for column in columns.values() for key in column})
+    shown = [key for key in keys if any(column.get(key, 0) > _LEAST * longest[name] for name, column in columns.items())]
+    body = []
+    for file, line, text in shown:
+        times = [column.get((file, line, text)) for column in columns.values()]
+        shares = [time / longest[name] if time is not None else 0.0 for name, time in zip(columns, times, strict=True)]
+        where = f"{printable(Path(file).name)}:{line}"
+        statement = Cell(printable(text), where, where, heat=min(max(shares), 1.0), code=True)
+        body.append([statement, *(Cell(units.in_unit(time, "ms", 3), time) for time in times)])
+    heads = [Column("statement"), *(Column(printable(name), True) for name in columns)]
+    caption = f"{work}: host lines, ms per step, calls included; from a pass of its own"
+    return View(identifier(f"measured-lines-{work}"), caption, heads, body)
