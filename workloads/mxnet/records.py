@@ -1,19 +1,23 @@
-"""Training samples as RecordIO, and Gluon's loader over it.
+"""Training samples as RecordIO, and MXNet's own reader of images, which decodes on threads of its own outside of Python.
 
-A record is MXNet's header with the class, and the bytes of an image uint8 [channels, height, width]; beside the records lies
-their index.
+A record is MXNet's header with the class, and an image as PNG, which loses nothing; it is what `im2rec --encoding .png` packs.
+Beside the records lies their index: a line for each with its number and where it begins.
 """
 
-import itertools
 import os
+import struct
+import zlib
 
 import mxnet as mx
 import numpy
-from mxnet.gluon.data import DataLoader, RecordFileDataset, Sampler
 
 from kernelscope.workloads.files import DataError, image_shape
 
 FILE, INDEX = "train.rec", "train.idx"
+_MAGIC = 0xCED7230A  # at the start of each record
+_LENGTH = (1 << 29) - 1  # the bits of a record's second number that are its length
+_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_COLOURS = {1: 0, 3: 2}  # channels -> what PNG calls grey and RGB
 
 
 def write(folder, samples, network):
@@ -23,46 +27,78 @@ def write(folder, samples, network):
     for number in range(len(samples)):
         images, labels = samples.take(numpy.array([number]))
         header = mx.recordio.IRHeader(0, float(labels[0]), number, 0)
-        writer.write_idx(number, mx.recordio.pack(header, images[0].tobytes()))
+        writer.write_idx(number, mx.recordio.pack(header, png(images[0])))
     writer.close()
     return paths
 
 
-class Records(RecordFileDataset):
-    """The samples of a file of records: float32 images in [0, 1) of the network's shape, and classes."""
-
-    def __init__(self, path, network):
-        for name in (path, os.path.splitext(path)[0] + ".idx"):
-            if not os.path.exists(name):
-                raise DataError("%s: not there; convert the data with `kernelscope data convert`" % name)
-        super(Records, self).__init__(path)
-        self.path, self.shape, self.size = path, network.input_shape, int(numpy.prod(image_shape(network.input_shape)))
-        if not len(self):
-            raise DataError("%s: holds no samples; convert the data again" % path)
-
-    def __getitem__(self, number):
-        header, content = mx.recordio.unpack(super(Records, self).__getitem__(number))
-        if len(content) != self.size:
-            raise DataError("%s: an image of %d bytes, not of %d; convert the data again" % (self.path, len(content), self.size))
-        image = numpy.frombuffer(content, dtype="uint8").reshape(self.shape)
-        return image.astype("float32") / numpy.float32(255.0), header.label
+def png(image):
+    """Return an image uint8 [channels, height, width] as a PNG file's bytes; MXNet's own writer would need OpenCV's package."""
+    channels, height, width = image.shape
+    rows = image.transpose(1, 2, 0).reshape(height, width * channels)
+    filtered = numpy.concatenate([numpy.zeros((height, 1), "uint8"), rows], axis=1)  # each row says first that it is not filtered
+    size = struct.pack(">IIBBBBB", width, height, 8, _COLOURS[channels], 0, 0, 0)
+    chunks = (b"IHDR", size), (b"IDAT", zlib.compress(filtered.tobytes(), 1)), (b"IEND", b"")
+    return _SIGNATURE + b"".join(_chunk(name, content) for name, content in chunks)
 
 
-class OverAndOver(Sampler):
-    """All samples in their order, without an end."""
-
-    def __init__(self, length):
-        self.length = length
-
-    def __iter__(self):
-        return itertools.cycle(range(self.length))
-
-    def __len__(self):
-        return self.length
+def _chunk(name, content):
+    checksum = zlib.crc32(name + content) & 0xFFFFFFFF
+    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", checksum)
 
 
 def batches(program, folder, batch):
-    """Yield (images, labels) as NDArrays on the program's device."""
-    records = Records(os.path.join(folder, FILE), program.network)
-    for images, labels in DataLoader(records, batch_size=batch, sampler=OverAndOver(len(records)), last_batch="keep"):
-        yield images.as_in_context(program.context), labels.astype("float32").as_in_context(program.context)
+    """Yield (images, labels) as NDArrays on the program's device, in the records' order, over and over.
+
+    Raises DataError where the files are missing, cut short, of other images, or of fewer samples than a batch takes.
+    """
+    paths = [os.path.join(folder, name) for name in (FILE, INDEX)]
+    shape = image_shape(program.network.input_shape)
+    _check(paths, shape, batch)
+    reader = mx.io.ImageRecordIter(
+        path_imgrec=paths[0],
+        path_imgidx=paths[1],
+        data_shape=shape,
+        batch_size=batch,
+        scale=1.0 / 255.0,
+        ctx=program.context.device_type,
+        verbose=False,
+    )
+    while True:
+        for read in reader:
+            images = read.data[0].as_in_context(program.context).reshape((batch,) + tuple(program.network.input_shape))
+            yield images, read.label[0].as_in_context(program.context)
+        reader.reset()  # the last batch was filled up from the start, and the next pass begins behind that
+
+
+def _check(paths, shape, batch):
+    """Raise DataError where the reader would: it ends the process, on a thread of its own, or takes what it gets for an image."""
+    for path in paths:
+        if not os.path.exists(path):
+            raise DataError("%s: not there; convert the data with `kernelscope data convert`" % path)
+    with open(paths[1]) as index:
+        lines = index.read().split("\n")[:-1]
+    if len(lines) < batch:
+        raise DataError("%s: %d samples are less than a batch of %d; ask for a smaller batch" % (paths[0], len(lines), batch))
+    with open(paths[0], "rb") as records:
+        for line in (lines[0], lines[-1]):
+            found = _image_size(records, line)
+            if found != shape[1:]:
+                what = "cut short or no PNG" if found is None else "%d x %d pixels" % found
+                wanted = (paths[0], line.split("\t")[0], what, shape[1], shape[2])
+                raise DataError("%s: record %s is %s, not an image of %d x %d; convert the data again" % wanted)
+
+
+def _image_size(records, line):
+    """Return the height and width of the image at the place that a line of the index names; None where no whole one is."""
+    start = line.split("\t")[-1]
+    if not start.isdigit():
+        return None
+    records.seek(int(start))
+    head = records.read(8)
+    magic, length = struct.unpack("<II", head) if len(head) == 8 else (0, 0)
+    content = records.read(length & _LENGTH)
+    if magic != _MAGIC or len(content) != length & _LENGTH or len(content) < 48:
+        return None
+    _, image = mx.recordio.unpack(content)
+    return struct.unpack(">II", image[16:24])[::-1] if image.startswith(_SIGNATURE) else None
