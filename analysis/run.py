@@ -22,6 +22,7 @@ from kernelscope.analysis.statistics import mean_step_ns
 from kernelscope.analysis.steps import step_of
 from kernelscope.analysis.trace import Trace, conform
 
+KERAS_2 = ("keras-theano", "keras-cntk", "keras-mxnet")
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
 CACHE_VERSION = 12  # part of the cache's key: raise it when a reader changes what it makes of the same files
 
@@ -172,6 +173,7 @@ class Run:
             collector,
         )
         family = self.framework.partition("-")[0]  # of keras-torch it is keras
+        family = "keras2" if self.framework in KERAS_2 else family
         module = importlib.import_module(f"kernelscope.analysis.evidence.{family}")
         evidence = device.added(module.read(data.folder, context), data.folder, context)
         kernels = conform("kernels", evidence.kernels)

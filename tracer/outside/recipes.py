@@ -24,18 +24,16 @@ from kernelscope.tracer.outside.errors import UsageError
 
 FRAMEWORKS = (
     "pytorch", "tensorflow", "mxnet", "cntk", "jax", "keras-torch", "keras-tensorflow", "keras-jax", "onednn", "cudnn",
-    "chainer", "lasagne",
+    "chainer", "lasagne", "keras-theano", "keras-cntk", "keras-mxnet", "onnxruntime", "caffe2",
 )  # fmt: skip
 ALIASES = {"keras": "keras-tensorflow"}  # Keras alone means its default backend
-SHARED = {"keras-tensorflow": "tensorflow", "keras-jax": "jax"}  # framework -> the one in whose environment it is
+# framework -> the one in whose environment it is
+SHARED = {"keras-tensorflow": "tensorflow", "keras-jax": "jax", "keras-theano": "lasagne"}
 # framework -> the package that tells its version, where the first module that it imports does not
 VERSION_OF = {
-    "keras-tensorflow": "keras",
-    "keras-jax": "keras",
-    "lasagne": "Lasagne",
-    "onednn": "onednn",
-    "cudnn": "nvidia-cudnn-cu12",
-}
+    "keras-tensorflow": "keras", "keras-jax": "keras", "keras-theano": "Keras", "keras-cntk": "Keras",
+    "keras-mxnet": "keras-mxnet", "lasagne": "Lasagne", "onednn": "onednn", "cudnn": "nvidia-cudnn-cu12",
+}  # fmt: skip
 VARIANTS = ("cpu", "cuda")
 
 _DIRECTIVE = re.compile(r"#\s*(python|import|disk|pip|index|needs|set):\s*(.+?)\s*$")

@@ -59,7 +59,8 @@ class Origins(object):
         graph.replace = replace
 
     def _origin(self, frame):
-        """Return (layer or "", phase) of the innermost frame that tells it, or None."""
+        """Return (layer or "", phase) of the innermost layer or differentiated node among the frames, else of a module."""
+        of_module = None
         while frame is not None:
             code = frame.f_code
             if code.co_name == _GRADIENT and "node" in frame.f_locals:
@@ -67,12 +68,11 @@ class Origins(object):
                 return (layers[0] if layers else "", "backward")
             if code.co_name in self._methods and isinstance(frame.f_locals.get("self"), self._kind):
                 return (frame.f_locals["self"].name or "", "forward")
-            module = frame.f_globals.get("__name__", "")
-            for beginning, origin in self._modules:
-                if module.startswith(beginning):
-                    return origin
+            if of_module is None:
+                module = frame.f_globals.get("__name__", "")
+                of_module = next((origin for beginning, origin in self._modules if module.startswith(beginning)), None)
             frame = frame.f_back
-        return None
+        return of_module
 
 
 def marks(variables):

@@ -1,0 +1,98 @@
+"""The training and inference loops that all networks share, as a Keras 2 user writes them, whatever the backend.
+
+Images are channels first: Theano, CNTK and MXNet compute in that layout, and their Keras says so.
+"""
+
+import keras
+import numpy
+
+from kernelscope.workloads.keras2 import cifarcnn, cnn, lenet, mlp
+from kernelscope.workloads.keras2.losses import loss
+
+MODELS = {"lenet": lenet.build, "mlp": mlp.build, "cnn": cnn.build, "cifarcnn": cifarcnn.build}
+
+
+def make_optimizer(settings):
+    """Return the optimizer of a network's description. On MXNet Keras takes MXNet's RMSprop: 1e-14 in its root is 1e-7 beside."""
+    if settings["name"] == "sgd":
+        return keras.optimizers.SGD(lr=settings["learning_rate"], momentum=settings["momentum"])
+    if settings["name"] == "rmsprop":
+        epsilon = 1e-14 if keras.backend.backend() == "mxnet" else 1e-7
+        return keras.optimizers.RMSprop(lr=settings["learning_rate"], rho=settings["decay"], epsilon=epsilon)
+    raise ValueError("keras 2: optimizer %s is not supported" % settings["name"])
+
+
+class Program(object):
+    """One network with its loops; `options` are mode, batch, seed and dropout."""
+
+    def __init__(self, network, options):
+        self.network = network
+        self.mode = options["mode"]
+        if network.name not in MODELS:
+            raise ValueError("keras-%s: network %s is not supported" % (keras.backend.backend(), network.name))
+        numpy.random.seed(options.get("seed") or 0)  # which Keras draws from
+        keras.backend.set_image_data_format("channels_first")
+        self.model = MODELS[network.name](options.get("dropout", True))
+        self.model.compile(optimizer=make_optimizer(network.optimizer), loss=loss)
+        self.losses = []
+
+    def load(self, weights):
+        """Load {(layer, parameter): float32 array in canonical layout} in Keras's."""
+        for layer in {layer for layer, _ in weights}:
+            kernel, bias = weights[(layer, "weight")], weights[(layer, "bias")]
+            self.model.get_layer(layer).set_weights([self._keras_layout(layer, kernel), bias])
+
+    def _keras_layout(self, layer, kernel):
+        """Return a weight in Keras's layout: inputs before outputs, and flattened images channels last.
+
+        MXNet's Keras keeps a convolution's weights as MXNet does, which is canonical.
+        """
+        if kernel.ndim == 4:
+            return kernel if keras.backend.backend() == "mxnet" else kernel.transpose(2, 3, 1, 0)
+        before = self.model.layers[self.model.layers.index(self.model.get_layer(layer)) - 1]
+        if isinstance(before, keras.layers.Flatten):
+            images = kernel.reshape((-1,) + tuple(before.input_shape[1:]))
+            kernel = images.transpose(0, 2, 3, 1).reshape(kernel.shape)
+        return kernel.T
+
+    def parameters(self):
+        """Return what is trainable as a list of {layer, name, shape, count}, with Keras's names and shapes."""
+        found = []
+        for layer in self.model.layers:
+            for name, values in zip(("kernel", "bias"), layer.get_weights()):
+                found.append({"layer": layer.name, "name": name, "shape": list(values.shape), "count": int(values.size)})
+        return found
+
+    def prepare(self, batches):
+        """Return the host's batches: numpy arrays, images channels first and labels one-hot."""
+        return [(images, keras.utils.to_categorical(labels, self.network.classes)) for images, labels in batches]
+
+    def stream(self, host_batches):
+        """Yield each host batch as it is: Keras hands it to the backend."""
+        return iter(host_batches)
+
+    def train(self, batches):
+        """Train one step per batch and keep each step's loss."""
+        for images, labels in batches:
+            self.losses.append(float(self.model.train_on_batch(images, labels)))
+
+    def infer(self, batches):
+        """Bring the logits of each batch to the host."""
+        for images, _ in batches:
+            self.model.predict_on_batch(images)
+
+    def outputs(self, images):
+        """Return the logits as numpy [batch, classes] for canonical images, in inference mode."""
+        return self.model.predict_on_batch(images)
+
+    def layer_shapes(self, images):
+        """Return {layer: shape of one sample's output}, observed in a model that returns every layer's output."""
+        layers = self.model.layers
+        inner = keras.models.Model(self.model.inputs, [layer.output for layer in layers])
+        inner.compile(optimizer="sgd", loss="mse")
+        results = inner.predict_on_batch(images)
+        return {layer.name: [int(size) for size in result.shape[1:]] for layer, result in zip(layers, results)}
+
+    def functions(self):
+        """Return the functions worth profiling line by line."""
+        return [self.train if self.mode == "train" else self.infer]
