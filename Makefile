@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 FRAMEWORKS := pytorch,tensorflow,mxnet,cntk
+EXPERIMENTS := thesis shi2016 eleven keras_backends abstraction today
 MORE := jax,keras-torch,onednn
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint bench planted foreign fuzz gpu-check clean
+.PHONY: help demo test test-fast lint bench planted sweeps foreign fuzz gpu-check clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -41,6 +42,12 @@ bench: $(VENV)/.installed ## measure what measuring and reading cost, as ratios 
 planted: $(VENV)/.installed ## plant known causes, and see whether they are found (sets up what it needs)
 	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS))
 	@$(BIN)/python tests/planted/run.py $(PLANTED); first=$$?; $(BIN)/python tests/planted/run.py --same 10 $(PLANTED) && exit $$first
+
+sweeps: $(VENV)/.installed ## run the small form of every experiment of the literature, and draw its report (45 min on two cores)
+	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS) $(MORE))
+	for name in $(EXPERIMENTS); do \
+	    $(BIN)/kernelscope sweep $$name-small -o out/sweeps/$$name && $(BIN)/kernelscope report out/sweeps/$$name || exit $$?; \
+	done
 
 foreign: $(VENV)/.installed ## profile programs that nobody here wrote (fetches them and what they need; FOREIGN: options)
 	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS) jax)
