@@ -158,6 +158,50 @@ def test_what_cntk_cannot_do_is_refused_with_the_reason(normalised):
     }
 
 
+RECORDS = """
+import itertools, json, sys
+import numpy
+from kernelscope.workloads import networks
+from kernelscope.workloads.cntk import program, records
+
+class Samples(object):
+    images = numpy.random.RandomState(3).randint(0, 256, (10, 28, 28)).astype("uint8")
+    labels = numpy.arange(10)[::-1]
+
+    def __len__(self):
+        return 10
+
+    def take(self, numbers):
+        return self.images[numbers], self.labels[numbers]
+
+network = networks.get("lenet")
+files = records.write(sys.argv[1], Samples(), network)
+samples, losses = Samples(), {}
+arrays = [samples.take(numpy.arange(first, first + 4) % 10) for first in (0, 4, 8)]
+arrays = [(images.reshape(4, 1, 28, 28) / numpy.float32(255), labels) for images, labels in arrays]
+for source in ("records", "arrays"):
+    options = {"mode": "train", "batch": 4, "device": "cpu", "seed": 0, "threads": 1, "dropout": False}
+    trained = program.Program(network, options)
+    trained.load(networks.initial_weights(network, 0))
+    read = records.batches(trained, sys.argv[1], 4) if source == "records" else trained.stream(trained.prepare(arrays))
+    trained.train(itertools.islice(read, 3))
+    losses[source] = trained.losses
+lines = open(files[0]).read().splitlines()
+print(json.dumps({"losses": losses, "lines": lines, "images": samples.images.tolist()}))
+"""
+
+
+@pytest.mark.slow
+def test_records_hold_every_sample_and_train_as_the_arrays_do(run_inside, tmp_path):
+    found = run_inside(RECORDS, tmp_path)
+    assert len(found["lines"]) == 10
+    labels, _, features = found["lines"][2].partition(" |features ")
+    assert labels == "|labels 0 0 0 0 0 0 0 1 0 0"
+    np.testing.assert_allclose(np.array(features.split(), dtype=float), np.ravel(found["images"][2]) / 255, rtol=1e-6)
+    # the third batch is the last two samples and the first two again
+    np.testing.assert_allclose(found["losses"]["records"], found["losses"]["arrays"], rtol=1e-6)
+
+
 def test_a_convolutions_problem_reads_like_onednns():
     problem = cntk_mkl.convolution_problem([14, 15, 6, 64], [10, 11, 16, 64], [5, 6], [1, 2], [0, -2])
     assert problem == "mb64_ic6oc16_ih15oh11kh6sh2ph2_iw14ow10kw5sw1pw0"
