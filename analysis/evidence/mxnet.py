@@ -37,6 +37,8 @@ _SIGNALS = ("WaitForVar",)
 _ENGINE = ("DeleteVariable", "DeleteOperator")
 # The gradient that backward starts from, filled with ones
 _HEAD_GRADIENT = "SetValueOp"
+# What MXNet's iterators over records do on the engine: decoding a batch
+_LOADING = "DataLoader"
 # MXNet's own operators that move values without changing them
 _COPIES = frozenset(
     (
@@ -135,16 +137,18 @@ def _attribute(operators: pd.DataFrame, nodes: pd.DataFrame, diagnostics: dict[s
 
 
 def _attribute_by_name(operators: pd.DataFrame, nodes: pd.DataFrame, ordered: pd.Series[bool]) -> None:
-    """Attribute what position cannot decide, where the type alone does: one layer's operators, and the optimizer's."""
+    """Attribute what position cannot decide, where the type alone does: one layer's operators, the optimizer's and iterators'."""
     by_type = nodes.groupby("op").agg(layers=("layer", "nunique"), layer=("layer", "first"), phase=("phase", "first"))
     single = by_type[by_type["layers"] == 1]
     rest = ~ordered & operators["name"].isin(single.index)
     head = (operators["name"] == _HEAD_GRADIENT) & bool(nodes["phase"].eq("backward").any())
     update = operators["name"].str.endswith("_update")
+    loading = operators["name"] == _LOADING
     operators["layer"] = operators["layer"].mask(rest, operators["name"].map(single["layer"])).mask(head, "loss")
     phase = operators["phase"].mask(rest, operators["name"].map(single["phase"])).mask(head, "backward")
-    operators["phase"] = phase.mask(update, "optimizer").fillna("other")
-    operators["attribution"] = operators["attribution"].mask(rest | head | update, "operator name").astype("string")
+    operators["phase"] = phase.mask(update, "optimizer").mask(loading, "data").fillna("other")
+    named = rest | head | update | loading
+    operators["attribution"] = operators["attribution"].mask(named, "operator name").astype("string")
 
 
 def _primitives(

@@ -1,5 +1,6 @@
 """MXNet's operators and kernels with their layers, on small captures that this project recorded."""
 
+import gzip
 import json
 import shutil
 from pathlib import Path
@@ -115,6 +116,17 @@ def test_the_optimizer_and_the_head_gradient_are_found_by_name(lenet):
     assert set(updates["phase"]) == {"optimizer"}
     head = operators[operators["name"] == "SetValueOp"]
     assert set(zip(head["layer"], head["phase"], head["attribution"], strict=True)) == {("loss", "backward", "operator name")}
+
+
+def test_what_an_iterator_over_records_decodes_is_the_input_pipelines(copy):
+    trace = copy / "operators.mxnet.json.gz"
+    text = gzip.decompress(trace.read_bytes()).replace(b'"WaitForVar"', b'"DataLoader"')
+    trace.write_bytes(gzip.compress(text))
+    operators = mxnet.read(copy, context_of(copy, "train")).operators
+    rows = operators[operators["name"] == "DataLoader"]
+    assert len(rows) >= STEPS
+    assert rows["layer"].isna().all()
+    assert set(zip(rows["phase"], rows["attribution"], strict=True)) == {("data", "operator name")}
 
 
 def test_an_operator_with_primitives_is_no_kernel_and_one_without_is(lenet):
