@@ -97,6 +97,43 @@ def test_files_settings_and_versions_are_those_of_the_pass(hooked):
     assert hooked["versions"]["mkl"].startswith("20")
 
 
+READER = """
+import itertools, json, os, tempfile
+from kernelscope.tracer.inside.hooks import cntk as hooks_module
+from kernelscope.tracer.inside.ranges import Recorder
+
+folder = tempfile.mkdtemp()
+recorder = Recorder(folder, layers=True)
+hooks = hooks_module.Hooks({"pass": "layers", "folder": folder, "threads": 1, "device": "cpu", "batch": 2}, recorder)
+hooks.configure()
+import cntk as C
+from cntk.io import CTFDeserializer, MinibatchSource, StreamDef, StreamDefs
+
+path = os.path.join(folder, "train.ctf")
+with open(path, "w") as out:
+    out.write("|features 1 2 |labels 0 1\\n" * 4)
+streams = StreamDefs(features=StreamDef(field="features", shape=2), labels=StreamDef(field="labels", shape=2))
+source = MinibatchSource(CTFDeserializer(path, streams), randomize=False)
+features, labels = C.input_variable(2), C.input_variable(2)
+model = C.layers.Dense(2, name="only")(features)
+learner = C.sgd(model.parameters, C.learning_parameter_schedule(0.01))
+trainer = C.Trainer(model, C.squared_error(model, labels), [learner])
+hooks.attach_layers(None)
+read = (source.next_minibatch(2, {features: source.streams.features, labels: source.streams.labels}) for _ in range(9))
+for item in recorder.steps(read, 3):
+    trainer.train_minibatch(item)
+recorder.flush()
+ranges = [json.loads(line) for line in open(os.path.join(folder, "ranges.jsonl"))]
+print(json.dumps([row["name"] for row in ranges]))
+"""
+
+
+@pytest.mark.slow
+def test_what_cntks_own_reader_gives_is_trained_on_inside_of_cntks_own_call(run_inside):
+    names = run_inside(READER)
+    assert names.count("train_minibatch") == names.count("cntk call") == 3
+
+
 NORMALISED = """
 import json, sys, types
 import numpy

@@ -129,6 +129,8 @@ class Hooks(object):
         ranged(cntk.train.trainer, "sanitize_var_map", "data", "data", "arguments")
         ranged(cntk.ops.functions, "sanitize_var_map", "data", "data", "arguments")
         ranged(cntk.cntk_py.Trainer, "train_minibatch", "phase", "other", "cntk call")
+        # what CNTK's own readers give goes another way
+        ranged(cntk.cntk_py.Trainer, "train_minibatch_overload_for_minibatchdata", "phase", "other", "cntk call")
         ranged(cntk.cntk_py.Function, "_forward", "phase", "other", "cntk call")
         ranged(cntk.cntk_py.Function, "_backward", "phase", "other", "cntk call")
         return {
