@@ -5,8 +5,9 @@ import struct
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from kernelscope.workloads import data, networks
+from kernelscope.workloads import data, files, networks
 
 
 def _write_mnist(folder, images, labels, pack=False):
@@ -79,3 +80,75 @@ def test_damaged_files_are_named(tmp_path, damage, expected):
     damage(tmp_path)
     with pytest.raises(data.DataError, match=expected):
         data.batches(networks.get("lenet"), 4, 0, 1, str(tmp_path))
+
+
+def test_batches_from_files_are_read_when_asked_for_and_never_end(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (5, 28, 28), dtype=np.uint8)
+    _write_mnist(tmp_path, images, np.arange(5, dtype=np.uint8))
+    read = data.from_files(networks.get("mlp"), 2, str(tmp_path))
+    first = next(read)
+    changed = images.copy()
+    changed[3] = 255 - images[3]
+    _write_mnist(tmp_path, changed, np.arange(5, dtype=np.uint8))
+    second, third = next(read), next(read)
+    assert np.array_equal(first[0], images[:2].reshape(2, 784).astype("float32") / np.float32(255))
+    assert np.array_equal(second[0][1], changed[3].reshape(784).astype("float32") / np.float32(255)), "not what was there before"
+    assert [batch[1].tolist() for batch in (first, second, third)] == [[0, 1], [2, 3], [4, 0]]
+
+
+def _write_images(folder, count=3):
+    """Write images of two classes, wider than high, whose left half is black, middle grey and right half white."""
+    for label, (name, grey) in enumerate((("ant", 40), ("bee", 200))):
+        (folder / name).mkdir(parents=True)
+        for number in range(count):
+            pixels = np.zeros((64, 128, 3), dtype=np.uint8)
+            pixels[:, 32:96], pixels[:, 96:] = (grey, 10 * number, label), 255
+            Image.fromarray(pixels).save(folder / name / f"{number}.png")
+    (folder / "ant" / "notes.txt").write_text("no image")
+
+
+def test_folders_of_images_are_resized_and_cut_in_the_middle(tmp_path):
+    _write_images(tmp_path)
+    samples = files.find(networks.get("cnn"), str(tmp_path))
+    images, labels = samples.take(range(6))
+    assert images.shape == (6, 3, 32, 32)
+    # 64 x 128 pixels become 32 x 64, of which the 32 in the middle are of one colour
+    for image, label in zip(images, labels, strict=True):
+        assert set(image[0, :, 2:-2].flat) == {(40, 200)[label]}
+        assert set(image[2, :, 2:-2].flat) == {label}
+    assert sorted(zip(labels.tolist(), images[:, 1, 16, 16].tolist(), strict=True)) == [
+        (c, 10 * n) for c in (0, 1) for n in range(3)
+    ]
+    assert files.find(networks.get("cnn"), str(tmp_path)).take(range(6))[1].tolist() == labels.tolist(), "the same order always"
+    assert labels.tolist() != sorted(labels), "classes are mixed"
+
+
+def test_damaged_images_and_wrong_classes_are_named(tmp_path):
+    _write_images(tmp_path / "images")
+    (tmp_path / "images" / "bee" / "1.png").write_bytes(b"\x89PNG\r\n")
+    with pytest.raises(files.DataError, match=r"1\.png: no image that can be read"):
+        files.find(networks.get("cnn"), str(tmp_path / "images")).take(range(6))
+    (tmp_path / "none").mkdir()
+    with pytest.raises(files.DataError, match="no images in folders of their classes"):
+        files.find(networks.get("resnet50"), str(tmp_path / "none"))
+    with pytest.raises(files.DataError, match="gru takes no images"):
+        files.find(networks.get("gru"), str(tmp_path))
+    (tmp_path / "data_batch_1.bin").write_bytes(bytes([10]) + bytes(3072))
+    with pytest.raises(files.DataError, match="class 10, where cnn has 10 classes"):
+        next(data.from_files(networks.get("cnn"), 1, str(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "expected"),
+    [
+        (np.zeros((3, 3, 32, 32), "uint8"), np.zeros(2, "int64"), "3 images but labels"),
+        (np.zeros((3, 32, 32, 3), "uint8"), np.zeros(3, "int64"), "not of uint8"),
+        (np.zeros((3, 3, 32, 32), "float32"), np.zeros(3, "int64"), "images of float32"),
+        (np.zeros((3, 3, 32, 32), "uint8"), np.array([{}, {}, {}]), "no array of numpy"),
+    ],
+)
+def test_arrays_of_another_kind_are_refused(tmp_path, images, labels, expected):
+    np.save(tmp_path / "train-images.npy", images)
+    np.save(tmp_path / "train-labels.npy", labels, allow_pickle=True)
+    with pytest.raises(files.DataError, match=expected):
+        files.find(networks.get("cnn"), str(tmp_path))

@@ -1,9 +1,9 @@
 """The literature's networks in every framework, in its own environment: the same parameters, shapes, outputs and losses.
 
 The reference numbers are those of the PyTorch programs in double precision (recorded once: batch of 2, seed 0, no dropout;
-outputs of some classes; the losses of two steps), and the counts and shapes those of the canonical networks. What takes long or much
-memory runs only where KERNELSCOPE_LARGE_NETWORKS=1 asks for it: large networks at all, and the training of those whose outputs
-alone are checked.
+outputs of some classes; the losses of two steps), and the counts and shapes those of the canonical networks. What takes long or
+much memory runs only where KERNELSCOPE_LARGE_NETWORKS=1 asks for it: large networks at all, and the training of those whose
+outputs alone are checked.
 """
 
 import json
@@ -31,7 +31,11 @@ ALWAYS = ("cifar10", "sequences", "transformers")
 FRAMEWORKS = {
     "pytorch": ("torch", ALWAYS),
     "mxnet": ("mxnet", ALWAYS),
+    "cntk": ("cntk", ("cifar10", "sequences")),
 }
+# what a framework cannot express; that it says so is tested in its own file
+REFUSED = {"cntk": ("bert_base", "vit_s16")}
+
 
 CHECK = """
 import gc, importlib, itertools, json, os, sys
@@ -65,10 +69,11 @@ def test_programs_compute_the_reference(run_in, framework, group):
     if group not in always and not ALL:
         pytest.skip("takes long or much memory; set KERNELSCOPE_LARGE_NETWORKS=1 to run it")
     module, _, backend = framework.partition("-")
-    trained = set(GROUPS[group]) if ALL else TRAINED & set(GROUPS[group])
-    found = run_in(framework, CHECK, module, backend, imported, ",".join(trained), *GROUPS[group])
+    names = [name for name in GROUPS[group] if name not in REFUSED.get(framework, ())]
+    trained = set(names) if ALL else TRAINED & set(names)
+    found = run_in(framework, CHECK, module, backend, imported, ",".join(trained), *names)
     assert found.pop("imported")[0].isdigit()  # the framework's, not that of our folder of the same name
-    assert set(found) == set(GROUPS[group])
+    assert set(found) == set(names)
     for name, values in found.items():
         check(name, values, name in trained)
 
