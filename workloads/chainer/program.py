@@ -20,7 +20,7 @@ def make_optimizer(settings):
         return chainer.optimizers.MomentumSGD(lr=settings["learning_rate"], momentum=settings["momentum"])
     if settings["name"] == "rmsprop":
         return chainer.optimizers.RMSprop(lr=settings["learning_rate"], alpha=settings["decay"], eps=1e-7)
-    raise ValueError("no optimizer %r here" % settings["name"])
+    raise ValueError("chainer: optimizer %s is not supported" % settings["name"])
 
 
 class Program(object):
@@ -30,7 +30,7 @@ class Program(object):
         self.network = network
         self.mode = options["mode"]
         if network.name not in MODELS:
-            raise ValueError("chainer has no %s here; it has %s" % (network.name, ", ".join(MODELS)))
+            raise ValueError("chainer: network %s is not supported" % network.name)
         numpy.random.seed(options.get("seed") or 0)  # which Chainer draws from
         self.model = MODELS[network.name](options.get("dropout", True))
         self.optimizer = make_optimizer(network.optimizer).setup(self.model)

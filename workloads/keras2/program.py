@@ -22,6 +22,11 @@ def make_optimizer(settings):
     raise ValueError("keras 2: optimizer %s is not supported" % settings["name"])
 
 
+def no_dropout(rate, name):
+    """Return a layer in the place of a dropout that is off: MXNet's Keras cannot have one that returns its input as it is."""
+    return keras.layers.Lambda(lambda values: values * 1.0, name=name)
+
+
 class Program(object):
     """One network with its loops; `options` are mode, batch, seed and dropout."""
 
@@ -32,7 +37,7 @@ class Program(object):
             raise ValueError("keras-%s: network %s is not supported" % (keras.backend.backend(), network.name))
         numpy.random.seed(options.get("seed") or 0)  # which Keras draws from
         keras.backend.set_image_data_format("channels_first")
-        self.model = MODELS[network.name](options.get("dropout", True))
+        self.model = MODELS[network.name](keras.layers.Dropout if options.get("dropout", True) else no_dropout)
         self.model.compile(optimizer=make_optimizer(network.optimizer), loss=loss)
         self.losses = []
 
