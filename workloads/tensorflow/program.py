@@ -4,18 +4,20 @@ import keras
 import tensorflow as tf
 
 from kernelscope.workloads.keras import weights
+from kernelscope.workloads.keras.choices import choose
 from kernelscope.workloads.keras.optimizers import make_optimizer
 from kernelscope.workloads.keras.weights import channels_last
 from kernelscope.workloads.tensorflow import models
 
 
 class Program(object):
-    """One network with its loops; `options` are mode, batch, device, seed, threads and dropout."""
+    """One network with its loops; `options` are mode, batch, device, seed, threads, dropout and those of `choices`."""
 
     def __init__(self, network, options):
         self.network = network
         self.mode = options["mode"]
         self.device = "/GPU:0" if str(options.get("device") or "cpu").startswith("cuda") else "/CPU:0"
+        choose("tensorflow", options)
         keras.utils.set_random_seed(options.get("seed") or 0)
         with tf.device(self.device):
             self.model = models.build(network.name, options.get("dropout", True))
