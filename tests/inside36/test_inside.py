@@ -8,7 +8,7 @@ import tempfile
 import time
 import unittest
 
-from kernelscope.tracer.inside import child, clock, nvtx, remedies, steady
+from kernelscope.tracer.inside import child, choices, clock, nvtx, plan, remedies, steady
 from kernelscope.tracer.inside.ranges import Recorder, native_thread_id
 
 PROGRAM = """
@@ -236,6 +236,33 @@ class SteadyTest(unittest.TestCase):
     def test_no_warmup_asked_for(self):
         """A minimum of 0 means that no warm-up is wanted."""
         self.assertTrue(steady.settled([], 0))
+
+    def test_long_steps_are_warmed_up_one_at_a_time(self):
+        second = 10**9
+        self.assertEqual(steady.group([], 10, 30.0), steady.GROUP)
+        self.assertEqual(steady.group([], 1, 3.0), 1, "how long a step takes is not known yet")
+        self.assertEqual(steady.group([second], 1, 6.0), steady.GROUP)
+        self.assertEqual(steady.group([second], 1, 4.0), 1)
+
+
+class OptionsTest(unittest.TestCase):
+    def test_what_nobody_looked_at_is_ignored(self):
+        options = choices.Options({"mode": "train", "precision": "bfloat16", "layout": "channels_last", "autotune": None})
+        self.assertEqual(options["mode"], "train")
+        self.assertEqual(options.ignored(), ["precision bfloat16", "layout channels_last"])
+        self.assertEqual(options.get("layout"), "channels_last")
+        self.assertEqual(options.ignored(), ["precision bfloat16"])
+        self.assertEqual(options["precision"], "bfloat16")
+        self.assertEqual(options.ignored(), [])
+
+    def test_what_is_left_to_the_framework_need_not_be_looked_at(self):
+        self.assertEqual(choices.Options({"precision": None}).ignored(), [])
+
+
+class OrderTest(unittest.TestCase):
+    def test_only_wanted_passes_run_in_the_usual_order(self):
+        self.assertEqual(plan.order(2, ("lines", "clean")), [("clean", 1), ("clean", 2), ("lines", 1)])
+        self.assertEqual(plan.order(1)[0], ("check", 1))
 
 
 class NvtxTest(unittest.TestCase):

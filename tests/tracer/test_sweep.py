@@ -50,14 +50,19 @@ def test_only_cells_without_a_result_are_pending(tmp_path, experiment, published
         assert sweep.pending(experiment.cells, retry=True) == list(experiment.cells[1:])
 
 
-def test_rows_say_why_cells_have_no_result(tmp_path, experiment, published):
+def test_rows_say_why_cells_have_no_result(tmp_path, tmp_path_factory, published, monkeypatch):
+    monkeypatch.setenv("KERNELSCOPE_HOME", str(tmp_path_factory.mktemp("no environments")))
+    exclude = "[[exclude]]\nframework = 'mxnet'\nnetwork = 'mlp'\nreason = 'too slow'\n"
+    experiment = experiments.parse(TEXT + exclude, "small", "small.toml")
     _finish(tmp_path, experiment.cells[0])
-    (tmp_path / "sweep.json").unlink(missing_ok=True)
     (tmp_path / "sweep.json").write_text("{}")
     with _opened(tmp_path, experiment, published) as sweep:
         sweep.publish()
     rows = published[-1]
-    assert [(row["status"], row["reason"]) for row in rows] == [("done", None)] + [("left out", "not run yet")] * 3
+    assert [row["status"] for row in rows] == ["done", "not available", "not available", "left out"]
+    assert rows[0]["reason"] is None
+    assert "pytorch is not set up; run `kernelscope env create pytorch`" in rows[1]["reason"]
+    assert rows[3]["reason"] == "too slow"
     assert rows[0]["step_ns"] == 5_000_000
     assert [row["framework"] for row in rows] == ["pytorch", "pytorch", "mxnet", "mxnet"]
 

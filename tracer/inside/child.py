@@ -17,6 +17,7 @@ import time
 import traceback
 
 from kernelscope.tracer.inside import cuda_devices, heap, hooks, limits, lines, memory, nvtx, steady, streams
+from kernelscope.tracer.inside.choices import Options
 from kernelscope.tracer.inside.clock import anchor, now_ns
 from kernelscope.tracer.inside.plan import WARMUP_S
 from kernelscope.tracer.inside.ranges import Recorder
@@ -87,19 +88,23 @@ class Child(object):
         self.report["settings"] = self.hooks.settings()
 
     def _program(self, network):
-        """Return the framework's program of a network; raise ValueError where it has none, or not on so many devices."""
+        """Return the framework's program of a network; raise ValueError where it has none, or none that does what was asked."""
         framework, devices = self.spec["framework"], self.spec.get("devices", 1)
         make_program = program_class(framework, self.spec.get("program"))
         if devices > 1 and not getattr(make_program, "DEVICES", False):
             raise ValueError("%s: a step on %d devices is %s" % (framework, devices, NOT_SUPPORTED))
+        options = Options(self.spec)
         try:
-            return make_program(network, self.spec)
+            program = make_program(network, options)
         except (KeyError, ImportError) as error:
             # a network that the program's table of builders lacks, or that has no module of its own
             own = "kernelscope.workloads.%s.%s" % (module_of(framework), network.name)
             if error.args != (network.name,) and getattr(error, "name", None) != own:
                 raise
             raise ValueError("%s: network %s is %s" % (framework, network.name, NOT_SUPPORTED)) from error
+        if options.ignored():
+            raise ValueError("%s: %s is %s" % (framework, options.ignored()[0], NOT_SUPPORTED))
+        return program
 
     def _loaded(self, data, network):
         """Return an iterator over batches that reads each from the disk when a step asks for it; raise ValueError."""

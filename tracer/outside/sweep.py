@@ -111,6 +111,7 @@ class Sweep:
         self._measure, self._publish, self._lock = measure, publish, lock
         self._machine = conditions.machine()
         self._lacking: dict[tuple[str, str, str], str] = {}  # what a framework has said it lacks: its name, network and mode
+        self._environments: dict[tuple[str, str, int], Environment | str] = {}
         self._skipped: dict[str, str] = {}  # why a cell of this run has no result
         for cell in experiment.cells:
             found = finished(folder, cell)
@@ -177,21 +178,15 @@ class Sweep:
         self.publish()
 
     def _environment(self, cell: Cell) -> Environment | str:
-        """Return where a cell runs, or why it cannot."""
+        """Return where a cell runs, or why it cannot; looked up once for all cells that share it."""
         axes = cell.axes
-        gpus = gpu.find()
-        if axes.device == "cuda" and len(gpus.devices) < axes.devices:
-            return f"needs {axes.devices} GPU(s), {len(gpus.devices)} here" + (f" ({gpus.reason})" if gpus.reason else "")
         known = self._lacking.get((axes.framework, axes.network, axes.mode))
         if known is not None:
             return known
-        try:
-            environment = environments.resolve(axes.framework)
-        except ChildError as error:
-            return str(error)
-        if axes.device == "cuda" and environment.variant == "cpu":
-            return f"{axes.framework}: its environment has no CUDA build"
-        return environment
+        key = (axes.framework, axes.device, axes.devices)
+        if key not in self._environments:
+            self._environments[key] = _environment(*key)
+        return self._environments[key]
 
     def _session(self, cell: Cell, environment: Environment, staged: Path) -> Session:
         folder = self._cell_folder(cell)
@@ -240,10 +235,16 @@ class Sweep:
         self._publish([self._row(cell) for cell in self.experiment.cells])
 
     def _row(self, cell: Cell) -> Row:
-        result = self.results.get(cell.key) or Result(LEFT_OUT, cell.excluded or self._skipped.get(cell.key, NOT_YET))
+        result = self.results.get(cell.key) or self._without_result(cell)
         facts = {name: getattr(result, name) for name in ("status", "reason", "folder", "started", "seconds")}
         about = {"cell": cell.key, "experiment": self.experiment.experiment, "hardware": self._hardware(cell)}
         return {**about, **cell.axes.as_dict(), **facts, **result.values}
+
+    def _without_result(self, cell: Cell) -> Result:
+        """Return why a cell has no result: it is left out, cannot be run here, or was not reached."""
+        if cell.excluded is None and isinstance(reason := self._environment(cell), str):
+            return Result(failures.NOT_AVAILABLE, reason)
+        return Result(LEFT_OUT, cell.excluded or self._skipped.get(cell.key, NOT_YET))
 
     def _hardware(self, cell: Cell) -> str:
         """Return what a cell runs on, in words."""
@@ -273,6 +274,20 @@ class Sweep:
             "gpus": [seen.as_dict() for seen in gpu.find().devices], "toml": self.experiment.text, "cells": cells,
         }  # fmt: skip
         _replace(file, content)
+
+
+def _environment(framework: str, device: str, devices: int) -> Environment | str:
+    """Return where a framework runs on so many of these devices, or why it cannot."""
+    gpus = gpu.find()
+    if device == "cuda" and len(gpus.devices) < devices:
+        return f"needs {devices} GPU(s), {len(gpus.devices)} here" + (f" ({gpus.reason})" if gpus.reason else "")
+    try:
+        environment = environments.resolve(framework)
+    except ChildError as error:
+        return str(error)
+    if device == "cuda" and environment.variant == "cpu":
+        return f"{framework}: its environment has no CUDA build"
+    return environment
 
 
 @contextmanager

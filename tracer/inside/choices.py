@@ -1,0 +1,25 @@
+"""What a program is told of precision, layout and autotuning, and whether it listened: what is not looked at is not obeyed."""
+
+CHOICES = ("precision", "layout", "autotune")  # None is the framework's own default
+
+
+class Options(dict):
+    """The options of a program, as a dictionary that remembers which keys were looked up."""
+
+    def __init__(self, values):
+        super(Options, self).__init__(values)
+        self.seen = set()
+
+    def __getitem__(self, key):
+        self.seen.add(key)
+        return super(Options, self).__getitem__(key)
+
+    def get(self, key, default=None):
+        """Return the value of a key, or the default."""
+        self.seen.add(key)
+        return super(Options, self).get(key, default)
+
+    def ignored(self):
+        """Return the choices that somebody made and nobody looked at, as texts such as "layout channels_last"."""
+        made = [(name, dict.get(self, name)) for name in CHOICES if name not in self.seen]
+        return ["%s %s" % (name, value) for name, value in made if value is not None]
