@@ -1,10 +1,12 @@
 """MXNet: mx.profiler's operators, the network's graph and oneDNN's lines, turned into operators and kernels with layers.
 
-The engine runs the operators of a graph in the graph's order, so the k-th Convolution of a step is the graph's k-th
-Convolution: with bulk execution off, every operator is found by its type and its position ("graph order"). That holds only
-where the trace has a whole number of all the graph's operators of the type, which is checked, as is that the convolutions
-and inner products that oneDNN ran have the shapes of the layers they were given to. A line's stamp puts it into the operator
-that was running then; the profiler and oneDNN both read the wall clock, the profiler in whole microseconds.
+The engine runs the operators of one type in the graph's order, so the k-th Convolution of a step is the graph's k-th
+Convolution: with bulk execution off, every operator is found by its type and its position ("graph order"). In branches types
+overtake each other, a pooling the convolutions of other branches; but convolutions share one work space, for which each waits
+in its turn, and activations and normalisations follow theirs. All that holds only where the trace has a whole number of all the
+graph's operators of the type, which is checked, as is that what oneDNN ran has the shapes of the layers it was given to. A
+line's stamp puts it into the operator that was running then; the profiler and oneDNN both read the wall clock, the profiler in
+whole microseconds.
 
 Python's forward and backward calls only queue operators. Where they do so while no operator runs, the step waits for them:
 these times are operators "queue forward" and "queue backward" of the loop's thread.

@@ -67,6 +67,7 @@ class Program(object):
         self.trainer = self._trainer(network.optimizer)
 
     def _trainer(self, optimizer):
+        """Return the trainer. MXNet's Adam adds epsilon to the root before it takes out the bias: with 1e-8 no loss shows it."""
         settings = dict(optimizer)
         name = settings.pop("name")
         if name == "rmsprop":
