@@ -3,7 +3,8 @@
 MXNet's engine is asynchronous: Python only queues operators, threads of the engine run them, and a hybridized block's
 children are not called at all. So Python ranges tell what the host does (queueing a phase, waiting), and layers come from the
 operators that mx.profiler saw run: an engine with one worker runs a graph's operators of one type in the graph's order, and
-every node's name begins with the prefix of the block that made it. The graph, backward pass included, is written down beside the trace.
+every node's name begins with the prefix of the block that made it. The graph, backward pass included, is written down beside
+the trace.
 
 As an engine bulks operators into one row by default, the kernels pass switches that off; its cost is the pass's overhead.
 """
