@@ -20,18 +20,23 @@ ALL = os.environ.get("KERNELSCOPE_LARGE_NETWORKS") == "1"
 GROUPS = {
     "cifar10": ("cifarcnn", "alexnet_cifar10", "vgg16_cifar10", "googlenet_cifar10", "resnet50_cifar10"),
     "sequences": ("gru", "lstm32"),
-    "transformers": ("gpt2", "bert_base", "vit_s16"),
+    "image transformer": ("vit_s16",),
+    "transformers": ("gpt2", "bert_base"),
     "fully connected": ("fcn5", "fcn8"),
     "large sequences": ("lstm64",),
     "large images": ("alexnet", "vgg16", "googlenet", "resnet50"),
 }
 TRAINED = {*GROUPS["cifar10"], *GROUPS["sequences"]}
-ALWAYS = ("cifar10", "sequences", "transformers")
+ALWAYS = ("cifar10", "sequences", "image transformer", "transformers")
 # framework: the module that its hooks and its version come from, and the groups that are run always
 FRAMEWORKS = {
     "pytorch": ("torch", ALWAYS),
     "mxnet": ("mxnet", ALWAYS),
     "cntk": ("cntk", ("cifar10", "sequences")),
+    "tensorflow": ("tensorflow", ("cifar10", "sequences", "image transformer")),
+    "keras-tensorflow": ("keras", ()),  # its models are TensorFlow's, and its loop is tested on smaller ones
+    "keras-torch": ("keras", ("sequences",)),
+    "keras-jax": ("keras", ("sequences",)),
 }
 # what a framework cannot express; that it says so is tested in its own file
 REFUSED = {"cntk": ("bert_base", "vit_s16")}
