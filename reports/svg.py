@@ -16,6 +16,7 @@ from kernelscope.reports.figures import Style
 
 _SVG = "http://www.w3.org/2000/svg"
 _LINK = "{http://www.w3.org/1999/xlink}href"
+_PICTURE = "data:image/png;base64,"
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 
 
@@ -56,8 +57,8 @@ def _attributes(element: ElementTree.Element, key: str, style: Style) -> None:
     if "id" in element.attrib:
         element.set("id", f"{key}-{element.attrib['id']}")
     link = element.attrib.pop(_LINK, None)
-    if link is not None:
-        element.set("href", f"#{key}-{link.lstrip('#')}")
+    if link is not None:  # pictures that matplotlib made of many small parts are in the link itself
+        element.set("href", link if link.startswith(_PICTURE) else f"#{key}-{link.lstrip('#')}")
     for name, value in list(element.attrib.items()):
         if name in ("style", "clip-path", "fill", "stroke"):
             element.set(name, _restyled(value, key, style))

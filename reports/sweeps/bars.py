@@ -46,7 +46,7 @@ class Measure:
 
     def _scaled(self, row: Row, name: str) -> float | None:
         value = row.get(name)
-        return value * self.scale if units.known(value) else None
+        return None if not units.known(value) else value if self.scale == 1 else value * self.scale
 
 
 THROUGHPUT = Measure(

@@ -45,6 +45,7 @@ def panels(
 
     least: panels for which a row has room, however few there are: a line is no better for being long.
     """
+    across = 2 if count == 4 else across
     across = 1 if style.narrow else min(max(count, least), across)
     down = -(-count // across)
     figure = Figure(figsize=(style.width_in, down * height_in + 0.7), layout="constrained", facecolor="none")

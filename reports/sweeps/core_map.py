@@ -21,7 +21,7 @@ from kernelscope.reports.sweeps.cells import Row
 from kernelscope.reports.tables import Table
 
 MOST = 12  # panels of one figure
-_BINS, _MARKS = 120, 3600  # parts of the time at most; rectangles of one panel at most: pages hold them as paths
+_BINS = 160  # parts of the time
 _MAP = "cividis_r"  # its lightness rises evenly, so that it reads in grey and to colour-blind people
 _SHADES = 20
 _COLUMNS = ("framework", "network", "mode", "batch", "threads", "device", "core", "start_ns", "end_ns", "busy")
@@ -67,24 +67,23 @@ def core_map(uses: Sequence[Use], style: Style | None = None) -> Figure:
     """
     style = style or Style()
     cores = max((use.readings["core"].nunique() for use in uses), default=1)
-    bins = max(10, min(_BINS, _MARKS // cores))
     scale, colours = Normalize(0, 1), mpl.colormaps[_MAP].resampled(_SHADES)
     with drawing(style):
         figure, grid = chart.panels(max(len(uses), 1), style, 1.15 + min(0.12 * cores, 2.5), across=2)
         drawn = None
         for axes, use in zip(grid, uses, strict=False):
-            table = binned(use.readings, bins)
+            table = binned(use.readings, _BINS)
             end = float(use.readings["end_ns"].max()) / 1e9
-            edges = np.linspace(0, end, bins + 1)
+            edges = np.linspace(0, end, _BINS + 1)
             rows = np.arange(len(table) + 1) - 0.5
             shares = np.ma.masked_invalid(table.to_numpy(float))
-            drawn = axes.pcolormesh(edges, rows, shares, cmap=colours, norm=scale, edgecolors="face", lw=0.3)
+            drawn = axes.pcolormesh(edges, rows, shares, cmap=colours, norm=scale, rasterized=True)
             if len(table) <= 16:
                 axes.set_yticks(range(len(table)), [str(core) for core in table.index])
             axes.grid(False)
             what = f"{short(str(use.row['framework']))}, {cells.setup(use.row, ['threads'])}: {cells.work(use.row)}"
             chart.heading(axes, f"{what} (mean {float(shares.mean()):.0%})", style)
-            axes.set_xlabel("s of its own windows")
+            axes.set_xlabel("time in its own windows, s")
             axes.set_ylabel("core")
         figure.suptitle("Use of each core over time", x=0.01, ha="left", fontsize=style.font_pt + 2, fontweight="bold")
         if drawn is not None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.markers import CARETUP
 from matplotlib.ticker import NullLocator
 
 from kernelscope.analysis.scaling import efficiencies
@@ -141,7 +142,7 @@ def _line(axes: Axes, rows: Sequence[Row], axis: str, measure: Measure, look: Lo
     for x, low, high in known:
         axes.vlines(x, low, high, color=look.colour, lw=1)
         if high == limit:
-            axes.plot([x], [high], marker="^", color=look.colour, ms=4, lw=0)
+            axes.plot([x], [high], marker=CARETUP, color=ink, ms=5, lw=0)
 
 
 def _mark(axes: Axes, at: float, number: int, look: Look) -> None:

@@ -143,7 +143,7 @@ def _context(found: Content) -> dict[str, Any]:
         "ranks": _shortened(published.ranks(near)) if near else None,
         "ratios": _shortened(published.ratios(near)) if near else None,
         "cells": _shortened(tables.all_cells(found.rows)),
-        "texts": [(_title(sweep), printable(str(text), None)) for sweep in found.sweeps for text in _texts(sweep)],
+        "texts": [(_title(sweep), text) for sweep in found.sweeps if (text := _text(sweep))],
         "kernelscope": importlib.metadata.version("kernelscope"),
         "reading": READING,
         "sources": [SOURCES[key] for key in dict.fromkeys(value.source for value in found.published)],
@@ -151,9 +151,9 @@ def _context(found: Content) -> dict[str, Any]:
     }
 
 
-def _texts(sweep: Sweep) -> list[str]:
-    """Return the sweep's file as its record keeps it."""
-    return [str(sweep.record[key]) for key in ("toml", "text") if sweep.record.get(key)][:1]
+def _text(sweep: Sweep) -> str:
+    """Return the sweep's file as its record keeps it, line by line."""
+    return "\n".join(printable(line, 500) for line in str(sweep.record.get("toml") or "").splitlines())
 
 
 def headline(found: Content) -> str:
@@ -165,7 +165,8 @@ def headline(found: Content) -> str:
         return measured[0].upper() + measured[1:]
     total = sum(wins.values())
     name = max(wins, key=wins.__getitem__)
-    return printable(f"{name} has the shortest step in {wins[name]} of {total} comparisons; {measured}")
+    often = f" in {wins[name]} of {total} comparisons" if total > 1 else ""
+    return printable(f"{name} has the shortest step{often}; {measured}")
 
 
 def fastest(rows: Sequence[Row]) -> dict[str, int]:

@@ -50,8 +50,8 @@ def _number(row: Row | None, measure: Measure) -> Cell:
 
 
 def _short(value: float) -> str:
-    """Return a number with three significant digits or more, small ones too."""
-    return f"{value:.3g}" if abs(value) < 0.1 else units.rate(value)
+    """Return a number with three significant digits or more, small ones too; a count as it is."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}" if abs(value) < 0.1 else units.rate(value)
 
 
 def _setups(rows: Sequence[Row]) -> Labels:

@@ -38,7 +38,7 @@ def written(folder, rows, experiment=None, **record):
     folder.mkdir(parents=True, exist_ok=True)
     about = {
         "schema": "kernelscope/sweep/1", "name": folder.name, "title": f"The sweep {folder.name}", "experiment": experiment,
-        "text": "", "machine": {}, "kernelscope": "0.1.0", "cells": [], **record,
+        "toml": "", "machine": {}, "kernelscope": "0.1.0", "cells": [], **record,
     }  # fmt: skip
     (folder / "sweep.json").write_text(json.dumps(about), encoding="utf8")
     sweeps.write(folder, [{"experiment": experiment, **row} for row in rows])
