@@ -22,6 +22,7 @@ REVEALS = {
     "keras-cntk": "as cntk; layers through Keras's layers, which are named on their nodes",
     "keras-mxnet": "as mxnet; layers through the names of Keras's symbols",
     "onnxruntime": "nodes of its optimized graph with shapes; layers through nodes' names; inference only",
+    "caffe2": "operators with shapes, one by one, and MKL calls; layers through blobs' names",
     "onednn": "its own calls with shapes; layers through the calls of primitives; inference of lenet only",
     "cudnn": "kernels of a GPU; layers through the calls of cuDNN's graphs; inference of lenet only",
     "chainer": "numpy's calls of OpenBLAS with shapes; Chainer's functions; layers through its hooks",

@@ -32,12 +32,20 @@ _CALLS: dict[str, pa.DataType] = {
 }
 
 
-def read(folder: Path, library: str, kind_of: KindOf, attribution: str, context: Context, fit: Fit | None = None) -> Evidence:
+def read(
+    folder: Path,
+    library: str,
+    kind_of: KindOf,
+    attribution: str,
+    context: Context,
+    fit: Fit | None = None,
+    blas: str = "openblas",
+) -> Evidence:
     """Return operators and kernels of a kernels pass; raise EvidenceError where a file of it cannot be read.
 
     library: whose code computes where no call of BLAS runs. kind_of: an operator's kind by its name, or None: classify is asked.
     attribution: how operators came by their layers. fit: from calls and operators, the calls inside of operators whose times
-    are not exact.
+    are not exact, or that are told elsewhere. blas: which library's calls they are.
     """
     written = context.report.get("operator_files", [])
     if OPERATORS_FILE not in written or not (folder / OPERATORS_FILE).is_file():
@@ -53,10 +61,12 @@ def read(folder: Path, library: str, kind_of: KindOf, attribution: str, context:
         "operators without a layer": int((operators["layer"].isna() & operators["phase"].isin(["forward", "backward"])).sum()),
         "blas calls outside of operators": int((owner < 0).sum()),
     }
-    calls = _owned(calls, operators, owner)
+    calls = _owned(calls, operators, owner).assign(library=blas)
     kernels = pd.concat([calls, _own_time(operators, calls, library, kind_of)], ignore_index=True)
     kernels["duration_ns"] = kernels["end_ns"] - kernels["start_ns"]
-    unavailable = {} if CALLS_FILE in written else {"calls of BLAS": "numpy's calls could not be redirected here"}
+    unavailable = (
+        {} if CALLS_FILE in written or blas != "openblas" else {"calls of BLAS": "numpy's calls could not be redirected here"}
+    )
     return Evidence(operators.drop(columns="computes"), kernels.assign(device="cpu"), diagnostics, unavailable=unavailable)
 
 
@@ -84,7 +94,7 @@ def _innermost(operators: pd.DataFrame, calls: pd.DataFrame) -> np.ndarray:
 def _owned(calls: pd.DataFrame, operators: pd.DataFrame, owner: np.ndarray) -> pd.DataFrame:
     """Give each call of BLAS the layer, phase and name of its operator."""
     own = operators[["layer", "phase", "name", "attribution"]].reindex(owner).reset_index(drop=True)
-    calls = calls.assign(layer=own["layer"], phase=own["phase"], operator=own["name"], library="openblas", count=1)
+    calls = calls.assign(layer=own["layer"], phase=own["phase"], operator=own["name"], count=1)
     return calls.assign(attribution=own["attribution"].fillna("none"))
 
 

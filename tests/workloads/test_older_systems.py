@@ -15,7 +15,10 @@ from kernelscope.workloads import networks
 
 REFERENCE = Path(__file__).parent.parent / "data" / "reference"
 NETWORKS = ("lenet", "mlp", "cnn", "cifarcnn")
-FRAMEWORKS = {"chainer": "chainer", "lasagne": "lasagne", "keras-theano": "keras2", "keras-cntk": "keras2", "keras-mxnet": "keras2"}
+FRAMEWORKS = {
+    "chainer": "chainer", "lasagne": "lasagne", "keras-theano": "keras2", "keras-cntk": "keras2", "keras-mxnet": "keras2",
+    "caffe2": "caffe2",
+}  # fmt: skip
 
 CHECK = """
 import importlib, itertools, json, sys

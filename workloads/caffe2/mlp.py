@@ -1,0 +1,13 @@
+"""Two hidden layers with dropout over 784 inputs, as a Caffe2 user writes it; blobs bear the names of layers."""
+
+from caffe2.python import brew
+
+
+def build(model, x, dropout):
+    """Append the layers to a model; dropout: whether they drop anything in training. Return the blob of logits."""
+    rate = 0.2 if dropout else 0.0
+    x = brew.relu(model, brew.fc(model, x, "fc1", 784, 512), "relu1")
+    x = brew.dropout(model, x, "dropout1", ratio=rate)
+    x = brew.relu(model, brew.fc(model, x, "fc2", 512, 512), "relu2")
+    x = brew.dropout(model, x, "dropout2", ratio=rate)
+    return brew.fc(model, x, "fc3", 512, 10)
