@@ -61,9 +61,8 @@ def batches(program, folder, batch):
         data_shape=shape,
         batch_size=batch,
         scale=1.0 / 255.0,
-        ctx=program.context.device_type,
         verbose=False,
-    )
+    )  # with ctx="cpu" it would decode each batch into the memory of the one before, whoever still reads that
     while True:
         for read in reader:
             images = read.data[0].as_in_context(program.context).reshape((batch,) + tuple(program.network.input_shape))
