@@ -54,7 +54,7 @@ def reading(path: str | Path, form: str | None = None, helper: Helper | None = N
     if form is None and imported.is_imported(path):
         yield imported.Imported(path).trace()
         return
-    if form is None and ((path / "run.json").is_file() or (path / "compare.json").is_file()):
+    if form is None and any((path / name).is_file() for name in ("run.json", "compare.json", "sweep.json")):
         from kernelscope.analysis.run import Run
 
         yield Run(path).trace()

@@ -58,6 +58,9 @@ class Run:
         if (path / "compare.json").is_file() and not file.is_file():
             sides = sorted(p.parent.name for p in path.glob("*/run.json"))
             raise EvidenceError(f"{path}: a comparison; name one of its run folders: {', '.join(sides)}")
+        if (path / "sweep.json").is_file():
+            cells = sorted(p.parent.name for p in path.glob("cells/*/run.json"))
+            raise EvidenceError(f"{path}: a sweep; name one of its cells, such as {path / 'cells' / (cells or ['KEY'])[0]}")
         if (path / "import.json").is_file():
             raise EvidenceError(f"{path}: an imported capture; captures are reported and broken down one at a time")
         if not file.is_file():

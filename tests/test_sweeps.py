@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from kernelscope.analysis import Run, sweeps
+from kernelscope.analysis import EvidenceError, Run, read, sweeps
 from kernelscope.tracer.outside import environments
 
 pytestmark = pytest.mark.slow
@@ -50,8 +50,9 @@ def tiny(tmp_path_factory):
 
 
 def _sweep(file, folder, *options):
-    command = [*COMMAND, str(file), "-o", str(folder), *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    """Run a sweep into a folder that is named from the one that it is in."""
+    command = [*COMMAND, str(file), "-o", folder.name, *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=folder.parent)
 
 
 def _cell_files(folder):
@@ -140,6 +141,14 @@ def test_restarts_of_the_frameworks_take_turns(tiny):
             begun[framework, repeat] = first["monotonic_ns"] if isinstance(first, dict) else first[0]
     order = sorted(begun, key=begun.get)
     assert order == [("onednn", 1), ("cntk", 1), ("cntk", 2), ("onednn", 2)]
+
+
+def test_its_cells_are_run_folders_and_it_is_none(tiny):
+    _, folder, _ = tiny
+    with pytest.raises(EvidenceError, match=r"a sweep; name one of its cells, such as .*cells/cntk-lenet-infer-b1-cpu-t1"):
+        Run(folder)
+    with pytest.raises(EvidenceError, match="a sweep; name one of its cells"):
+        read(folder)
 
 
 def test_a_finished_sweep_runs_nothing_and_other_settings_are_refused(tiny, tmp_path):

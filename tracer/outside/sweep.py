@@ -135,7 +135,7 @@ class Sweep:
             self.results.pop(cell.key, None)
         self._write_record()
         self.publish()
-        staged = stage(_emptied(self.folder / STAGED))
+        staged = stage(_emptied(self.folder.absolute() / STAGED))  # children are elsewhere
         try:
             for group in turn_groups(cells):
                 if until is not None and time.monotonic() + self.estimates.total(group) > until:
