@@ -53,11 +53,12 @@ class Resolved:
 class GraphNames:
     """Resolves operators' full names with the network's layers; Keras numbers a scope that it opens again (conv1_1).
 
-    sums: {sum of gradients: names of the operators that take it}. Such a sum has no scope. It is the gradient of an output that
-    several layers take, and belongs to the layer whose output that is: the one whose gradients are computed from it.
+    sums: {sum of gradients: [names of the operators that it adds up, names of those that take it]}. They have no scope. Where
+    all that one adds up is one layer's, which takes a tensor several times, it is that layer's too. Else it is the gradient of an
+    output that several layers take, and of the layer whose output that is: the one whose gradients are computed from it.
     """
 
-    def __init__(self, network: dict[str, Any], training: bool, sums: dict[str, list[str]] | None = None):
+    def __init__(self, network: dict[str, Any], training: bool, sums: dict[str, list[list[str]]] | None = None):
         self._types = {str(layer["name"]): str(layer["type"]) for layer in network["layers"]}
         before = dict(zip(list(self._types)[1:], self._types, strict=False))
         self._inputs = {
@@ -101,15 +102,19 @@ class GraphNames:
         return None
 
     def _summed(self, name: str) -> str | None:
-        """Return the layer whose output a sum is the gradient of; None where those who take it disagree."""
+        """Return the layer that a sum of gradients belongs to; None where those who take it disagree."""
+        return self._only_layer(name, 0) or self._only_layer(name, 1)
+
+    def _only_layer(self, name: str, side: int) -> str | None:
+        """Return the one layer of the operators that a sum adds up (side 0) or that take it (1), through other sums."""
         seen, waiting, layers = {name}, [name], set()
         while waiting:
-            for taker in self._sums[waiting.pop()]:
-                if taker in self._sums:
-                    waiting += [taker] if taker not in seen else []
-                    seen.add(taker)
+            for other in self._sums[waiting.pop()][side]:
+                if other in self._sums:
+                    waiting += [other] if other not in seen else []
+                    seen.add(other)
                 else:
-                    layers.add(self._named(taker.split("/")))
+                    layers.add(self._named(other.split("/")))
         return layers.pop() if len(layers) == 1 else None
 
     def _fused_into(self, layer: str) -> str:
@@ -274,13 +279,17 @@ def names_of(folder: Path, context: Context) -> GraphNames | RecordedNames:
     return RecordedNames.of(read_object(path), str(path), training)
 
 
-def _read_sums(path: Path) -> dict[str, list[str]]:
-    """Return who takes each sum of gradients; raises EvidenceError where the file is not as the hooks write it."""
+def _read_sums(path: Path) -> dict[str, list[list[str]]]:
+    """Return what each sum of gradients adds up and who takes it; raises EvidenceError where the file does not say that."""
     sums = read_object(path).get("sums")
-    lists = list(sums.values()) if isinstance(sums, dict) else [None]
-    if not all(isinstance(names, list) and all(isinstance(name, str) for name in names) for names in lists):
-        raise EvidenceError(f"{path}: does not say who takes the sums of gradients; record the run again")
+    sides = [side for both in sums.values() for side in _pair(both)] if isinstance(sums, dict) else [None]
+    if not all(isinstance(side, list) and all(isinstance(name, str) for name in side) for side in sides):
+        raise EvidenceError(f"{path}: does not say what the sums of gradients add up and who takes them; record the run again")
     return dict(sums)  # type: ignore[arg-type]
+
+
+def _pair(both: Any) -> list[Any]:
+    return both if isinstance(both, list) and len(both) == 2 else [None]
 
 
 def fits_shape(primitive: str, problem: str, layer: dict[str, Any]) -> bool:

@@ -290,36 +290,42 @@ def test_names_of_deep_networks_tell_the_layers_of_their_branches(network, scope
     assert (found.layer, found.phase, found.attribution) == expected
 
 
-def test_a_sum_of_gradients_is_of_the_layer_whose_output_they_are_of():
+def test_a_sum_of_gradients_is_of_the_layer_that_makes_all_of_it_else_of_the_one_whose_output_it_is_of():
     backward = "gradient_tape/" + GOOGLENET
-    sums = {
-        "AddN": [backward + "inception5a_relu1_1/ReluGrad"],
+    branches = [backward + f"inception5a_{part}_1/convolution/Conv2DBackpropInput" for part in ("conv1", "reduce3")]
+    takers = {
+        "AddN": [backward + "inception4e_concat_1/Slice"],
         "AddN_1": ["AddN_2"],
         "AddN_2": [backward + "pool3_1/MaxPool/MaxPoolGrad"],
         "AddN_3": [backward + "inception3a_relu1_1/ReluGrad", backward + "inception3a_relu3_1/ReluGrad"],
         "AddN_4": ["AddN_4"],
     }
+    sums = {name: [branches, names] for name, names in takers.items()}
+    sums["AddN_5"] = [["AddN_6", branches[0]], takers["AddN"]]
+    sums["AddN_6"] = [[branches[0] + "_1"], takers["AddN"]]
     names = GraphNames(networks.as_dict(networks.get("googlenet_cifar10")), training=True, sums=sums)
-    found = {
-        name: names.resolve(scope, "AddN")
-        for name, scope in (*zip(sums, sums, strict=True), ("called", "PartitionedCall/AddN_1"))
-    }
-    layers = {name: (place.layer, place.phase) for name, place in found.items()}
-    assert layers == {
-        "AddN": ("inception5a_relu1", "backward"),
-        "AddN_1": ("pool3", "backward"),
-        "AddN_2": ("pool3", "backward"),
-        "AddN_3": (None, "backward"),
-        "AddN_4": (None, "backward"),
-        "called": ("pool3", "backward"),
+    found = {name: names.resolve(name, "AddN") for name in (*sums, "PartitionedCall/AddN_1")}
+    assert {place.phase for place in found.values()} == {"backward"}
+    assert {name: place.layer for name, place in found.items()} == {
+        "AddN": "inception4e_concat",
+        "AddN_1": "pool3",
+        "AddN_2": "pool3",
+        "AddN_3": None,
+        "AddN_4": None,
+        "AddN_5": "inception5a_conv1",
+        "AddN_6": "inception5a_conv1",
+        "PartitionedCall/AddN_1": "pool3",
     }
 
 
-@pytest.mark.parametrize("content", ['{"sums": []}', '{"sums": {"AddN": "conv"}}', '{"sums": {"AddN": [1]}}', "{}"])
+@pytest.mark.parametrize(
+    "content",
+    ['{"sums": []}', '{"sums": {"AddN": "conv"}}', '{"sums": {"AddN": [["a"], [1]]}}', '{"sums": {"AddN": ["a", "b"]}}', "{}"],
+)
 def test_a_file_of_sums_that_is_not_as_agreed_is_refused(tmp_path, content):
     shutil.copytree(DATA / "lenet-train", tmp_path / "run")
     (tmp_path / "run" / "operators.sums.json").write_text(content)
-    with pytest.raises(EvidenceError, match=r"operators\.sums\.json: does not say who takes the sums"):
+    with pytest.raises(EvidenceError, match=r"operators\.sums\.json: does not say what the sums"):
         tensorflow.read(tmp_path / "run", context_of(DATA / "lenet-train", "train"))
 
 

@@ -22,7 +22,8 @@ from kernelscope.tracer.inside.hooks import xspace
 # them; TensorFlow 2.21 takes this option and then records at level 2 whatever was asked for
 HOST_TRACER_LEVEL = 3
 INTER_OP_THREADS = 2  # two branches at once, as a user's default on two cores; more would exceed the threads asked for
-SUMS_FILE = "operators.sums.json"  # {"sums": {sum of gradients, which no scope encloses: [names of the operators that take it]}}
+# {"sums": {sum of gradients, which no scope encloses: [[names of the operators that it adds up], [names of those that take it]]}}
+SUMS_FILE = "operators.sums.json"
 # methods of a tensor that hand out its value
 READING = ("numpy", "__array__", "__float__", "__int__", "__bool__", "__index__")
 
@@ -201,14 +202,16 @@ class Hooks(object):
 
 
 def _sums(graphs):
-    """Return {sum of gradients: names of the operators that take it} of all sums in these graphs."""
+    """Return {sum of gradients: [names of the operators that it adds up, names of those that take it]} of these graphs."""
     found = {}
     for graph in graphs:
         for operator in graph.get_operations():
             if operator.type == "AddN" and "/" not in operator.name:
-                takers = {taker.name for output in operator.outputs for taker in output.consumers()}
-                found.setdefault(operator.name, set()).update(takers)
-    return {name: sorted(takers) for name, takers in found.items()}
+                added = sorted({value.op.name for value in operator.inputs})
+                takers = sorted({taker.name for output in operator.outputs for taker in output.consumers()})
+                known = found.setdefault(operator.name, [added, takers])
+                found[operator.name] = [sorted(set(old) | set(new)) for old, new in zip(known, (added, takers))]
+    return found
 
 
 def _keras_settings():
