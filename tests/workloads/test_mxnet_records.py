@@ -14,8 +14,9 @@ SAMPLES, BATCH = 10, 4
 SCRIPT = """
 import itertools, json, os, shutil, sys, types
 import mxnet as mx, numpy
-from kernelscope.workloads import files, networks
+from kernelscope.workloads import data, files, networks
 from kernelscope.workloads.mxnet import records
+from kernelscope.workloads.mxnet.program import Program
 
 folder, found = sys.argv[1], {}
 
@@ -28,6 +29,19 @@ def error(folder, name, batch):
     except files.DataError as failure:
         return str(failure)
 
+def losses(loader):
+    network = networks.get("cnn")
+    options = {"mode": "train", "batch": 4, "device": "cpu", "seed": 0, "dropout": False}
+    trained = Program(network, options)
+    trained.load(networks.initial_weights(network, 0))
+    if loader == "records":
+        batches = records.batches(trained, os.path.join(folder, "cnn"), 4)
+    else:
+        read = data.from_files(network, 4, os.path.join(folder, "cnn"))
+        batches = trained.stream(one for batch in read for one in trained.prepare([batch]))
+    trained.train(itertools.islice(batches, 6))
+    return trained.losses
+
 for name in ("cnn", "mlp"):
     inside = os.path.join(folder, name)
     samples = files.find(networks.get(name), inside)
@@ -39,6 +53,7 @@ for name in ("cnn", "mlp"):
         "context": str(read[0][0].context),
     }
 inside = os.path.join(folder, "cnn")
+found["losses"] = {loader: losses(loader) for loader in ("records", "files")}
 found["missing"] = error(folder, "cnn", 4)
 found["few"] = error(inside, "cnn", 11)
 found["size"] = error(os.path.join(folder, "mlp"), "cnn", 4)
@@ -85,6 +100,11 @@ def test_batches_are_the_samples_in_order_over_and_over(samples, found, name, sh
     assert read.shape == (3, BATCH, *shape)
     np.testing.assert_allclose(read.ravel(), images[order[: 3 * BATCH]].ravel() / 255, atol=1e-6)
     assert found[name]["context"] == "cpu(0)"
+
+
+def test_training_on_records_is_training_on_the_files(found):
+    """Gradients are still computed when the next batch is being read: its memory must be another."""
+    np.testing.assert_allclose(found["losses"]["records"], found["losses"]["files"], rtol=1e-6)
 
 
 @pytest.mark.usefixtures("found")
