@@ -38,10 +38,15 @@ def _attention(length, width, name):
         for start in range(0, width, size):
             query, key, value = (C.slice(x, -1, first + start, first + start + size) for first in (0, width, 2 * width))
             scores = C.times_transpose(query, key) / sqrt(size) + future
-            heads.append(C.times(C.softmax(scores, axis=-1), value))
+            heads.append(C.times(_softmax(scores), value))
         return C.splice(*heads, axis=-1)
 
     return attend
+
+
+def _softmax(x):
+    """Return the softmax over the last axis; C.softmax takes all axes, whatever it is told, where the rank is still unknown."""
+    return C.exp(x - C.reduce_log_sum_exp(x, axis=-1))
 
 
 def _gelu(x):
