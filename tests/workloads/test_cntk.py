@@ -165,7 +165,12 @@ for name, changed in [("vit_s16", {}), ("bert_base", {})] + [("lenet", setting) 
         module.Program(networks.get(name), dict(options, **changed))
     except ValueError as error:
         refused[" ".join([name] + list(changed))] = str(error)
-print(json.dumps({"images": images.tolist(), "statistics": statistics, "refused": refused}))
+from kernelscope.workloads.cntk import gpt2
+rows = C.input_variable((4, 72))
+attend = C.layers.Sequential([C.layers.Activation(C.tanh), gpt2._attention(4, 24, "attention")])(rows)
+given = numpy.random.RandomState(2).uniform(-2, 2, (1, 4, 72)).astype("float32")
+print(json.dumps({"images": images.tolist(), "statistics": statistics, "refused": refused,
+                  "rows": given.tolist(), "attended": attend.eval({rows: given}).tolist()}))
 """
 
 
@@ -181,6 +186,15 @@ def test_a_normalisations_running_means_keep_nine_tenths_in_each_step(normalised
     found = normalised["statistics"]
     np.testing.assert_allclose(found["aggregate_mean"], (1 - 0.9**2) * mean, rtol=1e-6)  # from 0
     np.testing.assert_allclose(found["aggregate_variance"], 0.9**2 + (1 - 0.9**2) * variance, rtol=1e-6)  # from 1
+
+
+@pytest.mark.slow
+def test_attention_of_twelve_heads_looks_at_no_later_row(normalised):
+    query, key, value = np.tanh(np.array(normalised["rows"][0])).reshape(4, 3, 12, 2).transpose(1, 2, 0, 3)
+    scores = np.where(np.tril(np.ones((4, 4))) > 0, query @ key.transpose(0, 2, 1) / 2**0.5, -np.inf)
+    weights = np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
+    expected = (weights @ value).transpose(1, 0, 2).reshape(4, 24)
+    np.testing.assert_allclose(normalised["attended"][0], expected, atol=1e-6)
 
 
 @pytest.mark.slow
