@@ -28,7 +28,10 @@ def write(folder, samples, network):
 
 
 def batches(program, folder, batch):
-    """Yield (images, labels) as CNTK's reader gives them: labels one-hot."""
+    """Yield (images, labels) as CNTK's reader gives them to a trainer, labels one-hot; images as numpy where only they are taken.
+
+    A trainer takes what is flat for an input of any shape; evaluating does not.
+    """
     network, path = program.network, os.path.join(folder, FILE)
     if any(layer.type in ("lstm", "gru") for layer in network.layers):
         raise ValueError("cntk: a loader of records is not supported for sequences")
@@ -38,9 +41,15 @@ def batches(program, folder, batch):
         features=StreamDef(field="features", shape=int(numpy.prod(network.input_shape))),
         labels=StreamDef(field="labels", shape=network.classes),
     )
-    source = MinibatchSource(CTFDeserializer(path, streams), randomize=False, max_sweeps=INFINITELY_REPEAT)
-    while True:
-        read = source.next_minibatch(batch)
-        if not read:
-            raise DataError("%s: holds no samples; convert the data again" % path)
-        yield read[source.streams.features], read[source.streams.labels]
+    try:
+        source = MinibatchSource(CTFDeserializer(path, streams), randomize=False, max_sweeps=INFINITELY_REPEAT)
+        while True:
+            read = source.next_minibatch(batch)
+            if not read:
+                raise DataError("%s: holds no samples; convert the data again" % path)
+            images, labels = read[source.streams.features], read[source.streams.labels]
+            if program.mode == "infer":
+                images = images.asarray().reshape((-1,) + tuple(network.input_shape))
+            yield images, labels
+    except RuntimeError as error:  # CNTK's own, with its call stack
+        raise DataError("%s: %s; convert the data again" % (path, str(error).split("\n")[0])) from error
