@@ -16,6 +16,7 @@ from kernelscope.reports.sweeps.cells import Row
 from kernelscope.reports.sweeps.looks import Look, looks
 from kernelscope.reports.tables import Table
 
+_PANEL = ("sweep", "network", "mode")
 _CLIP = 1.5  # intervals are drawn up to so many times the largest value
 CONDITIONS = (
     "sweep", "hardware", "framework", "version", "network", "mode", "batch", "threads", "device", "devices", "precision",
@@ -81,7 +82,7 @@ def host_memory(rows: Sequence[Row], style: Style | None = None) -> Figure:
 def shown(rows: Sequence[Row], measure: Measure) -> list[Row]:
     """Return the cells that a figure of bars takes: of one batch a network, of works and set-ups where any number is known."""
     taken = [row for row in cells.at_one_batch(rows) if measure.of(row)]
-    for names in (("network", "mode"), cells.SETUP):
+    for names in (_PANEL, cells.SETUP):
         known = {tuple(row[name] for name in names) for row in taken if measure.value(row) is not None}
         taken = [row for row in taken if tuple(row[name] for name in names) in known]
     return taken
@@ -107,14 +108,21 @@ def bars(rows: Sequence[Row], measure: Measure, style: Style | None = None) -> F
     """
     style = style or Style()
     taken = shown(rows, measure)
-    works = cells.grouped(taken, ("network", "mode"))
-    names, varying = cells.frameworks(taken), cells.varying(taken)
+    order = cells.frameworks(taken)
+    varying = cells.varying(taken)
     kinds = looks(cells.setup(row, varying) for row in taken)
+    works = [
+        {(name, cells.setup(row, varying)): row for name in order for row in members if row["framework"] == name}
+        for members in cells.grouped(taken, _PANEL).values()
+    ]
+    most = max((len(_names(members)) for members in works), default=1)
     with drawing(style):
-        figure, grid = chart.panels(max(len(works), 1), style, 0.75 + len(names) * (0.12 + 0.17 * len(kinds)), share_y=True)
-        for axes, members in zip(grid, works.values(), strict=False):
-            _panel(axes, {(str(row["framework"]), cells.setup(row, varying)): row for row in members}, names, kinds, measure)
-            chart.heading(axes, cells.work(members[0]), style)
+        height = 0.75 + most * (0.12 + 0.17 * max((len(_setups(members)) for members in works), default=1))
+        same = len({tuple(_names(members)) for members in works}) == 1
+        figure, grid = chart.panels(max(len(works), 1), style, height, share_y=same)
+        for axes, members in zip(grid, works, strict=False):
+            _panel(axes, members, kinds, measure, most)
+            chart.heading(axes, cells.work(next(iter(members.values()))), style, 0.5 if same else 1.2)
         title = f"{measure.title}: {next(iter(kinds))}" if len(kinds) == 1 else measure.title
         figure.suptitle(title, x=0.01, ha="left", fontsize=style.font_pt + 2, fontweight="bold")
         if len(kinds) > 1:
@@ -125,17 +133,27 @@ def bars(rows: Sequence[Row], measure: Measure, style: Style | None = None) -> F
     return figure
 
 
-def _panel(
-    axes: Axes, found: Mapping[tuple[str, str], Row], names: Sequence[str], kinds: Mapping[str, Look], measure: Measure
-) -> None:
-    """Draw the bars of one network: those of a framework stand together, one a set-up."""
+Found = Mapping[tuple[str, str], Row]  # the cells of one panel by framework and set-up
+
+
+def _names(found: Found) -> list[str]:
+    return list(dict.fromkeys(name for name, _ in found))
+
+
+def _setups(found: Found) -> list[str]:
+    return list(dict.fromkeys(setup for _, setup in found))
+
+
+def _panel(axes: Axes, found: Found, kinds: Mapping[str, Look], measure: Measure, most: int) -> None:
+    """Draw the bars of one network: those of a framework stand together, one a set-up; most: frameworks of any panel."""
     limit = limit_of(found.values(), measure)
-    height = 0.8 / max(len(kinds), 1)
-    for place, name in enumerate(names):
-        for number, (setup, look) in enumerate(kinds.items()):
+    setups = [setup for setup in kinds if setup in _setups(found)]
+    height = 0.8 / len(setups)
+    for place, name in enumerate(_names(found)):
+        for number, setup in enumerate(setups):
             middle = place - 0.4 + (number + 0.5) * height
-            bar(axes, (middle, 0.9 * height), found.get((name, setup)), measure, look, limit)
-    finish(axes, names, measure.unit)
+            bar(axes, (middle, 0.9 * height), found.get((name, setup)), measure, kinds[setup], limit)
+    finish(axes, _names(found), measure.unit, most)
 
 
 def limit_of(rows: Iterable[Row], measure: Measure) -> float:

@@ -24,14 +24,30 @@ READABLE = (
 
 
 def rows(sweeps: Iterable[Sweep]) -> list[dict[str, Any]]:
-    """Return the cells of all sweeps as plain data: null is None. Added are sweep (its name) and path (run folder or None)."""
+    """Return the cells of all sweeps as plain data: null is None. Added are sweep (its name) and path (run folder or None).
+
+    Sweeps of the same name on other hardware stand beside each other; on the same hardware a later one is called name (2).
+    """
     found = []
+    seen: set[tuple[str, str]] = set()
     for sweep in sweeps:
+        name = _name(sweep, seen)
         for record in sweep.cells.to_dict("records"):
             row = {str(name): _plain(value) for name, value in record.items()}
             folder = row["folder"]
-            found.append({"sweep": sweep.name, **row, "path": _inside(sweep.folder, folder) if folder else None})
+            found.append({"sweep": name, **row, "path": _inside(sweep.folder, folder) if folder else None})
     return found
+
+
+def _name(sweep: Sweep, seen: set[tuple[str, str]]) -> str:
+    """Return what a sweep is called beside those that were seen before, and note it with its hardware."""
+    hardware = {str(value) for value in sweep.cells["hardware"].dropna()}
+    name, number = sweep.name, 1
+    while any((name, one) in seen for one in hardware):
+        number += 1
+        name = f"{sweep.name} ({number})"
+    seen.update((name, one) for one in hardware)
+    return name
 
 
 def _inside(root: Path, relative: str) -> Path | None:
@@ -132,8 +148,8 @@ def at_one(cells: Sequence[Row], axes: Sequence[str], within: Sequence[str]) -> 
 
 
 def at_one_batch(cells: Sequence[Row]) -> list[Row]:
-    """Return the cells of one batch size per network and mode (see `at_one`)."""
-    return at_one(cells, ("batch",), ("network", "mode"))
+    """Return the cells of one batch size per sweep, network and mode (see `at_one`)."""
+    return at_one(cells, ("batch",), ("sweep", "network", "mode"))
 
 
 def at_one_setup(cells: Sequence[Row]) -> list[Row]:

@@ -140,6 +140,6 @@ def _no_interval(rows: Sequence[Row]) -> str:
 
 
 def _batches(rows: Sequence[Row]) -> str:
-    works = cells.grouped(rows, ("network", "mode")).values()
+    works = cells.grouped(rows, ("sweep", "network", "mode")).values()
     several = any(len({row["batch"] for row in members}) > 1 for members in works)
     return "one batch size a network, the one with which most frameworks ran; all are in the table of cells" if several else ""

@@ -43,10 +43,11 @@ def read(rows: Sequence[Row]) -> tuple[list[Use], list[str]]:
     known = [row for row in cells.at_one_batch(rows) if cells.done(row) and row.get("path")]
     if not known:
         return [], ["no cell has a run folder"]
-    works = cells.grouped(known, ("network", "mode", "device"))
+    works = cells.grouped(known, ("sweep", "network", "mode", "device"))
     largest = max(works.values(), key=lambda members: len(cells.frameworks(members)))
     taken = [
-        max(members, key=lambda row: row["threads"] or 0) for members in cells.grouped(largest, ("sweep", "framework")).values()
+        max(members, key=lambda row: row["threads"] or 0)
+        for members in cells.grouped(largest, ("hardware", "framework")).values()
     ]
     uses, left = [], []
     for row in taken[:MOST]:

@@ -6,7 +6,7 @@ import importlib.metadata
 import io
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +55,17 @@ def content(sweeps: Sequence[Sweep]) -> Content:
     """Return what the report of these sweeps shows."""
     rows = cells.rows(sweeps)
     groups = compare(rows)
-    measured = [(_title(sweep), tables.tables(sweep.experiment, cells.rows([sweep]))) for sweep in sweeps]
+    measured = [
+        (_title(sweep), _numbered(tables.tables(sweep.experiment, cells.rows([sweep])), number if len(sweeps) > 1 else 0))
+        for number, sweep in enumerate(sweeps, 1)
+    ]
     stated = published.chosen(rows)
     return Content(sweeps, rows, measured, charts(rows, groups), groups, stated)
+
+
+def _numbered(views: Sequence[View], number: int) -> list[View]:
+    """Return tables with keys of their own on a page of several sweeps; 0: there is one."""
+    return [replace(view, key=f"{number}-{view.key}") if number else view for view in views]
 
 
 def write(sweeps: Sequence[Sweep], target: Path) -> list[Path]:
@@ -97,13 +105,7 @@ def _write_figures(found: Sequence[Chart | Missing], folder: Path) -> list[Path]
 
 def _write_tables(found: Content, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
-    several = len(found.measured) > 1
-    named = [
-        (f"{sweep.name}-{view.key}" if several else view.key, tables.plain(view))
-        for sweep, (_, views) in zip(found.sweeps, found.measured, strict=True)
-        for view in views
-        if view.rows
-    ]
+    named = [(view.key, tables.plain(view)) for _, views in found.measured for view in views if view.rows]
     named += [(chart.table.name, chart.table) for chart in found.charts if isinstance(chart, Chart)]
     named.append(("cells", cells.table(found.rows)))
     named.append(("published_values", published.values_table(found.published)))

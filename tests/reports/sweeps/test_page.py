@@ -96,6 +96,19 @@ def test_nothing_measured_is_a_report_too(make_cell, make_sweep, tmp_path):
     assert list((tmp_path / "out" / "figures").iterdir()) == []
 
 
+def test_several_sweeps_share_a_page(make_cell, make_sweep, tmp_path, parse):
+    one = make_sweep("same", [make_cell(name, "lenet") for name in ("pytorch", "mxnet")])
+    other = make_sweep("same", [make_cell("pytorch", "lenet", hardware="another processor")])
+    again = make_sweep("same", [make_cell("pytorch", "lenet")])
+    found = page.content([sweeps.read(folder) for folder in (one, other, again)])
+    assert [row["sweep"] for row in found.rows] == ["same", "same", "same", "same (2)"]
+    page.write(found.sweeps, tmp_path / "out" / "page.html")
+    page_read = parse((tmp_path / "out" / "page.html").read_text(encoding="utf8"))
+    identifiers = [value for _, name, value in page_read.attributes if name == "id"]
+    assert len(identifiers) == len(set(identifiers))
+    assert len(list((tmp_path / "out" / "tables").glob("*-measured-step-ns.csv"))) == 3
+
+
 def test_the_command_writes_into_the_sweeps_folder(levels, capsys):
     assert main(["report", str(levels)]) == 0
     assert "figures: " in capsys.readouterr().err
