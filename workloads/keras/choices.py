@@ -1,4 +1,4 @@
-"""Precision, layout and cuDNN's autotuning, where a run chooses them; None keeps the framework's own choice."""
+"""Precision, layout and cuDNN's autotuning, where a run chooses them: a module apart, for most programs choose nothing."""
 
 import os
 
@@ -8,8 +8,8 @@ import keras
 def choose(framework, options):
     """Make Keras and its backend accordingly, before a model is built; raises ValueError where one is not supported.
 
-    precision: float32, or bfloat16 with weights in float32; layout: channels_last, in which the models are written; autotune:
-    whether cuDNN tries its algorithms out, which XLA decides by itself.
+    None keeps the framework's own choice. precision: float32, or bfloat16 with weights in float32; layout: channels_last, in
+    which the models are written; autotune: whether cuDNN tries its algorithms out, which XLA decides by itself.
     """
     precision, layout, autotune = (options.get(name) for name in ("precision", "layout", "autotune"))
     if precision == "bfloat16":

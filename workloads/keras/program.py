@@ -3,18 +3,25 @@
 import keras
 
 from kernelscope.workloads.keras import weights
-from kernelscope.workloads.keras.choices import choose
 from kernelscope.workloads.keras.optimizers import make_optimizer
 from kernelscope.workloads.tensorflow import models
 
+CHOICES = ("precision", "layout", "autotune")
+
 
 class Program(object):
-    """One network with its loops; `options` are mode, batch, seed, dropout and those of `choices`. Keras takes the GPU that it sees."""
+    """One network with its loops; `options` are mode, batch, seed, dropout and those of `choices`.
+
+    Keras takes the GPU that it sees.
+    """
 
     def __init__(self, network, options):
         self.network = network
         self.mode = options["mode"]
-        choose("keras-" + keras.backend.backend(), options)
+        if any(options.get(name) is not None for name in CHOICES):
+            from kernelscope.workloads.keras.choices import choose
+
+            choose("keras-" + keras.backend.backend(), options)
         keras.utils.set_random_seed(options.get("seed") or 0)
         self.loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, name="loss")
         self.optimizer = make_optimizer(network.optimizer)

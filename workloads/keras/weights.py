@@ -3,18 +3,12 @@
 import keras
 import numpy
 
-# canonical name of a parameter -> Keras's, by the type of the layer; an LSTM's gates come in the same order
-_RECURRENT = {"input_weight": "kernel", "hidden_weight": "recurrent_kernel"}
-_NORMALISATION = {"weight": "gamma", "bias": "beta"}
-PARAMETERS = {
-    "convolution": {"weight": "kernel", "bias": "bias"},
-    "dense": {"weight": "kernel", "bias": "bias"},
-    "lstm": dict(_RECURRENT, bias="bias"),
-    "gru": dict(_RECURRENT, bias="bias"),
-    "embedding": {"weight": "embeddings"},
-    "batch_norm": _NORMALISATION,
-    "layer_norm": _NORMALISATION,
-    "tokens": {"class_token": "class_token", "positions": "positions"},
+# canonical name of a parameter -> what Keras's layers call it, where that is another name
+VARIABLES = {
+    "weight": ("kernel", "gamma", "embeddings"),
+    "bias": ("bias", "beta"),
+    "input_weight": ("kernel",),
+    "hidden_weight": ("recurrent_kernel",),
 }
 _KERNELS = ("kernel", "recurrent_kernel")
 _KEEPING_ORDER = ("dropout", "relu", "tanh", "sigmoid", "gelu")  # what may stand between a flatten and its dense layer
@@ -26,20 +20,25 @@ def channels_last(images):
 
 
 def load(model, network, weights):
-    """Load {(layer, parameter): float32 array in canonical layout} into the network's model; all else stays as it is."""
+    """Load {(layer, parameter): float32 array in canonical layout} into the network's model; all else stays as it is.
+
+    An LSTM's gates come in the same order, a GRU's do not.
+    """
     for layer in network.layers:
-        values = {parameter.name: weights[(layer.name, parameter.name)] for parameter in layer.parameters}
+        values = {name: array for (owner, name), array in weights.items() if owner == layer.name}
         if layer.type == "gru":
             values = _gru_layout(values)
         for name, array in values.items():
-            target, own_name = model.get_layer(layer.name), PARAMETERS[layer.type][name]
+            target = model.get_layer(layer.name)
+            target = getattr(target, "cell", target)
+            own_name = next(own for own in VARIABLES.get(name, (name,)) if hasattr(target, own))
             if own_name in _KERNELS:
                 array = keras_layout(network, layer, array)
-            getattr(getattr(target, "cell", target), own_name).assign(array)
+            getattr(target, own_name).assign(array)
 
 
 def _gru_layout(values):
-    """Return a GRU's parameters with Keras's order of gates, update before reset, and its two biases above each other."""
+    """Return a GRU's values with Keras's order of gates, update before reset, and its two biases above each other."""
 
     def gates(array):
         reset, update, new = numpy.split(array, 3)

@@ -4,7 +4,7 @@ import keras
 from keras import layers
 
 
-def build(dropout):
+def cnn(dropout):
     """Return the model; dropout: whether its dropout layers drop anything in training."""
     convolution_rate, dense_rate = (0.25, 0.5) if dropout else (0.0, 0.0)
     return keras.Sequential(

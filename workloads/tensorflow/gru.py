@@ -4,7 +4,7 @@ import keras
 from keras import layers
 
 
-def build(dropout):
+def gru(dropout):
     """Return the model: the last hidden state goes into a dense layer; it has no dropout to switch off."""
     return keras.Sequential(
         [

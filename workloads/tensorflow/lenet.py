@@ -4,7 +4,7 @@ import keras
 from keras import layers
 
 
-def build(dropout):
+def lenet(dropout):
     """Return the model: two convolutions with average pooling, then three dense layers; it has no dropout to switch off."""
     return keras.Sequential(
         [

@@ -4,7 +4,7 @@ import keras
 from keras import layers
 
 
-def build(dropout):
+def lstm(dropout):
     """Return the model: the last hidden state goes into a dense layer; it has no dropout to switch off."""
     return keras.Sequential(
         [layers.Input((28, 28)), layers.LSTM(128, name="lstm1"), layers.Dense(10, name="fc1")],

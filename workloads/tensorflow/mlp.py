@@ -4,7 +4,7 @@ import keras
 from keras import layers
 
 
-def build(dropout):
+def mlp(dropout):
     """Return the model; dropout: whether its dropout layers drop anything in training."""
     rate = 0.2 if dropout else 0.0
     return keras.Sequential(

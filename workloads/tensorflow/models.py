@@ -2,20 +2,33 @@
 
 import importlib
 
-# networks that share a module: it has a function of the network's name, where others have `build`
-FAMILIES = {
-    "fcn": ("fcn5", "fcn8"),
-    "lstms": ("lstm32", "lstm64"),
-    "alexnet": ("alexnet", "alexnet_cifar10"),
-    "vgg16": ("vgg16", "vgg16_cifar10"),
-    "googlenet": ("googlenet", "googlenet_cifar10"),
-    "resnet50": ("resnet50", "resnet50_cifar10"),
-    "transformers": ("gpt2", "bert_base", "vit_s16"),
+# network: module, in which a function of the network's name builds it
+MODELS = {
+    "lenet": "lenet",
+    "mlp": "mlp",
+    "cnn": "cnn",
+    "lstm": "lstm",
+    "cifarcnn": "cifarcnn",
+    "gru": "gru",
+    "fcn5": "fcn",
+    "fcn8": "fcn",
+    "lstm32": "lstms",
+    "lstm64": "lstms",
+    "alexnet": "alexnet",
+    "alexnet_cifar10": "alexnet",
+    "vgg16": "vgg16",
+    "vgg16_cifar10": "vgg16",
+    "googlenet": "googlenet",
+    "googlenet_cifar10": "googlenet",
+    "resnet50": "resnet50",
+    "resnet50_cifar10": "resnet50",
+    "gpt2": "transformers",
+    "bert_base": "transformers",
+    "vit_s16": "transformers",
 }
 
 
 def build(network, dropout):
     """Return the Keras model of the network of this name; dropout: whether its dropout layers drop anything in training."""
-    family = next((module for module, networks in FAMILIES.items() if network in networks), None)
-    module = importlib.import_module("kernelscope.workloads.tensorflow.%s" % (family or network))
-    return getattr(module, network if family else "build")(dropout)
+    module = importlib.import_module("kernelscope.workloads.tensorflow." + MODELS[network])
+    return getattr(module, network)(dropout)

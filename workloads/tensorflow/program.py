@@ -4,10 +4,11 @@ import keras
 import tensorflow as tf
 
 from kernelscope.workloads.keras import weights
-from kernelscope.workloads.keras.choices import choose
 from kernelscope.workloads.keras.optimizers import make_optimizer
 from kernelscope.workloads.keras.weights import channels_last
 from kernelscope.workloads.tensorflow import models
+
+CHOICES = ("precision", "layout", "autotune")
 
 
 class Program(object):
@@ -17,7 +18,10 @@ class Program(object):
         self.network = network
         self.mode = options["mode"]
         self.device = "/GPU:0" if str(options.get("device") or "cpu").startswith("cuda") else "/CPU:0"
-        choose("tensorflow", options)
+        if any(options.get(name) is not None for name in CHOICES):
+            from kernelscope.workloads.keras.choices import choose
+
+            choose("tensorflow", options)
         keras.utils.set_random_seed(options.get("seed") or 0)
         with tf.device(self.device):
             self.model = models.build(network.name, options.get("dropout", True))
