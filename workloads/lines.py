@@ -18,6 +18,7 @@ from collections import OrderedDict
 _PACKAGE = "kernelscope.workloads"
 _OURS = ("networks", "data", "files", "lines")  # what all frameworks share
 _ROOTS = ("Program", "load", "prepare", "stream")
+_RECORDS = "records"  # modules that write and read data sets: no part of a network and its loop, like the other loaders
 _TABLE = "MODELS"  # what a program's table from a network's name to its builder is called
 _NO_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
@@ -32,7 +33,7 @@ def count(program, mode, network, others):
     kept = []
     for name, source in sources.items():
         short = name.rpartition(".")[2]
-        if name not in left_out and (short not in others or short == network or _defines(source, network)):
+        if short != _RECORDS and name not in left_out and (short not in others or short == network or _defines(source, network)):
             kept.append(source)
     return count_sources(kept, _ROOTS + (mode, network), network)
 
