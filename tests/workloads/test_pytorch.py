@@ -138,3 +138,68 @@ def test_what_only_wraps_a_model_changes_nothing(run_inside):
     found = run_inside(WRAPPED)
     assert found["wrapped"] == found["plain"]
     assert found["plain"]["layers"][:2] == ["conv1", "tanh1"]
+
+
+NAMED = """
+import json
+from kernelscope.tracer.inside.hooks.pytorch import program_layers
+from kernelscope.workloads import data, networks
+from kernelscope.workloads.pytorch.program import Program
+
+def made(name, **options):
+    network = networks.get(name)
+    program = Program(network, dict(options, mode="infer", batch=4, seed=0, threads=1, dropout=False))
+    program.load(networks.initial_weights(network, 0))
+    return program
+
+nested = made("resnet50_cifar10")
+found = {"described": [layer.name for layer in nested.network.layers],
+         "layers": [[name, type(module).__name__] for name, module in program_layers(nested)]}
+del nested.network  # as a user's own program has none
+found["foreign"] = [name for name, _ in program_layers(nested)]
+images = data.batches(networks.get("cnn"), 4, 0, 1)[0][0]
+for precision in (None, "float32", "bfloat16", "float16"):
+    for layout in (None, "channels_last", "tiled"):
+        try:
+            program = made("cnn", precision=precision, layout=layout)
+            tensor = program.placed(images)
+            answer = [program.outputs(images).tolist(), list(tensor.stride()), str(program.model(tensor).dtype)]
+        except ValueError as error:
+            answer = str(error)
+        found["%s %s" % (precision, layout)] = answer
+try:
+    made("lstm", layout="channels_last")
+except ValueError as error:
+    found["rows"] = str(error)
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def named(run_inside):
+    return run_inside(NAMED)
+
+
+def test_layers_of_nested_modules_have_the_names_of_the_description(named):
+    layers = dict(named["layers"])
+    assert set(layers) == set(named["described"]) - {"loss"}
+    assert layers["stage3_block1_bn_shortcut"] == "BatchNorm2d"
+    assert layers["stage4_block3_add"] == "Add"
+    assert "stage4.block3.add" in named["foreign"], "other programs keep the paths of their modules"
+
+
+def test_precision_and_layout_are_chosen_or_refused(named):
+    plain, strides, dtype = named["None None"]
+    assert (strides, dtype) == ([3072, 1024, 32, 1], "torch.float32")
+    assert named["float32 None"][0] == plain
+    last, strides, _ = named["None channels_last"]
+    assert strides == [3072, 1, 96, 3]
+    assert last == [pytest.approx(row, abs=1e-6) for row in plain]
+    for layout in ("None", "channels_last"):
+        half, _, dtype = named[f"bfloat16 {layout}"]
+        assert dtype == "torch.float32", "the result is float32 again"
+        assert half != plain
+        assert half == [pytest.approx(row, abs=0.02 * max(map(abs, row))) for row in plain]  # 8 bits of each product
+    assert named["float16 None"] == "pytorch: precision float16 is not supported"
+    assert named["None tiled"] == "pytorch: layout tiled is not supported"
+    assert named["rows"] == "pytorch: layout channels_last is not supported by lstm, which takes no images"
