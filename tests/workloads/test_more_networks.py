@@ -32,11 +32,13 @@ ALWAYS = ("cifar10", "sequences", "image transformer", "transformers")
 FRAMEWORKS = {
     "pytorch": ("torch", ALWAYS),
     "mxnet": ("mxnet", ALWAYS),
+    "jax": ("jax", ("sequences",)),  # XLA compiles the others for minutes; test_jax has their layers and shapes
     "cntk": ("cntk", ("cifar10", "sequences")),
     "tensorflow": ("tensorflow", ("cifar10", "sequences", "image transformer")),
-    "keras-tensorflow": ("keras", ()),  # its models are TensorFlow's, and its loop is tested on smaller ones
     "keras-torch": ("keras", ("sequences",)),
-    "keras-jax": ("keras", ("sequences",)),
+    # their models are TensorFlow's, and their loops are tested on smaller ones
+    "keras-tensorflow": ("keras", ()),
+    "keras-jax": ("keras", ()),
 }
 # what a framework cannot express; that it says so is tested in its own file
 REFUSED = {"cntk": ("bert_base", "vit_s16")}

@@ -1,0 +1,60 @@
+"""JAX's networks as JAX traces them, without compiling any: layers, shapes and parameters of all; what is refused."""
+
+import pytest
+
+from kernelscope.workloads import networks
+
+TRACE = """
+import json
+import jax
+from kernelscope.workloads import networks
+from kernelscope.workloads.jax import program
+found = {}
+for name in networks.NETWORKS:
+    network = networks.get(name)
+    model = program.make_model(name, True)
+    leaves = model.leaves()
+    shapes = lambda own: {kind: jax.ShapeDtypeStruct(size, "float32") for kind, size in own.items()}
+    parameters = {layer: shapes(leaf.shapes) for layer, leaf in leaves.items() if leaf.shapes}
+    statistics = {layer: shapes(leaf.statistics) for layer, leaf in leaves.items() if leaf.statistics}
+    size = network.input_shape
+    size = size[1:] + size[:1] if len(size) == 3 else size
+    samples = jax.ShapeDtypeStruct((2,) + size, "int32" if network.words else "float32")
+    run = program.Run(None, {})
+    def forward(parameters, statistics, samples):
+        run.parameters, run.statistics = parameters, dict(statistics)
+        return run.block(model, samples)
+    jax.eval_shape(forward, parameters, statistics, samples)
+    found[name] = {
+        "outputs": {layer: list(shape[1:]) for layer, shape in run.shapes.items()},
+        "parameters": {layer: sum(one.size for one in own.values()) for layer, own in parameters.items()},
+        "normalised": sorted(statistics),
+    }
+refusals = []
+for options in ({"precision": "float16"}, {"layout": "channels_first"}, {"autotune": True}):
+    try:
+        program.precision_of(options)
+    except ValueError as error:
+        refusals.append(str(error))
+print(json.dumps({"networks": found, "refusals": refusals}))
+"""
+
+
+def channels_first(shape):
+    return shape[-1:] + shape[:-1] if len(shape) == 3 else shape
+
+
+@pytest.mark.slow
+def test_every_network_has_the_canonical_layers(run_in):
+    found = run_in("jax", TRACE)
+    assert list(found["networks"]) == list(networks.NETWORKS)
+    for name, traced in found["networks"].items():
+        layers = [layer for layer in networks.get(name).layers if layer.type != "loss"]
+        assert {layer: channels_first(shape) for layer, shape in traced["outputs"].items()} == {
+            layer.name: list(layer.output_shape) for layer in layers
+        }
+        expected = {layer.name: sum(networks.elements(p.shape) for p in layer.parameters) for layer in layers if layer.parameters}
+        assert traced["parameters"] == expected
+        assert traced["normalised"] == sorted(layer.name for layer in layers if layer.type == "batch_norm")
+    assert len(found["refusals"]) == 3
+    assert all("is not supported" in text for text in found["refusals"])
