@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from kernelscope.analysis import EvidenceError, Run, read, sweeps
@@ -103,6 +104,25 @@ def test_a_sweep_that_is_killed_at_random_moments_has_the_cells_of_one_that_was_
     assert _facts(folder) == expected
     assert sorted(path.name for path in folder.iterdir()) == [".lock", "cells", "results.parquet", "sweep.json"]
     assert not list(folder.rglob("*.new"))
+
+
+def test_ctrl_c_ends_a_sweep_in_one_line(tiny, tmp_path):
+    file, _, _ = tiny
+    folder = tmp_path / "interrupted"
+    command = [*COMMAND, str(file), "-o", str(folder)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not list(folder.glob("cells/*/clean/1/child.log")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert stderr.splitlines()[-1] == "kernelscope: interrupted"
+    assert not (folder / ".staged").exists()
+    assert "not run yet" in set(sweeps.read(folder).cells["reason"])
+    assert not [p for p in psutil.process_iter(["cmdline"]) if str(folder) in " ".join(p.info["cmdline"] or [])]
+    records = [json.loads(path.read_text()) for path in folder.glob("cells/*/run.json")]
+    assert any("interrupted" in (record["reason"] or "") for record in records)
 
 
 def test_values_are_those_of_the_run_folder(tiny):
