@@ -28,9 +28,10 @@ def tables(published: Sequence[Value]) -> list[View]:
     for (source, metric, unit), members in groups.items():
         meant = [value for value in members if value.comparable or value.value is None]
         columns = list(dict.fromkeys(_column(value) for value in meant if value.comparable))
-        known = {(value.framework, _column(value)): value for value in meant}
-        names = dict.fromkeys(value.framework for value in members)
-        body = [[text_cell(name), *(_number(known.get((name, column))) for column in columns)] for name in names]
+        known = {(value.framework.lower(), _column(value)): value for value in meant}
+        names = {value.framework.lower(): value.framework for value in reversed(members)}  # a source may spell it in two ways
+        order = dict.fromkeys(value.framework.lower() for value in members)
+        body = [[text_cell(names[key]), *(_number(known.get((key, column))) for column in columns)] for key in order]
         heads = [Column("framework"), *(Column(column, True) for column in columns)]
         caption = f"Published ({OTHER}): {METRICS[metric]}, {unit}. Source: {SOURCES[source].title}; {SOURCES[source].conditions}"
         odd = list(dict.fromkeys(value.note for value in members if value.value is not None and not value.comparable))

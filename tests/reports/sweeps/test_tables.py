@@ -107,6 +107,14 @@ def test_what_was_not_run_is_said(make_cell, make_sweep):
     )
 
 
+def test_frameworks_that_a_source_spells_in_two_ways_are_one_row(make_cell, make_sweep):
+    found = rows(make_sweep("spelled", [make_cell("pytorch", name, step_ns=10**8) for name in ("cifarcnn", "gru")], "eleven"))
+    table = shown(others.tables(others.chosen(found))[0])
+    assert [name for name in table if name.lower() == "pytorch"] == ["PyTorch"]
+    assert [table["PyTorch"][f"{work}: 1xK80"].value for work in ("CNN on CIFAR10", "GRU on IMDB")] == [169.0, 31.0]
+    assert table["PyTorch"]["GRU on IMDB: 1xK80"].note == "with cuDNN's recurrent kernels"
+
+
 def test_published_lines_stand_side_by_side():
     table = shown(others.line_tables())
     fit = next(cells for source, cells in table.items() if source.startswith("model.fit("))
