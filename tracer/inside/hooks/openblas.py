@@ -39,10 +39,15 @@ def facts():
 
 
 class Calls(object):
-    """numpy's calls of OpenBLAS inside of steps, from `start` on."""
+    """numpy's calls of OpenBLAS inside of steps, from `start` on. notice: called when one of them has returned."""
 
-    def __init__(self, recorder):
-        self.calls = cntk_mkl.Calls(lambda: recorder.in_step)
+    def __init__(self, recorder, notice=None):
+        def active():
+            if recorder.in_step and notice is not None:
+                notice()
+            return recorder.in_step
+
+        self.calls = cntk_mkl.Calls(active)
         self.functions = []
 
     def start(self):
@@ -52,6 +57,14 @@ class Calls(object):
             self.calls.library = interpose.Library(caller, callee)
             self.functions = self.calls.time()
         return self.functions
+
+    def times(self, first):
+        """Return [(start, end)] of the calls from this number on."""
+        return [(row[1], row[2]) for row in self.calls.rows[first:]]
+
+    def count(self):
+        """Return how many calls there were."""
+        return len(self.calls.rows)
 
     def stop(self, folder):
         """Time no longer and write the calls into the pass's folder; return the names of the files written."""

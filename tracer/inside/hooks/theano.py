@@ -1,8 +1,9 @@
 """Theano: its profile of every node of its functions, the layers that nodes come from, and numpy's calls of OpenBLAS.
 
 A compiled function runs a whole step in one call. With `config.profile` Theano's virtual machine in C adds up how long each
-node took, and in what order it ran them; it keeps no starts. So what it added up is read after each call, and its nodes are laid
-out in their order over the time of the call, with what the machine itself took in equal parts between them.
+node took, and runs them in their order; it keeps no starts. So what it added up is read after each call, and the nodes are laid
+out over the time of the call: those that call OpenBLAS where their calls are, for when one returns the machine's counts tell
+which node runs, and the others between them.
 """
 
 import functools
@@ -39,7 +40,8 @@ class Hooks(object):
         self.theano = None
         self.functions = []
         self.operators = timed.Operators(recorder)
-        self.blas = openblas.Calls(recorder)
+        self.running = None  # the function whose nodes run
+        self.blas = openblas.Calls(recorder, self._blas_called)
 
     def layer_kind(self):
         """Import the library of layers and return the class of its layers."""
@@ -107,8 +109,12 @@ class Hooks(object):
         self.operators.tracing = True
         for function in self.functions:
             if function.profile and hasattr(function.fn, "call_times"):
-                function.fn = _Machine(function.fn, self.operators)
+                function.fn = _Machine(function.fn, function.maker.fgraph, self)
         self.blas.start()
+
+    def _blas_called(self):
+        if self.running is not None:
+            self.running.blas_called()
 
     def stop_operators(self):
         """Write what was recorded; return the names of the files."""
@@ -122,36 +128,62 @@ class Hooks(object):
 class _Machine(object):
     """A function's virtual machine that tells what each call of it added to its nodes' times."""
 
-    def __init__(self, machine, operators):
+    def __init__(self, machine, graph, owner):
         self._machine = machine
-        self._operators = operators
-        self._rows = theano_graph.describe(machine.nodes)
+        self._owner = owner
+        places = {node: number for number, node in enumerate(machine.nodes)}
+        order = theano_graph.execution_order(machine.nodes, graph)
+        self._order = [places[node] for node in order]  # of the machine's nodes as they run
+        self._rows = theano_graph.describe(order)
+        self._callers = []  # for each call of OpenBLAS the place in this order of the node that made it
 
     def __getattr__(self, name):
         return getattr(self._machine, name)
 
+    def blas_called(self):
+        """Note which node runs: as many are done as the machine has counted."""
+        counts = self._machine.call_counts
+        self._callers.append(min(len(counts) - counts.count(0), len(self._order) - 1))
+
     def __call__(self, *arguments, **keywords):
-        start = now_ns()
-        results = self._machine(*arguments, **keywords)
+        owner, self._callers = self._owner, []
+        owner.running, first, start = self, owner.blas.count(), now_ns()
+        try:
+            results = self._machine(*arguments, **keywords)
+        finally:
+            owner.running = None
         end = now_ns()
-        if self._operators.recorder.in_step:
-            self._operators.rows += laid_out(self._rows, self._machine.call_times, start, end)
+        if owner.recorder.in_step:
+            spans = {}
+            for caller, (begun, ended) in zip(self._callers, owner.blas.times(first)):
+                spans[caller] = (spans.get(caller, (begun,))[0], ended)
+            seconds = self._machine.call_times
+            owner.operators.rows += laid_out(self._rows, [seconds[place] for place in self._order], start, end, spans)
         return results
 
 
-def laid_out(rows, seconds, start, end):
-    """Return the operators of one call: nodes that took time, one after the other from start to end.
+def laid_out(rows, seconds, start, end, spans=None):
+    """Return the operators of one call of a function: its nodes that ran, one after the other within start and end.
 
-    rows: of theano_graph.describe, in order; seconds: how long each node ran. What is left of the call goes in equal parts
-    before each node; where the nodes' times, which Theano rounds, are longer than the call, they are cut in proportion.
+    rows: of theano_graph.describe, in order; seconds: how long each node ran, rounded by Theano; spans: {node's number: (when
+    the first of its calls of OpenBLAS began, when its last ended)}, which it holds. What is left of the call goes in equal parts
+    before each node; where nodes would overlap, the earlier ends when the later begins.
     """
-    ran = [(row, taken * 1e9) for row, taken in zip(rows, seconds) if taken > 0]
-    total = sum(taken for _, taken in ran)
-    scale = min(1.0, (end - start) / total) if total else 1.0
-    gap = max(0.0, end - start - total) / (len(ran) + 1)
-    at, found = float(start), []
-    for row, taken in ran:
-        first = at + gap
-        at = min(first + taken * scale, float(end))
-        found.append((int(first), int(at), row["op"], row["layer"] or None, row["phase"] or "other", None, True))
-    return found
+    spans = spans or {}
+    ran = [(number, int(round(taken * 1e9))) for number, taken in enumerate(seconds) if taken > 0 or number in spans]
+    gap = max(0, end - start - sum(taken for _, taken in ran)) // (len(ran) + 1)
+    times, at = [], start
+    for number, taken in ran:
+        begun, ended = at + gap, at + gap + taken
+        if number in spans:
+            first, last = spans[number]
+            begun = max(min(begun, first), last - taken, start) if last - taken <= first else first
+            ended = max(begun + taken, last)
+        times.append((begun, ended))
+        at = ended
+    found, limit = [], end
+    for (number, _), (begun, ended) in zip(reversed(ran), reversed(times)):
+        begun, ended = min(begun, limit), min(ended, limit)
+        row, limit = rows[number], begun
+        found.append((begun, ended, row["op"], row["layer"] or None, row["phase"] or "other", None, True))
+    return found[::-1]

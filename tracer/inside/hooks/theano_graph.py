@@ -11,6 +11,7 @@ import sys
 
 MARK = "kernelscope"
 _PRODUCTS = ("Dot22", "Gemm", "Gemv", "Ger", "CorrMM", "BatchedDot")  # how names of operators begin that multiply matrices
+_COMPILING = "theano.compile.function_module"
 _GRADIENT = "access_term_cache"  # theano.gradient's function that differentiates one node
 
 
@@ -68,8 +69,10 @@ class Origins(object):
                 return (layers[0] if layers else "", "backward")
             if code.co_name in self._methods and isinstance(frame.f_locals.get("self"), self._kind):
                 return (frame.f_locals["self"].name or "", "forward")
+            module = frame.f_globals.get("__name__", "")
+            if module == _COMPILING:
+                return None  # what rewriting makes has the marks of what it replaces
             if of_module is None:
-                module = frame.f_globals.get("__name__", "")
                 of_module = next((origin for beginning, origin in self._modules if module.startswith(beginning)), None)
             frame = frame.f_back
         return of_module
@@ -84,6 +87,33 @@ def marks(variables):
                 if entry and entry[0] == MARK and entry[2:4] not in found:
                     found.append(tuple(entry[2:4]))
     return found
+
+
+def execution_order(nodes, graph):
+    """Return the nodes of a FunctionGraph in the order in which Theano's virtual machine in C runs them, if none of them is lazy.
+
+    It computes output by output, and before each node what has to come before it, then its inputs (lazylinker_c.c).
+    """
+    numbers, done, order = {}, set(), []
+    for node in nodes:
+        for variable in node.inputs + node.outputs:
+            numbers.setdefault(variable, len(numbers))
+    before = graph.orderings()
+    # two phases a node, as it would overflow the interpreter's stack in deep networks to call itself
+    waiting = [(variable.owner, False) for variable in reversed(graph.outputs)]
+    while waiting:
+        node, ready = waiting.pop()
+        if node is None or node in done:
+            continue
+        if ready:
+            done.add(node)
+            order.append(node)
+            continue
+        needed = {variable for other in before.get(node, ()) for variable in other.outputs}
+        needed = sorted(needed, key=numbers.get) + list(node.inputs)
+        waiting.append((node, True))
+        waiting += [(variable.owner, False) for variable in reversed(needed)]
+    return order
 
 
 def describe(nodes):
