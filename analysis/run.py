@@ -24,7 +24,7 @@ from kernelscope.analysis.trace import Trace, conform
 
 KERAS_2 = ("keras-theano", "keras-cntk", "keras-mxnet")
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
-CACHE_VERSION = 12  # part of the cache's key: raise it when a reader changes what it makes of the same files
+CACHE_VERSION = 13  # part of the cache's key: raise it when a reader changes what it makes of the same files
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import functools
 
+import numpy as np
 import pytest
 
 pytestmark = pytest.mark.slow
@@ -30,7 +31,9 @@ weights = tf.Variable(tf.random.normal((32, 8)))
 def somebodys_step(images):
     with tf.GradientTape() as tape:
         with tf.name_scope("fc1"):
-            loss = tf.reduce_mean(tf.square(images @ weights))
+            product = images @ weights
+        with tf.name_scope("twice"):
+            loss = tf.reduce_mean(tf.square(product)) + tf.reduce_mean(tf.abs(product))
     weights.assign_sub(0.1 * tape.gradient(loss, weights))
     return loss
 
@@ -47,9 +50,11 @@ files = hooks.stop_operators()
 recorder.flush()
 with open(os.path.join(folder, files[0]), "rb") as file:
     trace = file.read()
+with open(os.path.join(folder, "operators.sums.json")) as file:
+    sums = json.load(file)["sums"]
 ranges = [json.loads(line) for line in open(folder + "/ranges.jsonl")]
 print(json.dumps({"ranges": ranges, "methods": methods, "files": files, "left": sorted(os.listdir(folder)),
-                  "left_open": left_open, "losses": losses, "size": len(trace),
+                  "left_open": left_open, "sums": sums, "losses": losses, "size": len(trace),
                   "host_name": (b'"' + bytes([len(socket.gethostname())]) + socket.gethostname().encode()) in trace,
                   "matmul": b"fc1/matmul:" in trace.lower(), "settings": hooks.settings(), "versions": hooks.versions()}))
 """
@@ -74,9 +79,17 @@ def test_every_call_of_a_compiled_function_and_every_reading_has_its_range(hooke
 
 def test_the_trace_names_operators_and_keeps_no_name_of_the_machine(hooked):
     assert hooked["files"] == ["operators.xplane.pb"]
-    assert hooked["left"] == ["operators.xplane.pb", "ranges.jsonl", "steps.jsonl"]
+    assert hooked["left"] == ["operators.sums.json", "operators.xplane.pb", "ranges.jsonl", "steps.jsonl"]
     assert hooked["matmul"]
     assert not hooked["host_name"]
+
+
+def test_a_sum_of_gradients_is_kept_with_what_it_adds_up_and_who_takes_it(hooked):
+    ((added, takers),) = hooked["sums"].values()
+    assert len(added) == 2
+    assert all(name.startswith("gradient_tape/twice/") for name in added)
+    assert takers
+    assert all(name.startswith("gradient_tape/fc1/") for name in takers)
 
 
 def test_settings_and_versions_are_those_in_force(hooked):
@@ -88,3 +101,34 @@ def test_settings_and_versions_are_those_in_force(hooked):
     assert settings["xla_jit"] == "off"
     assert {"tensorflow", "keras", "numpy"} <= set(hooked["versions"])
     assert "operator names" in hooked["methods"]["layers"]
+
+
+CHOICES = """
+import json
+import numpy as np
+from kernelscope.workloads import data, networks
+from kernelscope.workloads.tensorflow.program import Program
+network = networks.get("lenet")
+(images, _), = data.batches(network, 4, 0, 1)
+refused, outputs = [], []
+for choice in ({"precision": "float16"}, {"layout": "channels_first"}, {"layout": "channels_last"}, {"precision": "bfloat16"}):
+    try:
+        program = Program(network, dict(mode="infer", batch=4, device="cpu", seed=0, threads=1, **choice))
+    except ValueError as error:
+        refused.append(str(error))
+        continue
+    program.load(networks.initial_weights(network, 0))
+    outputs.append([[float(value) for value in row] for row in program.outputs(images)])
+print(json.dumps({"refused": refused, "outputs": outputs, "held": str(program.model.get_layer("conv1").kernel.dtype)}))
+"""
+
+
+def test_bfloat16_computes_nearly_the_same_and_what_is_not_supported_says_so(run_inside):
+    found = run_inside(CHOICES)
+    assert found["refused"] == [
+        "tensorflow: precision float16 is not supported",
+        "tensorflow: layout channels_first is not supported",
+    ]
+    single, half = (np.array(values) for values in found["outputs"])
+    assert 1e-4 < np.abs(half - single).max() / np.abs(single).max() < 3e-2  # bfloat16 has 8 bits
+    assert found["held"] == "float32"
