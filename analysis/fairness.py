@@ -19,6 +19,9 @@ import pandas as pd
 PASS, FAIL, MISSING = "pass", "fail", "not available"
 OUTPUT_LIMIT = 1e-4  # largest difference of two logits, relative to the reference's largest absolute logit
 LOSS_LIMIT = 1e-3  # largest relative difference of one step's loss
+# the same behind the first step of networks that normalise over the batch: there rounding grows from step to step (PyTorch's own
+# third loss of ResNet-50 in single precision differs from that in double precision by 1.2e-2 with a batch of 8, 5e-3 with 32)
+NORMALISED_LIMIT = 3e-2
 LOSS_STEPS = 3
 COLUMNS = ("check", "framework", "status", "value", "limit", "detail")
 _VERSION = "version of "
@@ -97,7 +100,9 @@ def check(checks: Mapping[str, Mapping[str, Any] | None], network: Mapping[str, 
     rows = [_parameters(name, values.get("parameters"), network) for name, values in found.items()]
     rows += [_shapes(name, values.get("layer_shapes"), network) for name, values in found.items()]
     rows += _outputs({name: values.get("outputs") for name, values in found.items()}, reference)
-    rows += _losses({name: values.get("losses") for name, values in found.items()})
+    normalised = any(layer["type"] == "batch_norm" for layer in network["layers"])
+    losses = {name: values.get("losses") for name, values in found.items()}
+    rows += _losses(losses, NORMALISED_LIMIT if normalised else LOSS_LIMIT)
     table = pd.DataFrame([[getattr(row, name) for name in COLUMNS] for row in rows], columns=list(COLUMNS), dtype=object)
     comparable = sum(1 for values in found.values() if values.get("outputs"))
     return FairnessReport(table, differences(found), reference if comparable > 1 else None)
@@ -225,8 +230,8 @@ def _unusable(values: npt.NDArray[np.float64]) -> str | None:
     return None
 
 
-def _losses(losses: Mapping[str, Sequence[float] | None]) -> list[Row]:
-    """Compare the losses of the first training steps with those of the first framework that has them."""
+def _losses(losses: Mapping[str, Sequence[float] | None], limit: float) -> list[Row]:
+    """Compare the losses of the first training steps with those of the first framework that has them; limit: behind the first."""
     title = f"losses of the first {LOSS_STEPS} steps"
     usable = {name: list(values)[:LOSS_STEPS] for name, values in losses.items() if values and len(values) >= LOSS_STEPS}
     reference = next(iter(usable), None)
@@ -234,26 +239,29 @@ def _losses(losses: Mapping[str, Sequence[float] | None]) -> list[Row]:
     for name, values in losses.items():
         if name not in usable:
             detail = f"only {len(values)} were recorded" if values else "no training losses were recorded"
-            rows.append(Row(title, name, MISSING, None, LOSS_LIMIT, detail))
+            rows.append(Row(title, name, MISSING, None, limit, detail))
             continue
         shown = ", ".join(f"{loss:.6g}" for loss in usable[name])
         if not all(math.isfinite(loss) for loss in usable[name]):
-            rows.append(Row(title, name, FAIL, None, LOSS_LIMIT, f"{shown}: no finite numbers"))
+            rows.append(Row(title, name, FAIL, None, limit, f"{shown}: no finite numbers"))
         elif name == reference:
             alone = len(usable) < 2
             detail = "no other framework to compare with" if alone else f"{shown}: the reference of the others"
-            rows.append(Row(title, name, MISSING if alone else PASS, None if alone else 0.0, LOSS_LIMIT, detail))
+            rows.append(Row(title, name, MISSING if alone else PASS, None if alone else 0.0, limit, detail))
         else:
-            rows.append(_loss(title, name, usable[name], str(reference), usable[str(reference)], shown))
+            rows.append(_loss(title, name, usable[name], str(reference), usable[str(reference)], limit))
     return rows
 
 
-def _loss(title: str, name: str, ours: list[float], reference: str, theirs: list[float], shown: str) -> Row:
+def _loss(title: str, name: str, ours: list[float], reference: str, theirs: list[float], limit: float) -> Row:
+    shown = ", ".join(f"{loss:.6g}" for loss in ours)
     if not all(math.isfinite(loss) and loss != 0 for loss in theirs):
-        return Row(title, name, MISSING, None, LOSS_LIMIT, f"{shown}: {reference} has no losses to compare with")
-    difference = max(abs(a - b) / abs(b) for a, b in zip(ours, theirs, strict=True))
-    status = PASS if difference <= LOSS_LIMIT else FAIL
-    return Row(title, name, status, difference, LOSS_LIMIT, f"{shown}; relative to those of {reference}")
+        return Row(title, name, MISSING, None, limit, f"{shown}: {reference} has no losses to compare with")
+    differences = [abs(a - b) / abs(b) for a, b in zip(ours, theirs, strict=True)]
+    detail = f"{shown}; relative to those of {reference}"
+    if differences[0] > LOSS_LIMIT:
+        return Row(title, name, FAIL, differences[0], LOSS_LIMIT, detail + ", the first step")
+    return Row(title, name, PASS if max(differences) <= limit else FAIL, max(differences), limit, detail)
 
 
 def _plain(value: Any) -> Any:

@@ -112,6 +112,23 @@ def test_losses_are_compared_relative_to_the_reference(change, status):
     assert row["value"] == pytest.approx(change)
 
 
+@pytest.mark.parametrize(
+    ("changes", "status", "limit"),
+    [
+        ((0, 0, 0.02), "pass", 0.03),
+        ((0, 0, 0.04), "fail", 0.03),
+        ((0.0009, 0, 0), "pass", 0.03),
+        ((0.002, 0, 0), "fail", 0.001),  # nothing was trained yet
+    ],
+)
+def test_losses_behind_the_first_may_differ_more_where_batches_are_normalised(changes, status, limit):
+    network = networks.as_dict(networks.get("resnet50_cifar10"))
+    other = _check(network)
+    other["losses"] = [loss * (1 + change) for loss, change in zip(other["losses"], changes, strict=True)]
+    row = _status(fairness.check({"a": _check(network), "b": other}, network), "losses", "b")
+    assert (row["status"], row["limit"]) == (status, limit)
+
+
 @pytest.mark.parametrize("outputs", [[[float("nan"), 1.0], [1.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]], [[1.0, 2.0]]])
 def test_outputs_that_compare_nothing_fail(outputs):
     other = {**_check(LENET), "outputs": outputs}
