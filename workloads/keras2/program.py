@@ -50,10 +50,12 @@ class Program(object):
     def _keras_layout(self, layer, kernel):
         """Return a weight in Keras's layout: inputs before outputs, and flattened images channels last.
 
-        MXNet's Keras keeps a convolution's weights as MXNet does, which is canonical.
+        MXNet's Keras keeps a convolution's weights as MXNet does, which is canonical; on Theano they are flipped.
         """
         if kernel.ndim == 4:
-            return kernel if keras.backend.backend() == "mxnet" else kernel.transpose(2, 3, 1, 0)
+            backend = keras.backend.backend()
+            flipped = kernel[:, :, ::-1, ::-1] if backend == "theano" else kernel
+            return flipped if backend == "mxnet" else flipped.transpose(2, 3, 1, 0)
         before = self.model.layers[self.model.layers.index(self.model.get_layer(layer)) - 1]
         if isinstance(before, keras.layers.Flatten):
             images = kernel.reshape((-1,) + tuple(before.input_shape[1:]))
