@@ -22,7 +22,11 @@ class RMSprop(keras.optimizers.RMSprop):
 
 
 def make_optimizer(settings):
-    """Return the optimizer of a network's description."""
+    """Return the optimizer of a network's description.
+
+    Adam is Keras's own: its epsilon stands beside the root before the correction of the first steps, not behind it. Of the first
+    step it weighs 32 times as much as the description has it, which 1e-8 against gradients of 1e-5 leaves without effect.
+    """
     if settings["name"] == "sgd":
         return keras.optimizers.SGD(settings["learning_rate"], momentum=settings["momentum"])
     if settings["name"] == "rmsprop":
