@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 FRAMEWORKS := pytorch,tensorflow,mxnet,cntk
 EXPERIMENTS := thesis shi2016 eleven keras_backends abstraction today
-MORE := jax,keras-torch,onednn,onnxruntime
+MORE := jax,keras-torch,onednn,onnxruntime,chainer
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast lint bench planted sweeps foreign fuzz gpu-check clean
