@@ -80,6 +80,13 @@ def test_estimates_learn_from_what_cells_took(experiment):
     assert estimates.total([lenet, other]) == pytest.approx(10 * plain(lenet) + 2 * plain(other))
 
 
+def test_what_cannot_fit_is_expected_to_end_at_once():
+    text = "framework = 'pytorch'\nnetwork = 'fcn5'\nbatch = 8192\nthreads = 1\n"
+    tight, ample = (experiments.parse(text + limit, "x", "x").cells[0] for limit in ("memory_gib = 4", "memory_gib = 64"))
+    assert 8192 * 26752 * 24 > 4 << 30
+    assert plain(tight) < 10 < 600 < plain(ample)
+
+
 def test_a_folder_of_something_else_is_left_alone(tmp_path, experiment, published):
     (tmp_path / "thesis.odt").write_text("years of work")
     with (

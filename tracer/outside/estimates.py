@@ -12,10 +12,11 @@ from kernelscope.tracer.outside.cells import Cell
 from kernelscope.workloads import networks
 
 _START_S = 3.0  # an interpreter with a framework: to start, import, build the network and end
-_WEIGHT_S = 1e-7  # to draw a parameter and load it
+_WEIGHT_S = 4e-8  # to draw a parameter and load it
 _STEP_S = 1e-3  # of a step, beside its operations
-_FLOPS_PER_S = {"cpu": 1e10, "cuda": 3e12}  # reached by a thread of a processor, and by a GPU, in small networks
+_FLOPS_PER_S = {"cpu": 3e10, "cuda": 3e12}  # reached by a thread of a processor, and by a GPU, in small networks
 _BYTES_PER_S = {"cpu": 5e9, "cuda": 5e11}
+_DRAWN_BYTES = 24  # of an input number while batches are drawn, two at least: a cell that lacks these ends at once
 _PASSES_OVER_WEIGHTS = {"infer": 1, "train": 6}  # read forwards and backwards; gradient, momentum and weight in the update
 
 
@@ -50,6 +51,8 @@ def plain(cell: Cell) -> float:
     """Return the estimate in s that knows nothing of the machine."""
     axes, settings = cell.axes, cell.settings
     counts = _counts(axes.network)
+    if settings.memory_gib is not None and counts["inputs"] * axes.batch * _DRAWN_BYTES > settings.memory_gib * (1 << 30):
+        return _START_S
     training = 3 if axes.mode == "train" else 1  # a backward pass takes about twice a forward one
     rate = _FLOPS_PER_S[axes.device] * (axes.threads if axes.device == "cpu" else axes.devices)
     operations = counts["flops"] * axes.batch * training / rate
@@ -64,4 +67,7 @@ def plain(cell: Cell) -> float:
 @cache
 def _counts(name: str) -> Mapping[str, int]:
     network = networks.get(name)
-    return {"parameters": networks.parameter_count(network), "flops": sum(layer.flops for layer in network.layers)}
+    flops = sum(layer.flops for layer in network.layers)
+    return {
+        "parameters": networks.parameter_count(network), "flops": flops, "inputs": networks.elements(network.input_shape),
+    }  # fmt: skip
