@@ -118,8 +118,21 @@ class _OnCntk(_OnBackend, cntk.Hooks):
         """Put ranges around the calls with a batch and CNTK's own calls; return how layers are found."""
         self.range_batches(program)
         found = super(_OnCntk, self).attach_layers(program)
+        self._watch_predictions()
         found["layers"] += ", whose functions bear the names of Keras's layers"
         return found
+
+    def _watch_predictions(self):
+        """Remember the functions of which Keras calls forward, where a user of CNTK calls eval."""
+        kind = self.cntk.ops.functions.Function
+        original = kind.forward
+
+        @functools.wraps(original)
+        def forward(function, *arguments, **keywords):
+            self.saw_function(function)
+            return original(function, *arguments, **keywords)
+
+        kind.forward = forward
 
 
 def _flat(values):
