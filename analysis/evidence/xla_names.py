@@ -26,6 +26,7 @@ HOLDERS = ("while", "call", "conditional")  # instructions that only run others
 _TOKEN = re.compile(r"[^/()]+")
 _OPTIMIZER = re.compile(r"^(sgd|rms_?prop|adam\w{0,8}|adagrad|adadelta|nadam|ftrl|lion|lamb|optimizer)(_\d+)?$", re.IGNORECASE)
 _LOSS = re.compile(r"^(loss|compute_loss|\w*(crossentropy|cross_entropy)\w*)$", re.IGNORECASE)
+_PADDING = "_pad"  # how the names of layers end that only pad for the canonical layer whose name comes before
 _LIBRARIES = (
     ("onednn", "onednn"),
     ("ynn", "ynnpack"),
@@ -144,7 +145,7 @@ class ProgramNames:
         tokens = [_TOKEN.findall(part) for part in parts[:-1]]
         phase = "backward" if "transpose(" in op_name else "forward"
         for token in (token for part in reversed(tokens) for token in reversed(part)):
-            if token in self._layers:
+            if token in self._layers or (token.endswith(_PADDING) and token[: -len(_PADDING)] in self._layers):
                 return token, phase
             if _OPTIMIZER.match(token):
                 return None, "optimizer"

@@ -158,6 +158,8 @@ def resolved(made, name, **described):
 def test_scopes_with_transformations_name_layer_and_phase():
     cases = {
         "jit(step)/jvp(fc1)/dot_general": ("fc1", "forward", "operator name"),
+        "jit(step)/jvp(conv1_pad)/pad": ("conv1_pad", "forward", "operator name"),
+        "jit(step)/transpose(jvp(conv2_pad))/pad": (None, "backward", "none"),  # there is no conv2 here
         "jit(step)/transpose(jvp(fc1))/dot_general": ("fc1", "backward", "operator name"),
         "jit(step)/transpose(jvp(net/fc1))/while/body/mul": ("fc1", "backward", "operator name"),
         "jit(infer)/fc1/add": ("fc1", "forward", "operator name"),
