@@ -14,21 +14,27 @@ for name in networks.NETWORKS:
     network = networks.get(name)
     model = program.make_model(name, True)
     leaves = model.leaves()
-    shapes = lambda own: {kind: jax.ShapeDtypeStruct(size, "float32") for kind, size in own.items()}
+    shapes = lambda own, kind="float32": {name: jax.ShapeDtypeStruct(size, kind) for name, size in own.items()}
     parameters = {layer: shapes(leaf.shapes) for layer, leaf in leaves.items() if leaf.shapes}
     statistics = {layer: shapes(leaf.statistics) for layer, leaf in leaves.items() if leaf.statistics}
     size = network.input_shape
     size = size[1:] + size[:1] if len(size) == 3 else size
     samples = jax.ShapeDtypeStruct((2,) + size, "int32" if network.words else "float32")
-    run = program.Run(None, {})
-    def forward(parameters, statistics, samples):
-        run.parameters, run.statistics = parameters, dict(statistics)
-        return run.block(model, samples)
+    def forward(parameters, statistics, samples, key=None):
+        run = program.Run(parameters, statistics, key)
+        result = run.block(model, samples)
+        traced.update(run.shapes)
+        return result, run.statistics
+    traced = {}
     jax.eval_shape(forward, parameters, statistics, samples)
+    halves = {layer: shapes(leaf.shapes, "bfloat16") for layer, leaf in leaves.items() if leaf.shapes}
+    half = samples if network.words else jax.ShapeDtypeStruct(samples.shape, "bfloat16")
+    made = [jax.eval_shape(forward, halves, statistics, half, *key) for key in ((), (jax.eval_shape(jax.random.key, 0),))]
     found[name] = {
-        "outputs": {layer: list(shape[1:]) for layer, shape in run.shapes.items()},
+        "outputs": {layer: list(shape[1:]) for layer, shape in traced.items()},
         "parameters": {layer: sum(one.size for one in own.values()) for layer, own in parameters.items()},
         "normalised": sorted(statistics),
+        "bfloat16": [[str(result.dtype), kept == statistics] for result, kept in made],
     }
 refusals = []
 for options in ({"precision": "float16"}, {"layout": "channels_first"}, {"autotune": True}):
@@ -55,6 +61,7 @@ def test_every_network_has_the_canonical_layers(run_in):
         }
         expected = {layer.name: sum(networks.elements(p.shape) for p in layer.parameters) for layer in layers if layer.parameters}
         assert traced["parameters"] == expected
+        assert traced["bfloat16"] == [["bfloat16", True]] * 2  # in inference and in training; statistics stay float32
         assert traced["normalised"] == sorted(layer.name for layer in layers if layer.type == "batch_norm")
     assert len(found["refusals"]) == 3
     assert all("is not supported" in text for text in found["refusals"])

@@ -90,13 +90,14 @@ class BatchNorm(Layer):
         self.statistics = {"mean": (channels,), "variance": (channels,)}
 
     def __call__(self, parameters, values, key, statistics):
-        """Return values of the same shape, and the new running means."""
-        found = statistics
+        """Return values of the same shape and type, computed in float32, and the new running means."""
+        found, given = statistics, values.dtype
+        values = values.astype(jnp.float32)
         if key is not None:
             found = {"mean": values.mean((0, 1, 2)), "variance": values.var((0, 1, 2))}
             statistics = {name: self.keep * old + (1.0 - self.keep) * found[name] for name, old in statistics.items()}
         scale = lax.rsqrt(found["variance"] + self.epsilon) * parameters["weight"]
-        return (values - found["mean"]) * scale + parameters["bias"], statistics
+        return ((values - found["mean"]) * scale + parameters["bias"]).astype(given), statistics
 
 
 class LayerNorm(Layer):
@@ -107,8 +108,9 @@ class LayerNorm(Layer):
         self.shapes = {"weight": (width,), "bias": (width,)}
 
     def __call__(self, parameters, values, key):
-        """Return values of the same shape."""
-        return jax.nn.standardize(values, epsilon=self.epsilon) * parameters["weight"] + parameters["bias"]
+        """Return values of the same shape and type, computed in float32."""
+        found = jax.nn.standardize(values.astype(jnp.float32), epsilon=self.epsilon)
+        return (found * parameters["weight"] + parameters["bias"]).astype(values.dtype)
 
 
 class Embedding(Layer):
