@@ -33,10 +33,12 @@ for name, batch, steps in json.loads(sys.argv[2]):
     found[name] = {"outputs": program.outputs(batches[0][0]).tolist(), "shapes": program.layer_shapes(batches[0][0])}
     program.train(itertools.islice(program.stream(iter(program.prepare(batches))), steps))
     found[name].update(losses=program.losses, parameters=program.parameters())
-try:
-    Program(networks.get("lstm"), {"mode": "train"})
-except ValueError as error:
-    found["refusal"] = str(error)
+found["refusals"] = []
+for name, other in (("lstm", {}), ("mlp", {"precision": "bfloat16"}), ("mlp", {"layout": "channels_last"})):
+    try:
+        Program(networks.get(name), dict(other, mode="train"))
+    except ValueError as error:
+        found["refusals"].append(str(error))
 print(json.dumps(found))
 """
 
@@ -51,7 +53,8 @@ def test_programs_compute_the_reference(run_in, monkeypatch, framework):
     references = {name: json.loads((REFERENCE / f"{name}.json").read_text()) for name in NETWORKS}
     sizes = [(name, len(values["outputs"]), len(values["losses"])) for name, values in references.items()]
     found = run_in(framework, CHECK, FRAMEWORKS[framework], json.dumps(sizes))
-    assert found.pop("refusal") == f"{framework}: network lstm is not supported"
+    refused = ("network lstm", "precision bfloat16", "layout channels_last")
+    assert found.pop("refusals") == [f"{framework}: {what} is not supported" for what in refused]
     for name, reference in references.items():
         check(networks.get(name), reference, found[name])
 

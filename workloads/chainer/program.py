@@ -14,6 +14,19 @@ MODELS = {"lenet": LeNet, "mlp": MLP, "cnn": CNN, "cifarcnn": CifarCNN}
 PARAMETERS = {"weight": "W", "bias": "b"}  # canonical name -> Chainer's; the layouts are the same
 
 
+# the only settings that there are
+DEFAULTS = {"precision": "float32", "layout": "channels_first", "autotune": False}
+
+
+def refuse_others(title, network, options):
+    """Raise ValueError for a network or a setting that there is not."""
+    if network.name not in MODELS:
+        raise ValueError("%s: network %s is not supported" % (title, network.name))
+    for name, only in sorted(DEFAULTS.items()):
+        if options.get(name) not in (None, only):
+            raise ValueError("%s: %s %s is not supported" % (title, name, options[name]))
+
+
 def make_optimizer(settings):
     """Return the optimizer of a network's description."""
     if settings["name"] == "sgd":
@@ -29,8 +42,7 @@ class Program(object):
     def __init__(self, network, options):
         self.network = network
         self.mode = options["mode"]
-        if network.name not in MODELS:
-            raise ValueError("chainer: network %s is not supported" % network.name)
+        refuse_others("chainer", network, options)
         numpy.random.seed(options.get("seed") or 0)  # which Chainer draws from
         self.model = MODELS[network.name](options.get("dropout", True))
         self.optimizer = make_optimizer(network.optimizer).setup(self.model)

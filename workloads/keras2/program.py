@@ -12,6 +12,19 @@ from kernelscope.workloads.keras2.losses import loss
 MODELS = {"lenet": lenet.build, "mlp": mlp.build, "cnn": cnn.build, "cifarcnn": cifarcnn.build}
 
 
+# the only settings that there are
+DEFAULTS = {"precision": "float32", "layout": "channels_first", "autotune": False}
+
+
+def refuse_others(title, network, options):
+    """Raise ValueError for a network or a setting that there is not."""
+    if network.name not in MODELS:
+        raise ValueError("%s: network %s is not supported" % (title, network.name))
+    for name, only in sorted(DEFAULTS.items()):
+        if options.get(name) not in (None, only):
+            raise ValueError("%s: %s %s is not supported" % (title, name, options[name]))
+
+
 def make_optimizer(settings):
     """Return the optimizer of a network's description. On MXNet Keras takes MXNet's RMSprop: 1e-14 in its root is 1e-7 beside."""
     if settings["name"] == "sgd":
@@ -33,8 +46,7 @@ class Program(object):
     def __init__(self, network, options):
         self.network = network
         self.mode = options["mode"]
-        if network.name not in MODELS:
-            raise ValueError("keras-%s: network %s is not supported" % (keras.backend.backend(), network.name))
+        refuse_others("keras-" + keras.backend.backend(), network, options)
         numpy.random.seed(options.get("seed") or 0)  # which Keras draws from
         keras.backend.set_image_data_format("channels_first")
         self.model = MODELS[network.name](keras.layers.Dropout if options.get("dropout", True) else no_dropout)

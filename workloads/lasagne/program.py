@@ -12,14 +12,26 @@ MODELS = {"lenet": lenet.build, "mlp": mlp.build, "cnn": cnn.build, "cifarcnn": 
 PARAMETERS = {"weight": "W", "bias": "b"}  # canonical name -> Lasagne's
 
 
+# the only settings that there are
+DEFAULTS = {"precision": "float32", "layout": "channels_first", "autotune": False}
+
+
+def refuse_others(title, network, options):
+    """Raise ValueError for a network or a setting that there is not."""
+    if network.name not in MODELS:
+        raise ValueError("%s: network %s is not supported" % (title, network.name))
+    for name, only in sorted(DEFAULTS.items()):
+        if options.get(name) not in (None, only):
+            raise ValueError("%s: %s %s is not supported" % (title, name, options[name]))
+
+
 class Program(object):
     """One network with its loops, compiled by Theano; `options` are mode, batch, seed and dropout."""
 
     def __init__(self, network, options):
         self.network = network
         self.mode = options["mode"]
-        if network.name not in MODELS:
-            raise ValueError("lasagne: network %s is not supported" % network.name)
+        refuse_others("lasagne", network, options)
         lasagne.random.set_rng(numpy.random.RandomState(options.get("seed") or 0))
         self.images = T.tensor4("images") if len(network.input_shape) == 3 else T.matrix("images")
         self.labels = T.ivector("labels")
