@@ -1,10 +1,10 @@
 """How many lines of code a workload takes: what its own source needs for the mode that runs, as a reader would count them.
 
 Counted are lines that hold code: no blank ones, comments or docstrings. Of the workload's modules only what the loop reaches by
-name counts: what the checks alone call, the other mode's loop and other networks do not. Other networks are modules named after
-them, unless these hold a function for the network that runs; and the entries of a table MODELS under other names, with the
-modules that are imported for these. A module that stands for a library's header (BINDINGS = True) does not count either: whoever
-uses the library has it.
+name counts: what the checks alone call, the loading of equal weights, the other mode's loop and other networks do not. Other
+networks are modules named after them, unless these hold a function for the network that runs; and the entries of a table MODELS
+under other names, with the modules that are imported for these. A module that stands for a library's header (BINDINGS = True)
+does not count either: whoever uses the library has it.
 
 Runs under Python 3.6 with the standard library only.
 """
@@ -17,7 +17,8 @@ from collections import OrderedDict
 
 _PACKAGE = "kernelscope.workloads"
 _OURS = ("networks", "data", "files", "lines")  # what all frameworks share
-_ROOTS = ("Program", "load", "prepare", "stream")
+_ROOTS = ("Program", "prepare", "stream")
+_LOADING = "load"  # counts where it is what makes the layers: elsewhere it only gives all frameworks the same weights
 _RECORDS = "records"  # modules that write and read data sets: no part of a network and its loop, like the other loaders
 _TABLE = "MODELS"  # what a program's table from a network's name to its builder is called
 _NO_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
@@ -35,7 +36,8 @@ def count(program, mode, network, others):
         short = name.rpartition(".")[2]
         if short != _RECORDS and name not in left_out and (short not in others or short == network or _defines(source, network)):
             kept.append(source)
-    return count_sources(kept, _ROOTS + (mode, network), network)
+    roots = _ROOTS + ((_LOADING,) if getattr(program, "MADE_BY_LOADING", False) else ())
+    return count_sources(kept, roots + (mode, network), network)
 
 
 def count_sources(sources, roots, network=None):

@@ -36,6 +36,8 @@ def add_optimizer(model, settings):
 class Program(object):
     """One network with its loops; `options` are mode, batch, threads and dropout."""
 
+    MADE_BY_LOADING = True  # there is no network before there are weights
+
     def __init__(self, network, options):
         check(network, options)
         self.network = network

@@ -11,6 +11,8 @@ MODELS = {"lenet": lenet.build}
 class Program(object):
     """One network with its loop; `options` are mode and batch."""
 
+    MADE_BY_LOADING = True  # there is no network before there are weights
+
     def __init__(self, network, options):
         self.network = network
         self.mode = options["mode"]

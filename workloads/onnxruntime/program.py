@@ -47,6 +47,8 @@ def check(options):
 class Program(object):
     """One network with its loop; `options` are mode (infer), batch and threads."""
 
+    MADE_BY_LOADING = True  # there is no network before there are weights
+
     def __init__(self, network, options):
         check(options)
         self.network = network
