@@ -77,7 +77,7 @@ def test_differences_are_explained_and_lines_of_code_stand_beside_them(compared)
     lines = {row["framework"]: row["lines_of_code"] for row in result["summary"]}
     assert "lines of code" in printed
     if mode == "infer":
-        assert lines["keras"] < lines["jax"] < lines["onednn"]
+        assert lines["keras"] < min(lines["jax"], lines["onednn"])
     else:
         assert lines["keras-jax"] == lines["keras-torch"] < lines["jax"]  # the same program
 
