@@ -112,7 +112,7 @@ def _seq2seq(backend: str, environment: str, **more: object) -> Program:
 
 PROGRAMS = (
     Program(
-        "actor_critic.py", _IGNITE, "ignite", ("{python}", "actor_critic.py", "--max-episodes", "34"),
+        "actor_critic.py", _IGNITE, "ignite", ("{python}", "actor_critic.py", "--max-episodes", "60"),
         _IGNITE, "examples/reinforcement_learning", seed="torch", quick=True,
         options=("--steps", "6", "--warmup", "5"),
     ),
