@@ -19,6 +19,6 @@ setup(
         "": ["py.typed"],
         "kernelscope.analysis.published": ["data/*"],
         "kernelscope.workloads": ["environments/*.txt", "experiments/*.toml"],
-        "kernelscope.reports": ["templates/*"],
+        "kernelscope.reports": ["templates/*", "templates/vendor/*"],
     },
 )

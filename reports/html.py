@@ -1,13 +1,11 @@
 """One HTML file per comparison, explanation or run that needs nothing else: no network, no second file.
 
 Pages are drawn by the templates beside, with autoescaping; what comes out of traces passes through `text.printable` first. The
-page's own policy (Content-Security-Policy) forbids every request, and every script but the one that this module puts in.
+page's own policy (Content-Security-Policy) forbids every request, and every script but those that `interactive.scripts` gives.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,8 +15,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from kernelscope.reports import captures, content, explanation, explanation_views, figures, sections, svg, units
+from kernelscope.reports import captures, content, explanation, explanation_views, figures, interactive, sections, svg, units
 from kernelscope.reports.content import Result
+from kernelscope.reports.interactive import Interactive
 from kernelscope.reports.measured import Part
 from kernelscope.reports.text import printable
 
@@ -29,19 +28,28 @@ _WATERFALL = figures.Style(width_in=6.6)  # beside the causes
 _NUMBERS = "the numbers are in the table of"
 
 
-def write_comparison(result: Result, path: Path) -> None:
-    """Write the report of a comparison (the result of analysis.compare). Raises OSError when the file cannot be written."""
-    _write(_page("report.html", _context(result, [])), path)
+def write_comparison(result: Result, path: Path, moving: Sequence[Interactive] = ()) -> None:
+    """Write the report of a comparison (the result of analysis.compare), with its interactive parts.
+
+    Raises OSError when the file cannot be written.
+    """
+    _write(_page("report.html", {**_context(result, []), "interactive": moving}), path)
 
 
-def write_run(result: Result, breakdowns: Sequence[Mapping[str, Any]], path: Path, parts: Sequence[Part] = ()) -> None:
+def write_run(
+    result: Result,
+    breakdowns: Sequence[Mapping[str, Any]],
+    path: Path,
+    parts: Sequence[Part] = (),
+    moving: Sequence[Interactive] = (),
+) -> None:
     """Write the report of one run.
 
     result: analysis.compare of this run alone. breakdowns: Breakdown.as_dict of every table to show; one that could not be made
-    is {"by", "unavailable": reason, "rows": []}. parts: roofline and energy, where the run has them (see `measured`). Raises
-    OSError when the file cannot be written.
+    is {"by", "unavailable": reason, "rows": []}. parts: roofline and energy, where the run has them (see `measured`). moving: its
+    interactive parts. Raises OSError when the file cannot be written.
     """
-    _write(_page("report.html", _context(result, breakdowns, parts)), path)
+    _write(_page("report.html", {**_context(result, breakdowns, parts), "interactive": moving}), path)
 
 
 def write_explanation(result: Mapping[str, Any], path: Path) -> None:
@@ -52,16 +60,21 @@ def write_explanation(result: Mapping[str, Any], path: Path) -> None:
     _write(_page("explanation.html", _explanation(result)), path)
 
 
-def write_capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]], path: Path) -> None:
+def write_capture(
+    record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]], path: Path, moving: Sequence[Interactive] = ()
+) -> None:
     """Write the report of an imported capture: import.json and the envelopes of its breakdowns, as `write_run` takes them.
 
-    Raises OSError when the file cannot be written.
+    moving: its interactive parts. Raises OSError when the file cannot be written.
     """
-    _write(_page("capture.html", _capture(record, breakdowns)), path)
+    _write(_page("capture.html", {**_capture(record, breakdowns), "interactive": moving}), path)
 
 
 def write_page(template: str, context: Mapping[str, Any], path: Path) -> None:
-    """Write a page of another module's making: one of the templates, with what it shows. Raises OSError like the others."""
+    """Write a page of another module's making: one of the templates, with what it shows; "interactive" are its Interactive.
+
+    Raises OSError like the others.
+    """
     _write(_page(template, context), path)
 
 
@@ -75,12 +88,11 @@ def _page(template: str, context: Mapping[str, Any]) -> str:
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(printable=printable, signed=units.signed)
-    script = (TEMPLATES / "tables.js").read_text(encoding="utf8")
     return environment.get_template(template).render(
-        script=Markup(script),  # noqa: S704 (our own file)
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        **{"interactive": [], **context},
+        scripts=interactive.scripts(context.get("interactive", [])),
+        library=interactive.LIBRARY,
         style=Markup((TEMPLATES / "style.css").read_text(encoding="utf8")),  # noqa: S704 (our own file)
-        **context,
     )
 
 

@@ -1,0 +1,79 @@
+"""Parts of a page that a reader moves about in: what they are, and the scripts and data that the page holds for them.
+
+A part is drawn by `templates/<kind>.js`, which puts a function into `kernelscope.charts`; `templates/interactive.js` unpacks the
+data and calls it. Apache ECharts (templates/vendor) is in a page only where it has such parts. Nothing is asked of a network.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+TEMPLATES = Path(__file__).parent / "templates"
+LIBRARY = "Apache ECharts 6.1.0 (Apache License 2.0)"
+_PACK = 20_000  # characters of JSON from which on it is packed
+# so that no text ends the element that the data stands in, or begins another
+_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+
+
+@dataclass(frozen=True)
+class Interactive:
+    """One interactive part of a page.
+
+    key: id of its element, unique in the page. title: its heading. kind: the script that draws it, templates/<kind>.js.
+    data: plain JSON, its names passed through `text.printable`; empty where there is nothing to draw. alternative: what it shows
+    in a sentence, for those who cannot see it, and where the same numbers stand as a table. note: what stands beside it: what it
+    is of, what was left out, or why there is nothing.
+    """
+
+    key: str
+    title: str
+    kind: str
+    data: Mapping[str, Any]
+    alternative: str
+    note: str | None = None
+
+    @property
+    def embedded(self) -> Markup:
+        """Return the data as text of a script element of type application/json.
+
+        Long data is {"gzip": base64 of the compressed JSON}. Raises ValueError where a number is not finite: JSON has none such.
+        """
+        text = json.dumps(self.data, allow_nan=False, separators=(",", ":"))
+        if len(text) > _PACK:
+            # no time stamp: the same data is the same page
+            packed = gzip.compress(text.encode("ascii"), compresslevel=9, mtime=0)
+            text = json.dumps({"gzip": base64.b64encode(packed).decode("ascii")})
+        for character, escape in _ESCAPES.items():
+            text = text.replace(character, escape)
+        return Markup(text)  # noqa: S704 (holds no character that means anything in HTML)
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script of ours for a page; digest: its SHA-256 in base64, by which the page's policy allows it."""
+
+    text: Markup
+    digest: str
+
+
+def scripts(parts: Sequence[Interactive]) -> list[Script]:
+    """Return the scripts of a page in their order: tables first; what its interactive parts need only where it has some."""
+    kinds = list(dict.fromkeys(part.kind for part in parts if part.data))
+    names = ["tables.js"]
+    if kinds:
+        names += ["vendor/echarts.min.js", "interactive.js", *(f"{kind}.js" for kind in kinds)]
+    return [_script(TEMPLATES / name) for name in names]
+
+
+def _script(path: Path) -> Script:
+    text = path.read_text(encoding="utf8")
+    return Script(Markup(text), base64.b64encode(hashlib.sha256(text.encode()).digest()).decode())  # noqa: S704 (ships with us)
