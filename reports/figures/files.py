@@ -1,0 +1,71 @@
+"""Figures as files: each as PNG for slides and pages, SVG for editing, PDF for papers."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from kernelscope.reports.figures.drawing import Style
+from kernelscope.reports.figures.gathered import Draw
+
+FORMS = ("png", "svg", "pdf")
+_DPI = 300  # what printers want; a slide is 2,000 pixels wide
+# Text stays text in SVG, and in PDF it has the fonts that publishers take (TrueType, not Type 3). No dates or random identifiers:
+# the same numbers give the same files.
+_SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "kernelscope", "pdf.fonttype": 42, "text.parse_math": False}
+_ABOUT: dict[str, dict[str, None]] = {
+    "png": {"Software": None},
+    "svg": dict.fromkeys(("Creator", "Date", "Format", "Type")),
+    "pdf": dict.fromkeys(("Creator", "Producer", "CreationDate")),
+}
+
+
+def names(figures: Iterable[str]) -> list[str]:
+    """Return the names of the files of these figures."""
+    return [f"{stem}.{form}" for stem in _stems(figures).values() for form in FORMS]
+
+
+def write(figures: Mapping[str, Draw], folder: Path, style: Style) -> list[Path]:
+    """Draw every figure in a style and write it as folder/<name>.png, .svg and .pdf; return the files.
+
+    Raises OSError when a file cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    stems = _stems(figures)
+    for name, draw in figures.items():
+        for form, content in rendered(draw(style), style).items():
+            written.append(folder / f"{stems[name]}.{form}")
+            written[-1].write_bytes(content)
+    return written
+
+
+def rendered(figure: Figure, style: Style) -> dict[str, bytes]:
+    """Return a figure as files of FORMS: {form: content}. It is laid out once, so that all look the same."""
+    found = {}
+    with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # names in scripts that the font lacks show as boxes
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+        for form in FORMS:
+            data = io.BytesIO()
+            figure.savefig(data, format=form, dpi=_DPI, facecolor=style.background, metadata=_ABOUT[form])
+            found[form] = data.getvalue()
+    return found
+
+
+def _stems(figures: Iterable[str]) -> dict[str, str]:
+    """Return each figure's name as a file's, no two alike: of ASCII letters, digits, dots, dashes, underscores; 100 at most."""
+    found: dict[str, str] = {}
+    for name in figures:
+        plain = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in name).lstrip(".")[:100] or "figure"
+        tried = itertools.chain([plain], (f"{plain}-{number}" for number in itertools.count(2)))
+        found[name] = next(stem for stem in tried if stem not in found.values())
+    return found

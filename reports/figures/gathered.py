@@ -1,0 +1,72 @@
+"""Which figures there are of a comparison, a run, a capture or an explanation, by the names that their files get."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from kernelscope.reports import content, explanation
+from kernelscope.reports.content import Result
+from kernelscope.reports.figures import breakdown, comparison, roofline, run
+from kernelscope.reports.figures import explanation as explaining
+from kernelscope.reports.figures.drawing import Style
+
+Draw = Callable[[Style], Figure]
+Figures = dict[str, Draw]
+
+# Breakdowns whose rows say something as bars: steps have a figure of their own
+_BROKEN_DOWN = ("phase", "kind", "layer", "kernel", "operator", "range", "idle", "line")
+
+
+def of_comparison(result: Result) -> Figures:
+    """Return the figures of a comparison (the result of analysis.compare), those of its explanations included."""
+    found: Figures = {
+        "step_times": partial(comparison.step_times, result),
+        "kinds": partial(comparison.kinds_stacked, result),
+        "layers_stacked": partial(comparison.layers_stacked, result),
+        "layers": partial(comparison.layers, result),
+    }
+    for part in result.get("explanations") or []:
+        a, b = explanation.names(part)
+        found |= {f"{name}-{b}-against-{a}": draw for name, draw in of_explanation(part).items()}
+    return found
+
+
+def of_explanation(result: Mapping[str, Any]) -> Figures:
+    """Return the figures of an explanation (the result of analysis.explain)."""
+    found: Figures = {"waterfall": partial(explaining.waterfall, result)}
+    if result["findings"]:
+        found["causes"] = partial(explaining.causes, result)
+    return found
+
+
+def of_run(
+    result: Result,
+    breakdowns: Sequence[Mapping[str, Any]],
+    restarts: Sequence[Sequence[int]],
+    rates: Mapping[str, Any] | None,
+) -> Figures:
+    """Return the figures of one run.
+
+    result: analysis.compare of it alone. breakdowns: as `html.write_run` takes them. restarts: as `run.steps` takes them. rates:
+    its roofline (Roofline.as_dict), None where it has none.
+    """
+    found: Figures = {"layers": partial(comparison.layers, result), **_of_breakdowns(breakdowns)}
+    if any(restarts):
+        found["steps"] = partial(run.steps, restarts)
+    if rates is not None:
+        found["roofline"] = partial(roofline.roofline, rates)
+    return found
+
+
+def of_capture(breakdowns: Sequence[Mapping[str, Any]]) -> Figures:
+    """Return the figures of an imported capture."""
+    return _of_breakdowns(breakdowns)
+
+
+def _of_breakdowns(breakdowns: Sequence[Mapping[str, Any]]) -> Figures:
+    shown = [part for part in breakdowns if part["by"] in _BROKEN_DOWN and any(map(content.row_ns, part["rows"]))]
+    return {f"by_{part['by']}": partial(breakdown.rows, part) for part in shown}
