@@ -23,7 +23,8 @@ PROBE = """"use strict";
 kernelscope.charts.probe = (element, data, theme) => {
   document.body.dataset.draws = Number(document.body.dataset.draws ?? 0) + 1;
   document.body.dataset.sum = data.values.reduce((one, other) => one + other, 0);
-  document.body.dataset.theme = [theme.dark, theme.colours.page, theme.colours.phases.forward, theme.colours.series.length].join();
+  const { dark, colours } = theme;
+  document.body.dataset.theme = [dark, colours.page, colours.phases.forward, colours.series.length].join();
   kernelscope.tools(element).textContent = "tools";
   kernelscope.say(element, data.name);
   kernelscope.echart(element, theme).setOption({
