@@ -108,7 +108,7 @@ def partition(trace: Trace) -> Partition:
     steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns").reset_index(drop=True)
     if steps.empty and len(trace.steps):
         raise EvidenceError("the capture holds no measured step; record some, or lower --warmup")
-    window = steps if len(steps) else _whole(trace)
+    window = steps if len(steps) else whole(trace)
     start, end = window["start_ns"].to_numpy(np.int64), window["end_ns"].to_numpy(np.int64)
     owned, free = [], (start, end)
     totals: dict[str, int] = {}
@@ -138,6 +138,50 @@ def partition(trace: Trace) -> Partition:
     return Partition(_cells(tables, len(window), step_ns), step_ns, steps, totals)
 
 
+def owners(trace: Trace, start_ns: int, end_ns: int) -> pd.DataFrame:
+    """Return who owns each instant of a window, by the rules above: pieces that follow each other and fill it without a gap.
+
+    Columns: start_ns, end_ns (int64) and cause: that of the cells, null where a kernel runs. Where several causes of one level
+    share an instant they stand in one cause, as "dispatch + waiting".
+    """
+    free = (np.array([start_ns]), np.array([end_ns]))
+    steps = trace.steps[~trace.steps["warmup"]]
+    tables = []
+    for level in (_kernels, _graphs, _copies, _calls, _operators, _ranges, _system):
+        if level is _calls:
+            trace = _host(trace, free)
+        elif level is _ranges:
+            trace = replace(trace, ranges=_reaching(trace.ranges, free), calls=_reaching(trace.calls, free))
+        activity = level(trace).within(*free)
+        if len(activity.start):
+            tables.append(_owned(activity))
+            free = intervals.uncovered(activity.start, activity.end, *free)
+    tables.append(_owned(_rest(free, _remainder(trace, steps))))
+    found = pd.concat(tables, ignore_index=True).sort_values("start_ns", ignore_index=True)
+    cause = found["cause"].fillna("").to_numpy(dtype=object)
+    first = np.flatnonzero(np.append(True, cause[1:] != cause[:-1]))
+    return found.iloc[first].assign(end_ns=np.append(found["start_ns"].to_numpy()[first[1:]], end_ns)).reset_index(drop=True)
+
+
+def _owned(activity: _Activity) -> pd.DataFrame:
+    """Return the union of a level's intervals, cut where the causes that are active change."""
+    causes = activity.keys["cause"].astype("string") if "cause" in activity.keys else pd.Series(pd.NA, activity.keys.index)
+    codes, names = pd.factorize(causes.iloc[activity.row], sort=True)
+    times = np.unique(np.concatenate([activity.start, activity.end]))
+    first, last = np.searchsorted(times, activity.start), np.searchsorted(times, activity.end)
+    active = np.zeros(len(times), dtype=bool)
+    texts = np.full(len(times), "", dtype=object)
+    for code in range(-1, len(names)):  # causes of a level are few
+        of = codes == code
+        covered = np.cumsum(np.bincount(first[of], minlength=len(times)) - np.bincount(last[of], minlength=len(times))) > 0
+        active |= covered
+        if code >= 0:
+            texts[covered] = np.where(texts[covered] == "", names[code], texts[covered] + " + " + names[code])
+    rows = np.flatnonzero(active)
+    cause = pd.Series(texts[rows], dtype="string")
+    return pd.DataFrame({"start_ns": times[rows], "end_ns": times[rows + 1], "cause": cause.mask(cause == "")})
+
+
 def _length(windows: _Free) -> int:
     """Return how long windows are together."""
     return int((windows[1] - windows[0]).sum())
@@ -152,7 +196,7 @@ def _known(kernels: _Activity) -> dict[str, int]:
     return {f"known_{key}_ns": int(lasted[rows].sum()) for key, rows in known.items()}
 
 
-def _whole(trace: Trace) -> pd.DataFrame:
+def whole(trace: Trace) -> pd.DataFrame:
     """Return the window of a capture without steps: from the first start to the last end of anything on its timeline."""
     tables = [trace.kernels, trace.graphs, trace.copies, trace.syncs, trace.calls, trace.operators, trace.ranges]
     timed = [table for table in tables if table["start_ns"].notna().any()]

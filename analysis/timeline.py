@@ -1,0 +1,238 @@
+"""One representative step on a timeline: what the host and the devices did when, in lanes of rows that do not overlap.
+
+Every event that reaches into the step is there, cut at the step's ends, in integer nanoseconds from its start: the durations of a
+lane's events add up to what the trace says of this step. The first lane is the step itself as `analysis.partition` gives it to
+one owner at each instant, so that it adds up to the step's wall time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis import partition as parts
+from kernelscope.analysis.breakdowns import COMPUTING
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.trace import Trace
+
+SCHEMA = "kernelscope/timeline/1"
+MOST = 150_000  # events that stay apart; of more the shortest are put together
+
+Int = npt.NDArray[np.int64]
+
+# What an event says beside its name, where its table has it
+LABEL = ("name", "layer", "phase", "kind", "library", "problem")
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Events of one lane: its kind, where they ran (null: not told), and a table with start_ns, end_ns and columns of LABEL."""
+
+    kind: str
+    device: str | None
+    thread: int | None
+    events: pd.DataFrame
+
+
+def timeline(trace: Trace, most: int = MOST) -> dict[str, Any]:
+    """Return the measured step whose wall time is nearest the median of all, with everything that happened in it.
+
+    A capture without steps is one window, from its first event to its last. most: events that stay apart.
+
+    Returns plain data: `step` (null without steps), `steps` measured, `thread` of their loop (null), `wall_ns`, `median_ns`,
+    `cut`: events that reach beyond the window and were cut there, `together_ns`: events shorter than this that follow each other
+    closely in a row are one (0: none are), `labels`: columns of LABEL, a row for each distinct one, and `lanes`: {kind: one of
+    step, lines, ranges, operators, calls, kernels, graphs, copies and syncs, device, thread (or stream), events, sum_ns: their
+    durations added, rows}. A row has the columns start_ns (from the window's start), duration_ns, label (of the longest event, if
+    several) and, where events are put together, events and busy_ns: how many and how long they are together; else these two are
+    null.
+
+    Raises EvidenceError where the capture has no timeline.
+    """
+    step, low, high, about = _window(trace)
+    tables = [_Table("step", None, None, _owners(trace, low, high)), *_tables(trace)]
+    within = [table for table in (_within(table, low, high) for table in tables) if len(table.events)]
+    cut = sum(int(table.events["cut"].sum()) for table in within)
+    labels, numbers = _labels([table.events for table in within])
+    lanes = [_lane(table, label, low) for table, label in zip(within, numbers, strict=True)]
+    together = _together_ns(lanes, high - low, most)
+    about |= {"schema": SCHEMA, "step": step, "wall_ns": high - low, "cut": cut, "together_ns": together}
+    return {**about, "labels": labels, "lanes": [_plain(lane, together) for lane in lanes]}
+
+
+# --- the window -------------------------------------------------------------------------------------------------------------
+
+
+def _window(trace: Trace) -> tuple[int | None, int, int, dict[str, Any]]:
+    """Return the step, its start and end, and what of all steps is told; the whole capture where it has no steps."""
+    if trace.steps.empty:
+        whole = parts.whole(trace).iloc[0]
+        low, high = int(whole["start_ns"]), int(whole["end_ns"])
+        if high <= low:
+            raise EvidenceError("the capture's timeline has no length")
+        return None, low, high, {"steps": 0, "median_ns": high - low, "thread": None}
+    steps = trace.steps[~trace.steps["warmup"] & (trace.steps["end_ns"] > trace.steps["start_ns"])].sort_values("start_ns")
+    if steps.empty:
+        raise EvidenceError("the capture holds no measured step; record some, or lower --warmup")
+    wall = (steps["end_ns"] - steps["start_ns"]).to_numpy(np.int64)
+    ordered = np.sort(wall)
+    twice = int(ordered[(len(wall) - 1) // 2] + ordered[len(wall) // 2])  # twice the median, which is a whole number
+    chosen = steps.iloc[int(np.argmin(np.abs(2 * wall - twice)))]
+    low, high = int(chosen["start_ns"]), int(chosen["end_ns"])
+    about = {"steps": len(steps), "median_ns": twice // 2, "thread": int(chosen["thread"])}
+    return int(chosen["step"]), low, high, about
+
+
+# --- what happened ----------------------------------------------------------------------------------------------------------
+
+
+def _owners(trace: Trace, low: int, high: int) -> pd.DataFrame:
+    found = parts.owners(trace, low, high)
+    return found.assign(name=found["cause"].fillna(COMPUTING).astype("category"))
+
+
+def _tables(trace: Trace) -> Iterator[_Table]:
+    """Yield everything with times, the host first, a table for each lane."""
+    ranges = trace.ranges[trace.ranges["category"] != "step"]
+    ranges = ranges.assign(kind=ranges["category"])
+    for kind, table in (("lines", trace.host_lines), ("ranges", ranges), ("operators", trace.operators), ("calls", trace.calls)):
+        renamed = table.rename(columns={"text": "name"}) if kind == "lines" else table
+        for thread, rows in renamed.groupby("thread", dropna=False):
+            yield _Table(kind, None, _known(thread), rows)
+    for kind in ("kernels", "graphs", "copies", "syncs"):
+        table = getattr(trace, kind)
+        table = _named(kind, table[table["start_ns"].notna()])
+        if table.empty:
+            continue
+        for (device, thread), rows in table.groupby(["device", "thread"], dropna=False, observed=True):
+            yield _Table(kind, None if pd.isna(device) else str(device), _known(thread), rows)
+
+
+def _named(kind: str, table: pd.DataFrame) -> pd.DataFrame:
+    """Return device work with its name in the column `name`."""
+    if kind == "graphs":
+        return table.assign(name=pd.Categorical(["graph"] * len(table)))
+    if kind == "copies":
+        return table.rename(columns={"operation": "name", "memory": "kind"})
+    return table.rename(columns={"kind": "name"}) if kind == "syncs" else table
+
+
+def _known(thread: Any) -> int | None:
+    return None if pd.isna(thread) else int(thread)
+
+
+def _within(table: _Table, low: int, high: int) -> _Table:
+    """Return the events that reach into the window, cut at its ends, sorted by start, longest first; what has no length stays."""
+    start, end = (table.events[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    inside = (start < high) & (end > low) | (start == end) & (start >= low) & (start < high)
+    start, end, rows = start[inside], end[inside], table.events[inside]
+    cut = (start < low) | (end > high)
+    rows = rows.assign(start_ns=np.maximum(start, low), end_ns=np.minimum(end, high), cut=cut)
+    order = np.lexsort((-rows["end_ns"].to_numpy(), rows["start_ns"].to_numpy()))
+    return replace(table, events=rows.iloc[order])
+
+
+def _labels(tables: list[pd.DataFrame]) -> tuple[dict[str, list[Any]], list[Int]]:
+    """Return the distinct labels of all tables as columns, null where not known, and the number of each event's label."""
+    columns = {}
+    for name in LABEL:
+        texts = [table[name].astype("string") if name in table else pd.Series(pd.NA, table.index, "string") for table in tables]
+        columns[name] = pd.concat(texts, ignore_index=True)
+    codes = pd.DataFrame({name: pd.factorize(values)[0] for name, values in columns.items()})
+    number = codes.groupby(list(LABEL), sort=False).ngroup().to_numpy(np.int64)
+    first = np.flatnonzero(~pd.Series(number).duplicated())
+    distinct = {name: values.iloc[first].astype(object) for name, values in columns.items()}
+    plain = {name: values.where(values.notna(), None).tolist() for name, values in distinct.items()}
+    return plain, np.split(number, np.cumsum([len(table) for table in tables])[:-1])
+
+
+# --- lanes ------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Lane:
+    """Events of one lane, sorted by start: `row` is the one in which each is drawn, outer ones above inner ones."""
+
+    table: _Table
+    start: Int
+    duration: Int
+    label: Int
+    row: Int
+
+
+def _lane(table: _Table, label: Int, low: int) -> _Lane:
+    start, end = (table.events[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    return _Lane(table, start - low, end - start, label, rows_of(start, end))
+
+
+def rows_of(start: Int, end: Int) -> Int:
+    """Return for intervals sorted by start, longest first, the row of each: the first in which nothing overlaps it.
+
+    So intervals that nest get their depth, and others as few rows as can be (first fit, optimal for interval graphs). A row is
+    the chain of intervals each of which is the first to begin after the one before has ended; the chain's members are found by
+    doubling the length of the jumps, in O(N log N) a row, without a loop over intervals.
+    """
+    row = np.full(len(start), -1, dtype=np.int64)
+    left = np.arange(len(start))
+    number = 0
+    while len(left):
+        after = np.maximum(np.searchsorted(start[left], end[left], side="left"), np.arange(len(left)) + 1)
+        jump = np.append(after, len(left))
+        member = np.zeros(len(left) + 1, dtype=bool)
+        member[0] = True
+        while jump[0] < len(left):
+            member[jump[member]] = True
+            jump = jump[jump]
+        row[left[member[:-1]]] = number
+        left = left[~member[:-1]]
+        number += 1
+    return row
+
+
+def _together_ns(lanes: list[_Lane], wall: int, most: int) -> int:
+    """Return the shortest duration (ns) below which events must be put together so that no more than `most` are left."""
+    together = 0
+    while sum(int(_groups(lane, together).max(initial=-1)) + 1 for lane in lanes) > most and together < wall:
+        together = max(2 * together, 64)
+    return together
+
+
+def _groups(lane: _Lane, together: int) -> Int:
+    """Return the number of each event's group: of its own, or that of short ones which follow each other in its row.
+
+    Events shorter than `together` are one where they follow each other and start in the same interval of this length.
+    """
+    order = np.lexsort((lane.start, lane.row))
+    row, start = lane.row[order], lane.start[order]
+    if together:
+        short = lane.duration[order] < together
+        same = (row[1:] == row[:-1]) & (start[1:] // together == start[:-1] // together) & short[1:] & short[:-1]
+    else:
+        same = np.zeros(max(len(row) - 1, 0), dtype=bool)
+    group = np.empty(len(row), dtype=np.int64)
+    group[order] = np.cumsum(np.append(np.ones(min(len(row), 1), dtype=np.int64), ~same)) - 1
+    return group
+
+
+def _plain(lane: _Lane, together: int) -> dict[str, Any]:
+    """Return a lane as plain data."""
+    table = pd.DataFrame({"row": lane.row, "start_ns": lane.start, "duration_ns": lane.duration, "label": lane.label})
+    table = table.assign(end_ns=lane.start + lane.duration, group=_groups(lane, together))
+    grouped = table.sort_values(["group", "duration_ns"], ascending=[True, False], kind="stable").groupby("group")
+    merged = grouped.agg(
+        row=("row", "first"), start_ns=("start_ns", "min"), end_ns=("end_ns", "max"), label=("label", "first"),
+        events=("label", "size"), busy_ns=("duration_ns", "sum"),
+    )  # fmt: skip
+    rows = []
+    for _, part in merged.groupby("row"):
+        columns = {"start_ns": part["start_ns"], "duration_ns": part["end_ns"] - part["start_ns"], "label": part["label"]}
+        several = {name: part[name].tolist() if together else None for name in ("events", "busy_ns")}
+        rows.append({name: values.tolist() for name, values in columns.items()} | several)
+    total = {"events": len(table), "sum_ns": int(lane.duration.sum())}
+    place = {"kind": lane.table.kind, "device": lane.table.device, "thread": lane.table.thread}
+    return {**place, **total, "rows": rows}
