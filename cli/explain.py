@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernelscope.cli import figures
+
 if TYPE_CHECKING:
     from kernelscope.analysis.explain.model import Side
 
@@ -28,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--a", metavar="NAME", help="of one folder with several sides, that which B is set against")
     add("--b", metavar="NAME", help="of one folder with several sides, that which is explained")
     add("--map", metavar="FILE", help="which layers of A and B stand for the same, where names and shapes do not tell")
-    add("--force", action="store_true", help="explain even if the work differs (network, mode, batch)")
+    add("--force", action="store_true", help="explain even if the work differs (network, mode, batch); replace figures")
     add("--format", choices=FORMATS, default="table", help="(default: table)")
     add(
         "-o",
@@ -36,6 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.html",
         help="write a report of the explanation there too: one file that needs nothing else",
     )
+    figures.configure(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -48,6 +51,10 @@ def run(arguments: argparse.Namespace) -> int:
     from kernelscope.cli.output import write_explanation, write_page
 
     write_explanation(result, arguments.format)
+    if arguments.figures is not None:
+        from kernelscope.reports.figures import gathered
+
+        figures.write(gathered.of_explanation(result), arguments.figures, arguments.style, arguments.force)
     if target is not None:
         from kernelscope.reports import html
 

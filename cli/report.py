@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernelscope.cli import figures
 from kernelscope.cli.output import FORMATS
 
 if TYPE_CHECKING:
@@ -33,12 +34,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="write the report there: one file that needs nothing else (sweeps: figures and tables beside it; "
         "default report/report.html in the sweep's folder)",
     )
-    add("--force", action="store_true", help="replace FILE.html if it exists")
+    add("--force", action="store_true", help="replace FILE.html, or figures, if they exist")
     add(
         "--format",
         choices=FORMATS,
-        help="print on stdout (default: table, unless -o is given or sweeps are named); csv is the table of layers, or of cells",
+        help="print on stdout (default: table, unless -o or --figures is given or sweeps are named); csv is the table of layers, "
+        "or of cells",
     )
+    figures.configure(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -47,6 +50,10 @@ def run(arguments: argparse.Namespace) -> int:
     from kernelscope.cli import output
 
     paths = [archives.folder(Path(path)) for path in arguments.paths]
+    if arguments.figures is not None:
+        figures.write(figures.of_paths(paths), arguments.figures, arguments.style, arguments.force)
+        if arguments.output is None and arguments.format is None:
+            return 0
     if any((path / "sweep.json").is_file() for path in paths):
         from kernelscope.cli import sweep_report
 
@@ -57,13 +64,13 @@ def run(arguments: argparse.Namespace) -> int:
     if len(paths) == 1 and imported.is_imported(paths[0]):
         _report_import(paths[0], target, form)
         return 0
-    recorded = _recorded_comparison(paths)
+    recorded = recorded_comparison(paths)
     if recorded is not None:
         _emit(recorded, None, target)
         if form:
             output.write_comparison(recorded, form)
         return 0
-    runs, left_out = _runs(paths)
+    runs, left_out = opened(paths)
     _report_runs(runs, left_out, target, form)
     return 0
 
@@ -111,10 +118,10 @@ def _emit(result: dict[str, Any], run: Run | None, target: Path | None) -> None:
     if run is None:
         write_page(lambda: html.write_comparison(result, target), target)
     else:
-        write_page(lambda: html.write_run(result, _breakdowns(run), target, _measured(run)), target)
+        write_page(lambda: html.write_run(result, breakdowns(run), target, measured_parts(run)), target)
 
 
-def _breakdowns(run: Run) -> list[dict[str, Any]]:
+def breakdowns(run: Run) -> list[dict[str, Any]]:
     """Return the run's tables by everything there is; what its evidence does not hold is left out with the reason."""
     from kernelscope.analysis.breakdowns import BY, breakdown
     from kernelscope.analysis.errors import EvidenceError
@@ -128,7 +135,7 @@ def _breakdowns(run: Run) -> list[dict[str, Any]]:
     return found
 
 
-def _measured(run: Run) -> list[Part]:
+def measured_parts(run: Run) -> list[Part]:
     """Return the roofline and the energy of a run, as far as it has what they take."""
     found = []
     record = run.record.get("ceilings") or {}
@@ -185,7 +192,7 @@ def target_file(text: str, force: bool) -> Path:
     return target
 
 
-def _recorded_comparison(paths: list[Path]) -> dict[str, Any] | None:
+def recorded_comparison(paths: Sequence[Path]) -> dict[str, Any] | None:
     """Return the comparison that the only path names, as `compare` wrote it; None when runs are named."""
     from kernelscope.analysis.comparison import SCHEMA
     from kernelscope.analysis.errors import EvidenceError
@@ -206,7 +213,7 @@ def _recorded_comparison(paths: list[Path]) -> dict[str, Any] | None:
     return result
 
 
-def _runs(paths: list[Path]) -> tuple[list[Run], list[dict[str, Any]]]:
+def opened(paths: Sequence[Path]) -> tuple[list[Run], list[dict[str, Any]]]:
     """Open the run folders, those of comparisons among the paths included; raise UsageError when two are called the same."""
     from kernelscope.analysis.readers.records import read_object
     from kernelscope.analysis.run import Run

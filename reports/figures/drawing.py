@@ -7,6 +7,7 @@ matplotlib's global state.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -118,9 +119,10 @@ def short(name: str, limit: int = NAME) -> str:
     return shown if len(shown) <= limit else f"{shown[: limit - 2]} …"
 
 
-def name_rows(axes: Axes, names: Sequence[str], limit: int = NAME) -> None:
-    """Write names beside horizontal bars, the first on top."""
-    axes.set_yticks(range(len(names)), [short(name, limit) for name in names])
+def name_rows(axes: Axes, names: Sequence[str], limit: int = NAME, lines: int = 1) -> None:
+    """Write names beside horizontal bars, the first on top, each in so many lines of `limit` characters at most."""
+    shown = ["\n".join(textwrap.wrap(short(name, lines * limit), limit)[:lines]) for name in names]
+    axes.set_yticks(range(len(names)), shown)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
 

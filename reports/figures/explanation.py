@@ -49,7 +49,8 @@ def _descent(result: Mapping[str, Any], title: str, steps: list[tuple[str, int, 
         axes.barh(len(steps), left / scale, height=0.62, color=HOST[0])
         beside(axes, len(steps), max(left, 0) / scale, f"{shown.signed(left)} {shown.unit}")
         axes.axvline(0, color=style.faint, lw=1.4, zorder=0.5)
-        name_rows(axes, [*(name for name, _, _ in steps), "difference"], NAME if style.narrow else 2 * NAME)
+        name_rows(axes, [*(name for name, _, _ in steps), "difference"], NAME if style.narrow else 40, lines=2)
+        axes.use_sticky_edges = False  # labels have their room beside bars to the left too
         axes.margins(x=0.2 if style.narrow else 0.12)
     return figure
 

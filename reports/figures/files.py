@@ -11,11 +11,13 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from kernelscope.reports.figures.drawing import Style
 from kernelscope.reports.figures.gathered import Draw
 
 FORMS = ("png", "svg", "pdf")
+_EDGE_IN = 0.06  # left free around everything
 _DPI = 300  # what printers want; a slide is 2,000 pixels wide
 # Text stays text in SVG, and in PDF it has the fonts that publishers take (TrueType, not Type 3). No dates or random identifiers:
 # the same numbers give the same files.
@@ -52,6 +54,9 @@ def rendered(figure: Figure, style: Style) -> dict[str, bytes]:
     found = {}
     with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # names in scripts that the font lacks show as boxes
+        engine = figure.get_layout_engine()
+        if isinstance(engine, ConstrainedLayoutEngine):
+            engine.set(w_pad=_EDGE_IN, h_pad=_EDGE_IN)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
         for form in FORMS:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from kernelscope.reports import content, explanation
 from kernelscope.reports.content import Result
-from kernelscope.reports.figures import breakdown, comparison, roofline, run
+from kernelscope.reports.figures import breakdown, comparison, run
 from kernelscope.reports.figures import explanation as explaining
 from kernelscope.reports.figures.drawing import Style
 
@@ -43,22 +43,14 @@ def of_explanation(result: Mapping[str, Any]) -> Figures:
     return found
 
 
-def of_run(
-    result: Result,
-    breakdowns: Sequence[Mapping[str, Any]],
-    restarts: Sequence[Sequence[int]],
-    rates: Mapping[str, Any] | None,
-) -> Figures:
-    """Return the figures of one run.
+def of_run(result: Result, breakdowns: Sequence[Mapping[str, Any]], restarts: Sequence[Sequence[int]]) -> Figures:
+    """Return the figures of one run; its roofline is not among them, see `measured`.
 
-    result: analysis.compare of it alone. breakdowns: as `html.write_run` takes them. restarts: as `run.steps` takes them. rates:
-    its roofline (Roofline.as_dict), None where it has none.
+    result: analysis.compare of it alone. breakdowns: as `html.write_run` takes them. restarts: as `run.steps` takes them.
     """
     found: Figures = {"layers": partial(comparison.layers, result), **_of_breakdowns(breakdowns)}
     if any(restarts):
         found["steps"] = partial(run.steps, restarts)
-    if rates is not None:
-        found["roofline"] = partial(roofline.roofline, rates)
     return found
 
 

@@ -1,0 +1,83 @@
+"""Figures as files: the options of `report` and `explain`, and which figures there are of what they were given."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernelscope.analysis.run import Run
+    from kernelscope.reports.figures.gathered import Figures
+
+STYLES = ("paper", "slides")  # reports.figures.STYLES, which is slow to import
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add = parser.add_argument
+    add("--figures", metavar="DIR", help="write each figure there as PNG, SVG and PDF")
+    add("--style", choices=STYLES, default="paper", help="of these: paper is readable in black and white (default: paper)")
+
+
+def write(figures: Figures, folder: str, style: str, force: bool) -> None:
+    """Write figures into a folder and say how many there are.
+
+    Raises InputError when the folder cannot be written, when files in it would be lost, or when there is nothing to draw.
+    """
+    from kernelscope.reports.figures import STYLES, files
+    from kernelscope.tracer.outside.errors import InputError
+
+    target = Path(folder)
+    if not figures:
+        raise InputError(f"{target}: nothing to draw: what is reported has no numbers for a figure")
+    if target.exists() and not target.is_dir():
+        raise InputError(f"{target}: is a file; name a folder for the figures")
+    lost = next((name for name in files.names(figures) if (target / name).exists()), None)
+    if lost and not force:
+        raise InputError(f"{target / lost}: exists; name another folder or pass --force to replace it")
+    try:
+        files.write(figures, target, STYLES[style])
+    except OSError as error:
+        raise InputError(f"{target}: not writable: {error.strerror or error}; name another folder") from error
+    print(f"figures: {target} ({', '.join(figures)}; as {', '.join(files.FORMS)})", file=sys.stderr)
+
+
+def of_paths(paths: Sequence[Path]) -> Figures:
+    """Return the figures of what `report` was given; raise what reading it raises."""
+    from kernelscope.analysis import imported
+    from kernelscope.analysis.comparison import compare
+    from kernelscope.cli import report
+    from kernelscope.reports.figures import gathered
+
+    if any((path / "sweep.json").is_file() for path in paths):
+        return _of_sweeps(paths)
+    if len(paths) == 1 and imported.is_imported(paths[0]):
+        return gathered.of_capture(imported.Imported(paths[0]).breakdowns())
+    recorded = report.recorded_comparison(paths)
+    if recorded is not None:
+        return gathered.of_comparison(recorded)
+    runs, left_out = report.opened(paths)
+    result = compare(runs, left_out)
+    return _of_run(result, runs[0]) if len(runs) == 1 else gathered.of_comparison(result)
+
+
+def _of_run(result: Mapping[str, Any], run: Run) -> Figures:
+    from kernelscope.cli import report
+    from kernelscope.reports.figures import gathered
+    from kernelscope.reports.sections import identifier
+
+    drawn = {identifier(part.title).lower(): part.draw for part in report.measured_parts(run) if part.draw is not None}
+    restarts = [(data.measured["end_ns"] - data.measured["start_ns"]).tolist() for data in run.passes("clean")]
+    return gathered.of_run(dict(result), report.breakdowns(run), restarts) | drawn
+
+
+def _of_sweeps(paths: Sequence[Path]) -> Figures:
+    from kernelscope.analysis import sweeps
+    from kernelscope.reports.sweeps import page
+    from kernelscope.reports.sweeps.chart import Chart
+
+    found = page.content([sweeps.read(path) for path in paths])
+    return {chart.key: chart.draw for chart in found.charts if isinstance(chart, Chart)}
