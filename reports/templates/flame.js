@@ -1,0 +1,258 @@
+"use strict";
+// Flame graphs, drawn downwards: a frame's children stand below it. data: {sides: [{name, steps, names, frames, trees}]}, a tree's
+// nodes in columns, depth first (see analysis/flame.py).
+(() => {
+  const ROW = 21; // px of a row
+  const MOST_ROWS = 32;
+  const LEAST = 0.7; // px: narrower frames are not drawn
+  const states = new WeakMap();
+
+  const duration = (ns) => {
+    const [size, unit] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]].find(([size]) => Math.abs(ns) >= size) ?? [1, "ns"];
+    return `${(ns / size).toLocaleString("en", { maximumSignificantDigits: 4 })} ${unit}`;
+  };
+  const percent = (part) => `${(100 * part).toLocaleString("en", { maximumSignificantDigits: 3 })}%`;
+
+  // The parent and the place (ns from the left) of every node; a node's children follow each other from its left edge.
+  const placed = (tree) => {
+    if (tree.parent) return tree;
+    const path = [];
+    const [parent, from, inside] = [[], [], []];
+    tree.depth.forEach((depth, node) => {
+      path.length = depth;
+      const above = depth ? path[depth - 1] : -1;
+      parent.push(above);
+      from.push(above < 0 ? 0 : from[above] + inside[above]);
+      inside.push(0);
+      if (above >= 0) inside[above] += tree.total_ns[node];
+      path.push(node);
+    });
+    return Object.assign(tree, { parent, from, inside });
+  };
+
+  const children = (tree, node) => {
+    const found = [];
+    for (let next = node + 1; next < tree.depth.length && tree.depth[next] > tree.depth[node]; next++) {
+      if (tree.depth[next] === tree.depth[node] + 1) found.push(next);
+    }
+    return found;
+  };
+
+  const above = (tree, node) => {
+    const found = [];
+    for (let next = tree.parent[node]; next >= 0; next = tree.parent[next]) found.unshift(next);
+    return found;
+  };
+
+  class View {
+    constructor(element, data, theme) {
+      const state = states.get(element) ?? { side: 0, tree: 0, root: 0, chosen: 0, words: "" };
+      states.set(element, state);
+      Object.assign(this, { element, data, theme, state });
+      this.show();
+      this.tools();
+      this.listen();
+      this.draw();
+    }
+
+    show() {
+      this.side = this.data.sides[this.state.side];
+      this.tree = placed(this.side.trees[this.state.tree]);
+    }
+
+    name(node) { return this.side.names[this.tree.name[node]]; }
+    time(node) { return duration(this.tree.total_ns[node] / this.tree.per); }
+    frame(node) { return this.side.frames[this.tree.frame[node]]; }
+
+    tools() {
+      const place = kernelscope.tools(this.element);
+      const choice = (label, names, key) => {
+        const [box, select] = [document.createElement("label"), document.createElement("select")];
+        box.append(`${label} `, select);
+        names.forEach((name, number) => select.append(new Option(name, number, false, number === this.state[key])));
+        select.addEventListener("change", () => this.choose({ ...(key === "side" ? { tree: 0 } : {}), [key]: Number(select.value) }));
+        return box;
+      };
+      const search = document.createElement("label");
+      this.input = Object.assign(document.createElement("input"), { type: "search", value: this.state.words });
+      search.append("Search ", this.input);
+      this.input.addEventListener("input", () => this.search(this.input.value));
+      const whole = Object.assign(document.createElement("button"), { type: "button", textContent: "Show all" });
+      whole.addEventListener("click", () => this.zoom(0));
+      const sides = this.data.sides.map((side) => side.name);
+      place.replaceChildren(...(sides.length > 1 ? [choice("Run", sides, "side")] : []),
+        choice("Folded by", this.side.trees.map((tree) => tree.title), "tree"), search, whole);
+    }
+
+    choose(change) {
+      // the same way of folding, where the other run has it
+      const key = this.tree.key;
+      Object.assign(this.state, change, { root: 0, chosen: 0 });
+      if ("side" in change) {
+        this.state.tree = Math.max(0, this.data.sides[change.side].trees.findIndex((tree) => tree.key === key));
+      }
+      this.show();
+      this.tools();
+      this.draw();
+      this.said();
+    }
+
+    listen() {
+      this.element.onkeydown = (event) => {
+        const { tree, state } = this;
+        const beside = tree.parent[state.chosen] < 0 ? [0] : children(tree, tree.parent[state.chosen]);
+        const at = beside.indexOf(state.chosen);
+        const keys = {
+          ArrowUp: () => this.point(tree.parent[state.chosen]),
+          ArrowDown: () => this.point(children(tree, state.chosen)[0]),
+          ArrowLeft: () => this.point(beside[at - 1]),
+          ArrowRight: () => this.point(beside[at + 1]),
+          Enter: () => this.zoom(state.chosen),
+          "+": () => this.zoom(state.chosen),
+          "-": () => this.zoom(Math.max(0, tree.parent[state.root])),
+          Home: () => this.zoom(0),
+          Escape: () => this.zoom(0),
+          "/": () => this.input.focus(),
+        };
+        if (!(event.key in keys) || event.ctrlKey || event.metaKey || event.altKey) return;
+        event.preventDefault();
+        keys[event.key]();
+      };
+      this.element.addEventListener("resize", () => this.current() && this.draw());
+    }
+
+    // whether this view is the one that is shown: an older one is left behind when colours change
+    current() { return this.element.flame === this; }
+
+    point(node) {
+      if (node === undefined || node < 0) return;
+      this.state.chosen = node;
+      const { tree, state } = this;
+      if (!this.visible(node)) state.root = tree.parent[node] < 0 ? 0 : tree.parent[node];
+      this.draw();
+      this.said(this.about(node).join(", "));
+    }
+
+    visible(node) {
+      return this.boxes.some((box) => box.node === node);
+    }
+
+    zoom(node) {
+      Object.assign(this.state, { root: node, chosen: node });
+      this.draw();
+      this.said(this.about(node).join(", "));
+    }
+
+    search(words) {
+      this.state.words = words;
+      this.draw();
+      this.said();
+    }
+
+    // Which nodes match all words, and how long they took together: what is inside of one that matches is not added again.
+    found() {
+      const words = this.state.words.toLowerCase().split(/\s+/).filter(Boolean);
+      if (!words.length) return null;
+      const { tree } = this;
+      const texts = this.side.names.map((name) => name.toLowerCase());
+      const hits = new Set();
+      let [total, until] = [0, -1];
+      tree.name.forEach((name, node) => {
+        if (!node || !words.every((word) => texts[name].includes(word))) return;
+        hits.add(node);
+        if (until >= 0 && tree.depth[node] > tree.depth[until] && above(tree, node).includes(until)) return;
+        until = node;
+        total += tree.total_ns[node];
+      });
+      return { hits, total };
+    }
+
+    said(text) {
+      const { tree } = this;
+      const match = this.matching;
+      const time = match && duration(match.total / tree.per);
+      const found = match ? `${match.hits.size} frames match: ${time}, ${percent(match.total / tree.total_ns[0])} of ${tree.what}` : "";
+      kernelscope.say(this.element, text ?? found);
+    }
+
+    // What is to be said of a frame.
+    about(node) {
+      const { tree } = this;
+      const [total, whole] = [tree.total_ns[node], tree.total_ns[0]];
+      const own = total - tree.inside[node];
+      const lines = [`${this.name(node)}${node ? ` (${this.frame(node)})` : ""}`];
+      lines.push(`${this.time(node)}${this.side.steps ? " per step" : ""}, ${percent(total / whole)} of ${tree.what}`);
+      if (own && own !== total) lines.push(`${duration(own / tree.per)} of it in none of the frames below`);
+      if (tree.count[node]) lines.push(`${tree.count[node].toLocaleString("en")} times${this.side.steps ? ` in ${this.side.steps} steps` : ""}`);
+      return lines;
+    }
+
+    // What is drawn: boxes {node, x, y, width} of the frames around the root, which fill the width, and of all that is below it.
+    layout(width) {
+      const { tree } = this;
+      const { root } = this.state;
+      const outer = above(tree, root);
+      const boxes = outer.map((node, row) => ({ node, x: 0, y: row, width }));
+      const scale = width / tree.total_ns[root];
+      for (let node = root; node < tree.depth.length && (node === root || tree.depth[node] > tree.depth[root]); node++) {
+        const [x, wide] = [(tree.from[node] - tree.from[root]) * scale, tree.total_ns[node] * scale];
+        if (wide >= LEAST && tree.depth[node] < MOST_ROWS + outer.length) boxes.push({ node, x, y: tree.depth[node], width: wide });
+      }
+      return boxes;
+    }
+
+    colour(node) {
+      const { series, soft } = this.theme.colours;
+      const places = { layer: 0, phase: 4, operator: 1, kernel: 2, call: 5, range: 6 };
+      const place = places[this.frame(node)];
+      return place === undefined ? soft : series[place];
+    }
+
+    box(box) {
+      const { colours } = this.theme;
+      const [left, top] = [box.x, box.y * ROW];
+      const chosen = box.node === this.state.chosen;
+      const hit = this.matching?.hits.has(box.node);
+      const outer = this.tree.depth[box.node] < this.tree.depth[this.state.root];
+      const opacity = this.matching ? (hit ? 0.75 : 0.12) : outer ? 0.22 : 0.45;
+      const edge = chosen ? colours.ink : hit ? colours.slower : colours.page;
+      const shape = { x: left + 0.5, y: top + 0.5, width: Math.max(box.width - 1, 0.4), height: ROW - 2 };
+      const drawn = [{ type: "rect", shape, style: { fill: this.colour(box.node), opacity } }];
+      if (chosen || hit) drawn.push({ type: "rect", shape, style: { fill: "none", stroke: edge, lineWidth: chosen ? 2 : 1 }, silent: true });
+      if (box.width > 30) {
+        const style = {
+          text: box.width > 130 ? `${this.name(box.node)}  ${this.time(box.node)}` : this.name(box.node), x: left + 5, y: top + ROW / 2, fill: colours.ink, verticalAlign: "middle",
+          font: `12px ${colours.font}`, width: box.width - 9, overflow: "truncate", ellipsis: "…",
+        };
+        drawn.push({ type: "text", style, silent: true });
+      }
+      return { type: "group", children: drawn };
+    }
+
+    draw() {
+      this.element.flame = this;
+      this.matching = this.found();
+      const width = this.element.clientWidth;
+      this.boxes = this.layout(width);
+      const rows = Math.max(...this.boxes.map((box) => box.y)) + 1;
+      this.element.style.height = `${Math.max(rows * ROW + 2, 120)}px`;
+      const chart = echarts.getInstanceByDom(this.element) ?? this.made();
+      chart.resize();
+      chart.setOption({
+        tooltip: { trigger: "item", formatter: ({ dataIndex }) => this.about(this.boxes[dataIndex].node).join("\n") },
+        series: [{
+          type: "custom", coordinateSystem: "none", data: this.boxes.map((_, place) => place),
+          renderItem: (_, api) => this.box(this.boxes[api.value(0)]),
+        }],
+      }, { notMerge: true });
+    }
+
+    made() {
+      const chart = kernelscope.echart(this.element, this.theme);
+      chart.on("click", ({ dataIndex }) => this.zoom(this.boxes[dataIndex].node));
+      return chart;
+    }
+  }
+
+  kernelscope.charts.flame = (element, data, theme) => new View(element, data, theme);
+})();
