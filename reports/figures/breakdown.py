@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -11,6 +11,12 @@ from kernelscope.reports import content, units
 from kernelscope.reports.figures.drawing import HOST, NAME, PALETTE, Style, bars, beside, drawing, name_rows
 
 ROWS = 10  # rows with a bar of their own
+# What rows are called, where it is not their table's name and phase; those of one name are one bar
+_NAMED_BY = {
+    "kernel": ("kernel", "layer", "phase"), "operator": ("operator", "layer", "phase"), "range": ("range", "activity", "phase"),
+    "idle": ("cause",), "line": ("line", "text"),
+}  # fmt: skip
+_TITLES = {"idle": "what the host did while no kernel ran", "line": "host line"}
 
 
 def rows(breakdown: Mapping[str, Any], style: Style | None = None) -> Figure:
@@ -18,27 +24,33 @@ def rows(breakdown: Mapping[str, Any], style: Style | None = None) -> Figure:
     style = style or Style()
     whole = max(content.whole_ns(breakdown), 1)
     unit = units.common_unit([whole])
-    longest_first = sorted(breakdown["rows"], key=content.row_ns, reverse=True)
-    shown, rest = longest_first[:ROWS], longest_first[ROWS:]
     by = str(breakdown["by"])
-    lengths = [(_name(row, by), content.row_ns(row)) for row in shown]
-    lengths += [(f"({len(rest)} more)", sum(map(content.row_ns, rest)))] if rest else []
-    title = f"{content.whole(breakdown).capitalize()} by {_BY.get(by, by)}"
+    lengths = _lengths(breakdown["rows"], by)
     with drawing(style):
-        figure, axes = bars(style, len(lengths), title, unit)
+        figure, axes = bars(style, len(lengths), f"{content.whole(breakdown).capitalize()} by {_TITLES.get(by, by)}", unit)
         for place, (name, length) in enumerate(lengths):
             axes.barh(place, length / units.NS_PER[unit], height=0.62, color=HOST[0] if name.startswith("(") else PALETTE[0])
             beside(axes, place, length / units.NS_PER[unit], f"{units.duration(length)}, {units.percent(length / whole)}")
-        name_rows(axes, [name for name, _ in lengths], NAME if style.narrow else 2 * NAME)
+        name_rows(axes, [name for name, _ in lengths], NAME if style.narrow else 44, lines=2)
         axes.margins(x=0.3 if style.narrow else 0.2)
         axes.set_xlim(left=0)
     return figure
 
 
-_BY = {"idle": "cause of idle time", "line": "host line"}
-_NAMED_BY = {"idle": ("cause", "layer", "phase"), "line": ("line", "text")}
+def _lengths(found: Sequence[Mapping[str, Any]], by: str) -> list[tuple[str, int]]:
+    """Return the names and ns of the bars, longest first, the rest last; rows of one name are added up."""
+    sums: dict[str, int] = {}
+    for row in found:
+        name = _name(row, by)
+        sums[name] = sums.get(name, 0) + content.row_ns(row)
+    longest_first = sorted(((name, ns) for name, ns in sums.items() if ns), key=lambda item: -item[1])
+    shown, rest = longest_first[:ROWS], longest_first[ROWS:]
+    return [*shown, *([(f"({len(rest)} more)", sum(ns for _, ns in rest))] if rest else [])]
 
 
 def _name(row: Mapping[str, Any], by: str) -> str:
-    """Return what a row is called: what tells it from the others of its table."""
-    return " ".join(str(row[key]) for key in _NAMED_BY.get(by, (by, "phase")) if row.get(key))
+    """Return what a row is called; a phase that its name says already is not said again."""
+    parts = [str(row[key]) for key in dict.fromkeys(_NAMED_BY.get(by, (by, "phase"))) if row.get(key)]
+    first, others = (parts[0], parts[1:]) if parts else ("(unknown)", [])
+    said = {first.strip("()"), *(("other",) if first.startswith("(") else ())}
+    return " ".join([first, *(part for part in others if part.strip("()") not in said)])

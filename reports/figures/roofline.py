@@ -39,6 +39,7 @@ def roofline(found: Mapping[str, Any], style: Style | None = None) -> Figure:
         axes.set_title(f"Roofline by {found['by']}{more}", loc="left")
         _marks(axes, rows, style)
         _roof(axes, found, rows, style)
+        _names(axes, rows, style)
         _legend(figure, {str(row.get("phase")) for row in rows}, style)
     return figure
 
@@ -46,14 +47,28 @@ def roofline(found: Mapping[str, Any], style: Style | None = None) -> Figure:
 def _marks(axes: Axes, rows: Sequence[Mapping[str, Any]], style: Style) -> None:
     whole = max(sum(row["duration_ns"] for row in rows), 1)
     edge = {"edgecolors": style.ink, "linewidths": 0.5} if style.hatched else {"linewidths": 0}
-    for place, row in enumerate(rows):
+    for row in rows:
         phase, at = str(row.get("phase")), (row["intensity"], row["gflops_per_s"])
         area, colour = 20 + 900 * row["duration_ns"] / whole, PHASES.get(phase, HOST[0])
         axes.scatter(*at, s=area, color=colour, marker=_MARKERS.get(phase, _OTHER), alpha=0.75, **edge)
-        if place < _NAMED:
-            keys = ("layer", "kind") if row.get("layer") else ("name",)
-            name = short(" ".join(str(row[key]) for key in keys if row.get(key)))
-            axes.annotate(name, at, (4, 4), textcoords="offset points")
+
+
+def _names(axes: Axes, rows: Sequence[Mapping[str, Any]], style: Style) -> None:
+    """Write the names of the first rows beside their marks, where none is written yet."""
+    height, width = style.font_pt * 1.2, style.font_pt * 0.56  # of a line and of a letter
+    taken: list[tuple[float, float, float]] = []  # where names begin and end across, and their height, in points
+    for row in rows[:_NAMED]:
+        at = (row["intensity"], row["gflops_per_s"])
+        keys = ("layer", "kind") if row.get("layer") else ("name",)
+        name = short(" ".join(str(row[key]) for key in keys if row.get(key)))
+        x, y = axes.transData.transform(at) * 72 / axes.figure.dpi
+        for side, (dx, dy) in (("left", (4, 4)), ("right", (-4, 4)), ("left", (4, -height)), ("right", (-4, -height))):
+            start = x + dx - (width * len(name) if side == "right" else 0)
+            end = start + width * len(name)
+            if all(end < left or start > right or abs(y + dy - other) > height for left, right, other in taken):
+                taken.append((start, end, y + dy))
+                axes.annotate(name, at, (dx, dy), textcoords="offset points", ha=side)
+                break
 
 
 def _legend(figure: Figure, used: set[str], style: Style) -> None:
