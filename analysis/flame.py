@@ -185,8 +185,10 @@ def _host_frames(trace: Trace, names: _Names) -> _Frames:
     parts.append((trace.calls, names.codes("call", trace.calls["name"])))
     kernels = _on_threads(trace, operators)
     parts.append((kernels, names.codes("kernel", kernels["name"])))
-    columns = [np.concatenate([rows[name].to_numpy(np.int64) for rows, _ in parts]) for name in ("thread", "start_ns", "end_ns")]
-    return _Frames(*columns, np.concatenate([codes for _, codes in parts]))
+    thread, start, end = (
+        np.concatenate([rows[name].to_numpy(np.int64) for rows, _ in parts]) for name in ("thread", "start_ns", "end_ns")
+    )
+    return _Frames(thread, start, end, np.concatenate([codes for _, codes in parts]))
 
 
 def _measured(trace: Trace) -> pd.DataFrame:
@@ -218,10 +220,11 @@ def _threads(trace: Trace, host: _Frames, steps: int) -> list[_Tree]:
         counts = _added(nodes, node, np.ones(len(node), dtype=np.int64))
         found.append((thread not in loops, -int(own.sum()), thread, (nodes, own, counts)))
     found = sorted((entry for entry in found if entry[1]), key=lambda entry: entry[:3])
-    return [
-        _Tree(f"host-{number}", *_said(loop=not other, number=number), max(steps, 1), *made)
-        for number, (other, _, _, made) in enumerate(found, 1)
-    ]
+    trees = []
+    for number, (other, _, _, (nodes, own, counts)) in enumerate(found, 1):
+        title, what = _said(loop=not other, number=number)
+        trees.append(_Tree(f"host-{number}", title, what, max(steps, 1), nodes, own, counts))
+    return trees
 
 
 _TIMES = ("start_ns", "end_ns")
