@@ -79,6 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="memory",
         help="read --data before the steps, or in every step: its files, or the framework's records of them (default: memory)",
     )
+    add("--full-paths", action="store_true", help="keep the home folder and the user's name in what is written (default: ~)")
     add("--timeout", type=_seconds, default=300.0, metavar="SECONDS", help="a child must answer within (default: 300)")
     add("--force", action="store_true", help="replace earlier results in the output folder")
 
@@ -107,7 +108,7 @@ def options(arguments: argparse.Namespace) -> RunOptions:
         threads=arguments.threads or len(os.sched_getaffinity(0)), seed=arguments.seed, steps=arguments.steps,
         warmup=arguments.warmup, repeats=arguments.repeats, steady=arguments.steady, timeout_s=arguments.timeout,
         data=arguments.data, loader=arguments.loader if arguments.loader in LOADERS else None, collector=arguments.collector,
-        keep_reports=arguments.keep_reports, energy=arguments.energy,
+        keep_reports=arguments.keep_reports, energy=arguments.energy, full_paths=arguments.full_paths,
         precision=arguments.precision, layout=arguments.layout,
         autotune=None if arguments.autotune is None else arguments.autotune == "on",
     )  # fmt: skip

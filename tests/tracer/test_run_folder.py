@@ -59,6 +59,8 @@ def test_only_listed_environment_variables_are_recorded_and_homes_are_shortened(
     assert conditions.recorded(variables) == {"OMP_NUM_THREADS": "2"}
     monkeypatch.setenv("HOME", "/home/somebody")
     assert conditions.without_home("/home/somebody/env/bin/python") == "~/env/bin/python"
+    told = conditions.recorded({"XLA_FLAGS": "--xla_dump_to=/home/somebody/dump"}, {"A": "1", "A_TOKEN": "x"})
+    assert told == {"XLA_FLAGS": "--xla_dump_to=~/dump", "A": "1", "A_TOKEN": conditions.HIDDEN}
 
 
 def test_secrets_of_command_lines_are_not_written_down():

@@ -32,10 +32,8 @@ class Child(object):
     """The state of one pass: the program, the recorder and what the framework's hooks collect."""
 
     def __init__(self, spec):
-        # the specification stays in the run folder, which is passed on: its paths are relative or start with ~
         self.folder = os.path.abspath(spec["folder"])
-        data = spec.get("data")
-        self.spec = dict(spec, folder=self.folder, data=os.path.expanduser(data) if data else None)
+        self.spec = dict(spec, folder=self.folder, data=spec.get("data"))
         if spec.get("program"):
             path = os.path.abspath(os.path.join(self.folder, spec["program"]))
             self.spec.update(program=path, roots=spec["roots"] + [os.path.dirname(path)])

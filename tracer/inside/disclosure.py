@@ -1,33 +1,57 @@
-"""What of paths, command lines and environments may be written down: run folders are passed on."""
+"""What of paths, command lines and environments may be written down: run folders are passed on.
+
+No environment but what plan.RECORDED_VARIABLES lists, no home folder or user name (~ stands for both), no value that a name or
+its own look says to be secret.
+"""
 
 import os
+import pwd
 import re
 
 from kernelscope.tracer.inside.plan import RECORDED_VARIABLES
+from kernelscope.tracer.inside.secret_shapes import SHAPES
 
 _SECRET_NAME = re.compile(r"[\w-]*(?:TOKEN|SECRET|PASS|PWD|CREDENTIAL|KEY|AUTH|COOKIE)[\w-]*", re.IGNORECASE)
 _SECRET_OPTION = re.compile(_SECRET_NAME.pattern + "=", re.IGNORECASE)  # NAME=VALUE, LABEL:NAME=VALUE, --name=value
+_WORD = r"(?:TOKEN|SECRET|PASS|PASSWD|PASSWORD|PASSPHRASE|PWD|CREDENTIALS?|(?:API|ACCESS|PRIVATE|ACCOUNT)?KEY|AUTH|COOKIE)"
 # Of an option that has its value behind it the last word must say it: --tokens 512 and --passes rerun are no secrets.
-_SECRET_WORD = re.compile(
-    r"--?(?:[\w-]*[-_])?(?:TOKEN|SECRET|PASS|PASSWD|PASSWORD|PWD|CREDENTIALS?|(?:API)?KEY|AUTH|COOKIE)", re.IGNORECASE
-)
+_SECRET_WORD = re.compile(r"--?(?:[\w.-]*[-_.])?" + _WORD, re.IGNORECASE)
+_SECRET_VARIABLE = re.compile(r"(?:\w*_)?" + _WORD + "(?:_[0-9]+)?", re.IGNORECASE)
+# NAME=VALUE anywhere in an argument, by the name's last word: wandb.api_key=abc, sh -c 'HF_TOKEN=abc python train.py'
+_ASSIGNED = re.compile(r"(?<![A-Za-z0-9])(?:[\w.-]*[-_.])?%s=(\"[^\"]*\"|'[^']*'|[^\s\"',;&]+)" % _WORD, re.IGNORECASE)
+_SHAPES = [re.compile(r"(?<![A-Za-z0-9_])(?:%s)" % shape) for _, shape in SHAPES]
 HIDDEN = "(not recorded)"
 
+# A path begins where no letter stands before it; the n of \\n, which JSON writes for the end of a line, is none. It is looked for
+# behind the literal text, here {0}: a pattern that begins with literal text is searched for ten times as fast.
+_NO_LETTER = r"(?:(?<![A-Za-z0-9_.~-]{0})|(?<=\\[bfnrt]{0}))"
+_ENDS = r"(?!\.?[A-Za-z0-9_-])"
+_SPELLINGS = ("/", "\\/", "%2F")  # of what separates a path's parts: as it is, in JSON, in URLs
+_NAME = r"[^/\s\"'\\:;,<>|*?()]+"
+_OTHERS = (
+    ("/home/", "/home/" + _NO_LETTER.format("/home/") + _NAME),
+    ("/Users/", "/Users/" + _NO_LETTER.format("/Users/") + _NAME),
+    (":\\", r"\b[A-Za-z]:\\{1,2}Users\\{1,2}" + _NAME),
+)
+_SHORTEST = 8  # characters of a secret that is looked for in files: shorter ones stand in them by chance
 
-def recorded(variables, chosen=None):
+
+def recorded(variables, chosen=None, full_paths=False):
     """Return the variables that may be written down and are set, and those that the user chose for this run.
 
     Of a chosen variable whose name looks like that of a secret only the name is written down.
     """
-    found = {name: variables[name] for name in RECORDED_VARIABLES if name in variables}
+    hiding = Hiding(full_paths)
+    found = {name: hiding.text(variables[name]) for name in RECORDED_VARIABLES if name in variables}
     for name, value in (chosen or {}).items():
-        found[name] = HIDDEN if _SECRET_NAME.search(name) else without_home(value)
+        found[name] = HIDDEN if _SECRET_NAME.search(name) else hiding.text(value)
     return found
 
 
-def command(parts):
+def command(parts, full_paths=False):
     """Return a command line as it may be written down: without the home folder and the values of secrets."""
-    return [without_home(_without_secret(part, before)) for before, part in zip([""] + list(parts), parts)]
+    hiding = Hiding(full_paths)
+    return [hiding.text(_without_secret(part, before)) for before, part in zip([""] + list(parts), parts)]
 
 
 def _without_secret(part, before):
@@ -35,10 +59,131 @@ def _without_secret(part, before):
     if _SECRET_WORD.fullmatch(before) and not part.startswith("-"):
         return HIDDEN
     match = _SECRET_OPTION.search(part) if part.startswith("--") or before.startswith("--e") else None
-    return part[: match.end()] + HIDDEN if match else part
+    if match:
+        return part[: match.end()] + HIDDEN
+    return _ASSIGNED.sub(lambda found: found[0][: found.start(1) - found.start()] + HIDDEN, part)
+
+
+def secrets(variables, parts=()):
+    """Return the values that an environment and a command line keep secret, as far as they are unlike anything else.
+
+    Files of a run are searched for them, where an ordinary word must not be overwritten.
+    """
+    values = [value for name, value in variables.items() if _SECRET_VARIABLE.fullmatch(name)]
+    for before, part in zip([""] + list(parts), parts):
+        if _without_secret(part, before) == HIDDEN:
+            values.append(part)
+        values += [part.partition("=")[2]] if part.startswith("--") and _SECRET_OPTION.search(part) else []
+        values += [found[1].strip("\"'") for found in _ASSIGNED.finditer(part)]
+        values += [found[0] for shape in _SHAPES for found in shape.finditer(part)]
+    return sorted({value for value in values if _unlike(value)}, key=len, reverse=True)
+
+
+def _unlike(value):
+    """Return whether a secret is no path, number or word."""
+    digits = sum(letter.isdigit() for letter in value)
+    return len(value) >= _SHORTEST and value[0] not in "/~.:" and 0 < digits < len(value)
+
+
+def homes():
+    """Return the folders that are the user's home, by any name, the longest first."""
+    found = {os.path.expanduser("~")}
+    try:
+        found.add(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:
+        pass  # containers run users that nobody has entered
+    found |= {os.path.realpath(home) for home in found}
+    usable = [home.rstrip(os.sep) for home in found if os.path.isabs(home) and home.count(os.sep)]
+    return sorted({home for home in usable if home and os.path.basename(home)}, key=len, reverse=True)
+
+
+def users():
+    """Return the user's names, without those that are nobody's: of three letters and more, and not root."""
+    found = {os.environ.get(name, "") for name in ("USER", "LOGNAME")} | {os.path.basename(home) for home in homes()}
+    try:
+        found.add(pwd.getpwuid(os.getuid()).pw_name)
+    except KeyError:
+        pass
+    return sorted(name for name in found - {"root", "home", "user"} if len(name) > 2)
+
+
+class Hiding(object):
+    """Takes out what must not be written down. full_paths: home folders and user names stay. known: secrets that are looked for;
+    shapes: whether also for whatever looks like one, which takes longer than all the rest.
+
+    As a word of its own a user's name is not known from any other word: it is hidden as a part of a path (/data/NAME/, of its end
+    /tmp/cache_NAME/) and before an @.
+    """
+
+    def __init__(self, full_paths=False, known=(), shapes=True):
+        spelled = {form for value in known for form in (value, value.replace("\\", "\\\\").replace('"', '\\"'))}
+        self._known = sorted(spelled, key=len, reverse=True)
+        self._own = [] if full_paths else [rule for home in homes() for rule in _of_home(home)] + [*map(_of_user, users())]
+        rules = [] if full_paths else self._own + list(_OTHERS)
+        self._rules = [(needle, re.compile(pattern)) for needle, pattern in rules]
+        self._rules_bytes = [(needle.encode("utf8"), re.compile(pattern.encode("utf8"))) for needle, pattern in self._own]
+        self.shapes = shapes
+
+    def text(self, text):
+        """Return a text as it may be written down."""
+        for value in self._known:
+            text = text.replace(value, HIDDEN)
+        for needle, pattern in self._rules:
+            if needle in text:
+                text = pattern.sub("~", text)
+        for shape in _SHAPES if self.shapes and len(text) >= _SHORTEST else ():
+            text = shape.sub(_hidden, text)
+        return text
+
+    def of(self, value):
+        """Return plain data, as of JSON, with every text in it as it may be written down."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {self.of(key): self.of(content) for key, content in value.items()}
+        return [self.of(content) for content in value] if isinstance(value, (list, tuple)) else value
+
+    def needed(self, content):
+        """Return whether bytes may hold anything that is taken out but for the look of secrets."""
+        needles = [needle for needle, _ in self._rules] + self._known
+        return any(content.find(needle.encode("utf8")) >= 0 for needle in needles)
+
+    def same_length(self, content):
+        """Return bytes that are no text as they may be written down, none moved: ~/////x.py is the same path as ~/x.py."""
+        for value in self._known:
+            content = content.replace(value.encode("utf8"), b"x" * len(value.encode("utf8")))
+        for needle, pattern in self._rules_bytes:
+            if needle in content:
+                content = pattern.sub(lambda found: b"~" + b"/" * (len(found[0]) - 1), content)
+        return content
+
+
+def _of_home(home):
+    """Return the rules (what is looked for, pattern) for a home folder, as it is spelled."""
+    for separator in _SPELLINGS:
+        spelled = home.replace("/", separator)
+        # XLA calls things root: before a home that is nobody's no letter may stand
+        before = _NO_LETTER.format(re.escape(spelled)) if os.path.basename(home) == "root" else ""
+        yield spelled, re.escape(spelled) + before + _ENDS
+
+
+def _of_user(name):
+    """Return the rule for a user's name: as a part of a path, as the end of one, and in NAME@HOST."""
+    literal = re.escape(name)
+    part, end = r"(?<=/{0})(?=[/\"'\s:;,)\]\\]|\Z)", r"(?<=[_-]{0})(?=/)"
+    places = (part, end, _NO_LETTER + r"(?=@[A-Za-z0-9])")
+    return name, literal + "(?:%s)" % "|".join(place.format(literal) for place in places)
+
+
+def _hidden(found):
+    """Return what stands in the place of what looks like a secret; without a digit it is words joined by hyphens."""
+    group = "v" if "v" in found.re.groupindex else 0
+    if group == 0 and not any(letter.isdigit() for letter in found[0]):
+        return found[0]
+    start, end = (place - found.start() for place in found.span(group))
+    return found[0][:start] + HIDDEN + found[0][end:]
 
 
 def without_home(text):
-    """Return the text with the home folder written as ~: run folders are passed on, user names are not."""
-    home = os.path.expanduser("~")
-    return text.replace(home + os.sep, "~" + os.sep) if home not in ("/", "~", "") else text
+    """Return the text with home folders and the user's name written as ~: run folders are passed on, user names are not."""
+    return Hiding().text(text)

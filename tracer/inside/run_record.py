@@ -10,10 +10,14 @@ RUN_FILE = "run.json"
 
 
 class RunRecord(object):
-    """Writes the run.json of a folder that exists. `record` is its content; it is on disk, marked incomplete, from the start."""
+    """Writes the run.json of a folder that exists. `record` is its content; it is on disk, marked incomplete, from the start.
 
-    def __init__(self, folder, record):
+    scrubber: takes out what must not be written down (see scrubbing).
+    """
+
+    def __init__(self, folder, record, scrubber):
         self.folder = str(folder)
+        self.scrubber = scrubber
         created = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0).isoformat()
         self.record = {
             "schema": RUN_SCHEMA, "created": created, "complete": False, "reason": "the run did not come to its end",
@@ -26,5 +30,5 @@ class RunRecord(object):
         """Replace run.json as a whole: a reader sees the old or the new one, also when the disk fills up."""
         path = os.path.join(self.folder, RUN_FILE)
         with open(path + ".new", "w", encoding="utf8") as out:
-            out.write(json.dumps(self.record, indent=1))
+            out.write(json.dumps(self.scrubber.of(self.record), indent=1))
         os.replace(path + ".new", path)

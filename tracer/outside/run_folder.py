@@ -8,7 +8,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from kernelscope.tracer.inside.disclosure import Hiding
 from kernelscope.tracer.inside.run_record import RUN_FILE, RunRecord
+from kernelscope.tracer.inside.scrubbing import Scrubber
 from kernelscope.tracer.outside.errors import InputError
 
 
@@ -44,12 +46,16 @@ def _empty(folder: Path) -> None:
 
 
 class RunFolder:
-    """Writes one side's run folder, which is made if need be; `record` is the content of run.json (see RunRecord)."""
+    """Writes one side's run folder, which is made if need be; `record` is the content of run.json (see RunRecord).
 
-    def __init__(self, path: Path, record: dict[str, Any]):
+    scrubber: takes out of all of it what must not be passed on (default: nothing but what anybody's folder must not have).
+    """
+
+    def __init__(self, path: Path, record: dict[str, Any], scrubber: Scrubber | None = None):
         self.path = path
+        self._scrubber = scrubber or Scrubber(False, {}, ())
         path.mkdir(parents=True, exist_ok=True)
-        self._file = RunRecord(path, record)
+        self._file = RunRecord(path, record, self._scrubber)
         self.record: dict[str, Any] = self._file.record
 
     def write(self) -> None:
@@ -64,6 +70,10 @@ class RunFolder:
         entry["status"] = "running"
         entry["folders"].append(f"{name}/{repeat}")
         return folder
+
+    def scrub(self, folder: Path) -> None:
+        """Take out of a pass's folder what must not be passed on, when its child has ended."""
+        self._scrubber.folder(folder)
 
     def pass_done(self, name: str, sampling: dict[str, Any] | None = None) -> None:
         """Mark a pass as complete."""
@@ -92,7 +102,7 @@ def add(folder: Path, key: str, value: Any) -> None:
     try:
         record = json.loads(file.read_text(encoding="utf8"))
         temporary = file.with_name(RUN_FILE + ".new")
-        temporary.write_text(json.dumps({**record, key: value}, indent=1), encoding="utf8")
+        temporary.write_text(json.dumps({**record, key: Hiding().of(value)}, indent=1), encoding="utf8")
         os.replace(temporary, file)
     except (OSError, ValueError) as error:
         raise InputError(f"{file}: {key} cannot be added ({error}); make the folder writable") from error

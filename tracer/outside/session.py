@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope.tracer.inside.plan import HOST_BATCHES, PASSES, REPEATED, child_variables, order
+from kernelscope.tracer.inside.scrubbing import Scrubber
 from kernelscope.tracer.outside import ceilings, collectors, conditions, energy, gpu, interrupts, turns
 from kernelscope.tracer.outside.collectors import Choice, Recording
 from kernelscope.tracer.outside.errors import ChildError, InputError
@@ -82,7 +83,8 @@ class Session:
         self.warnings: list[str] = []
         choices = choices or [collectors.chosen(options, variant) for variant in variants]
         for variant, folder, choice in zip(variants, folders, choices, strict=True):
-            side = Side(variant, RunFolder(folder, self._record(variant, command)), choice)
+            scrubber = Scrubber(options.full_paths, self._variables(variant), command)
+            side = Side(variant, RunFolder(folder, self._record(variant, command), scrubber), choice)
             side.folder.record["unavailable"].update((f"collector {name}", why) for name, why in choice.unavailable.items())
             if variant.program is not None:
                 (folder / variant.program.name).write_bytes(variant.program.content)
@@ -105,13 +107,13 @@ class Session:
             "label": variant.label,
             "framework": environment.framework,
             "version": environment.version,
-            "python": conditions.without_home(str(environment.python)),
+            "python": str(environment.python),
             "program": {"file": program.name, "sha256": program.sha256} if program is not None else None,
             "options": replace(self.options, threads=variant.threads(self.options.threads)).as_dict(),
             "conditions": "steady" if self.options.steady else "as it comes",
             "machine": conditions.machine(),
-            "command": conditions.command(command),
-            "variables": conditions.recorded(self._variables(variant), variant.variables),
+            "command": conditions.command(command, self.options.full_paths),
+            "variables": conditions.recorded(self._variables(variant), variant.variables, self.options.full_paths),
         }
 
     def _variables(self, variant: Variant) -> dict[str, str]:
@@ -177,6 +179,8 @@ class Session:
             if side.child is not None:
                 side.child.stop()
             try:
+                if side.child is not None:
+                    side.folder.scrub(side.pass_folder)
                 side.folder.pass_failed(name, f"{name} pass: {reason}")
             except OSError:
                 # the disk is full: run.json on disk is the last good one and says that the run is incomplete
@@ -223,12 +227,13 @@ class Session:
             side.failure, side.failure_kind = str(error), error.kind
             if side.child is not None:
                 side.child.stop()
+                side.folder.scrub(side.pass_folder)
             side.folder.pass_failed(name, str(error))
 
     def _start(self, side: Side, name: str, repeat: int, staged: Path) -> None:
         folder = side.folder.pass_folder(name, repeat)
         options, variant = self.options, side.variant
-        data = conditions.without_home(str(Path(options.data).resolve())) if options.data else None
+        data = str(Path(options.data).resolve()) if options.data else None
         spec = {
             "framework": variant.environment.framework, "label": variant.label, "network": options.network,
             "mode": options.mode, "pass": name, "program": f"../../{variant.program.name}" if variant.program else None,
@@ -312,6 +317,7 @@ class Session:
             used = record["passes"][name]["collector"]["used"]
             record["passes"][name]["collector"].update(report["collector"])
             record["unavailable"][f"collector {used}"] = report["collector"]["reason"]
+        side.folder.scrub(side.pass_folder)
         side.folder.pass_done(name, sampler.describe() if name != "check" else None)
 
     def _verify(self, side: Side, recording: Recording, report: dict[str, Any]) -> None:

@@ -208,11 +208,12 @@ class Sweep:
             values, reason = self._measure(folder)
             result.values.update(values)
             if reason is not None:
-                result.status, result.reason = failures.FAILED, reason
+                result.status, result.reason = failures.FAILED, conditions.without_home(reason)
         else:
             log = side.pass_folder / "child.log"
             result.status = failures.status(side.failure_kind or "", side.failure, log, one.killed)
-            result.reason = side.failure.replace(f"{folder.absolute()}{os.sep}", "").replace(f"{folder}{os.sep}", "")
+            reason = side.failure.replace(f"{folder.absolute()}{os.sep}", "").replace(f"{folder}{os.sep}", "")
+            result.reason = conditions.without_home(reason)
         content = {
             "schema": CELL_SCHEMA, "cell": one.cell.key, "settings": one.cell.settings.as_dict(), "status": result.status,
             "reason": result.reason, "folder": result.folder, "started": result.started, "seconds": result.seconds,
@@ -271,7 +272,8 @@ class Sweep:
             "schema": SCHEMA, "name": self.experiment.name, "title": self.experiment.title,
             "experiment": self.experiment.experiment, "created": before.get("created") if before else now, "resumed": now,
             "kernelscope": importlib.metadata.version("kernelscope"), "machine": self._machine,
-            "gpus": [seen.as_dict() for seen in gpu.find().devices], "toml": self.experiment.text, "cells": cells,
+            "gpus": [seen.as_dict() for seen in gpu.find().devices], "toml": conditions.without_home(self.experiment.text),
+            "cells": cells,
         }  # fmt: skip
         _replace(file, content)
 
@@ -284,7 +286,7 @@ def _environment(framework: str, device: str, devices: int) -> Environment | str
     try:
         environment = environments.resolve(framework)
     except ChildError as error:
-        return str(error)
+        return conditions.without_home(str(error))
     if device == "cuda" and environment.variant == "cpu":
         return f"{framework}: its environment has no CUDA build"
     return environment

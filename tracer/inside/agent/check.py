@@ -15,6 +15,7 @@ import sys
 import time
 
 from kernelscope.tracer.inside.agent import machine, nvml
+from kernelscope.tracer.inside.disclosure import Hiding
 
 SCHEMA = "kernelscope/gpu-check/1"
 FILE = "check.json"
@@ -92,7 +93,7 @@ class Checks(object):
         created = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
         content = {"schema": SCHEMA, "created": created, "machine": self.machine, "versions": self.versions}
         with open(path + ".new", "w") as out:
-            json.dump(dict(content, results=self.results), out, indent=1)
+            json.dump(Hiding().of(dict(content, results=self.results)), out, indent=1)
         os.replace(path + ".new", path)
 
     def _need_gpu(self):

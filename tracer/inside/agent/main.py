@@ -50,6 +50,7 @@ def parser():
     add("--seed", type=int, default=0, metavar="N", help="of weights and data (default: 0)")
     add("--steady", action="store_true", help="steady heap and passive waiting: resolves smaller differences")
     add("--data", metavar="DIR", help="folder with MNIST idx or CIFAR-10 binary files (default: random data)")
+    add("--full-paths", action="store_true", help="keep the home folder and the user's name in what is written (default: ~)")
     add("--timeout", type=float, default=300.0, metavar="SECONDS", help="a child must answer within (default: 300)")
     described = "record a script of your own, unchanged, into a run folder to be analysed elsewhere"
     profile.configure(commands.add_parser("profile", help=described, description=described))
@@ -168,7 +169,7 @@ def _options(arguments):
         device = "cpu" if missing else "cuda"
     if arguments.collector == "cupti" and device == "cpu":
         raise UsageError("--collector cupti records what GPUs do, and this runs on a CPU; use --collector framework")
-    chosen = ("network", "mode", "batch", "seed", "steps", "warmup", "repeats", "steady", "data", "collector")
+    chosen = ("network", "mode", "batch", "seed", "steps", "warmup", "repeats", "steady", "data", "collector", "full_paths")
     options = {name: getattr(arguments, name) for name in chosen}
     threads = arguments.threads or len(os.sched_getaffinity(0))
     options.update(device=device, threads=threads, timeout_s=arguments.timeout)

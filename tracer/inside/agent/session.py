@@ -12,6 +12,7 @@ from kernelscope.tracer.inside.agent import machine, nvml
 from kernelscope.tracer.inside.agent.child_process import ChildError, ChildProcess
 from kernelscope.tracer.inside.agent.samples import SAMPLES_FILE, Sampler
 from kernelscope.tracer.inside.run_record import RunRecord
+from kernelscope.tracer.inside.scrubbing import Scrubber
 
 
 class Session(object):
@@ -33,15 +34,16 @@ class Session(object):
             "label": framework,
             "framework": framework,
             "version": None,
-            "python": disclosure.without_home(sys.executable),
+            "python": sys.executable,
             "program": None,
             "options": options,
             "conditions": "steady" if options["steady"] else "as it comes",
             "machine": machine.describe(),
-            "command": disclosure.command(command),
-            "variables": disclosure.recorded(self.variables),
+            "command": disclosure.command(command, options["full_paths"]),
+            "variables": disclosure.recorded(self.variables, full_paths=options["full_paths"]),
         }
-        self._run = RunRecord(folder, record)
+        self._scrubber = Scrubber(options["full_paths"], self.variables, command)
+        self._run = RunRecord(folder, record, self._scrubber)
         self.record = self._run.record
 
     def _variables(self):
@@ -111,8 +113,10 @@ class Session(object):
             child.finish()
         except BaseException:
             child.stop()
+            self._scrubber.folder(folder)
             raise
         self._learn(folder)
+        self._scrubber.folder(folder)
         entry["status"] = "complete"
         if name == "kernels":
             entry["collector"] = {"asked": self.options["collector"], "used": self.options["collector"], "reason": "asked for"}
@@ -134,7 +138,7 @@ class Session(object):
             batches=plan.HOST_BATCHES, dropout=name != "check", roots=[os.path.join(root, "kernelscope") for root in self.roots]
         )
         # the child runs in the pass's folder, where a relative path would lead elsewhere
-        spec["data"] = disclosure.without_home(os.path.abspath(options["data"])) if options["data"] else None
+        spec["data"] = os.path.abspath(options["data"]) if options["data"] else None
         if name == "kernels":
             framework = options["collector"] == "framework"
             spec.update(collector=options["collector"], collector_required=True, device_profiler=framework)

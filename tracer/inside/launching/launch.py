@@ -11,6 +11,7 @@ from kernelscope.tracer.inside.launching.errors import FolderLost, NoSuchCommand
 from kernelscope.tracer.inside.launching.outcome import SPEC_FILE, Result
 from kernelscope.tracer.inside.launching.watching import Watcher
 from kernelscope.tracer.inside.run_record import RunRecord
+from kernelscope.tracer.inside.scrubbing import Scrubber
 
 INJECTED = os.path.join("kernelscope", "tracer", "inside", "profiling", "injected")  # in a staged folder
 
@@ -24,7 +25,8 @@ def launch(command, options, folder, root, about):
     if shutil.which(command[0]) is None:
         raise NoSuchCommand("%s: no such command; write the command as you would run it, behind --" % command[0])
     folder = os.path.realpath(folder)
-    run = RunRecord(folder, _record(command, options, about))
+    scrubber = Scrubber(options.full_paths, os.environ, list(about["command"]) + list(command))
+    run = RunRecord(folder, _record(command, options, about), scrubber)
     spec, status = os.path.join(folder, SPEC_FILE), 0
     watcher = Watcher(folder)
     for plan in options.plans():
@@ -43,7 +45,9 @@ def launch(command, options, folder, root, about):
             break
     if not os.path.isdir(folder):
         raise FolderLost("%s: the script removed it while it ran (its exit status: %d); name another folder" % (folder, status))
-    return Result(run, status, watcher).outcome()
+    outcome = Result(run, status, watcher).outcome()
+    scrubber.folder(folder)
+    return outcome
 
 
 def _record(command, options, about):
@@ -60,12 +64,13 @@ def _record(command, options, about):
             "network": name, "mode": options.mode, "batch": None, "device": "cpu", "threads": None, "seed": None,
             "steps": options.steps, "window": list(options.window) if options.window else None, "warmup": options.warmup,
             "repeats": 1, "steady": False, "timeout_s": None, "data": None, "collector": "framework", "rerun": options.rerun,
+            "full_paths": options.full_paths,
         },
         "conditions": "as it comes",
         "machine": about["machine"],
-        "command": disclosure.command(about["command"]),
-        "profiled": disclosure.command(command),
-        "variables": disclosure.recorded(os.environ),
+        "command": disclosure.command(about["command"], options.full_paths),
+        "profiled": disclosure.command(command, options.full_paths),
+        "variables": disclosure.recorded(os.environ, full_paths=options.full_paths),
         "network": None,
         "model": None,
     }  # fmt: skip

@@ -14,10 +14,13 @@ class ProfileOptions(object):
     """What is recorded. steps: of the clean pass; each other one has half as many. window: steps (A, B) of the script to use
     instead, of which each pass but the clean one has a fifth. warmup: least number of steps before. rerun: whether each pass has
     a run of the command. seconds: after which a pass ends with what it has. mode: auto, train or infer. focus: functions whose
-    lines are profiled, as FILE:FUNCTION; without any those that hold the step loop. limit: bytes that may be held.
+    lines are profiled, as FILE:FUNCTION; without any those that hold the step loop. limit: bytes that may be held. full_paths:
+    home folders and user names stay in what is written.
     """
 
-    def __init__(self, steps=20, window=None, warmup=10, rerun=False, seconds=60.0, mode="auto", focus=(), limit=LIMIT):
+    def __init__(
+        self, steps=20, window=None, warmup=10, rerun=False, seconds=60.0, mode="auto", focus=(), limit=LIMIT, full_paths=False
+    ):
         self.steps = steps
         self.window = window
         self.warmup = warmup
@@ -26,6 +29,7 @@ class ProfileOptions(object):
         self.mode = mode
         self.focus = list(focus)
         self.limit = limit
+        self.full_paths = full_paths
 
     def plans(self):
         """Return the passes of each run of the command: lists of {"pass", "skip", "steps"}."""
@@ -66,6 +70,7 @@ def add_arguments(parser):
     add(
         "--max-trace-size", type=_size, default=LIMIT, metavar="SIZE", help="drop the oldest records above so much (default: 1GB)"
     )
+    add("--full-paths", action="store_true", help="keep the home folder and the user's name in what is written (default: ~)")
     add("--label", metavar="NAME", help="what the run is called (default: the script's name)")
     add("script", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help="the command, as you would run it")
 
@@ -74,7 +79,7 @@ def asked(arguments):
     """Return the options of a parsed command line."""
     count, window = arguments.steps
     rerun = arguments.passes == "rerun"
-    more = arguments.mode, arguments.focus, arguments.max_trace_size
+    more = arguments.mode, arguments.focus, arguments.max_trace_size, arguments.full_paths
     return ProfileOptions(count, window, arguments.warmup, rerun, arguments.seconds, *more)
 
 

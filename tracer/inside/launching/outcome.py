@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 
-from kernelscope.tracer.inside import disclosure
 from kernelscope.tracer.inside.launching.options import PASSES
 from kernelscope.tracer.inside.profiling import parts
 from kernelscope.tracer.inside.profiling.adapters import REGISTRY
@@ -142,7 +141,7 @@ class Result(object):
         record["unavailable"].update(report.get("unavailable", {}))
         owner = _json(self._path("owner"))
         if owner is not None:
-            record["python"] = disclosure.without_home(owner["python"])
+            record["python"] = owner["python"]
 
     def _explain_missing(self, missing):
         """Say why passes are missing, from what the processes wrote down."""
