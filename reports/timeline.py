@@ -1,0 +1,199 @@
+"""The timeline of a representative step as an interactive part of a page: several runs below each other, aligned at their steps.
+
+What comes out is small: times as differences, names once, colours as places in a list of the few that a page has.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kernelscope.analysis.breakdowns import COMPUTING
+from kernelscope.analysis.partition import DATA
+from kernelscope.analysis.trace import PHASES
+from kernelscope.reports import units
+from kernelscope.reports.interactive import Interactive
+from kernelscope.reports.sections import identifier
+from kernelscope.reports.text import printable
+
+LANES = 32  # lanes of one side
+CAUSES = ("4", "3", "6", "soft")  # colours that no phase has
+WORK = ("0", "1", "2", "5")
+TITLES = {"step": "the step", "calls": "calls of the device's API and of the system", "lines": "host lines"}
+_ODD = 1 << 32  # threads with larger numbers are numbered anew: they are hashes
+
+Side = tuple[str, Mapping[str, Any]]
+
+
+def timeline(sides: Sequence[Side]) -> Interactive:
+    """Return the timelines of several runs, or of one, as a part of a page.
+
+    sides: names as the page's tables have them, with the results of analysis.timeline.
+    """
+    slots = _Slots(sides)
+    data = {"sides": [_side(name, made, slots) for name, made in sides], "legend": slots.legend}
+    of = "; ".join(f"{printable(name)}: {_about(made)}" for name, made in sides)
+    what = "a representative step" if any(made["steps"] for _, made in sides) else "the capture"
+    return Interactive(
+        key="timeline",
+        title=f"Timeline of {what}",
+        kind="timeline",
+        data=data,
+        alternative=f"Timeline of {what}, with a lane for each thread and stream. {of}. "
+        "The same times, as means of all steps, are in the tables of layers, kinds and kernels.",
+        note=" ".join([_COLOURED, *_left_out(sides)]),
+    )
+
+
+_COLOURED = (
+    "Of each run the recorded step that is nearest to the median of its recorded steps, all from their beginning on. The first "
+    "lane gives each instant to one owner, so that it adds up to the step: coloured is what the host did where nothing was "
+    "computed."
+)
+
+
+def _about(made: Mapping[str, Any]) -> str:
+    """Return which window it is."""
+    wall = units.duration(made["wall_ns"])
+    if not made["steps"]:
+        return f"the whole capture, {wall}, which has no steps"
+    return f"step {made['step']}, {wall} (median of {made['steps']}: {units.duration(made['median_ns'])})"
+
+
+def _left_out(sides: Sequence[Side]) -> Iterator[str]:
+    """Yield what is not drawn as it was."""
+    for name, made in sides:
+        said = []
+        if made["cut"]:
+            said.append(f"what reaches beyond it is cut there ({_events(made['cut'])})")
+        if made["together_ns"]:
+            said.append(f"events shorter than {units.duration(made['together_ns'])} that follow each other are drawn as one")
+        if len(made["lanes"]) > LANES:
+            said.append(f"{len(made['lanes']) - LANES} lanes with least time are left out")
+        if said:
+            yield f"{printable(name)}: {', '.join(said)}."
+
+
+# --- one side ---------------------------------------------------------------------------------------------------------------
+
+
+def _side(name: str, made: Mapping[str, Any], slots: _Slots) -> dict[str, Any]:
+    """Return a run's timeline as the script reads it."""
+    labels = made["labels"]
+    shown = {key: _numbered(texts) for key, texts in labels.items()}
+    lanes = made["lanes"]
+    kept = sorted(sorted(range(len(lanes)), key=lambda place: -_weight(lanes[place]))[:LANES])
+    threads = _threads(made)
+    return {
+        "name": printable(name),
+        "title": f"{printable(name)}: {_about(made)}",
+        "wall": made["wall_ns"],
+        "kernels": f"kernels-{identifier(name)}",
+        "texts": {key: texts for key, (texts, _) in shown.items()},
+        "labels": {key: numbers for key, (_, numbers) in shown.items()},
+        "owners": [slots.cause(text) for text in labels["name"]],
+        "colours": [slots.work(phase, kind) for phase, kind in zip(labels["phase"], labels["kind"], strict=True)],
+        "lanes": [_lane(lanes[place], threads) for place in kept],
+    }
+
+
+def _weight(lane: Mapping[str, Any]) -> float:
+    return float("inf") if lane["kind"] == "step" else float(lane["sum_ns"])
+
+
+def _numbered(texts: Sequence[str | None]) -> tuple[list[str], list[int]]:
+    """Return the distinct texts as they are shown, and the place of each label's; -1 is null."""
+    places = {text: place for place, text in enumerate(dict.fromkeys(text for text in texts if text is not None))}
+    return [printable(text) for text in places], [-1 if text is None else places[text] for text in texts]
+
+
+def _threads(made: Mapping[str, Any]) -> dict[int, str]:
+    """Return what threads are called: the loop's own by that, hashes by numbers of ours."""
+    found = [lane["thread"] for lane in made["lanes"] if lane["thread"] is not None]
+    odd = [thread for thread in dict.fromkeys(found) if not 0 <= thread < _ODD]
+    names = {thread: f"thread {thread}" for thread in found} | {thread: f"thread #{n}" for n, thread in enumerate(odd, 1)}
+    if made["thread"] in names:
+        names[made["thread"]] += " (the loop's)"
+    return names
+
+
+def _lane(lane: Mapping[str, Any], threads: Mapping[int, str]) -> dict[str, Any]:
+    """Return a lane: its title, and rows with the gap before each event, its duration and its label."""
+    place = [] if lane["device"] is None else [printable(lane["device"])]
+    if lane["thread"] is not None:
+        gpu = lane["device"] not in (None, "cpu")
+        place.append(f"stream {lane['thread']}" if gpu else threads[lane["thread"]])
+    title = ", ".join([TITLES.get(lane["kind"], lane["kind"]), *place])
+    total = f"{_events(lane['events'])}, {units.duration(lane['sum_ns'])}"
+    return {"kind": lane["kind"], "title": f"{title}: {total}", "rows": [_row(row) for row in lane["rows"]]}
+
+
+def _events(count: int) -> str:
+    return f"{units.count(count)} event{'s' if count != 1 else ''}"
+
+
+def _row(row: Mapping[str, Any]) -> dict[str, Any]:
+    start, duration = row["start_ns"], row["duration_ns"]
+    ends = [0, *(begun + lasted for begun, lasted in zip(start, duration, strict=True))]
+    gaps = [begun - over for begun, over in zip(start, ends[:-1], strict=True)]
+    several = {"events": row["events"], "busy": row["busy_ns"]} if row["events"] is not None else {}
+    return {"gap": gaps, "lasted": duration, "label": row["label"], **several}
+
+
+# --- colours ----------------------------------------------------------------------------------------------------------------
+
+
+class _Slots:
+    """Which colour everything has: a place in `legend`, whose entries are {title, of, colour}.
+
+    of: owners (the first lane) or work (all others). colour: computing, other, soft, a phase, or a series' number from 0. Host
+    causes with most time get colours of their own; work is coloured by phase or, where none is known, by kind.
+    """
+
+    def __init__(self, sides: Sequence[Side]):
+        causes, kinds = Counter[str](), Counter[str]()
+        for _, made in sides:
+            causes.update(_owned(made))
+            kinds.update(kind for kind in made["labels"]["kind"] if kind is not None)
+        phases = {phase for _, made in sides for phase in made["labels"]["phase"]} & set(PHASES) - {"other"}
+        self.legend: list[dict[str, str]] = []
+        self._causes = {cause: self._add(cause, "owners", colour) for cause, colour in _coloured(causes)}
+        self._rest = self._add("other causes", "owners", "other") if set(causes) - set(self._causes) else 0
+        self._by_phase = bool(phases)
+        if phases:
+            self._work = {phase: self._add(phase, "work", phase) for phase in PHASES if phase in phases}
+        else:
+            several = zip(kinds.most_common(len(WORK)), WORK, strict=False)
+            self._work = {kind: self._add(kind, "work", colour) for (kind, _), colour in several}
+        self._other = self._add("no phase known" if phases else "anything else", "work", "other")
+
+    def _add(self, title: str, of: str, colour: str) -> int:
+        self.legend.append({"title": printable(title), "of": of, "colour": colour})
+        return len(self.legend) - 1
+
+    def cause(self, text: str | None) -> int:
+        """Return the place of an owner's colour."""
+        return self._causes.get(text or "", self._rest)
+
+    def work(self, phase: str | None, kind: str | None) -> int:
+        """Return the place of the colour of anything else."""
+        return self._work.get((phase if self._by_phase else kind) or "", self._other)
+
+
+def _coloured(causes: Counter[str]) -> Iterator[tuple[str, str]]:
+    """Yield what owns instants of steps with its colour: the largest causes with colours that no phase has, but for data."""
+    fixed = {COMPUTING: "computing", DATA: "data"}
+    yield from ((cause, colour) for cause, colour in fixed.items() if cause in causes)
+    yield from zip([cause for cause, _ in causes.most_common() if cause not in fixed], CAUSES, strict=False)
+
+
+def _owned(made: Mapping[str, Any]) -> Counter[str]:
+    """Return how many ns each owner of the step has."""
+    found = Counter[str]()
+    for lane in made["lanes"]:
+        if lane["kind"] == "step":
+            for row in lane["rows"]:
+                for label, busy in zip(row["label"], row["busy_ns"] or row["duration_ns"], strict=True):
+                    found[made["labels"]["name"][label]] += busy
+    return found
