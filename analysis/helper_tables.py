@@ -30,9 +30,9 @@ def described(gathered: Gathered, memory: Memory) -> dict[str, Any]:
 
 
 def _described(column: Column, memory: Memory) -> dict[str, Any]:
-    null = column.null()
+    null = column.stored_null()
     return {
-        "values": memory.array(column.values()),
+        "values": memory.array(column.stored()),
         "null": None if null is None else memory.array(null),
         "distinct": list(column.distinct),
         "texts": [_inline(start, texts, memory) for start, texts in column.texts],

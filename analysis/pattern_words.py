@@ -9,16 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import chain, product
+from itertools import product
 from math import prod
 
-# A character, class or bracket of a pattern, and how often it may occur
+# Some characters that occur once each; or a character, class or bracket of a pattern, and how often it may occur
 _ATOM = re.compile(
-    r"(\(\?[a-zA-Z]+\)|\((?:\?(?:<?[=!]|[a-zA-Z]*:))?|\[\^?\]?(?:\\.|[^\]\\])*\]|\\.|.)"
+    r"((?:[\w:<> ,=-](?![?*+{]))+|\(\?[a-zA-Z]+\)|\((?:\?(?:<?[=!]|[a-zA-Z]*:))?|\[\^?\]?(?:\\.|[^\]\\])*\]|\\.|.)"
     r"((?:[?*+]|\{\d*,?\d*\})[?+]?)?",
     re.DOTALL,
 )
-_SPECIAL = frozenset(".^$|()")
+_SPECIAL = frozenset(".^$|()[\\")
 _SHORTEST = 3  # characters of a word that is looked for; words are found by so many
 _MOST = 12  # clauses that are made of alternatives
 
@@ -64,7 +64,7 @@ class Patterns:
 
 def clauses(pattern: str) -> list[_Clause]:
     """Return sets of lower-case words; any text in which the pattern is found has, in lower case, a word of each."""
-    return _read(chain(((match[1], match[2] or "") for match in _ATOM.finditer(pattern)), [(")", "")]))[0]
+    return _read(iter([*_ATOM.findall(pattern), (")", "")]))[0]
 
 
 def _read(atoms: Iterator[tuple[str, str]]) -> tuple[list[_Clause], str]:
@@ -72,8 +72,11 @@ def _read(atoms: Iterator[tuple[str, str]]) -> tuple[list[_Clause], str]:
     alternatives: list[list[_Clause]] = [[]]
     word = ""
     for atom, times in atoms:
-        if not times and (atom not in _SPECIAL if len(atom) == 1 else atom[0] == "\\" and not atom[1].isalnum()):
-            word += atom[-1].lower()
+        if not times and atom[0] not in _SPECIAL:
+            word += atom.lower()
+            continue
+        if not times and atom[0] == "\\" and not atom[1].isalnum():
+            word += atom[1]
             continue
         if len(word) >= _SHORTEST:
             alternatives[-1].append(frozenset([word]))

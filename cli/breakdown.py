@@ -39,7 +39,10 @@ def run(arguments: argparse.Namespace) -> int:
     with helper.started(path) as ahead:
         # late, for the helper is to be at work before anything is imported; all of it now, while it is
         from kernelscope.analysis.breakdowns import breakdowns
-        from kernelscope.reports import terminal  # noqa: F401
+        from kernelscope.reports import tables  # noqa: F401
+
+        if arguments.format == "table":
+            from kernelscope.reports import terminal  # noqa: F401
 
         with analysis.reading(path, helper=ahead) as trace:
             result = breakdowns(trace, (arguments.by,))[arguments.by]

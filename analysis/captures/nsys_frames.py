@@ -40,7 +40,9 @@ def labelled(column: Column, label: Callable[..., str | None]) -> pd.Categorical
     found = (label(*values) for values in column.distinct)
     new = [-1 if text is None else texts.setdefault(text, len(texts)) for text in found]
     lookup = np.array([*new, -1], dtype=_code_type(len(texts)))
-    return pd.Categorical.from_codes(lookup.take(column.values()), categories=pd.Index(list(texts), dtype="str"), validate=False)
+    stored = column.stored()
+    codes = lookup.take(stored) if stored.strides != (0,) else np.full(stored.size, lookup[stored[:1]])
+    return pd.Categorical.from_codes(codes, categories=pd.Index(list(texts), dtype="str"), validate=False)
 
 
 def named(column: Column, strings: Strings, drop: str = "") -> tuple[pd.Categorical, int]:

@@ -156,17 +156,53 @@ Part = NDArray[Any] | Nullable | Names | Combinations
 Room = Callable[[int, np.dtype[Any]], NDArray[Any]]  # gives memory for so many values of a type
 
 
+class _Growing:
+    """Values that come in parts: one stands for all as long as they are the same, others are in memory that is had once."""
+
+    def __init__(self, capacity: int):
+        self._capacity = capacity
+        self._size = 0
+        self._one: NDArray[Any] | None = None
+        self._all: NDArray[Any] | None = None
+
+    @classmethod
+    def of(cls, values: NDArray[Any]) -> _Growing:
+        """Return what has all its values; it keeps this array."""
+        whole = cls(values.size)
+        whole._size, whole._all = values.size, values
+        return whole
+
+    def add(self, part: NDArray[Any], room: Room) -> None:
+        """Append values, in memory that `room` gives; raise ValueError where there are more than fit."""
+        stop = self._size + part.size
+        if stop > self._capacity:
+            raise ValueError("rows' numbers do not ascend")
+        if self._one is None or not self._size:
+            self._one = part[:1].copy()
+        if self._all is None and not (part == self._one).all():
+            self._all = room(self._capacity, self._one.dtype)
+            self._all[: self._size] = self._one
+        if self._all is not None:
+            self._all[self._size : stop] = part
+        self._size = stop
+
+    def stored(self) -> NDArray[Any]:
+        """Return the values; where they are all the same a view of one, with a stride of 0."""
+        if self._all is not None:
+            return self._all[: self._size]
+        return np.zeros(0, dtype=np.int64) if self._one is None else np.broadcast_to(self._one[: self._size], self._size)
+
+
 class Column:
-    """A column that grows by parts of rows, in memory that is had once.
+    """A column that grows by parts of rows.
 
     distinct: what the values of Combinations stand for. texts: texts in the column itself, with the row where they begin.
     """
 
     def __init__(self, capacity: int):
         self._capacity = capacity
-        self._size = 0
-        self._values: NDArray[Any] | None = None
-        self._null: Mask | None = None
+        self._values = _Growing(capacity)
+        self._null: _Growing | None = None
         self.distinct: dict[tuple[int | None, ...], int] = {}
         self.texts: list[tuple[int, Texts]] = []
 
@@ -180,44 +216,54 @@ class Column:
     ) -> Column:
         """Return a column that has all its rows; it keeps these arrays."""
         column = cls(values.size)
-        column._size, column._values, column._null = values.size, values, null
+        column._values, column._null = _Growing.of(values), None if null is None else _Growing.of(null)
         column.distinct, column.texts = distinct, texts
         return column
 
     def add(self, part: Part, room: Room) -> None:
         """Append some rows, in memory that `room` gives; raise ValueError where there are more than fit."""
-        values: NDArray[Any]
-        if isinstance(part, Combinations):
-            codes = [self.distinct.setdefault(values, len(self.distinct)) for values in part.distinct]
-            values = np.array(codes, dtype=np.int32).take(part.codes) if codes else np.zeros(0, dtype=np.int32)
-        elif isinstance(part, Names):
-            values = part.positions
-            if part.texts is not None:
-                self.texts.append((self._size, part.texts))
-        else:
-            values = part.values if isinstance(part, Nullable) else part
-        stop = self._size + values.size
-        if stop > self._capacity:
-            raise ValueError("rows' numbers do not ascend")
-        if self._values is None:
-            self._values = room(self._capacity, values.dtype)
-        self._values[self._size : stop] = values
-        if isinstance(part, Nullable) and part.null is not None:
-            if self._null is None:
-                self._null = room(self._capacity, np.dtype(np.bool_))
-                self._null[: self._size] = False
-            self._null[self._size : stop] = part.null
-        elif self._null is not None:
-            self._null[self._size : stop] = False
-        self._size = stop
+        size, values = self.stored().size, _numbers(part, self.distinct)
+        if isinstance(part, Names) and part.texts is not None:
+            self.texts.append((size, part.texts))
+        null = part.null if isinstance(part, Nullable) else None
+        if null is not None and self._null is None:
+            self._null = _Growing(self._capacity)
+            self._null.add(np.zeros(size, dtype=np.bool_), room)
+        self._values.add(values, room)
+        if self._null is not None:
+            self._null.add(np.zeros(values.size, dtype=np.bool_) if null is None else null, room)
+
+    def stored(self) -> NDArray[Any]:
+        """Return the rows' values as they are kept: where all are the same a view of one, with a stride of 0."""
+        return self._values.stored()
+
+    def stored_null(self) -> Mask | None:
+        """Return which rows are null, kept in the same way; None if none is."""
+        return None if self._null is None else self._null.stored()
 
     def values(self) -> NDArray[Any]:
         """Return the rows' values."""
-        return np.zeros(0, dtype=np.int64) if self._values is None else self._values[: self._size]
+        return _spread(self.stored())
 
     def null(self) -> Mask | None:
         """Return which rows are null, None if none is."""
-        return None if self._null is None else self._null[: self._size]
+        null = self.stored_null()
+        return None if null is None else _spread(null)
+
+
+def _numbers(part: Part, distinct: dict[tuple[int | None, ...], int]) -> NDArray[Any]:
+    """Return what a column keeps of a part; combinations are numbered like those that were met before."""
+    if isinstance(part, Combinations):
+        codes = [distinct.setdefault(values, len(distinct)) for values in part.distinct]
+        return np.array(codes, dtype=np.int32).take(part.codes) if codes else np.zeros(0, dtype=np.int32)
+    if isinstance(part, Names):
+        return part.positions
+    return part.values if isinstance(part, Nullable) else part
+
+
+def _spread(stored: NDArray[Any]) -> NDArray[Any]:
+    """Return values that can be written to."""
+    return stored.copy() if stored.strides == (0,) else stored
 
 
 @dataclass(frozen=True)

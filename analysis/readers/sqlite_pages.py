@@ -99,18 +99,24 @@ class Database:
             self._file = path.open("rb", buffering=0)
         except OSError as error:
             raise EvidenceError(f"{path}: {error.strerror or error}") from error
+        self._catalogue: sqlite3.Connection | None = None
         try:
             self._read_header()
             self._roots = dict(self._schema("SELECT name, rootpage FROM sqlite_master WHERE type = 'table' AND rootpage > 0"))
         except BaseException:
-            self._file.close()
+            self._close()
             raise
 
     def __enter__(self) -> Database:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._close()
+
+    def _close(self) -> None:
         self._file.close()
+        if self._catalogue:
+            self._catalogue.close()
 
     @property
     def tables(self) -> frozenset[str]:
@@ -186,13 +192,13 @@ class Database:
     def _schema(self, query: str, *parameters: str) -> list[Any]:
         """Return the rows of a query on the schema. SQLite parses it; no table's rows are read."""
         try:
-            database = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
-            try:
-                database.text_factory = lambda raw: raw.decode("utf8", errors="replace")
-                database.set_progress_handler(lambda: 1, _SCHEMA_STEPS)
-                return database.execute(query, parameters).fetchmany(100_000)
-            finally:
-                database.close()
+            if not self._catalogue:  # one for all queries: SQLite parses the whole schema for the first one
+                self._catalogue = sqlite3.connect(
+                    f"{self.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
+                )
+                self._catalogue.text_factory = lambda raw: raw.decode("utf8", errors="replace")
+                self._catalogue.set_progress_handler(lambda: 1, _SCHEMA_STEPS)
+            return self._catalogue.execute(query, parameters).fetchmany(100_000)
         except UnicodeDecodeError as error:  # SQLite quotes what it does not understand
             raise EvidenceError(f"{self.path}: damaged SQLite file (unreadable schema); copy or export it again") from error
         except sqlite3.Error as error:

@@ -45,6 +45,10 @@ def sent():
             "byte": column(memory, np.array([1, 0], dtype=np.int8)),
             "names": column(memory, Names(np.array([0], np.int32)), Names(np.array([-1, 2, -2], np.int32), texts)),
             "triples": column(memory, Combinations(np.array([1, 0, 1]), [(1, None, -3), (2**40, 0, 0)])),
+            "same": column(memory, np.array([7, 7]), np.array([7])),
+            "same at first": column(memory, np.array([7, 7]), np.array([], dtype=np.int64), np.array([8, 7])),
+            "all null": column(memory, *2 * [Nullable(np.zeros(2, dtype=np.int64), np.ones(2, dtype=np.bool_))]),
+            "null at last": column(memory, np.array([0.5, 0.5]), Nullable(np.array([0.5]), np.array([True]))),
             "none": column(memory),
             "no rows": column(memory, np.zeros(0, dtype=np.bool_)),
         },
@@ -79,6 +83,16 @@ def test_memory_is_shared(sent):
     _, got = messages.unpacked(message, mapped(memory))
     gathered["plain"].values()[0] = 99
     assert got["plain"].values()[0] == 99
+
+
+def test_what_is_the_same_in_all_rows_takes_no_memory(sent):
+    gathered, message, memory = sent
+    told = json.loads(message)["columns"]
+    assert told["same"]["values"] == ["<i8", 3, None, 7]
+    assert told["all null"]["null"] == ["|b1", 4, None, True]
+    _, got = messages.unpacked(message, mapped(memory))
+    got["same"].values()[0] = 99  # what is made of it can be written to
+    assert got["same"].values().tolist() == [7, 7, 7]
 
 
 def test_texts_come_over_as_they_are():
@@ -141,6 +155,10 @@ def test_what_the_next_test_spoils_is_right():
         *(of_column(values=[kind, 3, 0]) for kind in ("|O", "object", "<M8[s]", "<U4", "|V24", ">i8", "<i8,<i8", "", 5, [])),
         *(of_column(values=["<i8", length, 0]) for length in (4, -1, 2**63, 2**64 - 1, 2.5, True, None)),
         *(of_column(values=["<i8", 3, memory]) for memory in (2, -1, 2**64 - 1, None, "0", False)),
+        *(of_column(values=["<i8", 3, None, *value]) for value in ([], [1.0], [True], [2**63], [2**64], [-(2**63) - 1], ["1"], [None], [1, 1])),
+        *(of_column(values=[kind, 3, None, value]) for kind, value in (("|i1", 128), ("<i4", 2**31), ("|b1", 1), ("<f8", 1), ("|O", 1))),
+        *(of_column(values=["<i8", length, None, 1]) for length in (-1, 2**63, 2**64 - 1, 2.5, True, None)),
+        of_column(null=["|b1", 2, None, True]),
         of_column(values="<i8"), of_column(values=[*ARRAY, 0]), of_column(values=None),
         of_column(null=["|b1", 2, 0]), of_column(null=["|i1", 3, 0]), of_column(null=["|b1", 9, 1]),
         of_column(distinct=[["text"]]), of_column(distinct=[1]), of_column(distinct=[[1.5]]), of_column(texts=[1]),
