@@ -20,15 +20,16 @@ from kernelscope.analysis.trace import KINDS, Trace
 SCHEMA = "kernelscope/compare/1"
 INSTRUMENTATION = "(instrumentation)"
 KERNELS_SHOWN = 25
+_OTHER = {"phase": "other", "library": "(no library)"}  # what stands where a cell has none
 
 
 def compare(runs: list[Run], left_out: list[dict[str, str]] | None = None) -> dict[str, Any]:
     """Compare runs of one network, mode and batch; raise EvidenceError when they did not do the same work.
 
     left_out: sides that could not take part, as {"framework", "reason"}. Sides are told apart by their labels, which are what
-    every "framework" here holds; `framework_of` says which framework each is. All times are integer ns per step; in `layers` and
-    `kinds` each side's column adds up to the mean step of its clean pass, with the row (instrumentation) as what
-    the kernels pass took longer (so it is negative then).
+    every "framework" here holds; `framework_of` says which framework each is. All times are integer ns per step; in `layers`,
+    `kinds` and `cells` (both, by library) each side's column adds up to the mean step of its clean pass, with the row
+    (instrumentation) as what the kernels pass took longer (so it is negative then).
     """
     _same_work(runs)
     traces = {run.name: run.trace() for run in runs}
@@ -54,6 +55,7 @@ def compare(runs: list[Run], left_out: list[dict[str, str]] | None = None) -> di
         "explanations": explanations(runs, [row["step_median_ns"] for row in summary]),
         "layers": _side_by_side(runs, traces, partitions, ["layer", "phase"], _layer_order(network)),
         "kinds": _side_by_side(runs, traces, partitions, ["kind"], {kind: rank for rank, kind in enumerate(KINDS)}),
+        "cells": _side_by_side(runs, traces, partitions, ["layer", "phase", "kind", "library"], _layer_order(network)),
         "kernels": {name: _kernels(partitions[name], trace) for name, trace in traces.items()},
         "lines": {name: _lines(trace) for name, trace in traces.items()},
         "fairness": _fairness(runs),
@@ -184,10 +186,10 @@ def _side_by_side(
     for run in runs:
         partition = partitions[run.name]
         cells = partition.cells.assign(layer=tables.layer_labels(partition.cells), kind=tables.kind_labels(partition.cells))
-        column = cells.fillna({"phase": "other"}).groupby(keys)["time_ns"].sum()
+        column = cells.fillna(_OTHER).groupby(keys)["time_ns"].sum()
         clean_ns = traces[run.name].info["clean_step_ns"]
-        extra = (INSTRUMENTATION, "other") if len(keys) == 2 else INSTRUMENTATION
-        column.loc[extra] = clean_ns - partition.step_ns
+        extra = tuple(_OTHER.get(key, INSTRUMENTATION) for key in keys)
+        column.loc[extra if len(keys) > 1 else extra[0]] = clean_ns - partition.step_ns
         columns[run.name] = column
     table = pd.DataFrame(columns)
     rows = [

@@ -22,6 +22,7 @@ EXPLAINED = 0.80  # under this share of the step with a known layer, layers expl
 WIDE = 0.10  # an interval is wide when it cannot show a difference of this share of the fastest step
 CAUSES = 3
 KEYS = {"layers": ("layer", "phase"), "kinds": ("kind",)}
+CELLS = ("layer", "phase", "kind", "library")  # keys of the table `cells`, which older comparisons have not
 
 READING = (
     (
@@ -198,7 +199,7 @@ def total(result: Result, table: str, framework: str) -> int:
 
 def longest(result: Result, table: str) -> int:
     """Return the longest time in `layers` or `kinds`, against which bars are drawn; what tracing cost has no part in it."""
-    rows = [row for row in result[table] if row[KEYS[table][0]] != INSTRUMENTATION]
+    rows = [row for row in result[table] if INSTRUMENTATION not in row.values()]
     return max((time for row in rows for time in row["time_ns"].values() if time), default=1)
 
 

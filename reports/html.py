@@ -173,6 +173,7 @@ def _context(result: Result, breakdowns: Sequence[Mapping[str, Any]], parts: Seq
         "summary": sections.summary(result),
         "layers": sections.side_by_side(result, "layers"),
         "kinds": sections.side_by_side(result, "kinds"),
+        "cells": sections.side_by_side(result, "cells") if result.get("cells") else None,
         "kernels": sections.kernels(result),
         "lines": sections.lines(result),
         "fairness_line": content.fairness_line(result),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +11,9 @@ from kernelscope.reports.content import Result, Row
 from kernelscope.reports.text import printable
 
 MOST = 300  # rows of a breakdown in the page
+GROUPED = ("layer", "phase", "kind", "library", "dtype", "cause", "operator")  # keys worth a group
+FOUND = (*GROUPED, "kernel", "range", "activity", "step", "file", "function", "line")  # keys by which rows are found
+_CAPTIONS = {"layers": "Layers", "kinds": "Kinds", "cells": "Layers, kinds and libraries"}
 Number = int | float
 
 
@@ -28,17 +31,25 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """One column; numbers are aligned to the right and sorted from large to small first."""
+    """One column; numbers are aligned to the right and sorted from large to small first.
+
+    sums: how the sum of several rows is shown, "" where a sum means nothing: "duration", "count", "share", "ns" (whole ns),
+    "signed" (whole ns with a sign), or a unit and its decimals, such as "ms:2".
+    """
 
     title: str
     numeric: bool = False
+    sums: str = ""
 
 
 @dataclass(frozen=True)
 class View:
     """One table of the page. The first cell of a row is its header; total is the last row and never sorted or hidden.
 
-    anchors: identifiers of rows to which other places of the page link, in the order of the rows; "" is none.
+    anchors: identifiers of rows to which other places of the page link, in the order of the rows; "" is none. keys: what each
+    row is of, by the names of keys and in the order of the rows, None where that means nothing: by these interactive parts find
+    rows, and a reader groups them. groups: the keys to group by; start: the one that is chosen at first. ratios: whether the
+    sums of a group are compared with the least of them.
     """
 
     key: str
@@ -49,11 +60,22 @@ class View:
     tools: bool = True
     note: str = ""
     anchors: list[str] = field(default_factory=list)
+    keys: Mapping[str, list[str | None]] = field(default_factory=dict)
+    groups: tuple[str, ...] = ()
+    start: str = ""
+    ratios: bool = False
 
     def __post_init__(self) -> None:
         """Refuse rows that do not fit the columns: numbers under the wrong heading are worse than none."""
         if any(len(row) != len(self.columns) for row in [*self.rows, *filter(None, [self.total])]):
             raise ValueError(f"table {self.key}: a row has another number of cells than there are columns")
+        if any(len(values) != len(self.rows) for values in self.keys.values()):
+            raise ValueError(f"table {self.key}: not every row has its keys")
+
+    @property
+    def grouped(self) -> list[str]:
+        """The keys that a reader can group by: those that several rows share."""
+        return [name for name in self.groups if len(set(self.keys[name])) < len(self.rows)]
 
     @property
     def sortable(self) -> bool:
@@ -113,21 +135,55 @@ def side_by_side(result: Result, table: str) -> View:
     unit = units.common_unit(row["step_mean_ns"] for row in result["summary"])
     decimals = units.decimals_for((row["step_mean_ns"] for row in result["summary"]), unit)
     longest = content.longest(result, table)
-    keys = content.KEYS[table]
+    keys = content.CELLS if table == "cells" else content.KEYS[table]
+    found = _fewer(result[table], names)
     rows = [
-        [
-            text_cell(row[keys[0]]),
-            *(text_cell(row[key]) for key in keys[1:]),
-            *(_timed(row, name, unit, decimals, longest) for name in names),
-        ]
-        for row in result[table]
+        [*(text_cell(row[key]) for key in keys), *(_timed(row, name, unit, decimals, longest) for name in names)] for row in found
     ]
     totals = [content.total(result, table, name) for name in names]
     total = [Cell("total = clean mean step"), *[Cell("")] * (len(keys) - 1)]
-    total += [Cell(units.in_unit(time, unit, decimals), note="") for time in totals]
-    columns = [Column(key.removesuffix("s")) for key in keys] + [Column(printable(name), True) for name in names]
-    caption = f"{table.capitalize()} side by side: {unit} per step, ratio to the fastest framework that has the row"
-    return View(f"{table}-table", caption, columns, rows, total)
+    total += [Cell(units.in_unit(time, unit, decimals), time, note="") for time in totals]
+    columns = [Column(key) for key in keys]
+    columns += [Column(printable(name), True, f"{unit}:{decimals}") for name in names]
+    caption = f"{_CAPTIONS[table]} side by side: {unit} per step, ratio to the fastest framework that has the row"
+    # what tracing cost is a group of its own, whatever the key
+    own = [dict.fromkeys(keys, row[keys[0]]) if row[keys[0]] == content.INSTRUMENTATION else row for row in found]
+    return View(
+        f"{table}-table", caption, columns, rows, total, anchors=[f"{table}-{number}" for number in range(len(rows))],
+        keys=keys_of(own, keys), groups=keys if len(keys) > 1 else (), start="library" if table == "cells" else "", ratios=True,
+    )  # fmt: skip
+
+
+def _fewer(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
+    """Return rows of a table side by side; of more than MOST those with least time become one per phase, kind and library."""
+    if len(rows) <= MOST or "library" not in rows[0]:
+        return list(rows)
+    ranked = sorted(rows, key=lambda row: -max(abs(time or 0) for time in row["time_ns"].values()))
+    kept = {id(row) for row in [*ranked[:MOST], *(row for row in rows if row["layer"] == content.INSTRUMENTATION)]}
+    merged: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        if id(row) not in kept:
+            merged.setdefault((row["phase"], row["kind"], row["library"]), []).append(row)
+    rest = [
+        {
+            "layer": f"({len(same)} more)", "phase": phase, "kind": kind, "library": library, "ratio": dict.fromkeys(names),
+            "time_ns": {name: _known_sum(row["time_ns"].get(name) for row in same) for name in names},
+        }
+        for (phase, kind, library), same in merged.items()
+    ]  # fmt: skip
+    return [*(row for row in rows if id(row) in kept), *rest]
+
+
+def _known_sum(values: Iterable[int | None]) -> int | None:
+    """Return the sum of what is known; null where nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def keys_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str], **fixed: str) -> dict[str, list[str | None]]:
+    """Return the keys of rows as a View has them; fixed: keys that are the same in all."""
+    found = {name: [None if row.get(name) is None else printable(row[name]) for row in rows] for name in names}
+    return found | {name: [printable(value)] * len(rows) for name, value in fixed.items()}
 
 
 def _timed(row: Row, name: str, unit: str, decimals: int, longest: int) -> Cell:
@@ -147,7 +203,7 @@ def _kernels(name: str, rows: Sequence[Row]) -> View:
     keys = ("kind", "layer", "problem", "layout", "algorithm")
     columns = [
         *map(Column, ("kernel", *keys)),
-        *(Column(title, True) for title in ("time", "durations", "count")),
+        *(Column(title, True, sums) for title, sums in (("time", "duration"), ("durations", "duration"), ("count", "count"))),
         Column("found by"),
     ]
     longest = max((row["time_ns"] for row in rows if row.get("kind") is not None), default=1) or 1
@@ -165,13 +221,19 @@ def _kernels(name: str, rows: Sequence[Row]) -> View:
     total = [
         Cell("all kernels"),
         *[Cell("")] * len(keys),
-        Cell(units.duration(sums["time_ns"]), note=units.percent(sums["share"])),
+        Cell(units.duration(sums["time_ns"]), sums["time_ns"], note=units.percent(sums["share"])),
     ]
-    total += [Cell(units.duration(sums["duration_ns"])), Cell(units.count(sums["count"])), Cell("")]
+    total += [Cell(units.duration(sums["duration_ns"]), sums["duration_ns"])]
+    total += [Cell(units.count(sums["count"]), sums["count"]), Cell("")]
     caption = (
         f"{printable(name)}: kernels with most time (time per step and its share; durations and count over all traced steps)"
     )
-    return View(f"kernels-{identifier(name)}", caption, columns, body, total)
+    about = keys_of(rows, ("kernel", "kind", "library", "layer", "phase", "dtype"), side=name)
+    return View(
+        f"kernels-{identifier(name)}", caption, columns, body, total,
+        anchors=[f"kernel-{identifier(name)}-{number}" for number in range(len(rows))],
+        keys=about, groups=("kind", "library", "layer", "phase", "dtype"),
+    )  # fmt: skip
 
 
 def _shown(text: str, code: bool = False) -> Cell:
@@ -290,23 +352,27 @@ def breakdown(part: Mapping[str, Any]) -> View:
     by = str(part["by"])
     rows = part["rows"]
     keys = [key for key in (rows[0] if rows else {}) if key not in ("count", "duration_ns", "time_ns", "share", "method")]
-    columns = [*map(Column, keys), *(Column(title, True) for title in ("time", "share", "durations", "count")), Column("method")]
+    sums = {"time": "duration", "share": "share", "durations": "duration", "count": "count"}
+    columns = [*map(Column, keys), *(Column(title, True, how) for title, how in sums.items()), Column("method")]
     longest = max((row["time_ns"] or 0 for row in rows), default=1) or 1
     body = [[*(_keyed(row[key]) for key in keys), *_numbers(row, longest), text_cell(row.get("method"))] for row in rows[:MOST]]
     rest = rows[MOST:]
     if rest:
         names = [name for name in ("time_ns", "share", "duration_ns", "count") if rest[0][name] is not None]
-        sums = {"time_ns": None} | {name: sum(row[name] for row in rest) for name in names}
+        merged = {"time_ns": None} | {name: sum(row[name] for row in rest) for name in names}
         blank = [Cell("")] * (len(keys) - 1)
-        body.append([Cell(f"({len(rest)} more)"), *blank, *_numbers(sums, longest), Cell("")])
+        body.append([Cell(f"({len(rest)} more)"), *blank, *_numbers(merged, longest), Cell("")])
     whole = content.whole(part)
-    total = [Cell(whole), *[Cell("")] * (len(keys) - 1), Cell(units.duration(part.get("step_ns"))), Cell("100.0%")]
+    step = Cell(units.duration(part.get("step_ns")), part.get("step_ns"))
+    total = [Cell(whole), *[Cell("")] * (len(keys) - 1), step, Cell("100.0%")]
     durations = units.duration(content.whole_ns(part)) if rows and part.get("step_ns") is None else ""
     note = printable(part["unavailable"]) if part.get("unavailable") else ""
     caption = f"{whole.capitalize()} by {by}" + (f" (coverage {units.percent(part['coverage'])})" if rows else "")
+    grouping = tuple(name for name in GROUPED if name in keys and name != by) if len(keys) > 1 else ()
     return View(
-        f"by-{identifier(by)}", caption, columns, body, [*total, Cell(durations), Cell(""), Cell("")] if rows else [], note=note
-    )
+        f"by-{identifier(by)}", caption, columns, body, [*total, Cell(durations), Cell(""), Cell("")] if rows else [], note=note,
+        keys=keys_of([*rows[:MOST], *([{}] if rest else [])], [name for name in FOUND if name in keys]), groups=grouping,
+    )  # fmt: skip
 
 
 def capture_facts(facts: Sequence[tuple[str, str]]) -> View:

@@ -169,7 +169,7 @@ def test_the_columns_of_a_comparison_add_up_to_the_clean_step(compared):
     result = json.loads((folder / "compare.json").read_text())
     for row in result["summary"]:
         name = row["framework"]
-        for table in ("layers", "kinds"):
+        for table in ("layers", "kinds", "cells"):
             assert sum(line["time_ns"][name] or 0 for line in result[table]) == row["step_mean_ns"]
 
 

@@ -57,6 +57,16 @@ window.kernelscope = { charts: {} };
     location.hash = id;
   };
 
+  // Goes to the first row of a table that has all these keys, as {kernel: name} or {layer, phase}; false where there is none.
+  kernelscope.goTo = (keys) => {
+    const wanted = Object.entries(keys).map(([name, value]) => `[data-key-${name}="${CSS.escape(value)}"]`);
+    const row = document.querySelector(`tbody tr${wanted.join("")}`);
+    if (!row) return false;
+    row.id ||= `row-${[...document.querySelectorAll("tr")].indexOf(row)}`;
+    kernelscope.follow(row.id);
+    return true;
+  };
+
   const draw = ({ element, data }) => {
     echarts.getInstanceByDom(element)?.dispose();
     element.replaceChildren();

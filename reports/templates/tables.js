@@ -1,45 +1,218 @@
 "use strict";
-// Sorting by the buttons in table heads (from large to small, the other way, as it was) and filtering by words.
+// Sorting by the buttons in table heads (from large to small, the other way, as it was), filtering by words, grouping with sums,
+// and showing rows that a link leads to.
 (() => {
+  const NS_PER = { ns: 1, "µs": 1e3, ms: 1e6, s: 1e9 };
+  const fixed = (value, decimals) => value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  const significant = (value) => fixed(value, Math.abs(value) < 9.995 ? 2 : Math.abs(value) < 99.95 ? 1 : 0);
+  const duration = (ns) => {
+    if (!ns) return "0 ns";
+    const unit = Object.keys(NS_PER).findLast((name) => NS_PER[name] <= Math.max(Math.abs(ns), 1));
+    return `${significant(ns / NS_PER[unit])} ${unit}`;
+  };
+  // how sums are written: as Python wrote the rows (reports/units.py)
+  const written = (value, how) => {
+    if (how === "duration") return duration(value);
+    if (how === "count" || how === "ns") return fixed(value, 0);
+    if (how === "signed") return (value > 0 ? "+" : "") + fixed(value, 0);
+    if (how === "share") return `${fixed(value * 100, 1)}%`;
+    const [unit, decimals] = how.split(":");
+    return fixed(value / NS_PER[unit], Number(decimals));
+  };
+
   const compare = (one, other) => {
     const [a, b] = [Number(one), Number(other)];
     return Number.isNaN(a) || Number.isNaN(b) ? one.localeCompare(other, undefined, { numeric: true }) : a - b;
   };
-
-  const sort = (button) => {
-    const head = button.closest("th");
-    const body = head.closest("table").tBodies[0];
-    const first = head.classList.contains("number") ? "descending" : "ascending";
-    const second = first === "descending" ? "ascending" : "descending";
-    const now = head.getAttribute("aria-sort");
-    const next = now === first ? second : now === second ? null : first;
-    for (const other of head.parentElement.children) other.removeAttribute("aria-sort");
-    if (next) head.setAttribute("aria-sort", next);
-    const value = (row) => row.cells[head.cellIndex].dataset.value;
-    const rows = [...body.rows];
-    rows.sort((one, other) => {
-      if (!next) return one.dataset.place - other.dataset.place;
-      const [a, b] = [value(one), value(other)];
-      // what is unknown comes last, whichever way
-      if (a === undefined || b === undefined) return (a === undefined) - (b === undefined);
-      return next === "ascending" ? compare(a, b) : compare(b, a);
-    });
-    body.append(...rows);
+  // what is unknown comes last, whichever way
+  const ordered = (a, b, direction) => {
+    if (a === undefined || b === undefined) return (a === undefined) - (b === undefined);
+    return direction === "ascending" ? compare(a, b) : compare(b, a);
   };
 
-  const filter = (input) => {
-    const view = document.getElementById(input.dataset.filter);
-    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const rows = [...view.querySelector("tbody").rows];
-    for (const row of rows) {
-      const text = row.textContent.toLowerCase();
-      row.hidden = !words.every((word) => text.includes(word));
+  class Table {
+    constructor(view) {
+      this.view = view;
+      this.table = view.querySelector("table");
+      this.body = this.table.tBodies[0];
+      this.heads = [...this.table.tHead.rows[0].cells];
+      this.rows = [...this.body.rows];
+      this.sorted = null; // {column, direction}
+      this.words = [];
+      this.only = null; // the rows that something else chose, by id
+      this.key = ""; // grouped by
+      this.open = new Set(); // names of groups whose rows are shown
+      for (const button of this.table.querySelectorAll("thead button")) button.addEventListener("click", () => this.sort(button));
+      view.querySelector("[data-filter]")?.addEventListener("input", (event) => this.filter(event.target.value));
+      view.querySelector("[data-group]")?.addEventListener("change", (event) => this.group(event.target.value));
+      const key = view.querySelector("[data-group]")?.value;
+      if (key) this.group(key);
+      view.querySelector("[data-all]")?.addEventListener("click", () => this.choose(null));
     }
-    const shown = rows.filter((row) => !row.hidden).length;
-    view.querySelector("output").textContent = shown === rows.length ? `${shown} rows` : `${shown} of ${rows.length} rows`;
-  };
 
-  for (const body of document.querySelectorAll("tbody")) [...body.rows].forEach((row, place) => { row.dataset.place = place; });
-  for (const button of document.querySelectorAll("th button")) button.addEventListener("click", () => sort(button));
-  for (const input of document.querySelectorAll("input[data-filter]")) input.addEventListener("input", () => filter(input));
+    sort(button) {
+      const head = button.closest("th");
+      const first = head.classList.contains("number") ? "descending" : "ascending";
+      const second = first === "descending" ? "ascending" : "descending";
+      const now = head.getAttribute("aria-sort");
+      const direction = now === first ? second : now === second ? null : first;
+      for (const other of this.heads) other.removeAttribute("aria-sort");
+      if (direction) head.setAttribute("aria-sort", direction);
+      this.sorted = direction && { column: head.cellIndex, direction };
+      this.arrange();
+    }
+
+    filter(text) {
+      this.words = text.toLowerCase().split(/\s+/).filter(Boolean);
+      this.arrange();
+    }
+
+    group(name) {
+      this.key = name;
+      this.open.clear();
+      this.arrange();
+    }
+
+    choose(ids) {
+      this.only = ids && new Set(ids);
+      this.arrange();
+    }
+
+    // Shows a row that is filtered away or in a group that is closed.
+    reveal(row) {
+      if (!this.passes(row)) {
+        this.words = [];
+        this.only = null;
+        const box = this.view.querySelector("[data-filter]");
+        if (box) box.value = "";
+      }
+      if (this.key) this.open.add(this.nameOf(row));
+      if (row.hidden) this.arrange();
+    }
+
+    nameOf(row) { return row.getAttribute(`data-key-${this.key}`) ?? "—"; }
+
+    passes(row) {
+      if (this.only && !this.only.has(row.id)) return false;
+      const text = this.words.length ? row.textContent.toLowerCase() : "";
+      return this.words.every((word) => text.includes(word));
+    }
+
+    inOrder(rows) {
+      if (!this.sorted) return rows;
+      const { column, direction } = this.sorted;
+      const value = (row) => row.cells[column].dataset.value;
+      return [...rows].sort((one, other) => ordered(value(one), value(other), direction)); // stable: else as it was
+    }
+
+    // Puts rows into their order, hides those that are filtered away, and with groups puts a row of sums before each group.
+    arrange() {
+      const shown = this.rows.filter((row) => this.passes(row));
+      for (const row of this.rows) row.hidden = true;
+      for (const row of shown) row.hidden = false;
+      const hidden = this.rows.filter((row) => row.hidden);
+      this.body.replaceChildren(...(this.key ? this.grouped(shown) : this.inOrder(shown)), ...hidden);
+      const output = this.view.querySelector("output");
+      if (output) output.textContent = this.said(shown.length);
+      const all = this.view.querySelector("[data-all]");
+      if (all) all.hidden = !this.only;
+    }
+
+    said(count) {
+      const rows = count === this.rows.length ? `${count} rows` : `${count} of ${this.rows.length} rows`;
+      return this.key ? `${rows} in ${this.body.querySelectorAll(".group").length} groups` : rows;
+    }
+
+    grouped(shown) {
+      const groups = Map.groupBy ? Map.groupBy(shown, (row) => this.nameOf(row)) : this.byName(shown);
+      const parts = [...groups].map(([name, rows]) => ({ name, rows: this.inOrder(rows), head: this.head(name, rows) }));
+      if (this.sorted) {
+        const { column, direction } = this.sorted;
+        const value = (part) => (column ? part.head.cells[column].dataset.value : part.name);
+        parts.sort((one, other) => ordered(value(one), value(other), direction));
+      }
+      return parts.flatMap(({ name, rows, head }) => {
+        for (const row of rows) row.hidden = !this.open.has(name);
+        return [head, ...rows];
+      });
+    }
+
+    byName(rows) {
+      const groups = new Map();
+      for (const row of rows) groups.set(this.nameOf(row), [...(groups.get(this.nameOf(row)) ?? []), row]);
+      return groups;
+    }
+
+    // The row of a group: a button that shows its rows, and the sums of its columns.
+    head(name, rows) {
+      const line = document.createElement("tr");
+      line.className = "group";
+      const sums = this.heads.map((head, column) => head.dataset.sums && this.sum(rows, column));
+      const known = sums.filter((sum) => sum > 0);
+      const least = "ratios" in this.table.dataset && known.length > 1 && name !== "(instrumentation)" ? Math.min(...known) : 0;
+      this.heads.forEach((head, column) => {
+        const cell = document.createElement(column ? "td" : "th");
+        if (!column) {
+          cell.scope = "row";
+          cell.append(this.button(name, rows));
+        } else if (sums[column] !== undefined && sums[column] !== "") {
+          cell.className = "number";
+          this.total(cell, sums[column], head.dataset.sums, least);
+        }
+        line.append(cell);
+      });
+      return line;
+    }
+
+    button(name, rows) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = name;
+      button.setAttribute("aria-expanded", this.open.has(name));
+      const count = document.createElement("small");
+      count.textContent = ` ${rows.length} row${rows.length === 1 ? "" : "s"}`;
+      button.append(count);
+      button.addEventListener("click", () => {
+        if (!this.open.delete(name)) this.open.add(name);
+        this.arrange();
+        [...this.body.querySelectorAll(".group button")].find((other) => other.firstChild.data === name).focus();
+      });
+      return button;
+    }
+
+    // null where no row of the group has a value: unknown, not 0
+    sum(rows, column) {
+      const values = rows.map((row) => row.cells[column].dataset.value).filter((value) => value !== undefined);
+      return values.length ? values.reduce((sum, value) => sum + Number(value), 0) : null;
+    }
+
+    total(cell, value, how, least) {
+      cell.textContent = value === null ? "—" : written(value, how);
+      if (value !== null) cell.dataset.value = value;
+      if (!("ratios" in this.table.dataset)) return;
+      const ratio = document.createElement("small");
+      ratio.textContent = least && value > 0 ? `${significant(value / least)}×` : "";
+      cell.append(" ", ratio);
+    }
+  }
+
+  const tables = new Map([...document.querySelectorAll(".view:has(table)")].map((view) => [view.id, new Table(view)]));
+  for (const link of document.querySelectorAll("[data-only]")) {
+    link.addEventListener("click", () => {
+      tables.get(link.dataset.of).choose(link.dataset.only.split(" "));
+      document.getElementById(link.dataset.of).scrollIntoView();
+    });
+  }
+
+  const target = () => {
+    document.querySelector("tr.target")?.classList.remove("target");
+    const row = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (row?.parentElement.tagName !== "TBODY") return;
+    tables.get(row.closest(".view").id).reveal(row);
+    row.classList.add("target"); // a row that was moved is no longer :target
+    row.scrollIntoView({ block: "center" });
+  };
+  addEventListener("hashchange", target);
+  target();
+  document.documentElement.dataset.tables = tables.size;
 })();

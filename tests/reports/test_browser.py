@@ -49,7 +49,7 @@ def opened(tmp_path):
 def test_the_report_opens_without_a_console_message(opened, result):
     page, console = opened(result)
     assert console == []
-    assert "data-place=" in page, "the page's own script ran"
+    assert "data-tables=" in page, "the page's own script ran"
 
 
 def test_sorting_and_filtering_work(opened, result):

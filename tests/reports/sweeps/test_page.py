@@ -162,7 +162,7 @@ def test_the_page_opens_in_a_browser_and_fits_a_narrow_window(hostile, tmp_path)
 
     done = opened(hostile, 1280)
     assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
-    assert "data-place=" in done.stdout, "the page's own script ran"
+    assert "data-tables=" in done.stdout, "the page's own script ran"
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", hostile.read_text(encoding="utf8"))
     (tmp_path / "driven.html").write_text(text + WIDTH, encoding="utf8")  # only here may a foreign script run
     done = opened(tmp_path / "driven.html", 500)
