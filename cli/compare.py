@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelscope.cli import capture, sides
+from kernelscope.cli import capture, sharing, sides
 from kernelscope.cli.output import FORMATS
 from kernelscope.tracer.outside.recipes import FRAMEWORKS
 
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"kernelscope: {side['framework']} dropped out: {side['reason']}", file=sys.stderr)
     if len(failed) == len(session.sides):
         raise ChildError(f"no framework came to its end; what was recorded is in {folder}")
-    result = _compare(session, left_out + failed, folder)
+    result = _compare(session, sharing.shareable(left_out + failed, options.full_paths), folder)
     _write(result, folder, arguments.format)
     if failed:
         return ChildError.exit_code

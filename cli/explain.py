@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelscope.cli import figures
+from kernelscope.cli import figures, sharing
 
 if TYPE_CHECKING:
     from kernelscope.analysis.explain.model import Side
@@ -39,6 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="write a report of the explanation there too: one file that needs nothing else",
     )
     figures.configure(parser)
+    sharing.configure(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -48,6 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     paths = _sides([archives.folder(Path(path)) for path in arguments.paths], arguments.a, arguments.b)
     target = _target(arguments.report) if arguments.report else None
     result = explained(paths, Path(arguments.map) if arguments.map else None, arguments.force)
+    result = sharing.shareable(result, arguments.full_paths)
     from kernelscope.cli.output import write_explanation, write_page
 
     write_explanation(result, arguments.format)

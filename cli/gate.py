@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from kernelscope.cli import sharing
+
 NAME = "gate"
 HELP = "fail when NEW is slower than BASE by more than allowed"
 FORMATS = ("table", "markdown", "json")
@@ -36,6 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--markdown", metavar="FILE", help="write verdict and account there too, for a pull request")
     add("--junit", metavar="FILE", help="write a JUnit XML file there too")
     add("--format", choices=FORMATS, default="table", help="on stdout (default: table)")
+    sharing.configure(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -45,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     from kernelscope.reports import gate as words
 
     paths = (archives.folder(Path(arguments.base)), archives.folder(Path(arguments.new)))
-    result = explained(paths, None, arguments.force)
+    result = sharing.shareable(explained(paths, None, arguments.force), arguments.full_paths)
     verdict = gate.judge(result, arguments.max_regression).as_dict()
     _print(verdict, result, arguments.format)
     for target, write in ((arguments.markdown, words.markdown), (arguments.junit, words.junit)):

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelscope.cli import quick
+from kernelscope.cli import quick, sharing
 
 if TYPE_CHECKING:
     from kernelscope.analysis.helper import Helper
@@ -29,6 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--format", metavar="NAME", help="take every FILE for this format instead of telling it from the content; see --list")
     add("--list", action="store_true", help="list the formats and exit")
     add("--force", action="store_true", help="replace DIR if an earlier import or run wrote it")
+    sharing.configure(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -62,9 +63,11 @@ def _import(files: list[Path], folder: Path, arguments: argparse.Namespace, ahea
     from kernelscope.analysis import breakdowns, captures, imported, storage  # noqa: F401
     from kernelscope.cli import output, warn
     from kernelscope.reports import terminal  # noqa: F401
+    from kernelscope.tracer.inside import disclosure  # noqa: F401
 
     trace = captures.read_together(files, arguments.format, ahead)
     warn.about(trace)
+    trace = sharing.shareable_trace(trace, arguments.full_paths)
     prepare_output(folder, arguments.force)
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     record = imported.write(trace, files, folder, now, importlib.metadata.version("kernelscope"))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelscope.cli import figures
+from kernelscope.cli import figures, sharing
 from kernelscope.cli.output import FORMATS
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "or of cells",
     )
     figures.configure(parser)
+    sharing.configure(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -62,10 +63,11 @@ def run(arguments: argparse.Namespace) -> int:
     target = target_file(arguments.output, arguments.force) if arguments.output else None
     form = arguments.format or (None if target else "table")
     if len(paths) == 1 and imported.is_imported(paths[0]):
-        _report_import(paths[0], target, form)
+        _report_import(paths[0], target, form, arguments.full_paths)
         return 0
     recorded = recorded_comparison(paths)
     if recorded is not None:
+        recorded = sharing.shareable(recorded, arguments.full_paths)
         _emit(recorded, None, target)
         if form:
             output.write_comparison(recorded, form)
@@ -76,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _report_runs(runs: list[Run], left_out: list[dict[str, Any]], target: Path | None, form: str | None) -> None:
-    """Report one run with its breakdowns, or several side by side."""
+    """Report one run with its breakdowns, or several side by side. Run folders are made to be passed on: nothing is hidden."""
     from kernelscope.analysis.breakdowns import breakdown
     from kernelscope.analysis.comparison import compare
     from kernelscope.cli import output
@@ -90,22 +92,22 @@ def _report_runs(runs: list[Run], left_out: list[dict[str, Any]], target: Path |
         output.write_comparison(result, form)
 
 
-def _report_import(path: Path, target: Path | None, form: str | None) -> None:
+def _report_import(path: Path, target: Path | None, form: str | None, full_paths: bool) -> None:
     """Report an imported capture."""
     from kernelscope.analysis.imported import Imported
     from kernelscope.cli import output
     from kernelscope.reports.captures import first_table
 
     capture = Imported(path)
-    tables = capture.breakdowns()
+    record, tables = sharing.shareable(capture.record, full_paths), sharing.shareable(capture.breakdowns(), full_paths)
     if target is not None:
         from kernelscope.reports import html
 
-        output.write_page(lambda: html.write_capture(capture.record, tables, target), target)
+        output.write_page(lambda: html.write_capture(record, tables, target), target)
     if form == "table":
-        output.write_capture(capture.record, tables)
+        output.write_capture(record, tables)
     elif form:
-        output.write_breakdown(capture.breakdown(first_table(tables) or "kernel"), form)
+        output.write_breakdown(sharing.shareable(capture.breakdown(first_table(tables) or "kernel"), full_paths), form)
 
 
 def _emit(result: dict[str, Any], run: Run | None, target: Path | None) -> None:

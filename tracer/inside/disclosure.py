@@ -19,7 +19,7 @@ _SECRET_WORD = re.compile(r"--?(?:[\w.-]*[-_.])?" + _WORD, re.IGNORECASE)
 _SECRET_VARIABLE = re.compile(r"(?:\w*_)?" + _WORD + "(?:_[0-9]+)?", re.IGNORECASE)
 # NAME=VALUE anywhere in an argument, by the name's last word: wandb.api_key=abc, sh -c 'HF_TOKEN=abc python train.py'
 _ASSIGNED = re.compile(r"(?<![A-Za-z0-9])(?:[\w.-]*[-_.])?%s=(\"[^\"]*\"|'[^']*'|[^\s\"',;&]+)" % _WORD, re.IGNORECASE)
-_SHAPES = [re.compile(r"(?<![A-Za-z0-9_])(?:%s)" % shape) for _, shape in SHAPES]
+_SHAPES = [r"(?<![A-Za-z0-9_])(?:%s)" % shape for _, shape in SHAPES]  # compiled when they are needed: that takes a while
 HIDDEN = "(not recorded)"
 
 # A path begins where no letter stands before it; the n of \\n, which JSON writes for the end of a line, is none. It is looked for
@@ -75,7 +75,7 @@ def secrets(variables, parts=()):
             values.append(part)
         values += [part.partition("=")[2]] if part.startswith("--") and _SECRET_OPTION.search(part) else []
         values += [found[1].strip("\"'") for found in _ASSIGNED.finditer(part)]
-        values += [found[0] for shape in _SHAPES for found in shape.finditer(part)]
+        values += [found[0] for shape in _SHAPES for found in re.finditer(shape, part)]
     return sorted({value for value in values if _unlike(value)}, key=len, reverse=True)
 
 
@@ -119,9 +119,8 @@ class Hiding(object):
         spelled = {form for value in known for form in (value, value.replace("\\", "\\\\").replace('"', '\\"'))}
         self._known = sorted(spelled, key=len, reverse=True)
         self._own = [] if full_paths else [rule for home in homes() for rule in _of_home(home)] + [*map(_of_user, users())]
-        rules = [] if full_paths else self._own + list(_OTHERS)
-        self._rules = [(needle, re.compile(pattern)) for needle, pattern in rules]
-        self._rules_bytes = [(needle.encode("utf8"), re.compile(pattern.encode("utf8"))) for needle, pattern in self._own]
+        self._nobodys = [] if full_paths else [home.encode("utf8") + b"/" for home in homes() if os.path.basename(home) == "root"]
+        self._rules = [] if full_paths else self._own + list(_OTHERS)
         self.shapes = shapes
 
     def text(self, text):
@@ -130,9 +129,9 @@ class Hiding(object):
             text = text.replace(value, HIDDEN)
         for needle, pattern in self._rules:
             if needle in text:
-                text = pattern.sub("~", text)
+                text = re.sub(pattern, "~", text)
         for shape in _SHAPES if self.shapes and len(text) >= _SHORTEST else ():
-            text = shape.sub(_hidden, text)
+            text = re.sub(shape, _hidden, text)
         return text
 
     def of(self, value):
@@ -152,9 +151,11 @@ class Hiding(object):
         """Return bytes that are no text as they may be written down, none moved: ~/////x.py is the same path as ~/x.py."""
         for value in self._known:
             content = content.replace(value.encode("utf8"), b"x" * len(value.encode("utf8")))
-        for needle, pattern in self._rules_bytes:
-            if needle in content:
-                content = pattern.sub(lambda found: b"~" + b"/" * (len(found[0]) - 1), content)
+        for needle, pattern in self._own:
+            if needle.encode("utf8") in content:
+                content = re.sub(pattern.encode("utf8"), _slashes, content)
+        for home in self._nobodys:
+            content = _at_beginnings(content, home)
         return content
 
 
@@ -165,6 +166,24 @@ def _of_home(home):
         # XLA calls things root: before a home that is nobody's no letter may stand
         before = _NO_LETTER.format(re.escape(spelled)) if os.path.basename(home) == "root" else ""
         yield spelled, re.escape(spelled) + before + _ENDS
+
+
+def _slashes(found):
+    """Return the same path as ~, as long as what was found."""
+    return b"~" + b"/" * (len(found[0]) - 1)
+
+
+def _at_beginnings(content, home):
+    """Return bytes without a home folder that is nobody's where protobuf's texts begin.
+
+    Before each stands its length, which may be a letter.
+    """
+
+    def hidden(found):
+        text = content[found.start() : found.start() + content[found.start() - 1]]
+        return _slashes(found) if len(text) == content[found.start() - 1] and min(text) >= 0x20 else found[0]
+
+    return re.sub(rb"(?<=[A-Za-z0-9_.~-])" + re.escape(home), hidden, content)
 
 
 def _of_user(name):

@@ -286,7 +286,8 @@ def _environment(framework: str, device: str, devices: int) -> Environment | str
     try:
         environment = environments.resolve(framework)
     except ChildError as error:
-        return conditions.without_home(str(error))
+        reason: str = conditions.without_home(str(error))
+        return reason
     if device == "cuda" and environment.variant == "cpu":
         return f"{framework}: its environment has no CUDA build"
     return environment

@@ -1,0 +1,71 @@
+"""What is written to be passed on: without home folders and user names, unless --full-paths keeps them.
+
+Run folders are so from the start (tracer.inside.scrubbing); captures of other tools hold what these wrote down.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from kernelscope.analysis.trace import Trace
+    from kernelscope.tracer.inside.disclosure import Hiding
+
+Plain = TypeVar("Plain")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the option."""
+    text = "keep home folders and user names in what is written (default: ~)"
+    parser.add_argument("--full-paths", action="store_true", help=text)
+
+
+def shareable(value: Plain, full_paths: bool) -> Plain:
+    """Return plain data (text, numbers, lists, objects with names) as it may be passed on; as it is with full_paths."""
+    from kernelscope.tracer.inside.disclosure import Hiding
+
+    hidden: Plain = value if full_paths else Hiding(shapes=False).of(value)
+    return hidden
+
+
+def shareable_trace(trace: Trace, full_paths: bool) -> Trace:
+    """Return a Trace of which every text may be passed on; itself with full_paths. Different texts are looked at, not rows."""
+    import dataclasses
+
+    from kernelscope.analysis.trace import TABLES
+    from kernelscope.tracer.inside.disclosure import Hiding
+
+    if full_paths:
+        return trace
+    hiding = Hiding(shapes=False)
+    tables = {name: _table(getattr(trace, name), hiding) for name in TABLES}
+    return dataclasses.replace(trace, **tables, info=hiding.of(trace.info), diagnostics=hiding.of(trace.diagnostics))
+
+
+def _table(rows: pd.DataFrame, hiding: Hiding) -> pd.DataFrame:
+    """Return a table with its texts as they may be passed on."""
+    import pandas as pd
+
+    changed = {}
+    for name, column in rows.items():
+        kind = column.dtype
+        if isinstance(kind, pd.CategoricalDtype):
+            changed[name] = _category(column, hiding)
+        elif pd.api.types.is_string_dtype(kind):
+            changed[name] = column.map(hiding.text, na_action="ignore").astype(kind)
+    changed = {name: column for name, column in changed.items() if column is not rows[name]}
+    return rows.assign(**{str(name): column for name, column in changed.items()}) if changed else rows
+
+
+def _category(column: pd.Series, hiding: Hiding) -> pd.Series:
+    """Return a column of texts of which many are equal; itself where nothing in it is hidden."""
+    known = column.cat.categories.tolist()
+    hidden = [hiding.of(text) for text in known]
+    if hidden == known:
+        return column
+    if len(set(hidden)) == len(known):
+        return column.cat.rename_categories(hidden)
+    return column.map(dict(zip(known, hidden, strict=True))).astype("category")
