@@ -1,0 +1,76 @@
+"""What pages say is so: links work where the code is hosted, commands are accepted, the reference is of this code."""
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from kernelscope.analysis.captures import FORMATS
+from kernelscope.cli import main
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(path for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_work_where_the_code_is_hosted(page):
+    for link in LINK.findall(CODE.sub("", page.read_text(encoding="utf8"))):
+        if link.startswith(("http:", "https:", "mailto:")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = Path(os.path.normpath(page.parent / path)) if path else page
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target), link
+
+
+def anchors(page):
+    """The anchors that code hosts and MkDocs alike make of a page's headings."""
+    headings = re.findall(r"^#+ (.*)$", CODE.sub("", page.read_text(encoding="utf8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def commands():
+    """Every command line `kernelscope ...` that a page shows in a block of code, with where it stands."""
+    for page in PAGES:
+        if page.name == "CHANGELOG.md":
+            continue
+        for number, line in enumerate(page.read_text(encoding="utf8").splitlines(), 1):
+            found = re.match(r"^(?: {4,}|\$ | {4,}\$ )?(?:[A-Z_]+=\S+ )?(kernelscope \S.*)$", line)
+            indented = line.startswith(("    ", "kernelscope ", "$ "))
+            if found and indented:
+                yield pytest.param(found[1], id=f"{page.name}:{number}")
+
+
+@pytest.mark.parametrize("line", list(commands()))
+def test_commands_that_pages_show_are_accepted(line):
+    for part in re.split(r"\s(?:&&|\||\|\|)\s", re.split(r"\s+#\s", line)[0].rstrip("\\ ")):
+        words = shlex.split(part)
+        if words[0] == "kernelscope" and not {"--help", "--version"} & set(words) and ":" not in words[1]:
+            main.parser(words[1]).parse_args([word for word in words[1:] if not re.match(r"^\d?>", word)])
+
+
+def test_every_format_is_on_the_page_of_formats():
+    page = (ROOT / "docs/captures.md").read_text(encoding="utf8")
+    assert [form.name for form in FORMATS if f"`{form.name}`" not in page] == []
+
+
+def test_the_reference_has_every_command_and_option(site):
+    page = (site / "reference/commands.html").read_text(encoding="utf8")
+    for name, parser in walk(main.parser(), ""):
+        assert f'id="{name.strip().replace(" ", "-")}"' in page, name
+        for action in parser._actions:
+            for option in action.option_strings:
+                assert option in ("-h", "--help") or option in page, f"{name} {option}"
+
+
+def walk(parser, prefix):
+    for action in parser._actions:
+        if isinstance(action.choices, dict):
+            for name, below in action.choices.items():
+                yield f"{prefix} {name}", below
+                yield from walk(below, f"{prefix} {name}")

@@ -1,0 +1,132 @@
+"""The site is whole, asks no other machine for anything, and opens from the disk."""
+
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+OPTIONS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--virtual-time-budget=8000", "--enable-logging=stderr", "--log-level=0", "--dump-dom",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+)  # fmt: skip
+
+# Attributes that make a browser fetch something; a link that a reader may follow does not
+FETCHING = {
+    ("script", "src"), ("img", "src"), ("img", "srcset"), ("iframe", "src"), ("source", "src"), ("source", "srcset"),
+    ("video", "src"), ("audio", "src"), ("embed", "src"), ("object", "data"), ("form", "action"), ("input", "src"),
+}  # fmt: skip
+
+
+class Fetched(HTMLParser):
+    """Gathers what a page makes a browser fetch."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.addresses, self.links, self.anchors, self.styles = [], [], set(), []
+        self.styling = False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.styling = tag == "style"
+        self.anchors |= {given[name] for name in ("id", "name") if given.get(name)}
+        self.addresses += [value for name, value in attributes if (tag, name) in FETCHING and value]
+        self.styles += [given["style"]] if given.get("style") else []
+        if tag == "link" and given.get("rel") not in ("canonical", "prev", "next"):
+            self.addresses.append(given["href"])
+        if tag == "a" and given.get("href"):
+            self.links.append(given["href"])
+
+    def handle_data(self, data):
+        if self.styling:
+            self.styles.append(data)
+
+
+@pytest.fixture(scope="module")
+def pages(site):
+    found = {path: Fetched(path.read_text(encoding="utf8")) for path in sorted(site.rglob("*.html"))}
+    assert len(found) > 30
+    return found
+
+
+def address_of(page, address):
+    return (page.parent / unquote(urlsplit(address).path)).resolve()
+
+
+def styled(text):
+    """What a style sheet fetches."""
+    return re.findall(r"""url\(\s*["']?([^"')]+)""", text) + re.findall(r"""@import\s+["']([^"']+)""", text)
+
+
+def test_pages_fetch_nothing_but_files_of_the_site(site, pages):
+    for page, fetched in pages.items():
+        for address in [*fetched.addresses, *styled("\n".join(fetched.styles))]:
+            if address.startswith("data:"):
+                continue
+            parts = urlsplit(address)
+            assert (parts.scheme, parts.netloc) == ("", ""), f"{page.name} fetches {address}"
+            if page.name != "404.html" and parts.path:  # that page is served from any address and names files from the root
+                assert address_of(page, address).is_file(), f"{page.name}: {address}"
+    for sheet in site.rglob("*.css"):
+        for address in styled(sheet.read_text(encoding="utf8")):
+            assert address.startswith(("data:", "#")) or address_of(sheet, address).is_file(), f"{sheet.name} fetches {address}"
+
+
+def test_links_and_anchors_lead_somewhere(pages):
+    for page, fetched in pages.items():
+        if page.name == "404.html":
+            continue
+        for link in fetched.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = address_of(page, link) if parts.path else page
+            assert target.exists(), f"{page.name}: {link}"
+            if parts.fragment and target in pages:
+                assert unquote(parts.fragment) in pages[target].anchors, f"{page.name}: {link}"
+
+
+def test_linked_files_of_the_project_are_pages_and_the_builder_is_none(site):
+    assert (site / "source/tests/planted/programs/pytorch_unrolled_lstm.py.html").is_file()
+    assert not (site / "hooks").exists()
+
+
+def opened(path, tmp_path, drive=""):
+    """Return a page's document and the browser's messages after it was loaded from the disk, without any network."""
+    if BROWSER is None:
+        pytest.skip("no Chromium on this machine")
+    if drive:
+        path.with_name("driven.html").write_text(path.read_text(encoding="utf8") + drive, encoding="utf8")
+        path = path.with_name("driven.html")
+    command = [BROWSER, *OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", path.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+
+# searches as a reader does, and says in the title what was found
+SEARCH = """
+<script>addEventListener("load", () => {
+  document.querySelector("#__search").click();
+  const box = document.querySelector("input.md-search__input");
+  box.focus(); box.value = "largest remainder";
+  for (const name of ["input", "keyup"]) box.dispatchEvent(new Event(name, {bubbles: true}));
+  setInterval(() => {
+    const found = [...document.querySelectorAll("a.md-search-result__link")].map(link => link.getAttribute("href"));
+    if (found.length) document.title = "found " + found.join(" ");
+  }, 50);
+});</script>"""
+
+
+@pytest.mark.slow
+def test_the_site_opens_and_searches_without_a_network(site, tmp_path):
+    page, console = opened(site / "explain.html", tmp_path, SEARCH)
+    assert console == []
+    found = re.search(r"<title>found ([^<]*)</title>", page)
+    assert found, "the search found nothing"
+    assert "exact-sums.html" in found[1]
