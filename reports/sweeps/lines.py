@@ -24,7 +24,7 @@ _PANEL = ("sweep", "network", "mode", "batch", "threads", "hardware", "device", 
 _LOG = 6.0  # values that differ by more than this factor are drawn on a logarithmic axis
 _CLIP = 1.5  # intervals are drawn up to so many times the largest value, where the axis is no logarithmic one
 _SAID = 4  # lines of what failed below a panel
-_TITLES = {"threads": "threads", "batch": "samples per batch", "devices": "devices"}
+TITLES = {"threads": "threads", "batch": "samples per batch", "devices": "devices"}
 
 
 def time_by_threads(rows: Sequence[Row], style: Style | None = None) -> Figure:
@@ -39,7 +39,7 @@ def time_by_batch(rows: Sequence[Row], style: Style | None = None) -> Figure:
 
 def scaling(rows: Sequence[Row], axis: str, style: Style | None = None) -> Figure:
     """Draw the scaling efficiency (see analysis.scaling) over threads or devices; 1 is perfect."""
-    title = f"Scaling efficiency over {_TITLES[axis]}"
+    title = f"Scaling efficiency over {TITLES[axis]}"
     return _lines(efficient(rows, axis), axis, EFFICIENCY, title, style)
 
 
@@ -49,7 +49,7 @@ def over(rows: Sequence[Row], axis: str) -> list[Row]:
     if axis == "threads":
         tried = [row for row in tried if row["device"] == "cpu"]
     kept: list[Row] = []
-    for members in cells.grouped(tried, _conditions(axis)).values():
+    for members in cells.grouped(tried, conditions(axis)).values():
         if len({row[axis] for row in members if cells.done(row)}) > 1:
             kept += members
     return kept
@@ -62,16 +62,17 @@ def efficient(rows: Sequence[Row], axis: str) -> list[Row]:
     return cells.at_one(found, others, ("sweep", "hardware", "network", "mode", "device")) if found else []
 
 
-def _conditions(axis: str) -> list[str]:
+def conditions(axis: str) -> list[str]:
+    """Return the columns that are the same for all cells of a panel over `axis`."""
     return [name for name in _PANEL if name != axis]
 
 
 def _lines(rows: Sequence[Row], axis: str, measure: Measure, title: str, style: Style | None) -> Figure:
     style = style or Style()
-    groups = cells.grouped(rows, _conditions(axis))
+    groups = cells.grouped(rows, conditions(axis))
     options = cells.varying(rows, cells.OPTIONS)
-    kinds = looks(_series(row, options) for row in rows)
-    named = [name for name in cells.varying(rows, _conditions(axis)) if name not in ("network", "mode", "batch", "sweep")]
+    kinds = looks(line_of(row, options) for row in rows)
+    named = [name for name in cells.varying(rows, conditions(axis)) if name not in ("network", "mode", "batch", "sweep")]
     with drawing(style):
         figure, grid = chart.panels(max(len(groups), 1), style, 2.7, least=2)
         for axes, members in zip(grid, groups.values(), strict=False):
@@ -85,13 +86,13 @@ def _lines(rows: Sequence[Row], axis: str, measure: Measure, title: str, style: 
     return figure
 
 
-def _series(row: Row, options: Sequence[str]) -> str:
+def line_of(row: Row, options: Sequence[str]) -> str:
     """Return what a line stands for: a framework, and options where they differ."""
     return ", ".join([short(str(row["framework"])), *cells.options(row, options)])
 
 
 def _of(rows: Sequence[Row], series: str, options: Sequence[str]) -> list[Row]:
-    return [row for row in rows if _series(row, options) == series]
+    return [row for row in rows if line_of(row, options) == series]
 
 
 def _handle(name: str, look: Look) -> Line2D:
@@ -124,7 +125,7 @@ def _panel(axes: Axes, rows: Sequence[Row], axis: str, measure: Measure, series:
         axes.set_ylim(bottom=0)
     axes.grid(True, axis="y")
     axes.set_ylabel(f"{measure.unit}{' per step' if measure is STEP else ''}")
-    axes.set_xlabel("\n".join([_TITLES[axis], *_said(failed)]))
+    axes.set_xlabel("\n".join([TITLES[axis], *_said(failed)]))
 
 
 def _line(axes: Axes, rows: Sequence[Row], axis: str, measure: Measure, look: Look, limit: float) -> None:

@@ -21,6 +21,7 @@ from kernelscope.reports.sweeps import agreement, cells, published, tables
 from kernelscope.reports.sweeps.cells import Row
 from kernelscope.reports.sweeps.chart import Chart, Missing
 from kernelscope.reports.sweeps.charts import charts
+from kernelscope.reports.sweeps.panels import panels
 from kernelscope.reports.tables import to_csv
 from kernelscope.reports.text import printable
 
@@ -139,6 +140,7 @@ def _context(found: Content) -> dict[str, Any]:
         "failures": _shortened(tables.failures(found.rows)),
         "measured": [(title, [_shortened(view) for view in views]) for title, views in found.measured],
         "charts": [(chart, picture) for chart, picture in drawn if chart.key != "published_ratios"],
+        "interactive": panels(found.rows),
         "against": next((pair for pair in drawn if pair[0].key == "published_ratios"), None),
         "missing": [chart for chart in found.charts if isinstance(chart, Missing)],
         "published": published.tables(found.published),

@@ -69,6 +69,7 @@
       const choice = (label, names, key) => {
         const [box, select] = [document.createElement("label"), document.createElement("select")];
         box.append(`${label} `, select);
+      select.style.maxWidth = "100%";
         names.forEach((name, number) => select.append(new Option(name, number, false, number === this.state[key])));
         select.addEventListener("change", () => this.choose({ ...(key === "side" ? { tree: 0 } : {}), [key]: Number(select.value) }));
         return box;
