@@ -24,7 +24,7 @@ HIDDEN = "(not recorded)"
 
 # A path begins where no letter stands before it; the n of \\n, which JSON writes for the end of a line, is none. It is looked for
 # behind the literal text, here {0}: a pattern that begins with literal text is searched for ten times as fast.
-_NO_LETTER = r"(?:(?<![A-Za-z0-9_.~-]{0})|(?<=\\[bfnrt]{0}))"
+_NO_LETTER = r"(?:(?<![A-Za-z0-9_.~)-]{0})|(?<=\\[bfnrt]{0}))"
 _ENDS = r"(?!\.?[A-Za-z0-9_-])"
 _SPELLINGS = ("/", "\\/", "%2F")  # of what separates a path's parts: as it is, in JSON, in URLs
 _NAME = r"[^/\s\"'\\:;,<>|*?()]+"
@@ -76,7 +76,7 @@ def secrets(variables, parts=()):
         values += [part.partition("=")[2]] if part.startswith("--") and _SECRET_OPTION.search(part) else []
         values += [found[1].strip("\"'") for found in _ASSIGNED.finditer(part)]
         values += [found[0] for shape in _SHAPES for found in re.finditer(shape, part)]
-    return sorted({value for value in values if _unlike(value)}, key=len, reverse=True)
+    return sorted({value for value in values if _unlike(value)}, key=lambda value: (-len(value), value))
 
 
 def _unlike(value):
@@ -117,9 +117,13 @@ class Hiding(object):
 
     def __init__(self, full_paths=False, known=(), shapes=True):
         spelled = {form for value in known for form in (value, value.replace("\\", "\\\\").replace('"', '\\"'))}
-        self._known = sorted(spelled, key=len, reverse=True)
+        self._known = sorted(spelled, key=lambda value: (-len(value), value))
         self._own = [] if full_paths else [rule for home in homes() for rule in _of_home(home)] + [*map(_of_user, users())]
-        self._nobodys = [] if full_paths else [home.encode("utf8") + b"/" for home in homes() if os.path.basename(home) == "root"]
+        self._nobodys = (
+            []
+            if full_paths
+            else [home.encode("utf8", "surrogateescape") + b"/" for home in homes() if os.path.basename(home) == "root"]
+        )
         self._rules = [] if full_paths else self._own + list(_OTHERS)
         self.shapes = shapes
 
@@ -145,15 +149,16 @@ class Hiding(object):
     def needed(self, content):
         """Return whether bytes may hold anything that is taken out but for the look of secrets."""
         needles = [needle for needle, _ in self._rules] + self._known
-        return any(content.find(needle.encode("utf8")) >= 0 for needle in needles)
+        return any(content.find(needle.encode("utf8", "surrogateescape")) >= 0 for needle in needles)
 
     def same_length(self, content):
         """Return bytes that are no text as they may be written down, none moved: ~/////x.py is the same path as ~/x.py."""
         for value in self._known:
-            content = content.replace(value.encode("utf8"), b"x" * len(value.encode("utf8")))
+            found = value.encode("utf8", "surrogateescape")  # as os.environ gives what is no UTF-8
+            content = content.replace(found, b"x" * len(found))
         for needle, pattern in self._own:
-            if needle.encode("utf8") in content:
-                content = re.sub(pattern.encode("utf8"), _slashes, content)
+            if needle.encode("utf8", "surrogateescape") in content:
+                content = re.sub(pattern.encode("utf8", "surrogateescape"), _slashes, content)
         for home in self._nobodys:
             content = _at_beginnings(content, home)
         return content

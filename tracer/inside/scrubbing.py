@@ -1,19 +1,22 @@
 """Takes out of a recorded folder what must not be passed on (see disclosure), when whoever wrote it has ended.
 
 Profilers and libraries write paths and messages of their own: traces name the files of Python functions, logs the folders of
-packages. Texts, plain or gzip, are written anew; in any other file a path becomes one of the same length, ~///////x.py, so that
-nothing in it moves. Databases are left to who knows them (nsys_wrappers.privacy).
+packages. Texts, plain or gzip, and texts of databases are written anew; in any other file a path becomes one of the same length,
+~///////x.py, so that nothing in it moves. nsys's own reports, which are kept only where that is asked for, stay as they are.
 """
 
+import contextlib
 import gzip
 import mmap
 import os
 import shutil
+import zlib
 
 from kernelscope.tracer.inside import disclosure
 
 TEXTS = (".json", ".jsonl", ".log", ".raw", ".txt", ".csv", ".py", ".new", ".seen", ".failed", "owner")
-DATABASES = (".sqlite", ".parquet", ".nsys-rep", ".qdrep", ".qdstrm")
+DATABASE = ".sqlite"
+LEFT = (".parquet", ".nsys-rep", ".qdrep", ".qdstrm")  # our own numbers, and what only nsys can read
 _SMALL = 1 << 20  # bytes of a text that is searched for what looks like a secret too
 
 
@@ -36,27 +39,33 @@ class Scrubber(object):
     def folder(self, folder):
         """Rewrite the files below a folder; links are left alone. Raises OSError where a file cannot be written."""
         for root, _, names in os.walk(str(folder)):
-            for name in names:
-                path = os.path.join(root, name)
-                if os.path.islink(path) or not os.path.getsize(path) or name.endswith(DATABASES):
-                    continue
-                if name.endswith(".gz"):
-                    _packed(path, self._large)
-                elif name.endswith(TEXTS):
-                    _text(path, self._small if os.path.getsize(path) <= _SMALL else self._large)
-                else:
-                    _binary(path, self._large)
+            self.files(os.path.join(root, name) for name in names)
+
+    def files(self, paths):
+        """Rewrite files, as `folder` does."""
+        for path in map(str, paths):
+            if os.path.islink(path) or not os.path.getsize(path) or path.endswith(LEFT):
+                continue
+            if path.endswith(".gz"):
+                _packed(path, self._large)
+            elif path.endswith(DATABASE):
+                _database(path, self._large)
+            elif path.endswith(TEXTS):
+                _text(path, self._small if os.path.getsize(path) <= _SMALL else self._large)
+            else:
+                _binary(path, self._large)
 
 
 def _packed(path, hiding):
-    """Rewrite a text that is packed; it is unpacked beside it only if it has to be changed."""
-    with gzip.open(path, "rb") as packed:
-        try:
+    """Rewrite a text that is packed. One that was cut short is removed: nothing can read it, and what it holds is not known."""
+    try:
+        with gzip.open(path, "rb") as packed:
             content = packed.read()
-        except (OSError, EOFError):
-            return  # cut short by a process that was killed: nothing reads it
+    except (OSError, EOFError, zlib.error):
+        os.unlink(path)
+        return
     if hiding.needed(content):
-        _replace(path, lambda out: _pack(out, hiding.text(_decoded(content)).encode("utf8", "surrogateescape")))
+        _replace(path, lambda out: _pack(out, _encoded(hiding.text(_decoded(content)))))
 
 
 def _pack(out, content):
@@ -72,7 +81,7 @@ def _text(path, hiding):
     if hiding.shapes or hiding.needed(content):
         hidden = hiding.text(text)
         if hidden != text:
-            _replace(path, lambda out: out.write(hidden.encode("utf8", "surrogateescape")))
+            _replace(path, lambda out: out.write(_encoded(hidden)))
 
 
 def _binary(path, hiding):
@@ -83,8 +92,40 @@ def _binary(path, hiding):
         _replace(path, lambda out: out.write(hidden))
 
 
+def _database(path, hiding):
+    """Rewrite the texts of an SQLite file; one that was cut short is like any other file."""
+    import sqlite3  # not every build of Python has it, and only collectors write such files
+
+    try:
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            database.create_function("hidden", 1, hiding.text)
+            if sum(database.execute(update).rowcount for update in _updates(database)):
+                database.commit()
+                database.execute("VACUUM")  # pages keep remains of what stood there before
+    except sqlite3.Error:
+        _binary(path, hiding)
+
+
+def _updates(database):
+    """Yield what rewrites each column that is declared to hold texts."""
+    tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    for table in map(_quoted, tables):
+        for row in database.execute("PRAGMA table_info(%s)" % table).fetchall():
+            if row[2].upper() in ("TEXT", "STRING"):
+                text = "UPDATE {0} SET {1} = hidden({1}) WHERE typeof({1}) = 'text' AND hidden({1}) != {1}"
+                yield text.format(table, _quoted(row[1]))
+
+
+def _quoted(name):
+    return '"%s"' % name.replace('"', '""')
+
+
 def _decoded(content):
     return content.decode("utf8", "surrogateescape")
+
+
+def _encoded(text):
+    return text.encode("utf8", "surrogateescape")
 
 
 def _replace(path, write):

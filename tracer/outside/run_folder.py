@@ -89,7 +89,8 @@ class RunFolder:
         self.write()
 
     def finish(self) -> None:
-        """Mark the run as complete if every pass is."""
+        """Mark the run as complete if every pass is; what lies beside run.json, the user's own program, is scrubbed too."""
+        self._scrubber.files([path for path in self.path.iterdir() if path.is_file() and path.name != RUN_FILE])
         if all(entry["status"] == "complete" for entry in self.record["passes"].values()):
             self.record["complete"] = True
             self.record["reason"] = None
