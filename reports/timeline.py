@@ -14,7 +14,6 @@ from kernelscope.analysis.partition import DATA
 from kernelscope.analysis.trace import PHASES
 from kernelscope.reports import units
 from kernelscope.reports.interactive import Interactive
-from kernelscope.reports.sections import identifier
 from kernelscope.reports.text import printable
 
 LANES = 32  # lanes of one side
@@ -26,11 +25,15 @@ _ODD = 1 << 32  # threads with larger numbers are numbered anew: they are hashes
 Side = tuple[str, Mapping[str, Any]]
 
 
-def timeline(sides: Sequence[Side]) -> Interactive:
+def timeline(runs: Sequence[tuple[str, Mapping[str, Any] | str]]) -> Interactive:
     """Return the timelines of several runs, or of one, as a part of a page.
 
-    sides: names as the page's tables have them, with the results of analysis.timeline.
+    runs: names as the page's tables have them, with the results of analysis.timeline, or why a run has none.
     """
+    sides = [(name, made) for name, made in runs if not isinstance(made, str)]
+    missing = [f"{printable(name)}: no timeline: {printable(made)}." for name, made in runs if isinstance(made, str)]
+    if not sides:
+        return Interactive("timeline", "Timeline", "timeline", {}, "no timeline", " ".join(missing) or "There is no run.")
     slots = _Slots(sides)
     data = {"sides": [_side(name, made, slots) for name, made in sides], "legend": slots.legend}
     of = "; ".join(f"{printable(name)}: {_about(made)}" for name, made in sides)
@@ -42,7 +45,7 @@ def timeline(sides: Sequence[Side]) -> Interactive:
         data=data,
         alternative=f"Timeline of {what}, with a lane for each thread and stream. {of}. "
         "The same times, as means of all steps, are in the tables of layers, kinds and kernels.",
-        note=" ".join([_COLOURED, *_left_out(sides)]),
+        note=" ".join([_COLOURED, *_left_out(sides), *missing]),
     )
 
 
@@ -89,7 +92,6 @@ def _side(name: str, made: Mapping[str, Any], slots: _Slots) -> dict[str, Any]:
         "name": printable(name),
         "title": f"{printable(name)}: {_about(made)}",
         "wall": made["wall_ns"],
-        "kernels": f"kernels-{identifier(name)}",
         "texts": {key: texts for key, (texts, _) in shown.items()},
         "labels": {key: numbers for key, (_, numbers) in shown.items()},
         "owners": [slots.cause(text) for text in labels["name"]],

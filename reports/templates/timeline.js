@@ -14,7 +14,7 @@
   const unitOf = (ns) => UNITS.find(([, size]) => Math.abs(ns) >= size) ?? UNITS[3];
   const duration = (ns) => {
     const [unit, size] = unitOf(ns);
-    return `${size === 1 ? ns : Number((ns / size).toPrecision(3))} ${unit}`;
+    return `${size === 1 || ns >= 100 * size ? Math.round(ns / size) : (ns / size).toPrecision(3)} ${unit}`;
   };
   // a time on an axis on which so many ns are seen
   const moment = (ns, seen) => {
@@ -101,27 +101,20 @@
 
   // --- the row of a table -----------------------------------------------------------------------------------------------------------
 
-  const candidates = (side, lane, label) => {
-    const [name, layer, phase] = ["name", "layer", "phase"].map((key) => textOf(side, key, label));
+  // By what the row of a table may be found, the closest first. alone: whether the page is of one run, whose tables name none.
+  const keysOf = (side, lane, label, alone) => {
+    const [name, layer, phase, kind, , problem] = KEYS.map((key) => textOf(side, key, label));
+    const mine = alone ? {} : { side: side.name };
+    const known = (keys) => Object.fromEntries(Object.entries(keys).filter(([, value]) => value !== null));
+    const work = (key) => [
+      { ...mine, [key]: name, kind, layer, phase, problem }, { ...mine, [key]: name, layer, phase }, { ...mine, [key]: name, layer },
+    ];
     const own = {
-      step: [["by-idle", name], ["kinds-table", `(host: ${name})`]], kernels: [[side.kernels, name], ["by-kernel", name]],
-      operators: [["by-operator", name]], ranges: [["by-range", name]], lines: [[`lines-${side.kernels.slice(8)}`, name]],
+      step: [{ cause: name }, { kind: `(host: ${name})` }], kernels: work("kernel"), operators: work("operator"),
+      ranges: [{ ...mine, range: name }], lines: [{ ...mine, text: name }],
     };
-    return [...(own[lane.kind] ?? []), ["layers-table", layer], ["by-layer", layer], ["by-phase", phase], ["by-range", name]];
-  };
-  const firstText = (row) => {
-    const cell = row.cells[0];
-    return (cell?.querySelector("code") ?? cell?.firstChild ?? { textContent: "" }).textContent.trim();
-  };
-  const rowOf = (side, lane, label) => {
-    const texts = KEYS.map((key) => textOf(side, key, label)).filter(Boolean);
-    const alike = (row) => [...row.cells].filter((cell) => texts.some((text) => cell.textContent.includes(text))).length;
-    for (const [id, name] of candidates(side, lane, label)) {
-      const rows = [...(name && document.getElementById(id)?.querySelectorAll("tbody tr") || [])];
-      const [best] = rows.filter((row) => firstText(row) === name).sort((one, other) => alike(other) - alike(one));
-      if (best) return best;
-    }
-    return null;
+    const layers = layer === null ? [] : [{ layer, phase }, { layer }];
+    return [...(name === null ? [] : own[lane.kind] ?? []), ...layers].map(known);
   };
 
   // --- what there is to draw ------------------------------------------------------------------------------------------------------
@@ -215,7 +208,7 @@
         const name = textOf(side, "name", level.label[i]) ?? "", room = Math.floor((width - 6) / LETTER);
         const text = name.length > room ? `${name.slice(0, room - 1)}…` : name;
         texts.push({
-          type: "text", silent: true, x: x + 3, y: y + 1 + height / 2,
+          type: "text", silent: true, x: x + 3, y: y + 2 + height / 2,
           style: { text, font: `10.5px ${font}`, verticalAlign: "middle", fill: luminance(fills[slot]) > 0.5 ? "#000000" : "#ffffff" },
         });
       }
@@ -264,7 +257,8 @@
     return line;
   });
 
-  const HINT = "Drag to move. Ctrl and wheel, + and − zoom. Arrow keys, Home for all, / to search. A click goes to the row of a table.";
+  const HINT = "Drag, or arrow keys: move. Ctrl and wheel, or + and −: zoom. Home: the whole step. /: search; Enter there shows the next "
+    + "event. A click, or Enter on the event shown, goes to the row of a table.";
 
   // --- the part -----------------------------------------------------------------------------------------------------------------------
 
@@ -287,12 +281,17 @@
       const [left, y] = api.coord([0, entry.y]);
       const at = { left, scale: api.size([1e6, 0])[0] / 1e6, x: params.coordSys.x, width: params.coordSys.width };
       const children = entry.kind === "row" ? drawnRow(entry, y, at, fills, { searching: hits.searching, font: theme.colours.font }) : drawnText(entry, y, at, theme.colours);
-      return { type: "group", children };
+      return { type: "group", $mergeChildren: false, children }; // else what an empty row held before would stay
     };
     const seen = () => view.to - view.from;
+    // while the axis is drawn: it is zoomed before the view is told of it
+    const labelled = (ns) => {
+      const [from, to] = chart.getModel().getComponent("xAxis").axis.scale.getExtent();
+      return moment(ns, to - from);
+    };
     const axis = {
       type: "value", min: 0, max: wall, splitNumber: 4, splitLine: { show: true },
-      axisLabel: { formatter: (ns) => moment(ns, seen()), hideOverlap: true, alignMinLabel: "left", alignMaxLabel: "right" },
+      axisLabel: { formatter: labelled, hideOverlap: true, alignMinLabel: "left", alignMaxLabel: "right" },
     };
     const zoom = { xAxisIndex: [0, 1], filterMode: "none", startValue: view.from, endValue: view.to, minValueSpan: NARROWEST };
     const option = () => ({
@@ -377,26 +376,22 @@
     chart.getZr().on("mousemove", ({ offsetX, offsetY }) => point(under(offsetX, offsetY), offsetX, offsetY));
     chart.getZr().on("globalout", () => mark(null));
 
+    const goToRow = (event) => {
+      const said = described(event).join("; ");
+      const gone = keysOf(event.side, event.lane, event.level.label[event.place], sides.length === 1).some(kernelscope.goTo);
+      kernelscope.say(element, gone ? said : `${said}. None of the tables has a row for it.`);
+    };
     // Several events that are drawn as one are zoomed into; one event leads to its row.
     chart.getZr().on("click", ({ offsetX, offsetY }) => {
       const event = under(offsetX, offsetY);
       if (!event) return;
-      const { level, place } = event;
-      const length = level.end[place] - level.start[place];
-      if (level.events[place] > 1 && event.row.levels[0].events[0] !== undefined && seen() > 2 * length && level !== event.row.levels[0]) {
-        show(level.start[place] - length / 4, level.end[place] + length / 4);
-        return;
-      }
-      const row = rowOf(event.side, event.lane, level.label[place]);
-      const said = described(event).join("; ");
-      kernelscope.say(element, row ? said : `${said}. None of the tables has a row for it.`);
-      if (!row) return;
-      row.id ||= `${element.id}-row-${[...document.querySelectorAll("tbody tr")].indexOf(row)}`;
-      kernelscope.follow(row.id);
+      const { level, place } = event, length = level.end[place] - level.start[place];
+      if (level.events[place] > 1 && level !== event.row.levels[0]) show(level.start[place] - length / 4, level.end[place] + length / 4);
+      else goToRow(event);
     });
 
     // The next event that was searched for, in the order of lanes; seen at a fifth of the width.
-    let next = 0;
+    let next = 0, current = null;
     const showNext = () => {
       const found = sides.flatMap((one) => one.lanes.flatMap((lane) => lane.rows.flatMap((row) => {
         const [level] = row.levels;
@@ -408,7 +403,8 @@
       if (!entries.some((entry) => entry.row === event.row)) toggle();
       const length = Math.max(event.level.end[event.place] - event.level.start[event.place], NARROWEST);
       show(event.level.start[event.place] - 2 * length, event.level.start[event.place] + 3 * length);
-      mark({ ...entries.find((entry) => entry.row === event.row), ...event });
+      current = { ...entries.find((entry) => entry.row === event.row), ...event };
+      mark(current);
       kernelscope.say(element, `${(next - 1) % found.length + 1} of ${found.length}: ${described(event).join("; ")}`);
     };
 
@@ -422,12 +418,17 @@
       view.words = box.value;
       hits = search(sides, view.words);
       next = 0;
+      current = null;
       tell();
       again();
     };
     box.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(look, 150); });
     box.addEventListener("keydown", (event) => {
-      if (event.key === "Enter") { clearTimeout(waiting); if (view.words !== box.value) look(); showNext(); }
+      if (event.key === "Enter") {
+        clearTimeout(waiting);
+        if (view.words !== box.value) look();
+        showNext();
+      }
       if (event.key === "Escape") { box.value = ""; look(); element.focus(); }
     });
     const rows = made("button", { type: "button", textContent: "All rows", ariaPressed: String(view.all) });
@@ -455,13 +456,17 @@
     const keys = {
       ArrowLeft: () => show(view.from - seen() / 5, view.to - seen() / 5), ArrowRight: () => show(view.from + seen() / 5, view.to + seen() / 5),
       "+": () => zoomBy(0.5), "=": () => zoomBy(0.5), "-": () => zoomBy(2), Home: () => show(0, wall), "/": () => box.focus(),
-      Escape: () => mark(null),
+      Escape: () => mark(null), Enter: () => { if (current) goToRow(current); },
     };
     element.addEventListener("keydown", (event) => {
       if (!(event.key in keys) || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
       keys[event.key]();
     }, { signal: view.stop.signal });
+    // ECharts takes every turn of the wheel, whatever it was told to take; without a key it scrolls the page
+    element.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey && !event.shiftKey) event.stopPropagation();
+    }, { capture: true, passive: true, signal: view.stop.signal });
     element.style.touchAction = "pan-y";
   };
 })();
