@@ -1,0 +1,30 @@
+"""Parquet: one file a table, every value as it is; units and meanings of columns are in the files' schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kernelscope.reports.export.sheets import Sheet
+
+
+def write(sheets: Sequence[Sheet], folder: Path) -> list[Path]:
+    """Write each table as folder/<name>.parquet; return the files. Raises OSError when that fails."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for sheet in sheets:
+        files.append(folder / f"{sheet.name}.parquet")
+        pq.write_table(_described(sheet), files[-1], compression="zstd")
+    return files
+
+
+def _described(sheet: Sheet) -> pa.Table:
+    table = pa.Table.from_pandas(sheet.frame, preserve_index=False)
+    for column in sheet.columns:
+        place = table.schema.get_field_index(column.name)
+        said: dict[bytes | str, bytes | str] = {"unit": column.unit, "meaning": column.meaning}
+        table = table.set_column(place, table.field(place).with_metadata(said), table.column(place))
+    return table
