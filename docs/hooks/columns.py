@@ -7,7 +7,7 @@ from typing import Any
 
 from markup import cell, prose
 
-from kernelscope.analysis import columns, sweeps, trace
+from kernelscope.analysis import breakdowns, columns, sweeps, trace
 
 
 def page() -> str:
@@ -16,6 +16,7 @@ def page() -> str:
     lines += ["## Tables of results", ""]
     for name, table in columns.TABLES.items():
         lines += [f"### {name} {{ #{name.replace(' ', '-')} }}", "", prose(table.what), "", *_rows(table.columns), ""]
+        lines += ["| `--by` | a row is one |", "|---|---|", *_keys(), ""] if name == "breakdown" else []
     lines += ["## The Trace", "", prose(trace.__doc__ or ""), ""]
     for name, declared in trace.TABLES.items():
         lines += [f"### trace.{name} {{ #trace-{name} }}", "", *_rows(declared), ""]
@@ -29,6 +30,10 @@ def _rows(declared: Iterable[Any]) -> Iterator[str]:
     yield from ("| column | unit | meaning |", "|---|---|---|")
     for column in declared:
         yield f"| <code>{cell(column.name, code=True)}</code> | {cell(column.unit)} | {cell(column.meaning)} |"
+
+
+def _keys() -> Iterator[str]:
+    yield from (f"| {by} | {cell(', '.join(keys))} |" for by, keys in breakdowns.BY.items())
 
 
 def _words() -> Iterator[str]:
