@@ -234,16 +234,17 @@
       this.element.flame = this;
       this.matching = this.found();
       const width = this.element.clientWidth;
-      this.boxes = this.layout(width);
-      const rows = Math.max(...this.boxes.map((box) => box.y)) + 1;
+      const boxes = this.layout(width);
+      this.boxes = boxes;
+      const rows = boxes.reduce((most, box) => Math.max(most, box.y), 0) + 1;
       this.element.style.height = `${Math.max(rows * ROW + 2, 120)}px`;
       const chart = echarts.getInstanceByDom(this.element) ?? this.made();
       chart.resize();
       chart.setOption({
-        tooltip: { trigger: "item", formatter: ({ dataIndex }) => this.about(this.boxes[dataIndex].node).join("\n") },
+        tooltip: { trigger: "item", formatter: ({ dataIndex }) => this.about(boxes[dataIndex].node).join("\n") },
         series: [{
-          type: "custom", coordinateSystem: "none", data: this.boxes.map((_, place) => place),
-          renderItem: (_, api) => this.box(this.boxes[api.value(0)]),
+          type: "custom", coordinateSystem: "none", data: boxes.map((_, place) => place),
+          renderItem: (_, api) => this.box(boxes[api.value(0)]),
         }],
       }, { notMerge: true });
     }

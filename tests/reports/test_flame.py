@@ -1,0 +1,164 @@
+"""Flame graphs and lines over time in a real browser: zoom, search, keys and choices say what the data says."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import kernelscope.analysis as ka
+from kernelscope.analysis import over_time as analysed
+from kernelscope.analysis.flame import flame
+from kernelscope.reports import html
+from kernelscope.reports.flame import flame as part
+from kernelscope.reports.over_time import over_time
+
+CAPTURE = Path(__file__).parents[1] / "data" / "pytorch" / "lenet-train" / "operators.pt.trace.json.gz"
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+OPTIONS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--virtual-time-budget=4000", "--enable-logging=stderr", "--log-level=0", "--dump-dom",
+)  # fmt: skip
+EVIL = "<script>alert(1)</script>\x1b[31m\u202e" + "A" * 10_000
+
+
+@pytest.fixture(scope="module")
+def trace():
+    return ka.read(CAPTURE)
+
+
+@pytest.fixture(scope="module")
+def folded(trace):
+    return flame(trace)
+
+
+def test_a_run_without_a_flame_graph_says_why(folded):
+    both = part([("one", folded), ("other", "it has no kernels pass")])
+    assert "other: it has no kernels pass" in both.note
+    assert [side["name"] for side in both.data["sides"]] == ["one"]
+    neither = part([("one", "no timeline")])
+    assert neither.data == {}
+    assert "no timeline" in neither.note
+
+
+def test_names_are_made_harmless(folded):
+    hostile = {**folded, "names": [EVIL for _ in folded["names"]]}
+    name = part([(EVIL, hostile)]).data["sides"][0]["names"][0]
+    assert "\x1b" not in name
+    assert "\u202e" not in name
+    assert len(name) < 300
+
+
+def series(key, unit, value, reason=None):
+    line = {"name": "process", "time_ns": [0, 10**9], "value": [value, value]}
+    found = {"key": key, "unit": unit, "about": "a clock", "series": [] if reason else [line], "spans": [], "unavailable": reason}
+    return {"quantities": [found]}
+
+
+def test_what_no_run_has_is_said_once_and_what_one_lacks_with_its_name():
+    def noted(*sides):
+        (only,) = over_time(list(zip(("one", "other"), sides, strict=True)))
+        return only
+
+    absent = noted(series("power", "W", 1.0, "no counter"), series("power", "W", 1.0, "no counter"))
+    assert absent.note == "Not shown: power: no counter"
+    assert absent.data == {}
+    half = noted(series("power", "W", 250.0), series("power", "W", 1.0, "no counter"))
+    assert half.note == "Not shown: power of other: no counter"
+    assert "power of one, process: at most 250 W" in half.alternative
+    (chart,) = half.data["charts"]
+    assert [(line["name"], line["y"]) for line in chart["series"]] == [("one: process", [250.0, 250.0])]
+
+
+@pytest.fixture
+def driven(tmp_path, result):
+    if BROWSER is None:
+        pytest.skip("no Chromium on this machine")
+
+    def run(parts, script):
+        """Run a script in the page once its parts are drawn; return what it says."""
+        path = tmp_path / "report.html"
+        html.write_comparison(result, path, parts)
+        # the page forbids foreign scripts; only here, to drive it, is that lifted
+        text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", path.read_text(encoding="utf8"))
+        drive = f'<script>addEventListener("load", () => setTimeout(() => {{ const told = []; {script} }}, 700));</script>'
+        path.write_text(text + drive, encoding="utf8")
+        command = [BROWSER, *OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", path.as_uri()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+        assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
+        return re.search(r"<title>(.*?)</title>", done.stdout).group(1).split("|")
+
+    return run
+
+
+FLAME = """
+const chart = document.getElementById("flame"), said = () => document.getElementById("flame-said").textContent;
+const press = (key) => { chart.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true })); told.push(said()); };
+const tools = document.getElementById("flame-tools"), box = tools.querySelector("input");
+const [run, how] = tools.querySelectorAll("select");
+press("ArrowDown"); press("Enter"); press("Home");
+box.value = "conv2d"; box.dispatchEvent(new Event("input")); told.push(said());
+press("/"); told.push(document.activeElement === box);
+box.value = ""; box.dispatchEvent(new Event("input"));
+how.value = 1; how.dispatchEvent(new Event("change")); press("ArrowDown");
+run.value = 1; run.dispatchEvent(new Event("change"));
+told.push(tools.querySelectorAll("select")[1].selectedOptions[0].textContent);
+chart.dispatchEvent(new Event("resize"));
+told.push(chart.querySelectorAll("canvas").length);
+document.title = told.join("|");
+"""
+
+
+@pytest.mark.slow
+def test_frames_are_found_by_keys_and_words(driven, folded):
+    tree = folded["trees"][0]
+    nodes = list(zip(tree["depth"], (folded["names"][name] for name in tree["name"]), tree["total_ns"], strict=True))
+    whole, largest = nodes[0], nodes[1]
+    # frames whose name holds the word, those inside of another that does not counted again
+    found, until = [], None
+    for depth, name, total in nodes:
+        until = until if until is not None and depth > until else None
+        if "conv2d" in name.lower():
+            found.append((total, until is None))
+            until = depth if until is None else until
+    assert found, "the capture has convolutions"
+    share = 100 * sum(total for total, first in found if first) / whole[2]
+    other = part([("one", folded), ("other", {**folded, "trees": folded["trees"]})])
+    down, enter, home, matched, _, focused, below, how, canvases = driven([other], FLAME)
+    assert down.startswith(largest[1])
+    assert float(re.search(r"([\d.,]+)%", down).group(1)) == pytest.approx(100 * largest[2] / whole[2], rel=6e-3)
+    assert enter == down
+    assert home.startswith("all, ")
+    assert "100% of the" in home
+    assert matched.startswith(f"{len(found)} frames match")
+    assert float(re.search(r"([\d.,]+)%", matched).group(1)) == pytest.approx(share, rel=6e-3)
+    assert focused == "true"
+    assert below.startswith(folded["names"][folded["trees"][1]["name"][1]])
+    assert how == folded["trees"][1]["title"], "another run is shown folded the same way"
+    assert canvases == "1"
+
+
+SERIES = """
+const chart = document.getElementById("over-time"), said = () => document.getElementById("over-time-said").textContent;
+const press = (key) => { chart.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true })); told.push(said()); };
+const zoom = () => echarts.getInstanceByDom(chart).getOption().dataZoom[0], shown = () => `${zoom().start} to ${zoom().end}`;
+press("+"); told.push(shown()); press("ArrowRight"); press("Home"); told.push(shown());
+const drawn = echarts.getInstanceByDom(chart).getOption();
+told.push(drawn.series.length, drawn.grid.length, drawn.series[0].data.at(-1)[1]);
+document.title = told.join("|");
+"""
+
+
+@pytest.mark.slow
+def test_lines_are_drawn_and_zoomed_by_keys(driven):
+    sides = [("one", series("memory", "B", 5e6)), ("<b>other</b>", series("power", "W", 250.0))]
+    said = driven(over_time(sides), SERIES)
+    assert said[:2] == ["25% to 75% of the axis is shown", "25 to 75"]
+    assert said[2:5] == ["31% to 81% of the axis is shown", "0% to 100% of the axis is shown", "0 to 100"]
+    assert said[5:] == ["2", "2", "5000000"]
+
+
+def test_a_capture_s_allocator_is_drawn(trace):
+    (only,) = over_time([("capture", analysed.of_trace(trace))])
+    assert only.note.startswith("Not shown: memory: the capture holds no samples")
