@@ -215,7 +215,7 @@
       const chosen = box.node === this.state.chosen;
       const hit = this.matching?.hits.has(box.node);
       const outer = this.tree.depth[box.node] < this.tree.depth[this.state.root];
-      const opacity = this.matching ? (hit ? 0.75 : 0.12) : outer ? 0.22 : 0.45;
+      const opacity = this.matching ? (hit ? 0.45 : 0.1) : outer ? 0.22 : 0.45;
       const edge = chosen ? colours.ink : hit ? colours.slower : colours.page;
       const shape = { x: left + 0.5, y: top + 0.5, width: Math.max(box.width - 1, 0.4), height: ROW - 2 };
       const drawn = [{ type: "rect", shape, style: { fill: this.colour(box.node), opacity } }];
