@@ -82,7 +82,8 @@ def test_only_secrets_that_are_no_words_are_looked_for():
     variables = {
         "HF_TOKEN": KEY, "DB_PASSWORD": "training", "API_KEY": "12345678", "SSH_AUTH": "/tmp/agent.12345", "COLOUR": "f1l1er99",
     }  # fmt: skip
-    assert secrets(variables, ["--password", "hunter2hunter2", f"token={KEY[::-1]}"]) == [*sorted([KEY[::-1], KEY]), "hunter2hunter2"]
+    parts = ["--password", "hunter2hunter2", f"token={KEY[::-1]}"]
+    assert secrets(variables, parts) == [*sorted([KEY[::-1], KEY]), "hunter2hunter2"]
 
 
 @pytest.fixture
