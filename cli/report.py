@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelscope.cli import figures, sharing
+from kernelscope.cli import figures, moving, sharing
 from kernelscope.cli.output import FORMATS
 
 if TYPE_CHECKING:
     from kernelscope.analysis.run import Run
+    from kernelscope.reports.interactive import Interactive
     from kernelscope.reports.measured import Part
 
 NAME = "report"
@@ -68,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     recorded = recorded_comparison(paths)
     if recorded is not None:
         recorded = sharing.shareable(recorded, arguments.full_paths)
-        _emit(recorded, None, target)
+        _emit_comparison(recorded, partial(moving.beside, recorded, paths[0] if paths[0].is_dir() else paths[0].parent), target)
         if form:
             output.write_comparison(recorded, form)
         return 0
@@ -85,7 +87,10 @@ def _report_runs(runs: list[Run], left_out: list[dict[str, Any]], target: Path |
 
     result = compare(runs, left_out)
     alone = len(runs) == 1
-    _emit(result, runs[0] if alone else None, target)
+    if alone:
+        _emit_run(result, runs[0], target)
+    else:
+        _emit_comparison(result, partial(moving.of_runs, runs), target)
     if form and alone:
         output.write_breakdown(breakdown(runs[0].trace(), "layer").as_dict(), form)
     elif form:
@@ -103,24 +108,32 @@ def _report_import(path: Path, target: Path | None, form: str | None, full_paths
     if target is not None:
         from kernelscope.reports import html
 
-        output.write_page(lambda: html.write_capture(record, tables, target), target)
+        trace = sharing.shareable_trace(capture.trace(), full_paths)
+        parts = moving.of_capture(" \u00b7 ".join(str(entry["name"]) for entry in record["sources"]), trace)
+        output.write_page(lambda: html.write_capture(record, tables, target, parts), target)
     if form == "table":
         output.write_capture(record, tables)
     elif form:
         output.write_breakdown(sharing.shareable(capture.breakdown(first_table(tables) or "kernel"), full_paths), form)
 
 
-def _emit(result: dict[str, Any], run: Run | None, target: Path | None) -> None:
-    """Write the HTML file, if one is wanted, and say where it is."""
+def _emit_comparison(result: dict[str, Any], parts: Callable[[], list[Interactive]], target: Path | None) -> None:
+    """Write the HTML file of a comparison with its interactive parts, if one is wanted, and say where it is."""
     from kernelscope.cli.output import write_page
     from kernelscope.reports import html
 
-    if target is None:
-        return
-    if run is None:
-        write_page(lambda: html.write_comparison(result, target), target)
-    else:
-        write_page(lambda: html.write_run(result, breakdowns(run), target, measured_parts(run)), target)
+    if target is not None:
+        write_page(lambda: html.write_comparison(result, target, parts()), target)
+
+
+def _emit_run(result: dict[str, Any], run: Run, target: Path | None) -> None:
+    """Write the HTML file of a run, if one is wanted, and say where it is."""
+    from kernelscope.cli.output import write_page
+    from kernelscope.reports import html
+
+    if target is not None:
+        parts, drawn = measured_parts(run), moving.of_runs([run])
+        write_page(lambda: html.write_run(result, breakdowns(run), target, parts, drawn), target)
 
 
 def breakdowns(run: Run) -> list[dict[str, Any]]:
