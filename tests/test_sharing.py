@@ -1,4 +1,4 @@
-"""Run folders and reports are passed on: of somebody with a name and secrets, recorded for real, nothing of these is in any file."""
+"""Run folders and reports are passed on: somebody with a name and secrets records for real, and none of these is in any file."""
 
 import gzip
 import os
