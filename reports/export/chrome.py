@@ -157,7 +157,7 @@ def _own_arguments(part: Slices) -> Any:
     rows, found = part.rows, []
     if part.table in ("kernels", "graphs", "copies", "syncs"):
         number = rows["device"].astype("string").str.extract(r":(\d+)$", expand=False).astype("Int64")
-        found = [("device", number), ("stream", rows["thread"].where(number.notna()))]
+        found = [("device", number), ("stream", rows["thread"].fillna(-1).where(number.notna()))]
     if "correlation" in rows:
         found.append(("correlation", rows["correlation"]))
     if part.table == "syncs":

@@ -121,9 +121,11 @@ def _typed(values: list[Any]) -> pd.Series:
 
 
 def _text(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value)
+    """Return a value as text that UTF-8 can hold; lists and the like as JSON."""
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text.encode("utf8", "backslashreplace").decode("utf8")
 
 
 def _share(ns: float, whole: int) -> float | None:

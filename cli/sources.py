@@ -1,0 +1,212 @@
+"""What `export` exports: a comparison, a run or a capture, each with its Traces, its tables and a summary in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from kernelscope.analysis.run import Run
+    from kernelscope.analysis.trace import Trace
+    from kernelscope.reports.export.sheets import Sheet
+
+# Of a comparison's tables, those that say something of a run alone
+_OF_A_RUN = ("summary", "fairness", "settings", "passes")
+
+
+class Source(Protocol):
+    """Something that can be exported; everything is read when it is asked for."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return what an export says of itself."""
+
+    def traces(self) -> list[tuple[str, Trace]]:
+        """Return the Traces with the names of their sides; raise EvidenceError when one cannot be had."""
+
+    def sheets(self) -> list[Sheet]:
+        """Return its tables, the one about it first."""
+
+    def markdown(self) -> str:
+        """Return its summary."""
+
+
+def source(path: Path) -> Source:
+    """Return what is named; raise EvidenceError when it is nothing that can be exported."""
+    from kernelscope.analysis import archives, imported
+    from kernelscope.analysis.errors import EvidenceError
+
+    path = archives.folder(path)
+    folder = path.parent if path.name == "compare.json" else path
+    if (path / "sweep.json").is_file():
+        raise EvidenceError(f"{path}: a sweep; `report` writes its tables as CSV and Parquet, or name one of its cells")
+    if imported.is_imported(path):
+        return Imported(path)
+    if (folder / "compare.json").is_file():
+        return Comparison(folder)
+    if (path / "run.json").is_file() or any(path.glob("*/run.json")):
+        return OneRun(path)
+    return Capture(path)
+
+
+def _version() -> dict[str, Any]:
+    import importlib.metadata
+
+    return {"kernelscope": importlib.metadata.version("kernelscope")}
+
+
+def _of_result(result: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("created", "mode", "batch", "device", "threads", "conditions")
+    known = {name: result.get(name) for name in names}
+    return {**_version(), **known, "network": result["network"].get("name"), "sides": ", ".join(result["frameworks"])}
+
+
+def _side(run: Run) -> tuple[str, Trace]:
+    return f"{run.name} {run.record.get('version') or ''}".strip(), run.trace()
+
+
+class Comparison:
+    """A folder that `compare` wrote. Its tables need compare.json only."""
+
+    def __init__(self, folder: Path):
+        from kernelscope.cli import report
+
+        self._folder = folder
+        self._result = report.recorded_comparison([folder]) or {}
+
+    def facts(self) -> dict[str, Any]:
+        """See Source."""
+        return _of_result(self._result)
+
+    def traces(self) -> list[tuple[str, Trace]]:
+        """See Source."""
+        from kernelscope.cli import report
+
+        return [_side(run) for run in report.opened([self._folder])[0]]
+
+    def sheets(self) -> list[Sheet]:
+        """See Source."""
+        from kernelscope.reports.export import sheets
+
+        found = sheets.of_comparison(self._result)
+        return [sheets.about(self.facts()), *found, sheets.described(found)]
+
+    def markdown(self) -> str:
+        """See Source."""
+        from kernelscope.reports.export import markdown
+
+        return markdown.comparison(self._result)
+
+
+class OneRun:
+    """A run folder."""
+
+    def __init__(self, path: Path):
+        from kernelscope.analysis.run import Run
+
+        self._run = Run(path)
+
+    @cached_property
+    def _result(self) -> dict[str, Any]:
+        from kernelscope.analysis.comparison import compare
+
+        return compare([self._run])
+
+    @cached_property
+    def _breakdowns(self) -> list[dict[str, Any]]:
+        from kernelscope.cli import report
+
+        return report.breakdowns(self._run)
+
+    def facts(self) -> dict[str, Any]:
+        """See Source."""
+        return _of_result(self._result)
+
+    def traces(self) -> list[tuple[str, Trace]]:
+        """See Source."""
+        return [_side(self._run)]
+
+    def sheets(self) -> list[Sheet]:
+        """See Source."""
+        from kernelscope.reports.export import sheets
+
+        found = [sheet for sheet in sheets.of_comparison(self._result) if sheet.name in _OF_A_RUN]
+        found += [*sheets.of_breakdowns(self._breakdowns), *sheets.of_trace(self._run.trace())]
+        return [sheets.about(self.facts(), self._breakdowns), *found, sheets.described(found)]
+
+    def markdown(self) -> str:
+        """See Source."""
+        from kernelscope.reports.export import markdown
+
+        return markdown.run(self._result, self._breakdowns)
+
+
+class Capture:
+    """A capture as `import` takes it."""
+
+    def __init__(self, path: Path):
+        import kernelscope.analysis as ka
+        from kernelscope.cli import warn
+
+        self._trace = ka.read(path)
+        warn.about(self._trace)
+
+    @cached_property
+    def _record(self) -> dict[str, Any]:
+        """What import.json would say, as far as reports need it."""
+        from kernelscope.analysis.devices import busy
+        from kernelscope.analysis.trace import TABLES
+
+        tables = {name: len(getattr(self._trace, name)) for name in TABLES if len(getattr(self._trace, name))}
+        return {"info": self._trace.info, "sources": [], "devices": busy(self._trace), "tables": tables}
+
+    @cached_property
+    def _breakdowns(self) -> list[dict[str, Any]]:
+        from kernelscope.analysis.breakdowns import BY, breakdowns
+
+        made = breakdowns(self._trace, tuple(BY))
+        return [{"by": by, "unavailable": a, "rows": []} if isinstance(a, str) else a.as_dict() for by, a in made.items()]
+
+    def facts(self) -> dict[str, Any]:
+        """See Source."""
+        return {**_version(), **self._record["info"].get("source", {})}
+
+    def traces(self) -> list[tuple[str, Trace]]:
+        """See Source."""
+        tool = self._record["info"].get("source", {})
+        return [(" ".join(str(tool[key]) for key in ("tool", "version") if tool.get(key)) or "capture", self._trace)]
+
+    def sheets(self) -> list[Sheet]:
+        """See Source."""
+        from kernelscope.reports.export import sheets
+
+        found = [*sheets.of_breakdowns(self._breakdowns), *sheets.of_trace(self._trace)]
+        return [sheets.about(self.facts(), self._breakdowns), *found, sheets.described(found)]
+
+    def markdown(self) -> str:
+        """See Source."""
+        from kernelscope.reports.export import markdown
+
+        return markdown.capture(self._record, self._breakdowns)
+
+
+class Imported(Capture):
+    """A folder that `import` wrote: its breakdowns are there already."""
+
+    def __init__(self, path: Path):
+        from kernelscope.analysis import imported
+
+        self._imported = imported.Imported(path)
+
+    @cached_property
+    def _trace(self) -> Trace:  # type: ignore[override]
+        return self._imported.trace()
+
+    @cached_property
+    def _record(self) -> dict[str, Any]:
+        return self._imported.record
+
+    @cached_property
+    def _breakdowns(self) -> list[dict[str, Any]]:
+        return self._imported.breakdowns()
