@@ -1,5 +1,6 @@
 """What pages say is so: links work where the code is hosted, commands are accepted, the reference is of this code."""
 
+import itertools
 import os
 import re
 import shlex
@@ -26,6 +27,15 @@ def test_links_work_where_the_code_is_hosted(page):
         assert target.exists(), link
         if anchor:
             assert anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_lists_and_tables_stand_alone(page):
+    """Code hosts take a list right below a line of text for one; MkDocs takes it for more text."""
+    lines = CODE.sub("", page.read_text(encoding="utf8")).splitlines()
+    for before, line in itertools.pairwise(lines):
+        begins = re.match(r"- |\d+\. |\|", line) and not re.match(r"\s*- |\s*\d+\. |\||  |#|$", before)
+        assert not begins, f"a blank line is missing above: {line[:60]}"
 
 
 def anchors(page):
