@@ -56,17 +56,17 @@ class Quantity:
     unavailable: str | None = None
 
 
-def of_run(run: Run) -> dict[str, Any]:
-    """Return {"schema", "quantities": a Quantity as plain data for memory, allocator, power, utilisation} of a run folder."""
-    restarts = [(data, data.samples()) for data in run.passes("clean")]
-    clean = [_on_turns(data, samples) for data, samples in restarts]
+def of_run(run: Run, trace: Trace | str) -> dict[str, Any]:
+    """Return {"schema", "quantities": a Quantity as plain data for memory, allocator, power, utilisation} of a run folder.
+
+    trace: that of its kernels pass (Run.trace), or the reason why there is none.
+    """
+    clean = [_on_turns(data, data.samples()) for data in run.passes("clean")]
     reason = None if clean else NO_SAMPLES
-    try:
-        events, steps = (trace := run.trace()).memory, trace.steps
-    except EvidenceError as error:
-        allocator = Quantity("allocator", "B", unavailable=_without_place(run, error))
+    if isinstance(trace, str):
+        allocator = Quantity("allocator", "B", unavailable=_without_place(run, trace))
     else:
-        allocator = _allocator(events, steps)
+        allocator = _allocator(trace.memory, trace.steps)
     found = [_memory(clean, CLEAN, reason), allocator, _power_of_run(run, clean), _utilisation(clean, CLEAN, reason)]
     return _as_dict(found)
 
@@ -84,8 +84,8 @@ def of_trace(trace: Trace) -> dict[str, Any]:
     )
 
 
-def _without_place(run: Run, error: EvidenceError) -> str:
-    return str(error).removeprefix(f"{run.path}: ")
+def _without_place(run: Run, reason: object) -> str:
+    return str(reason).removeprefix(f"{run.path}: ")
 
 
 def _as_dict(found: Iterable[Quantity]) -> dict[str, Any]:

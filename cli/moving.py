@@ -19,32 +19,62 @@ Side = tuple[str, Mapping[str, Any] | str]  # its name, and what there is to dra
 
 def of_runs(runs: Sequence[Run]) -> list[Interactive]:
     """Return the parts of one run or of several side by side."""
-    from kernelscope.analysis import over_time
-
-    return _of_runs([(run.name, run) for run in runs], over_time.of_run)
+    return _of_runs([(run.name, run) for run in runs])
 
 
 def beside(result: Mapping[str, Any], folder: Path) -> list[Interactive]:
     """Return the parts of a recorded comparison, from the run folders beside it; of one that is gone, the reason."""
-    from kernelscope.analysis import over_time
-
-    return _of_runs([(name, _tried(partial(_run, folder), name)) for name in result["frameworks"]], over_time.of_run)
+    return _of_runs([(name, _tried(partial(_run, folder), name)) for name in result["frameworks"]])
 
 
 def of_capture(name: str, trace: Trace) -> list[Interactive]:
     """Return the parts of an imported capture."""
     from kernelscope.analysis import over_time
-    from kernelscope.reports import over_time as samples
+    from kernelscope.reports import over_time as lines
 
     parts = _of_traces([(name, trace)])
-    return [*parts, *samples.over_time(_sides([(name, trace)], over_time.of_trace))] if len(trace.samples) else parts
+    sampled = len(trace.samples) or len(trace.memory)
+    return [*parts, *lines.over_time(_sides([(name, trace)], over_time.of_trace))] if sampled else parts
 
 
-def _of_runs(runs: Sequence[tuple[str, Run | str]], sampled: Callable[[Run], dict[str, Any]]) -> list[Interactive]:
-    from kernelscope.reports import over_time
+def _of_runs(runs: Sequence[tuple[str, Run | str]]) -> list[Interactive]:
+    from kernelscope.analysis import over_time
+    from kernelscope.reports import over_time as lines
 
     traces = [(name, run if isinstance(run, str) else _tried(type(run).trace, run)) for name, run in runs]
-    return [*_of_traces(traces), *over_time.over_time(_sides(runs, sampled))]
+    both = [(run, trace) for (_, run), (_, trace) in zip(runs, traces, strict=True)]
+    sampled = [run if isinstance(run, str) else over_time.of_run(run, trace) for run, trace in both]
+    names = [name for name, _ in runs]
+    return [*_of_traces(traces), *_rooflines(names, both), *lines.over_time(list(zip(names, sampled, strict=True)))]
+
+
+def _rooflines(names: Sequence[str], both: Sequence[tuple[Run | str, Trace | str]]) -> list[Interactive]:
+    """Return the rooflines of runs of which one has ceilings; nothing where none has."""
+    from kernelscope.reports.roofline import roofline
+
+    if not any(has_ceilings(run) for run, _ in both if not isinstance(run, str)):
+        return []
+    made = [_tried(_roofline, pair) for pair in both]
+    return [roofline(list(zip(names, made, strict=True)))]
+
+
+def has_ceilings(run: Run) -> bool:
+    """Return whether a run's record holds ceilings of its device."""
+    record = run.record.get("ceilings")
+    return isinstance(record, dict) and bool(record.get("copies") or record.get("products"))
+
+
+def _roofline(pair: tuple[Run | str, Trace | str]) -> dict[str, Any]:
+    from kernelscope.analysis.device import ceilings
+    from kernelscope.analysis.device.roofline import roofline
+    from kernelscope.analysis.errors import EvidenceError
+    from kernelscope.cli.roofline import best_known
+
+    run, trace = pair
+    if isinstance(run, str) or isinstance(trace, str):
+        raise EvidenceError(run if isinstance(run, str) else str(trace))
+    known = ceilings.of_record(best_known(run.record["ceilings"]), "run.json") if has_ceilings(run) else None
+    return roofline(trace, "kernel", known).as_dict()
 
 
 def _of_traces(traces: Sequence[tuple[str, Trace | str]]) -> list[Interactive]:

@@ -9,6 +9,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from kernelscope.reports import device, energy, figures
+from kernelscope.reports.roofline import anchor
 from kernelscope.reports.sections import Cell, Column, View, text_cell
 from kernelscope.reports.text import printable
 
@@ -34,6 +35,7 @@ def roofline(found: Mapping[str, Any]) -> Part:
     numbers = [{key: row[key] for key in row if key not in _ABOUT} for row in rows[:MOST]]
     shown = device.readable([{"kernel": row["name"], **more} for row, more in zip(rows, numbers, strict=False)])
     view = _view("roofline-table", "Roofline by kernel: rates, and their shares of ceilings", rows[:MOST], shown)
+    view = replace(view, anchors=[anchor(place) for place in range(len(view.rows))])
     for cells, row in zip(view.rows, rows, strict=False):
         cells[0] = replace(cells[0], code=True, note=_where(row))
     left = [f"{len(rows) - MOST} more rows are in `kernelscope roofline`"] if len(rows) > MOST else []

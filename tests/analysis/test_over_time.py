@@ -10,6 +10,7 @@ import pytest
 import kernelscope.analysis as ka
 from kernelscope.analysis.over_time import MOST, of_run, of_trace
 from kernelscope.analysis.run import Run
+from kernelscope.analysis.trace import Trace
 
 MS = 1_000_000
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
@@ -66,7 +67,7 @@ def lines(found, key):
 
 
 def test_the_clock_goes_only_while_the_run_had_its_turn_and_restarts_are_apart(run):
-    found = of_run(run)
+    found = of_run(run, Trace())
     assert lines(found, "memory") == {
         "process": [(10 * MS, 1e6), (90 * MS, 2e6), (100 * MS, None), (150 * MS, 4e6)],
         "cuda:0: the process": [(90 * MS, 5e6)],
@@ -79,7 +80,8 @@ def test_the_clock_goes_only_while_the_run_had_its_turn_and_restarts_are_apart(r
 
 def test_what_was_not_recorded_has_a_reason(tmp_path):
     sampling = {"sources": [{"source": "nvml", "unavailable": "NVML: not found"}]}
-    found = of_run(opened(tmp_path, clean={"folders": [], "sampling": sampling}))
+    run = opened(tmp_path, clean={"folders": [], "sampling": sampling})
+    found = of_run(run, f"{tmp_path}: no kernels pass")
     reasons = {one["key"]: one["unavailable"] for one in found["quantities"]}
     assert reasons["power"].startswith("NVML: not found; no energy: it was not recorded")
     assert reasons["memory"] == reasons["utilisation"] == "nothing was sampled in a clean pass"
@@ -97,7 +99,7 @@ def test_power_of_a_counter_is_its_rise_between_updates(tmp_path):
     spans = [("idle", None, 0, 100), ("window", 0, 100, 500)]
     rows = [{"kind": kind, "window": number, "start_ns": a * MS, "end_ns": b * MS} for kind, number, a, b in spans]
     (folder / "windows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = of_run(opened(tmp_path, energy={"folders": ["energy/1"]}))
+    found = of_run(opened(tmp_path, energy={"folders": ["energy/1"]}), Trace())
     # updates are seen between readings: at 75, 175 and 375 ms; 3 J in 100 ms, 1 J in 200 ms
     assert lines(found, "power") == {"processor 0": [(175 * MS, pytest.approx(30)), (375 * MS, pytest.approx(5))]}
     assert quantity(found, "power")["spans"] == [(100 * MS, 500 * MS)]
@@ -111,7 +113,7 @@ def test_of_many_readings_peaks_of_memory_and_means_of_power_stay(tmp_path):
     both = ((metric, device) for metric, device in (("resident_bytes", None), ("gpu_power_w", "cuda:0")))
     rows = [(5 * at + 1, 0, metric, None, device, value) for metric, device in both for at, value in enumerate(values)]
     samples(folder, *rows)
-    found = of_run(opened(tmp_path, clean={"folders": ["clean/1"]}))
+    found = of_run(opened(tmp_path, clean={"folders": ["clean/1"]}), Trace())
     memory, power = lines(found, "memory")["process"], lines(found, "power")["cuda:0"]
     assert len(memory) <= MOST
     assert len(power) <= MOST

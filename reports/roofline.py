@@ -1,0 +1,93 @@
+"""Rooflines of one or several runs as an interactive part of a page: hover names a kernel, a click goes to its row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kernelscope.reports import units
+from kernelscope.reports.interactive import Interactive
+from kernelscope.reports.text import printable
+
+MOST = 500  # points of a run: the kernels that took longest
+_PHASES = ("forward", "backward", "optimizer", "data", "other")
+_NOTE = (
+    "A point is a kernel of one problem, its area how long all of its executions took. The line is the lower one of the measured "
+    "copy of the largest size and of the measured product; data in caches moves faster, so that points can lie above the slope"
+)
+Row = Mapping[str, Any]
+
+
+def roofline(sides: Sequence[tuple[str, Mapping[str, Any] | str]]) -> Interactive:
+    """Return the rooflines of runs: what each is called, and Roofline.as_dict by kernel of it or the reason why there is none."""
+    found = [(name, side) for name, side in sides if not isinstance(side, str)]
+    missing = [f"{name}: {side}" for name, side in sides if isinstance(side, str)]
+    drawn = [_side(name, side) for name, side in found]
+    for side in drawn:
+        missing += [f"{side['name']}: {side['left']}"] if side["left"] else []
+    drawn = [side for side in drawn if side["points"]]
+    said = "; ".join(f"{side['name']}: {len(side['points'])} kernels, {side['line']['name'] or 'no ceilings'}" for side in drawn)
+    return Interactive(
+        "rooflines", "Roofline of kernels", "scatter", {"sides": drawn} if drawn else {},
+        f"Attained operations a second over operations a byte of each kernel. {said or 'Nothing to draw'}. The same numbers are "
+        f"in the table Roofline by kernel{'' if len(sides) == 1 else ' of the page of each run'}.",
+        "; ".join([*([_NOTE] if drawn else []), *missing]),
+    )  # fmt: skip
+
+
+def anchor(place: int) -> str:
+    """Return the identifier of a row of the roofline's table, by its place in Roofline.as_dict."""
+    return f"roofline-row-{place}"
+
+
+def _side(name: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    known = [(place, row) for place, row in enumerate(found["rows"]) if row["gflops_per_s"] and row["intensity"]]
+    shown = known[:MOST]
+    whole = max(int(found["kernel_ns"]), 1)
+    left = len(found["rows"]) - len(known)
+    said = [f"{left} kernels without known operations or bytes"] if left else []
+    said += [f"{len(known) - MOST} kernels that took less"] if len(known) > MOST else []
+    return {
+        "name": printable(name),
+        "left": f"left out: {', '.join(said)}" if said else "",
+        "points": [_point(row, place, whole) for place, row in shown],
+        "line": _roof(found, [row for _, row in shown]),
+    }
+
+
+def _point(row: Row, place: int, whole: int) -> dict[str, Any]:
+    share = row["duration_ns"] / whole
+    about = [printable(row["name"])]
+    where = [printable(row[key]) for key in ("layer", "phase", "kind", "problem", "dtype") if row.get(key) is not None]
+    about += [" \u00b7 ".join(where)] if where else []
+    about.append(f"{row['gflops_per_s']:,.4g} Gflop/s at {row['intensity']:,.4g} operations a byte")
+    if row["of_roofline"] is not None:
+        about.append(f"{units.percent(row['of_roofline'])} of what its {row['bound']} allows")
+    about.append(f"{units.duration(row['duration_ns'])} in {row['count']:,} executions, {units.percent(share)} of all kernels")
+    keys = {key: printable(row[of]) for key, of in _KEYS.items() if row.get(of) is not None}
+    return {
+        "x": row["intensity"], "y": row["gflops_per_s"], "size": round(8 + 40 * math.sqrt(share), 1), "about": about,
+        "phase": row["phase"] if row.get("phase") in _PHASES else "other", "row": anchor(place), "keys": keys,
+    }  # fmt: skip
+
+
+_KEYS = {"kernel": "name", "layer": "layer", "phase": "phase"}
+
+
+def _roof(found: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
+    """Return the roof over what is shown: the product of the type that most kernels are in, and the copy that is largest."""
+    ceilings = found["ceilings"] or {}
+    products = {entry["dtype"]: entry["flops_per_s"] / 1e9 for entry in ceilings.get("products", [])}
+    if not rows or not products or not ceilings["copies"]:
+        return {"name": "", "points": []}
+    types = [str(row.get("dtype")) for row in rows if str(row.get("dtype")) in products]
+    kind = max(dict.fromkeys(types), key=types.count) if types else next(iter(products))
+    copy = max(ceilings["copies"], key=lambda entry: entry["bytes"])
+    slope, flat = copy["bytes_per_s"] / 1e9, products[kind]
+    knee = flat / slope
+    low, high = (ends(*(row["intensity"] for row in rows), knee) for ends in (min, max))
+    return {
+        "name": f"{printable(kind)} product {flat:,.0f} Gflop/s, copy of {units.size(copy['bytes'])} {slope:,.1f} GB/s",
+        "points": [[low / 2, low / 2 * slope], [knee, flat], [high * 2, flat]],
+    }
