@@ -21,7 +21,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace
 
 SCHEMA = "kernelscope/timeline/1"
-MOST = 150_000  # events that stay apart; of more the shortest are put together
+MOST = 200_000  # events that stay apart; of more the shortest are put together
 
 Int = npt.NDArray[np.int64]
 

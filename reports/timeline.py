@@ -9,6 +9,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from kernelscope.analysis.breakdowns import COMPUTING
 from kernelscope.analysis.partition import DATA
 from kernelscope.analysis.trace import PHASES
@@ -127,7 +130,7 @@ def _lane(lane: Mapping[str, Any], threads: Mapping[int, str]) -> dict[str, Any]
         gpu = lane["device"] not in (None, "cpu")
         place.append(f"stream {lane['thread']}" if gpu else threads[lane["thread"]])
     title = ", ".join([TITLES.get(lane["kind"], lane["kind"]), *place])
-    total = f"{_events(lane['events'])}, {units.duration(lane['sum_ns'])}"
+    total = f"{_events(lane['events'])}, together {units.duration(lane['sum_ns'])}"
     return {"kind": lane["kind"], "title": f"{title}: {total}", "rows": [_row(row) for row in lane["rows"]]}
 
 
@@ -136,11 +139,10 @@ def _events(count: int) -> str:
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
-    start, duration = row["start_ns"], row["duration_ns"]
-    ends = [0, *(begun + lasted for begun, lasted in zip(start, duration, strict=True))]
-    gaps = [begun - over for begun, over in zip(start, ends[:-1], strict=True)]
+    start, duration = np.array(row["start_ns"]), np.array(row["duration_ns"])
+    gaps = start - np.append(0, (start + duration)[:-1])
     several = {"events": row["events"], "busy": row["busy_ns"]} if row["events"] is not None else {}
-    return {"gap": gaps, "lasted": duration, "label": row["label"], **several}
+    return {"gap": gaps.tolist(), "lasted": row["duration_ns"], "label": row["label"], **several}
 
 
 # --- colours ----------------------------------------------------------------------------------------------------------------
@@ -150,15 +152,16 @@ class _Slots:
     """Which colour everything has: a place in `legend`, whose entries are {title, of, colour}.
 
     of: owners (the first lane) or work (all others). colour: computing, other, soft, a phase, or a series' number from 0. Host
-    causes with most time get colours of their own; work is coloured by phase or, where none is known, by kind.
+    causes with most time get colours of their own; work is coloured by phase or, where it has no more than one, by kind.
     """
 
     def __init__(self, sides: Sequence[Side]):
         causes, kinds = Counter[str](), Counter[str]()
         for _, made in sides:
-            causes.update(_owned(made))
-            kinds.update(kind for kind in made["labels"]["kind"] if kind is not None)
+            causes.update(_added(made, "step", "name"))
+            kinds.update(_added(made, "kernels", "kind"))
         phases = {phase for _, made in sides for phase in made["labels"]["phase"]} & set(PHASES) - {"other"}
+        phases = phases if len(phases - {"data"}) > 1 else set()
         self.legend: list[dict[str, str]] = []
         self._causes = {cause: self._add(cause, "owners", colour) for cause, colour in _coloured(causes)}
         self._rest = self._add("other causes", "owners", "other") if set(causes) - set(self._causes) else 0
@@ -168,7 +171,7 @@ class _Slots:
         else:
             several = zip(kinds.most_common(len(WORK)), WORK, strict=False)
             self._work = {kind: self._add(kind, "work", colour) for (kind, _), colour in several}
-        self._other = self._add("no phase known" if phases else "anything else", "work", "other")
+        self._other = self._add("no phase known" if phases else "of no or another kind", "work", "other")
 
     def _add(self, title: str, of: str, colour: str) -> int:
         self.legend.append({"title": printable(title), "of": of, "colour": colour})
@@ -190,12 +193,12 @@ def _coloured(causes: Counter[str]) -> Iterator[tuple[str, str]]:
     yield from zip([cause for cause, _ in causes.most_common() if cause not in fixed], CAUSES, strict=False)
 
 
-def _owned(made: Mapping[str, Any]) -> Counter[str]:
-    """Return how many ns each owner of the step has."""
-    found = Counter[str]()
+def _added(made: Mapping[str, Any], lanes: str, key: str) -> Counter[str]:
+    """Return how many ns of all lanes of a kind each text of a label's column has."""
+    texts = made["labels"][key]
+    sums = np.zeros(len(texts))
     for lane in made["lanes"]:
-        if lane["kind"] == "step":
-            for row in lane["rows"]:
-                for label, busy in zip(row["label"], row["busy_ns"] or row["duration_ns"], strict=True):
-                    found[made["labels"]["name"][label]] += busy
-    return found
+        for row in lane["rows"] if lane["kind"] == lanes else ():
+            sums += np.bincount(row["label"], weights=row["busy_ns"] or row["duration_ns"], minlength=len(texts))
+    found = pd.Series(sums)[sums > 0].groupby(pd.Series(texts, dtype="object")[sums > 0]).sum()
+    return Counter({str(text): int(ns) for text, ns in found.items()})

@@ -45,22 +45,21 @@
   };
 
   // Events shorter than `size` that follow each other in one interval of this length become one, named after the longest (found) one.
-  const coarser = (level, size) => {
-    const into = blank(level.start.length);
+  const coarser = ({ start, end, busy, longest, events, label, found }, size) => {
+    const into = blank(start.length);
     let last = -1, before = -1;
-    for (let i = 0; i < level.start.length; i += 1) {
-      const here = level.end[i] - level.start[i] < size ? Math.floor(level.start[i] / size) : -1;
-      if (here < 0 || here !== before) {
-        last += 1;
-        for (const name in into) into[name][last] = level[name][i];
-      } else {
-        into.end[last] = level.end[i];
-        into.busy[last] += level.busy[i];
-        into.events[last] += level.events[i];
-        const better = level.found[i] - into.found[last] || level.longest[i] - into.longest[last];
-        if (better > 0) for (const name of ["label", "longest", "found"]) into[name][last] = level[name][i];
-      }
+    for (let i = 0; i < start.length; i += 1) {
+      const here = end[i] - start[i] < size ? Math.floor(start[i] / size) : -1;
+      const joins = here >= 0 && here === before;
       before = here;
+      if (!joins) into.start[last += 1] = start[i];
+      into.end[last] = end[i];
+      into.busy[last] += busy[i];
+      into.events[last] += events[i];
+      if (joins && (found[i] - into.found[last] || longest[i] - into.longest[last]) <= 0) continue;
+      into.longest[last] = longest[i];
+      into.label[last] = label[i];
+      into.found[last] = found[i];
     }
     return cut(into, last + 1);
   };
@@ -89,7 +88,7 @@
   const described = ({ side, lane, level, place }) => {
     const label = level.label[place], events = level.events[place], length = level.end[place] - level.start[place];
     const more = KEYS.slice(1).map((key) => textOf(side, key, label)).filter(Boolean).join(" · ");
-    const when = `from ${duration(level.start[place])} to ${duration(level.end[place])}`;
+    const when = `from ${moment(level.start[place], 20 * length || 1)} to ${moment(level.end[place], 20 * length || 1)}`;
     const share = `${(100 * level.busy[place] / side.wall).toFixed(2)}% of ${duration(side.wall)}`;
     return [
       textOf(side, "name", label) ?? "unnamed", more,
@@ -164,6 +163,20 @@
       }
     }
     return { searching: wanted.length > 0, count, busy };
+  };
+
+  // Everything that was found, in the order of lanes.
+  const foundIn = (sides) => {
+    const found = [];
+    for (const side of sides) {
+      for (const lane of side.lanes) {
+        for (const row of lane.rows) {
+          const [level] = row.levels;
+          level.found.forEach((hit, place) => { if (hit) found.push({ side, lane, row, level, place }); });
+        }
+      }
+    }
+    return found;
   };
 
   const luminance = (colour) => {
@@ -391,12 +404,9 @@
     });
 
     // The next event that was searched for, in the order of lanes; seen at a fifth of the width.
-    let next = 0, current = null;
+    let next = 0, current = null, found = null;
     const showNext = () => {
-      const found = sides.flatMap((one) => one.lanes.flatMap((lane) => lane.rows.flatMap((row) => {
-        const [level] = row.levels;
-        return Array.from(level.found.keys()).filter((place) => level.found[place]).map((place) => ({ side: one, lane, row, level, place }));
-      })));
+      found ??= foundIn(sides);
       if (!found.length) return;
       const event = found[next % found.length];
       next += 1;
@@ -417,8 +427,7 @@
     const look = () => {
       view.words = box.value;
       hits = search(sides, view.words);
-      next = 0;
-      current = null;
+      [next, current, found] = [0, null, null];
       tell();
       again();
     };
