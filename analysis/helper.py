@@ -199,7 +199,7 @@ class _Worker:
                 body = bytearray(size)
                 if len(descriptors) != expected or not _filled(self._socket, memoryview(body)):
                     return None
-                memory = [mmap.mmap(descriptor, os.fstat(descriptor).st_size) for descriptor in descriptors]
+                memory = list(map(_mapped, descriptors))
             finally:
                 for descriptor in descriptors:
                     os.close(descriptor)
@@ -215,6 +215,11 @@ class _Worker:
             os.waitpid(self._process, 0)
         except (ProcessLookupError, ChildProcessError):
             pass  # somebody else waited for it
+
+
+def _mapped(descriptor: int) -> mmap.mmap:
+    """Map shared memory, all of its pages at once."""
+    return mmap.mmap(descriptor, os.fstat(descriptor).st_size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
 
 
 def _filled(source: socket.socket, room: memoryview) -> bool:

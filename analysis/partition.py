@@ -290,7 +290,8 @@ def _plain(values: pd.Series, rows: npt.NDArray[np.int64]) -> list[Any]:
     """Return the values of a key in these rows as plain ones, None for null."""
     if isinstance(values.dtype, pd.CategoricalDtype):
         used, places = np.unique(values.cat.codes.to_numpy()[rows], return_inverse=True)
-        texts = [None if code < 0 else values.cat.categories[code] for code in used.tolist()]
+        known = used[used >= 0]
+        texts = [*([None] if len(known) < len(used) else []), *values.cat.categories[known].tolist()]  # null, -1, comes first
         return [texts[place] for place in places.tolist()]
     chosen = values.iloc[rows].astype(object)
     return chosen.where(chosen.notna(), None).tolist()
