@@ -109,8 +109,9 @@ def _tables(trace: Trace) -> Iterator[_Table]:
         table = _named(kind, table[table["start_ns"].notna()])
         if table.empty:
             continue
-        for (device, thread), rows in table.groupby(["device", "thread"], dropna=False, observed=True):
-            yield _Table(kind, None if pd.isna(device) else str(device), _known(thread), rows)
+        for device, of_device in table.groupby("device", dropna=False, observed=True):
+            for thread, rows in of_device.groupby("thread", dropna=False):
+                yield _Table(kind, None if pd.isna(device) else str(device), _known(thread), rows)
 
 
 def _named(kind: str, table: pd.DataFrame) -> pd.DataFrame:
@@ -230,9 +231,9 @@ def _plain(lane: _Lane, together: int) -> dict[str, Any]:
     )  # fmt: skip
     rows = []
     for _, part in merged.groupby("row"):
-        columns = {"start_ns": part["start_ns"], "duration_ns": part["end_ns"] - part["start_ns"], "label": part["label"]}
+        row = {"start_ns": part["start_ns"], "duration_ns": part["end_ns"] - part["start_ns"], "label": part["label"]}
         several = {name: part[name].tolist() if together else None for name in ("events", "busy_ns")}
-        rows.append({name: values.tolist() for name, values in columns.items()} | several)
+        rows.append({**{name: values.tolist() for name, values in row.items()}, **several})
     total = {"events": len(table), "sum_ns": int(lane.duration.sum())}
     place = {"kind": lane.table.kind, "device": lane.table.device, "thread": lane.table.thread}
     return {**place, **total, "rows": rows}

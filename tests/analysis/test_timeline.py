@@ -19,9 +19,6 @@ DATA = Path(__file__).parent.parent / "data"
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 MAIN, WORKER = 1, 2
 LANES = ("lines", "ranges", "operators", "calls", "kernels", "graphs", "copies", "syncs")
-    "lines": "host_lines",
-    **{name: name for name in ("ranges", "operators", "calls", "kernels", "graphs", "copies", "syncs")},
-}
 
 
 def small():
