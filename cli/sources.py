@@ -90,7 +90,7 @@ class Comparison:
         from kernelscope.reports.export import sheets
 
         found = sheets.of_comparison(self._result)
-        return [sheets.about(self.facts()), *found, sheets.described(found)]
+        return [sheets.about({**self.facts(), **sheets.sides_of(self._result)}), *found, sheets.described(found)]
 
     def markdown(self) -> str:
         """See Source."""

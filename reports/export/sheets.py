@@ -12,27 +12,30 @@ from typing import Any
 
 import pandas as pd
 
-from kernelscope.analysis.trace import TABLES, Column, Trace
+from kernelscope.analysis.columns import TABLES as RESULTS
+from kernelscope.analysis.trace import TABLES, Trace
 from kernelscope.reports import explanation, tables
 from kernelscope.reports.tables import Table
 
 Envelope = Mapping[str, Any]
 
 ABOUT, COLUMNS = "about", "columns"
-_BREAKDOWN = (
-    Column("count", "int64", "", "executions over all measured steps"),
-    Column("duration_ns", "int64", "ns", "their durations added, over all measured steps; they may overlap"),
-    Column("time_ns", "Int64", "ns", "conserved share of the mean step: the rows of a table add up to it exactly"),
-    Column("share", "Float64", "1", "time_ns divided by the mean step"),
-    Column("method", "string", "", "how the row was attributed; several where its parts differ"),
-)
-_PARTS = ("part", "delta_ns")
-_CAUSES = ("number", "cause", "title", "delta_ns", "share", "confidence", "evidence", "remedy")
+_LABEL = "NAME"  # stands for a side's label in the descriptions of columns
+_CAUSES = ("cause", "title", "explains_ns", "share", "confidence", "layers", "evidence", "remedy")
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column of a table means."""
+
+    name: str
+    unit: str
+    meaning: str
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """One table. columns: what is known of its columns: unit and meaning."""
+    """One table. columns: those of its columns that are described."""
 
     name: str
     frame: pd.DataFrame
@@ -40,37 +43,42 @@ class Sheet:
 
 
 def of_comparison(result: dict[str, Any]) -> list[Sheet]:
-    """Return all tables of a comparison or, made of one run, what is said of it; explanations are parts and causes."""
-    found = [_sheet(table) for table in tables.comparison_tables(result)]
+    """Return all tables of a comparison or, made of one run, what is said of it; of each explanation account and causes."""
+    sides = result["frameworks"]
+    found = [_sheet(table, table.name, sides) for table in tables.comparison_tables(result)]
     for number, explained in enumerate(result.get("explanations") or [], 1):
         found += of_explanation(explained, f"explained_{number}_")
     return found
 
 
 def of_explanation(result: Mapping[str, Any], prefix: str = "") -> list[Sheet]:
-    """Return the parts of a difference and its causes; the deltas of each table add up to the difference, in ns."""
+    """Return the account of a difference and its causes; delta_ns and explains_ns add up to the difference, in ns."""
+    account = [dict(row) for row in result["rows"]]
+    account.append({"layer": explanation.INSTRUMENTATION, "delta_ns": int(result["instrumentation_ns"])})
     whole = int(result["wall_delta_ns"])
-    a, b = explanation.names(result)
-    parts = [[part["part"], int(part["delta_ns"])] for part in result["parts"]]
-    parts += [[explanation.INSTRUMENTATION, int(result["instrumentation_ns"])]]
-    causes = [
-        [number, found["cause"], found["title"], int(found["explains_ns"]), _share(found["explains_ns"], whole),
-         found.get("confidence"), " ".join(map(str, found.get("evidence") or [])), found.get("remedy")]
-        for number, found in enumerate(result["findings"], 1)
-    ]  # fmt: skip
-    rest = whole - sum(row[3] for row in causes)
-    causes.append([None, None, explanation.UNEXPLAINED, rest, _share(rest, whole), None, None, None])
-    sides = ("b", "a")
+    causes = [{**found, "evidence": " ".join(map(str, found.get("evidence") or []))} for found in result["findings"]]
+    rest = whole - sum(int(found["explains_ns"]) for found in causes)
+    causes.append({"title": explanation.UNEXPLAINED, "explains_ns": rest, "share": rest / whole if whole else None})
+    names = tuple(dict.fromkeys(name for row in account for name in row))
     return [
-        _sheet(Table(f"{prefix}parts", (*sides, *_PARTS), [[b, a, *row] for row in parts])),
-        _sheet(Table(f"{prefix}causes", (*sides, *_CAUSES), [[b, a, *row] for row in causes])),
+        _sheet(Table(f"{prefix}account", names, [[row.get(name) for name in names] for row in account]), "account"),
+        _sheet(Table(f"{prefix}causes", _CAUSES, [[row.get(name) for name in _CAUSES] for row in causes]), "findings"),
     ]
+
+
+def sides_of(result: Mapping[str, Any]) -> dict[str, str]:
+    """Return which sides the explanations of a comparison are of, for the table about."""
+    found = {}
+    for number, explained in enumerate(result.get("explanations") or [], 1):
+        a, b = explanation.names(explained)
+        found[f"explained_{number}"] = f"A is {a}, B is {b}"
+    return found
 
 
 def of_breakdowns(envelopes: Sequence[Envelope]) -> list[Sheet]:
     """Return the breakdowns that there are, each as by_<what makes a row>."""
-    made = [envelope for envelope in envelopes if "unavailable" not in envelope]
-    return [_sheet(tables.breakdown_table(envelope), f"by_{envelope['by']}", _BREAKDOWN) for envelope in made]
+    made = [tables.breakdown_table(envelope) for envelope in envelopes if "unavailable" not in envelope]
+    return [_sheet(Table(f"by_{table.name}", table.columns, table.rows), "breakdown") for table in made]
 
 
 def of_trace(trace: Trace) -> list[Sheet]:
@@ -79,7 +87,7 @@ def of_trace(trace: Trace) -> list[Sheet]:
     for name, columns in TABLES.items():
         rows: pd.DataFrame = getattr(trace, name)
         if len(rows):
-            used = [column for column in columns if rows[column.name].notna().any()]
+            used = [Column(column.name, column.unit, column.meaning) for column in columns if rows[column.name].notna().any()]
             found.append(Sheet(name, rows[[column.name for column in used]], used))
     return found
 
@@ -103,9 +111,14 @@ def blocks(rows: int, size: int = 50_000) -> Iterator[slice]:
         yield slice(first, first + size)
 
 
-def _sheet(table: Table, name: str | None = None, columns: Sequence[Column] = ()) -> Sheet:
+def _sheet(table: Table, described: str | None = None, sides: Sequence[str] = ()) -> Sheet:
+    """Return a table with its columns as analysis.columns describes the table `described`."""
     frame = pd.DataFrame({key: _typed([row[place] for row in table.rows]) for place, key in enumerate(table.columns)})
-    return Sheet(name or table.name, frame, [column for column in columns if column.name in frame])
+    known: dict[str, Column] = {}
+    for column in RESULTS[described].columns if described in RESULTS else ():
+        names = [column.name.replace(_LABEL, side) for side in sides] if _LABEL in column.name else [column.name]
+        known |= {name: Column(name, column.unit, column.meaning) for name in names}
+    return Sheet(table.name, frame, [known[name] for name in table.columns if name in known])
 
 
 def _typed(values: list[Any]) -> pd.Series:

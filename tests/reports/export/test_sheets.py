@@ -44,9 +44,16 @@ def test_csv_and_parquet_hold_every_number_of_a_comparison(result, compared, tmp
 
 def test_explanations_add_up_in_ns(explained):
     found = {sheet.name: sheet.frame for sheet in sheets.of_explanation(explained)}
-    for frame in found.values():
-        assert frame["delta_ns"].sum() == explained["wall_delta_ns"]
+    assert found["account"]["delta_ns"].sum() == explained["wall_delta_ns"]
+    assert found["causes"]["explains_ns"].sum() == explained["wall_delta_ns"]
+    assert len(found["account"]) == len(explained["rows"]) + 1
     assert len(found["causes"]) == len(explained["findings"]) + 1
+
+
+def test_every_column_of_a_comparison_is_described(compared):
+    for sheet in compared:
+        assert [column.name for column in sheet.columns] == list(sheet.frame), sheet.name
+        assert all(column.meaning for column in sheet.columns)
 
 
 def test_a_capture_is_whole_in_all_three(trace, tmp_path):
