@@ -31,10 +31,6 @@ def run(arguments: argparse.Namespace) -> int:
     rows = [_row(name, arguments.operator, arguments.phase) for name in _names(arguments.names)]
     if arguments.format in ("table", "markdown"):
         rows = _readable(rows)
-    elif arguments.format == "csv":
-        from kernelscope.reports.text import spreadsheet
-
-        rows = [{**row, "name": spreadsheet(row["name"])} for row in rows]
     write_rows(rows, arguments.format, "What the names tell", "classify")
     return 0
 

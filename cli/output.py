@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import sys
@@ -44,45 +43,32 @@ def write_wide(rows: Rows, form: str, title: str, name: str, first: Sequence[str
 
 
 def _csv(rows: Rows) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+    from kernelscope.reports.tables import Table, to_csv
+
     if rows:
-        writer.writerow(rows[0])
-    writer.writerows(["" if value is None else _plain(value) for value in row.values()] for row in rows)
+        sys.stdout.write(to_csv(Table("rows", tuple(rows[0]), [list(row.values()) for row in rows])))
 
 
 def _markdown(rows: Rows, title: str) -> None:
-    print(f"### {title}\n")
+    from kernelscope.reports import text
+    from kernelscope.reports.tables import to_markdown
+
+    print(f"### {text.markdown(title)}\n")
     if not rows:
         print("(none)")
         return
-    print("| " + " | ".join(map(_heading, rows[0])) + " |")
-    print("|" + " --- |" * len(rows[0]))
-    for row in rows:
-        print("| " + " | ".join(_text(value).replace("|", "\\|").replace("\n", " ") for value in row.values()) + " |")
+    print(to_markdown([_heading(name) for name in rows[0]], ([_text(value) for value in row.values()] for row in rows)), end="")
 
 
 def _table(rows: Rows, title: str) -> None:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
+    from kernelscope.reports.folded import Folded
 
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
-    for name in rows[0] if rows else ("(none)",):
-        values = [row[name] for row in rows if row[name] is not None] if rows else []
-        numeric = bool(values) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-        table.add_column(_heading(name), justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(_text(value)) for value in row.values()))
     # outside of a terminal nothing is wrapped: the reader is a file or another program
-    _print(table, elsewhere=1000)
+    _print(Folded(title, rows), elsewhere=1000)
 
 
 def _heading(name: str) -> str:
     return name.replace("_", " ")
-
-
-def _plain(value: Any) -> str:
-    return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
 
 
 def _text(value: Any) -> str:

@@ -11,6 +11,8 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from kernelscope.reports.text import printable
+
 Row = Mapping[str, Any]
 
 _GAP = 2  # columns of the terminal between two of a table
@@ -31,7 +33,7 @@ class Wide:
     first: Sequence[str]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text(self.title, style="bold")
+        yield Text(printable(self.title), style="bold")
         if not self.rows:
             yield Text("(none)")
             return
@@ -98,7 +100,7 @@ def _text(value: object) -> str:
         return _UNKNOWN
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:,.2f}" if isinstance(value, float) else str(value)
+    return f"{value:,.2f}" if isinstance(value, float) else printable(value, None)
 
 
 def _detail(column: str, value: object) -> str:
