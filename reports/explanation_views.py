@@ -202,7 +202,7 @@ def matches(result: Result, key: str) -> View:
         for match in result["matches"][:MOST]
     ]  # fmt: skip
     left = len(result["matches"]) - MOST
-    caption = "Which layers stand for the same" + (f" (the first {MOST}; {left} more are in the JSON form)" if left > 0 else "")
+    caption = f"Which layers stand for the same: {explanation.title(result)}" + (f" (the first {MOST}; {left} more are in the JSON form)" if left > 0 else "")
     return View(f"{key}-matches", caption, columns, rows)
 
 
@@ -216,4 +216,4 @@ def differences(result: Result, key: str) -> View:
     a, b = explanation.names(result)
     rows = [[text_cell(row["setting"]), text_cell(row["a"]), text_cell(row["b"])] for row in result["differences"]]
     columns = [Column("setting"), Column(f"A: {a}"), Column(f"B: {b}")]
-    return View(f"{key}-differences", "What was set differently", columns, rows, tools=False)
+    return View(f"{key}-differences", f"What was set differently: {explanation.title(result)}", columns, rows, tools=False)
