@@ -44,6 +44,12 @@
     return found;
   };
 
+  // What frames of a kind are called in the legend, and which of the page's colours they have; all others are grey.
+  const LEGEND = [
+    ["phases", ["phase"], 4], ["layers", ["layer"], 0], ["ranges", ["range"], 6], ["operators", ["operator"], 1], ["calls", ["call"], 5],
+    ["kernels", ["kernel"], 2], ["no kernel, or put together", ["whole", "step", "cause", "rest"], null],
+  ];
+
   class View {
     constructor(element, data, theme) {
       const state = states.get(element) ?? { side: 0, tree: 0, root: 0, chosen: 0, words: "" };
@@ -78,11 +84,49 @@
       this.input = Object.assign(document.createElement("input"), { type: "search", value: this.state.words });
       search.append("Search ", this.input);
       this.input.addEventListener("input", () => this.search(this.input.value));
-      const whole = Object.assign(document.createElement("button"), { type: "button", textContent: "Show all" });
-      whole.addEventListener("click", () => this.zoom(0));
+      const button = (textContent, act) => {
+        const made = Object.assign(document.createElement("button"), { type: "button", textContent });
+        made.addEventListener("click", act);
+        return made;
+      };
       const sides = this.data.sides.map((side) => side.name);
       place.replaceChildren(...(sides.length > 1 ? [choice("Run", sides, "side")] : []),
-        choice("Folded by", this.side.trees.map((tree) => tree.title), "tree"), search, whole);
+        choice("Folded by", this.side.trees.map((tree) => tree.title), "tree"), search, button("Show all", () => this.zoom(0)),
+        button("Go to the row", () => this.follow()), this.legend());
+    }
+
+    legend() {
+      const used = new Set(this.tree.frame.map((frame) => this.side.frames[frame]));
+      const line = Object.assign(document.createElement("p"), { className: "note" });
+      line.style.cssText = "flex-basis: 100%; margin: 0";
+      for (const [name, frames] of LEGEND.filter(([, frames]) => frames.some((frame) => used.has(frame)))) {
+        const [entry, swatch] = [document.createElement("span"), document.createElement("i")];
+        swatch.style.cssText = "display: inline-block; width: 0.9em; height: 0.9em; margin-right: 0.35em; opacity: 0.6";
+        swatch.style.background = this.colour(frames[0]);
+        entry.style.cssText = "display: inline-block; margin-right: 1em";
+        entry.append(swatch, name);
+        line.append(entry);
+      }
+      return line;
+    }
+
+    // Goes to the row of a table that is of the chosen frame, or of the innermost frame around it that has one.
+    follow() {
+      const node = this.state.chosen;
+      const outward = [node, ...above(this.tree, node).reverse()];
+      const row = outward.find((one) => this.rows(one).some(kernelscope.goTo));
+      const missing = row === undefined ? `${this.name(node)}: no table of this page has a row of it` : `the row of ${this.name(row)}`;
+      kernelscope.say(this.element, row === node ? this.about(node).join(", ") : missing);
+    }
+
+    // The keys of rows that are of a frame, the most telling ones first.
+    rows(node) {
+      const [kind, name] = [this.frame(node), this.name(node)];
+      if (!["kernel", "operator", "layer", "phase", "range", "cause"].includes(kind)) return [];
+      const around = Object.fromEntries(above(this.tree, node).map((outer) => [this.frame(outer), this.name(outer)])
+        .filter(([frame]) => frame === "layer" || frame === "phase"));
+      const own = kind === "cause" ? [{ kind: name }, { cause: name.replace(/^\(host: (.*)\)$/, "$1") }] : [{ [kind]: name }];
+      return own.flatMap((keys) => [{ ...around, ...keys }, keys]).flatMap((keys) => [{ ...keys, side: this.side.name }, keys]);
     }
 
     choose(change) {
@@ -114,6 +158,7 @@
           Home: () => this.zoom(0),
           Escape: () => this.zoom(0),
           "/": () => this.input.focus(),
+          g: () => this.follow(),
         };
         if (!(event.key in keys) || event.ctrlKey || event.metaKey || event.altKey) return;
         event.preventDefault();
@@ -202,11 +247,10 @@
       return boxes;
     }
 
-    colour(node) {
+    colour(frame) {
       const { series, soft } = this.theme.colours;
-      const places = { layer: 0, phase: 4, operator: 1, kernel: 2, call: 5, range: 6 };
-      const place = places[this.frame(node)];
-      return place === undefined ? soft : series[place];
+      const place = LEGEND.find(([, frames]) => frames.includes(frame))[2];
+      return place === null ? soft : series[place];
     }
 
     box(box) {
@@ -218,7 +262,7 @@
       const opacity = this.matching ? (hit ? 0.45 : 0.1) : outer ? 0.22 : 0.45;
       const edge = chosen ? colours.ink : hit ? colours.slower : colours.page;
       const shape = { x: left + 0.5, y: top + 0.5, width: Math.max(box.width - 1, 0.4), height: ROW - 2 };
-      const drawn = [{ type: "rect", shape, style: { fill: this.colour(box.node), opacity } }];
+      const drawn = [{ type: "rect", shape, style: { fill: this.colour(this.frame(box.node)), opacity } }];
       if (chosen || hit) drawn.push({ type: "rect", shape, style: { fill: "none", stroke: edge, lineWidth: chosen ? 2 : 1 }, silent: true });
       if (box.width > 30) {
         const style = {
@@ -239,7 +283,6 @@
       const rows = boxes.reduce((most, box) => Math.max(most, box.y), 0) + 1;
       this.element.style.height = `${Math.max(rows * ROW + 2, 120)}px`;
       const chart = echarts.getInstanceByDom(this.element) ?? this.made();
-      chart.resize();
       chart.setOption({
         tooltip: { trigger: "item", formatter: ({ dataIndex }) => this.about(boxes[dataIndex].node).join("\n") },
         series: [{
@@ -247,6 +290,7 @@
           renderItem: (_, api) => this.box(boxes[api.value(0)]),
         }],
       }, { notMerge: true });
+      chart.resize(); // afterwards: what was drawn before has no place in another tree
     }
 
     made() {

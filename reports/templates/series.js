@@ -149,7 +149,12 @@
     tools(element, data, state, draw);
     draw();
     element.onresize = draw;
-    if (!element.listens) element.addEventListener("resize", () => element.onresize?.());
+    // ECharts takes every turn of the wheel, whatever it was told to take; without a key it scrolls the page
+    if (!element.listens) {
+      element.addEventListener("resize", () => element.onresize?.());
+      element.addEventListener("wheel", (event) => { if (!event.ctrlKey) event.stopPropagation(); }, { capture: true, passive: true });
+      element.style.touchAction = "pan-y";
+    }
     element.listens = true;
   };
 })();

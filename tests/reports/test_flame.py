@@ -97,7 +97,7 @@ const chart = document.getElementById("flame"), said = () => document.getElement
 const press = (key) => { chart.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true })); told.push(said()); };
 const tools = document.getElementById("flame-tools"), box = tools.querySelector("input");
 const [run, how] = tools.querySelectorAll("select");
-press("ArrowDown"); press("Enter"); press("Home");
+press("ArrowDown"); press("g"); told.push(location.hash); press("Enter"); press("Home");
 box.value = "conv2d"; box.dispatchEvent(new Event("input")); told.push(said());
 press("/"); told.push(document.activeElement === box);
 box.value = ""; box.dispatchEvent(new Event("input"));
@@ -125,9 +125,10 @@ def test_frames_are_found_by_keys_and_words(driven, folded):
     assert found, "the capture has convolutions"
     share = 100 * sum(total for total, first in found if first) / whole[2]
     other = part([("one", folded), ("other", {**folded, "trees": folded["trees"]})])
-    down, enter, home, matched, _, focused, below, how, canvases = driven([other], FLAME)
+    down, _, row, enter, home, matched, _, focused, below, how, canvases = driven([other], FLAME)
     assert down.startswith(largest[1])
     assert float(re.search(r"([\d.,]+)%", down).group(1)) == pytest.approx(100 * largest[2] / whole[2], rel=6e-3)
+    assert row.startswith("#"), "a row of a table has the same phase"
     assert enter == down
     assert home.startswith("all, ")
     assert "100% of the" in home
