@@ -67,20 +67,3 @@ def test_commands_that_pages_show_are_accepted(line):
 def test_every_format_is_on_the_page_of_formats():
     page = (ROOT / "docs/captures.md").read_text(encoding="utf8")
     assert [form.name for form in FORMATS if f"`{form.name}`" not in page] == []
-
-
-def test_the_reference_has_every_command_and_option(site):
-    page = (site / "reference/commands.html").read_text(encoding="utf8")
-    for name, parser in walk(main.parser(), ""):
-        assert f'id="{name.strip().replace(" ", "-")}"' in page, name
-        for action in parser._actions:
-            for option in action.option_strings:
-                assert option in ("-h", "--help") or option in page, f"{name} {option}"
-
-
-def walk(parser, prefix):
-    for action in parser._actions:
-        if isinstance(action.choices, dict):
-            for name, below in action.choices.items():
-                yield f"{prefix} {name}", below
-                yield from walk(below, f"{prefix} {name}")

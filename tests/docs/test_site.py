@@ -1,5 +1,6 @@
 """The site is whole, asks no other machine for anything, and opens from the disk."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -7,6 +8,8 @@ from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit
 
 import pytest
+
+from kernelscope.cli import main
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 OPTIONS = (
@@ -96,17 +99,42 @@ def test_linked_files_of_the_project_are_pages_and_the_builder_is_none(site):
     assert not (site / "hooks").exists()
 
 
+def test_the_reference_has_every_command_and_option(site):
+    page = (site / "reference/commands.html").read_text(encoding="utf8")
+    for name, parser in walk(main.parser(), ""):
+        assert f'id="{name.strip().replace(" ", "-")}"' in page, name
+        for action in parser._actions:
+            for option in action.option_strings:
+                assert option in ("-h", "--help") or option in page, f"{name} {option}"
+
+
+def walk(parser, prefix):
+    for action in parser._actions:
+        if isinstance(action.choices, dict):
+            for name, below in action.choices.items():
+                yield f"{prefix} {name}", below
+                yield from walk(below, f"{prefix} {name}")
+
+
 def opened(path, tmp_path, drive=""):
-    """Return a page's document and the browser's messages after it was loaded from the disk, without any network."""
+    """Return a page's document, the browser's messages, and what was asked of the network, loaded from the disk without one."""
     if BROWSER is None:
         pytest.skip("no Chromium on this machine")
     if drive:
         path.with_name("driven.html").write_text(path.read_text(encoding="utf8") + drive, encoding="utf8")
         path = path.with_name("driven.html")
-    command = [BROWSER, *OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", path.as_uri()]
+    log = tmp_path / "net.json"
+    command = [BROWSER, *OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", f"--log-net-log={log}", path.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line], requests(json.loads(log.read_text()))
+
+
+def requests(log):
+    """The addresses that pages asked for, by the browser's log; what the browser itself asks for has no origin."""
+    kind = log["constants"]["logEventTypes"]["URL_REQUEST_START_JOB"]
+    begun = [event["params"] for event in log["events"] if event["type"] == kind and "url" in event.get("params", {})]
+    return [params["url"] for params in begun if params.get("initiator") != "not an origin"]
 
 
 # searches as a reader does, and says in the title what was found
@@ -125,8 +153,16 @@ SEARCH = """
 
 @pytest.mark.slow
 def test_the_site_opens_and_searches_without_a_network(site, tmp_path):
-    page, console = opened(site / "explain.html", tmp_path, SEARCH)
+    page, console, requested = opened(site / "explain.html", tmp_path, SEARCH)
     assert console == []
+    assert requested == []
     found = re.search(r"<title>found ([^<]*)</title>", page)
     assert found, "the search found nothing"
     assert "exact-sums.html" in found[1]
+
+
+@pytest.mark.slow
+def test_a_request_would_be_noticed(tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text('<img src="https://example.org/x.png">', encoding="utf8")
+    assert opened(page, tmp_path)[2] == ["https://example.org/x.png"]
