@@ -190,24 +190,21 @@ class Markup(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def pages(captures, imported):
-    """The pages of a capture and of an explanation."""
-    folder = captures[0].parent
-    assert main.main(["report", str(imported), "-o", str(folder / "capture.html")]) == 0
-    assert main.main(["explain", *map(str, captures), "-o", str(folder / "explain.html")]) == 0
-    return folder / "capture.html", folder / "explain.html"
+def page(imported):
+    """The page of the capture."""
+    target = imported.parent / "capture.html"
+    assert main.main(["report", str(imported), "-o", str(target)]) == 0
+    return target
 
 
-def test_pages_hold_names_as_text_only(pages):
-    for page in pages:
-        text = page.read_text(encoding="utf8")
-        markup = Markup(text)
-        assert markup.found == []
-        assert f"<script>{NAMES[0][8:]}" not in text
-        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text)
-        ours = text.count("'sha256-")
-        data = text.count('type="application/json"')
-        assert markup.scripts == ours + data, "each script is one that the page's policy knows, or data"
+def test_a_page_holds_names_as_text_only(page):
+    text = page.read_text(encoding="utf8")
+    markup = Markup(text)
+    assert markup.found == []
+    assert f"<script>{NAMES[0][8:]}" not in text
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text)
+    ours, data = text.count("'sha256-"), text.count('type="application/json"')
+    assert markup.scripts == ours + data, "each script is one that the page's policy knows, or data"
 
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -219,9 +216,8 @@ OPTIONS = (
 
 @pytest.mark.slow
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
-@pytest.mark.parametrize("number", [0, 1])
-def test_nothing_runs_in_a_browser(pages, tmp_path, number):
-    command = [BROWSER, *OPTIONS, f"--user-data-dir={tmp_path}", pages[number].as_uri()]
+def test_nothing_runs_in_a_browser(page, tmp_path):
+    command = [BROWSER, *OPTIONS, f"--user-data-dir={tmp_path}", page.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
@@ -286,10 +282,8 @@ def test_exported_markdown(imported, said, tmp_path):
     check_markdown((tmp_path / "a.md").read_text())
 
 
-@pytest.mark.parametrize("command", ["report", "explain"])
-def test_a_terminal_is_told_nothing_but_colours(captures, imported, command):
-    paths = [imported] if command == "report" else captures
-    shown = on_a_terminal([sys.executable, "-m", "kernelscope.cli.main", command, *map(str, paths)])
+def test_a_terminal_is_told_nothing_but_colours(captures):
+    shown = on_a_terminal([sys.executable, "-m", "kernelscope.cli.main", "explain", *map(str, captures)])
     assert "\x1b[" in shown, "a terminal gets colours"
     harmless(re.sub(r"\x1b\[[0-9;]*m", "", shown).replace("\r\n", "\n"))
 
