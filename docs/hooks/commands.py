@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import functools
 from collections.abc import Iterator
+from pathlib import Path
 
 from markup import cell, prose
 
 from kernelscope.cli import main
 
+DOCS = Path(__file__).resolve().parents[1]
 WIDTH = 110  # characters of a usage line
 
 # Where a command has a page of its own
@@ -39,7 +41,7 @@ def _section(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
     yield f"{level} {name} {{ #{name.replace(' ', '-')} }}"
     yield from ("", prose(parser.description), "") if parser.description else ("",)
     if name in PAGES:
-        yield from (f"More: [{PAGES[name]}](../{PAGES[name]})", "")
+        yield from (f"More: [{_title(PAGES[name])}](../{PAGES[name]})", "")
     parser.formatter_class = functools.partial(argparse.HelpFormatter, width=WIDTH)  # type: ignore[assignment]
     yield from ("```text", parser.format_usage().removeprefix("usage: ").rstrip(), "```", "")
     rows = list(_arguments(parser))
@@ -56,9 +58,16 @@ def _arguments(parser: argparse.ArgumentParser) -> Iterator[str]:
     for action in parser._actions:
         if isinstance(action, argparse._HelpAction | argparse._SubParsersAction) or action.help == argparse.SUPPRESS:
             continue
-        names = formatter._format_action_invocation(action)
         said = formatter._expand_help(action) if action.help else ""
+        if action.choices is not None and action.metavar is None:
+            said += f"; one of {', '.join(f'`{choice}`' for choice in action.choices)}"
+            action.metavar = "WHICH"
+        names = formatter._format_action_invocation(action)
         yield f"| <code>{cell(names, code=True)}</code> | {cell(said)} |"
+
+
+def _title(page: str) -> str:
+    return (DOCS / page).read_text(encoding="utf8").splitlines()[0].removeprefix("# ")
 
 
 def _subcommands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:

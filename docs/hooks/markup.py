@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 
-_MARKS = re.compile(r"([\\*_{}\[\]#~])")
+_MARKS = re.compile(r"([\\*_{}\[\]#])")
 
 
 def prose(text: str) -> str:
