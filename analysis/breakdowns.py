@@ -81,6 +81,11 @@ class Breakdown:
         envelope = {"schema": SCHEMA, "by": self.by, "window": self.window, "step_ns": self.step_ns, "steps": self.steps}
         return {**envelope, "coverage": round(self.coverage, 6), "totals": self.totals, **self.info, "rows": rows}
 
+    def _repr_html_(self) -> str:
+        from kernelscope.analysis import notebook
+
+        return notebook.of_breakdown(self)
+
 
 def breakdown(trace: Trace, by: str = "layer") -> Breakdown:
     """Break the mean step of `trace` down `by` one of BY; raise EvidenceError when the trace has nothing to do it with."""

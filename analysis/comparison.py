@@ -13,6 +13,7 @@ from kernelscope.analysis import partition as parts
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain import sides
 from kernelscope.analysis.explain.explanation import explain
+from kernelscope.analysis.notebook import Shown
 from kernelscope.analysis.run import PassData, Run
 from kernelscope.analysis.statistics import interval_of_median, mean_step_ns, paired_difference, window_means
 from kernelscope.analysis.trace import KINDS, Trace
@@ -36,7 +37,7 @@ def compare(runs: list[Run], left_out: list[dict[str, str]] | None = None) -> di
     partitions = {name: parts.partition(trace) for name, trace in traces.items()}
     first = runs[0].record
     options = first["options"]
-    return {
+    found = {
         "schema": SCHEMA,
         "network": (network := _network(first)),
         "mode": options["mode"],
@@ -65,6 +66,7 @@ def compare(runs: list[Run], left_out: list[dict[str, str]] | None = None) -> di
         "settings": {run.name: run.record.get("settings", {}) for run in runs},
         "versions": {run.name: run.record.get("versions", {}) for run in runs},
     }
+    return Shown(found)
 
 
 def explanations(runs: list[Run], step_ns: list[int]) -> list[dict[str, Any]]:

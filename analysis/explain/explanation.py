@@ -13,6 +13,7 @@ from kernelscope.analysis.explain.account import account as make_account
 from kernelscope.analysis.explain.account import parts
 from kernelscope.analysis.explain.alignment import align
 from kernelscope.analysis.explain.model import Account, Case, Match, Side
+from kernelscope.analysis.notebook import Shown
 
 __all__ = ["Side", "explain"]
 
@@ -37,8 +38,9 @@ def explain(a: Side, b: Side, *, mapping: Mapping[str, str] | None = None, force
     if abstained is None:
         suspicions = [suspicion for rule in causes.rules() for suspicion in rule(case)]
         findings = [claims.as_dict(finding, account) for finding in claims.settle(case, suspicions)]
-    return {**_numbers(case), **_context(case, differs), **_abstained(abstained), "findings": findings,
-            "unexplained_ns": account.wall.delta_ns - sum(finding["explains_ns"] for finding in findings)}  # fmt: skip
+    unexplained = account.wall.delta_ns - sum(finding["explains_ns"] for finding in findings)
+    parts = {**_numbers(case), **_context(case, differs), **_abstained(abstained)}
+    return Shown({**parts, "findings": findings, "unexplained_ns": unexplained})
 
 
 def differences(a: Side, b: Side) -> dict[str, tuple[Any, Any]]:

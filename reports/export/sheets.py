@@ -115,7 +115,7 @@ def _sheet(table: Table, described: str | None = None, sides: Sequence[str] = ()
     """Return a table with its columns as analysis.columns describes the table `described`."""
     frame = pd.DataFrame({key: _typed([row[place] for row in table.rows]) for place, key in enumerate(table.columns)})
     known: dict[str, Column] = {}
-    for column in RESULTS[described].columns if described in RESULTS else ():
+    for column in RESULTS[described].columns if described is not None and described in RESULTS else ():
         names = [column.name.replace(_LABEL, side) for side in sides] if _LABEL in column.name else [column.name]
         known |= {name: Column(name, column.unit, column.meaning) for name in names}
     return Sheet(table.name, frame, [known[name] for name in table.columns if name in known])
