@@ -74,7 +74,8 @@ def _left_out(sides: Sequence[Side]) -> Iterator[str]:
         if made["cut"]:
             said.append(f"what reaches beyond it is cut there ({_events(made['cut'])})")
         if made["together_ns"]:
-            said.append(f"events shorter than {units.duration(made['together_ns'])} that follow each other are drawn as one")
+            short = units.duration(made["together_ns"])
+            said.append(f"events shorter than {short} that follow each other closely are one, named after the longest")
         if len(made["lanes"]) > LANES:
             said.append(f"{len(made['lanes']) - LANES} lanes with least time are left out")
         if said:

@@ -142,10 +142,11 @@
     return { entries, height: y };
   };
 
-  // Marks what the words say in every label of every side; returns how many events and ns that is.
+  // Marks what the words say in every label of every side; returns how many events and ns that is, and whether short ones that were
+  // recorded beside them are in it.
   const search = (sides, words) => {
     const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
-    let count = 0, busy = 0;
+    let count = 0, busy = 0, together = false;
     for (const side of sides) {
       const hits = side.labels.name.map((_, label) => {
         const text = KEYS.map((key) => textOf(side, key, label) ?? "").join(" ").toLowerCase();
@@ -157,12 +158,12 @@
           row.levels.length = 1;
           for (let i = 0; i < level.label.length; i += 1) {
             level.found[i] = hits[level.label[i]];
-            if (level.found[i]) { count += level.events[i]; busy += level.busy[i]; }
+            if (level.found[i]) { count += 1; busy += level.busy[i]; together ||= level.events[i] > 1; }
           }
         }
       }
     }
-    return { searching: wanted.length > 0, count, busy };
+    return { searching: wanted.length > 0, count, busy, together };
   };
 
   // Everything that was found, in the order of lanes.
@@ -333,6 +334,7 @@
       const width = Math.min(Math.max(end - start, NARROWEST), wall);
       const begin = Math.min(Math.max(start, 0), wall - width);
       chart.dispatchAction({ type: "dataZoom", startValue: begin, endValue: begin + width });
+      kernelscope.say(element, `${moment(begin, width)} to ${moment(begin + width, width)} is shown`);
     };
     const zoomBy = (factor) => {
       const middle = (view.from + view.to) / 2, half = seen() * factor / 2;
@@ -420,7 +422,8 @@
 
     const outcome = made("output");
     const tell = () => {
-      outcome.textContent = hits.searching ? `${hits.count} events, ${duration(hits.busy)}; Enter shows the next` : "";
+      const more = hits.together ? " with what is drawn as one with them" : "";
+      outcome.textContent = hits.searching ? `${hits.count} events, ${duration(hits.busy)}${more}; Enter shows the next` : "";
     };
     const box = made("input", { type: "search", value: view.words, placeholder: "name, layer, phase, kind" });
     let waiting = 0;

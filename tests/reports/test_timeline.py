@@ -1,0 +1,252 @@
+"""Timelines in pages: what is embedded is what was recorded, and a browser zooms, searches and leads to rows."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kernelscope.analysis import Trace
+from kernelscope.analysis.evidence import Clock, Context, pytorch
+from kernelscope.analysis.readers.records import read_object, read_table
+from kernelscope.analysis.timeline import timeline
+from kernelscope.analysis.trace import conform
+from kernelscope.reports import html
+from kernelscope.reports.timeline import LANES
+from kernelscope.reports.timeline import timeline as part
+
+DATA = Path(__file__).parents[1] / "data" / "pytorch" / "lenet-train"
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+OPTIONS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--virtual-time-budget=6000", "--enable-logging=stderr", "--log-level=0", "--dump-dom",
+)  # fmt: skip
+EVIL = "<script>alert(1)</script>\x1b[31m\u202e" + "A" * 10_000
+
+
+@pytest.fixture(scope="module")
+def trace():
+    """Our own recording of LeNet's training: steps, ranges, operators and kernels."""
+    report = read_object(DATA / "child.json")
+    steps, ranges = (read_table(DATA / f"{name}.jsonl", name) for name in ("steps", "ranges"))
+    context = Context(steps, ranges, report["network"], "train", report, Clock.from_anchors(report["anchors"]))
+    evidence = pytorch.read(DATA, context)
+    kernels, operators = conform("kernels", evidence.kernels), conform("operators", evidence.operators)
+    return Trace(steps=steps, ranges=ranges, operators=operators, kernels=kernels)
+
+
+@pytest.fixture(scope="module")
+def made(trace):
+    return timeline(trace)
+
+
+def unpacked(side):
+    """Return {title of a lane: [(start, duration, name, layer)]} of what a page holds, as its script reads it."""
+    found = {}
+    for lane in side["lanes"]:
+        events = found.setdefault(lane["title"].partition(":")[0], [])
+        for row in lane["rows"]:
+            at = 0
+            for gap, lasted, label in zip(row["gap"], row["lasted"], row["label"], strict=True):
+                texts = [side["labels"][key][label] for key in ("name", "layer")]
+                shown = [None if at < 0 else side["texts"][key][at] for key, at in zip(("name", "layer"), texts, strict=True)]
+                events.append((at + gap, lasted, *shown))
+                at += gap + lasted
+    return found
+
+
+def test_a_page_holds_every_kernel_of_the_step(trace, made):
+    only = part([("pytorch", made)])
+    (side,) = only.data["sides"]
+    step = trace.steps[trace.steps["step"] == made["step"]].iloc[0]
+    inside = trace.kernels[(trace.kernels["start_ns"] < step["end_ns"]) & (trace.kernels["end_ns"] > step["start_ns"])]
+    (thread,) = inside["thread"].unique()
+    start = inside["start_ns"] - step["start_ns"]
+    expected = zip(start, inside["end_ns"] - inside["start_ns"], inside["name"], inside["layer"], strict=True)
+    found = unpacked(side)[f"kernels, cpu, thread {thread} (the loop's)"]
+    layers = [None if pd.isna(layer) else layer for layer in inside["layer"]]
+    assert sorted(found, key=str) == sorted(((*row[:3], layer) for row, layer in zip(expected, layers, strict=True)), key=str)
+    assert sum(lasted for _, lasted, _, _ in unpacked(side)["the step"]) == made["wall_ns"] == side["wall"]
+    assert f"step {made['step']}" in only.alternative
+
+
+def test_colours_are_by_phase_where_there_are_several_and_else_by_kind(made):
+    legend = part([("pytorch", made)]).data["legend"]
+    assert [entry["title"] for entry in legend if entry["of"] == "work"][:3] == ["forward", "backward", "optimizer"]
+    assert legend[0] == {"title": "(computing)", "of": "owners", "colour": "computing"}
+    forward = {**made, "labels": {**made["labels"], "phase": ["forward"] * len(made["labels"]["phase"])}}
+    only = part([("pytorch", forward)])
+    kinds = [entry["title"] for entry in only.data["legend"] if entry["of"] == "work"]
+    assert "convolution forward" in kinds
+    slots = only.data["sides"][0]["colours"]
+    named = [only.data["legend"][slot]["title"] for slot in slots]
+    for kind, title in zip(made["labels"]["kind"], named, strict=True):
+        assert title == (kind if kind in kinds else kinds[-1])
+
+
+def test_what_is_left_out_is_said(made):
+    assert part([("one", made), ("other", "it has no kernels pass")]).note.endswith("other: no timeline: it has no kernels pass.")
+    neither = part([("one", "it is gone")])
+    assert (neither.data, neither.note) == ({}, "one: no timeline: it is gone.")
+    lane = made["lanes"][-1]
+    many = {**made, "cut": 3, "together_ns": 128, "lanes": [*made["lanes"], *([lane] * LANES)]}
+    only = part([("one", many)])
+    assert len(only.data["sides"][0]["lanes"]) == LANES
+    assert only.data["sides"][0]["lanes"][0]["kind"] == "step"
+    assert "(3 events)" in only.note
+    assert "shorter than 128 ns" in only.note
+    assert f"{len(made['lanes'])} lanes with least time are left out" in only.note
+
+
+def test_names_are_made_harmless(made):
+    hostile = {**made, "labels": {key: [EVIL for _ in texts] for key, texts in made["labels"].items()}}
+    only = part([(EVIL, hostile)])
+    for text in (only.alternative, only.note, only.data["sides"][0]["texts"]["name"][0], only.data["sides"][0]["title"]):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+        assert len(text) < 1000
+    assert not set(only.embedded) & set("<>&")
+
+
+# --- in a browser -----------------------------------------------------------------------------------------------------------
+
+
+DRIVER = """<script>(() => {
+const chart = document.getElementById("timeline"), tools = document.getElementById("timeline-tools"), told = [];
+const box = () => tools.querySelector("input"), said = () => document.getElementById("timeline-said").textContent;
+const press = (at, key) => at.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+const zoomed = () => echarts.getInstanceByDom(chart).getOption().dataZoom[0];
+const range = () => `${zoomed().startValue} ${zoomed().endValue}`;
+const begin = () => {
+  if (!("drawn" in chart.dataset)) return setTimeout(begin, 50);
+  SCRIPT
+  document.title = told.join("|");
+};
+addEventListener("load", begin);
+})();</script>"""
+
+
+@pytest.fixture
+def driven(tmp_path, result):
+    if BROWSER is None:
+        pytest.skip("no Chromium on this machine")
+
+    def run(only, script):
+        """Run a script in the page once its parts are drawn; return what it tells."""
+        path = tmp_path / "report.html"
+        html.write_comparison(result, path, [only])
+        # the page forbids foreign scripts; only here, to drive it, is that lifted
+        text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", path.read_text(encoding="utf8"))
+        drive = DRIVER.replace("SCRIPT", script)
+        path.write_text(text + drive, encoding="utf8")
+        command = [BROWSER, *OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", path.as_uri()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+        assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
+        return re.search(r"<title>(.*?)</title>", done.stdout).group(1).split("|")
+
+    return run
+
+
+DRIVE = """
+const row = () => document.querySelector("tr:target")?.textContent.trim().replace(/\\s+/g, " ");
+told.push(range());
+press(chart, "+");
+told.push(range());
+press(chart, "ArrowRight");
+told.push(range(), said());
+press(chart, "Home");
+told.push(range());
+press(chart, "/");
+told.push(document.activeElement === box());
+box().value = "conv2 backward";
+press(box(), "Enter");
+told.push(tools.querySelector("output").textContent, said(), range());
+press(chart, "Enter");
+told.push(row());
+location.hash = "";
+// the same event by the mouse: it is somewhere above the middle of the visible time
+const canvas = chart.querySelector("canvas"), tip = () => chart.querySelector(".tip");
+const mouse = (kind, y) => {
+  const place = canvas.getBoundingClientRect();
+  const at = place.width * MIDDLE;
+  canvas.dispatchEvent(new MouseEvent(kind, { clientX: place.x + at, clientY: place.y + y, bubbles: true }));
+};
+for (let y = 30; y < 300 && (tip().hidden || !tip().textContent.startsWith("conv2")); y += 4) {
+  mouse("mousemove", y);
+  if (tip().textContent.startsWith("conv2")) for (const kind of ["mousedown", "mouseup", "click"]) mouse(kind, y);
+}
+told.push(tip().textContent.split("\\n")[1], row());
+"""
+
+
+def found(made, *words):
+    """Return (start, duration) of the events that all of the words are said of, in the order of lanes."""
+    texts = list(zip(*made["labels"].values(), strict=True))
+    hits = [all(word in " ".join(text or "" for text in label).lower() for word in words) for label in texts]
+    rows = [row for lane in made["lanes"] for row in lane["rows"]]
+    events = [event for row in rows for event in zip(row["start_ns"], row["duration_ns"], row["label"], strict=True)]
+    return [(start, lasted) for start, lasted, label in events if hits[label]]
+
+
+@pytest.mark.slow
+def test_keys_words_and_clicks_lead_to_events_and_rows(driven, made):
+    wall, events = made["wall_ns"], found(made, "conv2", "backward")
+    start, lasted = events[0]
+    begin = min(start - 2 * lasted, wall - 5 * lasted)  # what is shown stays within the step
+    middle = (start + lasted / 2 - begin) / (5 * lasted)
+    both = part([("pytorch", made), ("other", made)])
+    whole, zoomed, moved, told, home, focused, matched, event, close, row, tip, clicked = driven(
+        both, DRIVE.replace("MIDDLE", str(middle))
+    )
+
+    def ends(text):
+        return [float(end) for end in text.split()]
+
+    assert ends(whole) == [0, wall]
+    assert ends(zoomed) == pytest.approx([wall / 4, wall * 3 / 4], rel=1e-6)
+    assert ends(moved) == pytest.approx([wall * 0.35, wall * 0.85], rel=1e-6)
+    assert told.endswith("is shown")
+    assert home == whole
+    assert focused == "true"
+    assert matched.startswith(f"{2 * len(events)} events, "), "of both runs"
+    assert event.startswith(f"1 of {2 * len(events)}: conv2; conv2 · backward")
+    assert ends(close) == pytest.approx([begin, begin + 5 * lasted], rel=1e-6)
+    assert row.startswith("conv2backward")
+    assert tip == "conv2 · backward · layer"
+    assert clicked == row
+
+
+MANY = """
+for (let step = 0; step < 30; step += 1) {
+  press(chart, "+");
+  echarts.getInstanceByDom(chart).getZr().flush();
+}
+told.push(range());
+press(chart, "Home");
+box().value = "op3.";
+press(box(), "Enter");
+told.push(tools.querySelector("output").textContent, said());
+"""
+
+
+@pytest.mark.slow
+def test_two_hundred_thousand_events_are_drawn_zoomed_and_searched(driven):
+    random = np.random.default_rng(7)
+    count = 199_000
+    lasted = random.integers(50, 5000, count)
+    end = np.cumsum(lasted)
+    names = [f"op{number}." for number in random.integers(0, 200, count)]
+    operators = pd.DataFrame({"thread": 1, "start_ns": end - lasted, "end_ns": end, "name": names})
+    steps = [{"step": 0, "warmup": False, "thread": 1, "start_ns": 0, "end_ns": int(end[-1])}]
+    made = timeline(Trace(steps=conform("steps", steps), operators=conform("operators", operators)))
+    assert made["together_ns"] == 0
+    only = part([("many", made)])
+    assert len(only.embedded) < 1_200_000
+    closest, matched, event = driven(only, MANY)
+    first, last = map(float, closest.split())
+    assert 20 <= last - first <= 21, "ns, the least that is shown"
+    assert matched.startswith(f"{names.count('op3.')} events, ")
+    assert event.startswith(f"1 of {names.count('op3.')}: op3.; ")
