@@ -361,3 +361,8 @@ class Trace:
         ordered = self.steps.sort_values("start_ns")
         if (ordered["start_ns"].iloc[1:].to_numpy() < ordered["end_ns"].iloc[:-1].to_numpy()).any():
             raise EvidenceError("table steps: two steps overlap")
+
+    def _repr_html_(self) -> str:
+        from kernelscope.analysis import notebook
+
+        return notebook.of_trace(self)
