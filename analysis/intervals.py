@@ -51,15 +51,13 @@ def split_at(start: Int, end: Int, edges_start: Int, edges_end: Int) -> tuple[In
 
 def reaching(start: Int, end: Int, edges_start: Int, edges_end: Int) -> npt.NDArray[np.bool_]:
     """Return which intervals reach into one of the windows that follow each other."""
-    if len(edges_start) == 0:
+    if len(edges_start) == 0 or len(start) == 0:
         return np.zeros(len(start), dtype=bool)
+    opens = np.append(edges_start, np.iinfo(np.int64).max)  # none is left after the last
     if bool((start[1:] >= start[:-1]).all()):  # so windows are looked up among the intervals, which are more
         begun = np.searchsorted(start, edges_end, side="left")
-        window = np.repeat(np.arange(len(edges_end) + 1), np.diff(np.concatenate([[0], begun, [len(start)]])))
-    else:
-        window = np.searchsorted(edges_end, start, side="right")
-    opens = np.append(edges_start, np.iinfo(np.int64).max)  # none is left after the last
-    return np.asarray(opens[window] < end)
+        return np.repeat(opens, np.diff(begun, prepend=0, append=len(start))) < end
+    return np.asarray(opens[np.searchsorted(edges_end, start, side="right")] < end)
 
 
 def shares(start: Int, end: Int) -> Float:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from kernelscope.analysis.pattern_words import Patterns
+
 # Codes in the names that libraries give to what they generate: pattern, type, a name that it fits
 CODES = (
     (r"(?i)e2m1|mxfp4|nvfp4", "f4e2m1", "bmm_Bfloat16_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_rM_TN_transOut_sm100f"),
@@ -123,9 +125,9 @@ _INTEGER = re.compile(r"(?:(?<!with_index)<|lambda\((?!int))(" + "|".join(sorted
 _CK_TYPE = re.compile(r"(?<!\w)(" + _LONGEST_FIRST + r"|unsigned short)(?!\w)")
 _TILE = re.compile(r"(?:_|tilesize|MT|_bt|_t)(\d{1,4}x\d{1,4}(?:x\d{1,4})?)(?=_|u|$|[^0-9A-Za-z])")
 
-_CODES = tuple((re.compile(pattern), dtype) for pattern, dtype, _ in CODES)
-_TRANSPOSITIONS = tuple((re.compile(pattern), flags) for pattern, flags, _ in TRANSPOSITIONS)
-_TENSOR_CORES = tuple((re.compile(pattern), used) for pattern, used, _ in TENSOR_CORES)
+_CODES, _TRANSPOSITIONS, _TENSOR_CORES = (
+    Patterns([pattern for pattern, *_ in table]) for table in (CODES, TRANSPOSITIONS, TENSOR_CORES)
+)
 
 
 def dtype(spelled: str, kind: str | None = None) -> str | None:
@@ -134,8 +136,8 @@ def dtype(spelled: str, kind: str | None = None) -> str | None:
     kind: what the name says the kernel is. Where it moves rows by index, integers are the indices' and say nothing.
     """
     coded = _WRAPPED.search(spelled) or _NAME.match(spelled)
-    if coded and (found := next((dtype for pattern, dtype in _CODES if pattern.search(coded[0])), None)):
-        return found
+    if coded and (found := _CODES.found(coded[0])):
+        return CODES[found[0]][1]
     if match := _LAMBDA.search(spelled) or (_CK_TYPE if "ck::" in spelled else _TYPE).search(spelled):
         return FLOATING.get(match[1], "bf16")
     match = None if kind == "embedding" else _INTEGER.search(spelled)
@@ -144,17 +146,16 @@ def dtype(spelled: str, kind: str | None = None) -> str | None:
 
 def transpose(spelled: str) -> str | None:
     """Return the transposition flags of a product's operands, such as NT; None when the name has none."""
-    for pattern, flags in _TRANSPOSITIONS:
-        if found := pattern.search(spelled):
-            return flags or found[1].upper()
-    return None
+    found = _TRANSPOSITIONS.found(spelled)
+    return (TRANSPOSITIONS[found[0]][1] or found[1][1].upper()) if found else None
 
 
 def tensor_core(spelled: str, kind: str | None, library: str | None) -> bool | None:
     """Return whether a kernel multiplies on tensor cores, as far as its name, its kind and its library tell."""
     if library and (kind in _POINTWISE or (kind in _REDUCING and library != "triton")):
         return False
-    return next((used for pattern, used in _TENSOR_CORES if pattern.search(spelled)), None)
+    found = _TENSOR_CORES.found(spelled)
+    return TENSOR_CORES[found[0]][1] if found else None
 
 
 def tile(spelled: str) -> str | None:

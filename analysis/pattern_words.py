@@ -34,8 +34,14 @@ class Patterns:
 
     def first(self, text: str) -> int | None:
         """Return the position of the first pattern that is found in a text; None if none is."""
+        found = self.found(text)
+        return found[0] if found else None
+
+    def found(self, text: str) -> tuple[int, re.Match[str]] | None:
+        """Return the position of the first pattern that is found in a text, and where; None if none is."""
         likely = self._likely(text) if text.isascii() else range(len(self._patterns))  # other letters have several lower cases
-        return next((number for number in likely if self._pattern(number).search(text)), None)
+        matches = ((number, self._pattern(number).search(text)) for number in likely)
+        return next(((number, match) for number, match in matches if match), None)
 
     def _likely(self, text: str) -> Iterator[int]:
         """Yield the positions of patterns whose words are in a text."""

@@ -53,8 +53,8 @@ class Stacks:
 
     def _undecided(self, block: slice, closed: npt.NDArray[np.bool_]) -> Int:
         """Return the positions in a block around which another interval may be than the one before, which is closed."""
-        at = np.flatnonzero(closed)
-        return np.asarray(at[self._reached[block.start - 1 : block.stop - 1][at] > self._start[block][at]] + block.start)
+        open_still = self._reached[block.start - 1 : block.stop - 1] > self._start[block]
+        return np.asarray(np.flatnonzero(closed & open_still) + block.start)
 
     def _crossing(self, block: slice) -> int:
         """Return how many intervals of a block outlast the one around them: mostly the one before, if it is still open."""
