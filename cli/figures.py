@@ -45,20 +45,20 @@ def write(figures: Figures, folder: str, style: str, force: bool) -> None:
     print(f"figures: {target} ({', '.join(figures)}; as {', '.join(files.FORMS)})", file=sys.stderr)
 
 
-def of_paths(paths: Sequence[Path]) -> Figures:
+def of_paths(paths: Sequence[Path], full_paths: bool = False) -> Figures:
     """Return the figures of what `report` was given; raise what reading it raises."""
     from kernelscope.analysis import imported
     from kernelscope.analysis.comparison import compare
-    from kernelscope.cli import report
+    from kernelscope.cli import report, sharing
     from kernelscope.reports.figures import gathered
 
     if any((path / "sweep.json").is_file() for path in paths):
         return _of_sweeps(paths)
     if len(paths) == 1 and imported.is_imported(paths[0]):
-        return gathered.of_capture(imported.Imported(paths[0]).breakdowns())
+        return gathered.of_capture(sharing.shareable(imported.Imported(paths[0]).breakdowns(), full_paths))
     recorded = report.recorded_comparison(paths)
     if recorded is not None:
-        return gathered.of_comparison(recorded)
+        return gathered.of_comparison(sharing.shareable(recorded, full_paths))
     runs, left_out = report.opened(paths)
     result = compare(runs, left_out)
     return _of_run(result, runs[0]) if len(runs) == 1 else gathered.of_comparison(result)

@@ -54,7 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     paths = [archives.folder(Path(path)) for path in arguments.paths]
     if arguments.figures is not None:
-        figures.write(figures.of_paths(paths), arguments.figures, arguments.style, arguments.force)
+        drawn = figures.of_paths(paths, arguments.full_paths)
+        figures.write(drawn, arguments.figures, arguments.style, arguments.force)
         if arguments.output is None and arguments.format is None:
             return 0
     if any((path / "sweep.json").is_file() for path in paths):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
@@ -26,6 +27,7 @@ TALL = 60  # rows of a breakdown shown, those with most time
 _FULL, _EIGHTHS = "█", " ▏▎▍▌▋▊▉"
 _LEVELS = " ▁▂▃▄▅▆▇█"
 _TOTAL = "clean mean step"
+_LEAST_BAR, _MOST_BAR = 6, 40  # columns of the bars beside step times
 _SLOW = 2.0  # ratios from here on stand out
 
 
@@ -65,7 +67,7 @@ def _capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]],
     if shown is not None:
         yield _heading(f"{content.whole(shown).capitalize()} by {shown['by']}")
         longest_first = {**shown, "rows": sorted(shown["rows"], key=content.row_ns, reverse=True)}
-        yield _tabled(longest_first, TOP * 3, _BY_KEYS[shown["by"]][0], max(min(width // 8, 20), 4))
+        yield _tabled(longest_first, TOP * 3, _BY_KEYS[shown["by"]][0], width)
     if record.get("samples"):
         yield _heading("Samples by device and metric")
         yield _samples(record["samples"])
@@ -96,10 +98,10 @@ class _Sections:
 def _comparison(result: Result, width: int) -> Iterator[RenderableType]:
     yield Text(printable(content.headline(result)), style="bold")
     yield Text(printable(content.work(result)), style="dim")
-    yield from _answers(result)
+    yield from _answers(result, width)
+    yield from _explanations(result, width)
     yield _heading("Summary, per step")
     yield from _wide(result, "", content.summary_metrics(result), width)
-    yield from _explanations(result, width)
     for table in ("kinds", "layers"):
         unit, decimals = _unit(result)
         yield _heading(f"{table.capitalize()}: {unit} per step, ratio to the fastest")
@@ -109,19 +111,40 @@ def _comparison(result: Result, width: int) -> Iterator[RenderableType]:
     yield from _trust(result, width)
 
 
-def _answers(result: Result) -> Iterator[RenderableType]:
+def _answers(result: Result, width: int) -> Iterator[RenderableType]:
     """Yield by how much each framework is slower and where, what to be careful about, and who is not there."""
-    for name, verdict in content.verdicts(result):
-        yield _bullet(name, verdict)
+    verdicts = dict(content.verdicts(result))
+    yield from _steps(result, verdicts, width)
+    for name in () if result.get("explanations") else verdicts:
         found = content.causes(result, name)
         if found:
             parts = ", ".join(f"{cause.label} {units.signed(cause.difference_ns)}" for cause in found)
             whole = units.signed(content.mean_difference(result, name))
-            yield Padding(Text(printable(f"most in {parts} (of {whole} in the mean)"), style="dim"), (0, 0, 0, 4))
+            yield _bullet(name, f"most in {parts} (of {whole} in the mean)")
     for warning in content.warnings(result):
         yield _bullet("warning", warning, "yellow")
     for row in result["left_out"]:
         yield _bullet(row["framework"], f"left out: {row['reason']}", "yellow")
+
+
+def _steps(result: Result, verdicts: Mapping[str, str], width: int) -> Iterator[RenderableType]:
+    """Yield how much slower than the fastest each framework is: beside its step with a bar, where there is room for that."""
+    rows = content.by_speed(result)
+    names = [_short(row["framework"]) for row in rows]
+    times = [units.duration(row["step_median_ns"]) for row in rows]
+    said = [printable(verdicts.get(row["framework"], "")) for row in rows]
+    room = width - sum(max(map(cell_len, texts)) + 2 for texts in (names, times, said)) - 2
+    if room < _LEAST_BAR or not verdicts:
+        yield from (_bullet(name, verdict) for name, verdict in verdicts.items())
+        return
+    longest = max(row["step_median_ns"] for row in rows)
+    table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+    for justify in ("left", "right", "left", "left"):
+        table.add_column(justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for row, name, time, verdict in zip(rows, names, times, said, strict=True):
+        drawn = Text(bar(row["step_median_ns"] / longest, min(room, _MOST_BAR)), style="blue")
+        table.add_row(Text(f"  {name}", style="bold"), Text(time), drawn, Text(verdict))
+    yield table
 
 
 def _explanations(result: Result, width: int) -> Iterator[RenderableType]:
@@ -130,7 +153,7 @@ def _explanations(result: Result, width: int) -> Iterator[RenderableType]:
     if not found:
         return
     yield _heading(f"Why: {explanation.title(found[0])}")
-    yield from explanation_lines.lines(found[0], width, FEW)
+    yield from explanation_lines.lines(found[0], width, FEW if found[1:] else explanation_lines.LINES)
     for other in found[1:]:
         yield _bullet(*explanation.brief(other))
 
@@ -139,12 +162,7 @@ def _trust(result: Result, width: int) -> Iterator[RenderableType]:
     """Yield what the numbers rest on: fairness, differing settings, passes and coverage, the command."""
     yield _heading("Fairness")
     yield Text(printable(content.fairness_line(result)), style="bold red" if content.failures(result) else "")
-    settings = [
-        (str(row["setting"]), [_short(row["values"].get(n)) for n in result["frameworks"]]) for row in content.differences(result)
-    ]
-    if settings:
-        yield _heading("Settings that differ")
-        yield from _wide(result, "", settings, width)
+    yield from _settings(result, width)
     yield _heading("What measuring cost, and what is covered")
     yield from _wide(result, "pass", passes(result), width)
     for row in result["passes"]:
@@ -154,6 +172,25 @@ def _trust(result: Result, width: int) -> Iterator[RenderableType]:
     if resolution:
         yield Text(printable(resolution), style="dim")
     yield Text(printable(f"repeat with: {content.command(result)}", None), style="dim")
+
+
+def _settings(result: Result, width: int) -> Iterator[RenderableType]:
+    """Yield the settings that differ side by side, and below them those that only one framework has."""
+    names = result["frameworks"]
+    shared, own = [], {name: [] for name in names}  # type: ignore[var-annotated]
+    for row in content.differences(result):
+        title, known = str(row["setting"]).replace("_", " "), [name for name in names if row["values"].get(name) is not None]
+        if len(known) == 1 < len(names):
+            own[known[0]].append(f"{title} {_short(row['values'][known[0]])}")
+        else:
+            shared.append((title, [_short(row["values"].get(name)) for name in names]))
+    if shared or any(own.values()):
+        yield _heading("Settings that differ")
+    if shared:
+        yield from _wide(result, "", shared, width)
+    for name, said in own.items():
+        if said:
+            yield _bullet(f"{name} alone has", ", ".join(map(printable, said)))
 
 
 def _heading(title: str) -> RenderableType:
@@ -225,12 +262,13 @@ def _side_by_side(result: Result, table: str, unit: str, decimals: int, width: i
     """Yield a side-by-side table: per framework the time, the ratio to the fastest and a bar, as far as the width allows."""
     names = result["frameworks"]
     labels = [printable(_label(row, table, width), 60) for row in result[table]]
-    label_width = min(max(len(label) for label in [*labels, _TOTAL]), _label_room(width, len(names)))
     longest = content.longest(result, table)
     numbers = [[units.in_unit(row["time_ns"].get(name), unit, decimals) for name in names] for row in result[table]]
     totals = [units.in_unit(content.total(result, table, name), unit, decimals) for name in names]
     size = max(len(text) for texts in (*numbers, totals) for text in texts)
-    at_once = max((width - label_width) // 15, 1)
+    least = max(size + 8, 12)  # the number, its ratio, a block, and what is between columns
+    label_width = min(max(len(label) for label in [*labels, _TOTAL]), max(width - least * min(len(names), 4), 12), 30)
+    at_once = max((width - label_width) // least, 1)
     cell = min((width - label_width) // min(at_once, len(names)) - 1, 34)
     for start in range(0, len(names), at_once):
         group = names[start : start + at_once]
@@ -314,7 +352,7 @@ def _lines(result: Result, width: int) -> Iterator[RenderableType]:
         for justify, size in zip(("right", "right", "left"), sizes, strict=True):
             table.add_column(justify=justify, width=size, no_wrap=True)  # type: ignore[arg-type]
         table.add_column(no_wrap=True, width=max(width - sum(sizes) - 4, 10), overflow="ellipsis")
-        for row in sorted(part["rows"], key=lambda row: -row["time_ns"])[:TOP]:
+        for row in sorted((row for row in part["rows"] if row["time_ns"]), key=lambda row: -row["time_ns"])[:TOP]:
             place = "" if row["file"] is None else f"{content.short_path(row['file']).rpartition('/')[2]}:{row['line']}"
             statement = row["text"] if row["text"] is not None else row["function"]
             cells = Text(printable(place, 60), style="dim"), Text(printable(statement))
@@ -352,13 +390,14 @@ def _breakdown(result: Mapping[str, Any], most: int, width: int) -> Iterator[Ren
     if beneath:
         yield _listed(result, most, first, beneath)
     else:
-        yield _tabled(result, most, first, max(min(width // 8, 20), 4))
+        yield _tabled(result, most, first, width)
 
 
-def _tabled(result: Mapping[str, Any], most: int, first: Sequence[str], bars: int) -> Table:
-    """Return a table for short keys: key by key, then the numbers with a bar."""
+def _tabled(result: Mapping[str, Any], most: int, first: Sequence[str], width: int) -> Table:
+    """Return a table for short keys: key by key, then the numbers with a bar, which gets the room that the others leave."""
     unit, decimals = _unit_of_step(result)
     shown, rest = result["rows"][:most], result["rows"][most:]
+    bars = _room_for_bars(shown, first, unit, decimals, width)
     table = _grid(show_footer=True)
     for number, key in enumerate(first):
         table.add_column(key, footer="" if number else content.whole(result), overflow="fold")
@@ -378,6 +417,17 @@ def _tabled(result: Mapping[str, Any], most: int, first: Sequence[str], bars: in
         blank = [Text("")] * (len(first) - 1)
         table.add_row(Text(f"({len(rest)} more)"), *blank, units.in_unit(time, unit, decimals), units.percent(share))
     return table
+
+
+def _room_for_bars(rows: Sequence[Row], first: Sequence[str], unit: str, decimals: int, width: int) -> int:
+    """Return how wide bars may be so that the other columns of a breakdown fit beside them, 4 to 24."""
+    cells = [
+        (*(_value(row, key) for key in first), units.in_unit(content.row_ns(row), unit, decimals), "100.0%",
+         units.count(row["count"]), printable(row.get("method")))
+        for row in rows
+    ]  # fmt: skip
+    taken = sum(max(5, *map(cell_len, column)) + 1 for column in zip(*cells, strict=True)) if cells else 0
+    return max(min(width - taken, 24), 4)
 
 
 def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath: Sequence[str]) -> Table:

@@ -48,6 +48,47 @@ def test_the_answer_comes_first(result):
     assert "--steady" in top
 
 
+def test_steps_have_bars_in_proportion_where_there_is_room(result):
+    rows = [
+        re.match(r"  (\w+) +[\d.,]+ ms +([█▏▎▍▌▋▊▉]+) ", line)
+        for line in drawn(terminal.comparison(result), 140).splitlines()[:12]
+    ]
+    bars = {match[1]: len(match[2]) for match in rows if match}
+    assert list(bars) == ["tensorflow", "cntk", "mxnet", "pytorch"]
+    medians = {row["framework"]: row["step_median_ns"] for row in result["summary"]}
+    longest = max(bars.values())
+    assert all(abs(bars[name] - longest * medians[name] / max(medians.values())) <= 1 for name in bars)
+    assert "pytorch: " in "\n".join(drawn(terminal.comparison(result), 80).splitlines()[:12]), "without room, a sentence each"
+
+
+def test_why_comes_before_the_numbers(result, explained):
+    result["explanations"] = [explained]
+    page = drawn(terminal.comparison(result), 120)
+    assert 0 < page.index("Why: ") < page.index("Summary, per step")
+    assert "most in" not in page, "the explanation says it better"
+
+
+def test_settings_of_one_framework_alone_are_a_sentence(result):
+    result["fairness"]["differences"] = [
+        {"setting": "bulk_size", "values": {"mxnet": 0}},
+        {"setting": "layout", "values": {"pytorch": "channels first", "tensorflow": "channels last", "mxnet": None}},
+    ]
+    page = drawn(terminal.comparison(result), 120)
+    assert "mxnet alone has: bulk size 0" in page
+    assert re.search(r"layout +channels first +channels last +— +—", page)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_breakdown_has_a_line_a_row(width):
+    row = {"phase": "backward", "count": 1080, "duration_ns": 10, "time_ns": 100_000, "share": 0.1}
+    rows = [{**row, "layer": f"(between layer{n})", "method": "launch range; stream order"} for n in range(10)]
+    part = {"by": "layer", "step_ns": 1_000_000, "coverage": 1.0, "steps": 1, "rows": rows}
+    found = drawn(terminal.breakdown(part), width).splitlines()
+    assert sum("launch range; stream order" in line for line in found) == 10
+    assert max(map(cell_len, found)) <= width
+    assert max(line.count("█") for line in found) >= 4
+
+
 def test_kernels_lines_fairness_and_passes_are_there(result):
     page = drawn(terminal.comparison(result), 120)
     assert "mb64_ic1oc6_ih28oh28kh5sh1dh0ph2_iw28ow28kw5sw1dw0pw2" in page
