@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernelscope.cli import sharing
+
 if TYPE_CHECKING:
     from kernelscope.analysis.trace import Trace
     from kernelscope.cli.sources import Source
@@ -41,6 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="file, or folder for csv and parquet; traces are packed if it ends in .gz",
     )
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists; in a folder, the files that are written")
+    sharing.configure(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -50,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     target, form = Path(arguments.output), arguments.format
     _check(target, form, arguments.force)
-    write = _WRITERS[form](sources.source(Path(arguments.path)))
+    write = _WRITERS[form](sources.source(Path(arguments.path), arguments.full_paths))
     try:
         said = _written(write, target, form in _FOLDERS)
     except OSError as error:

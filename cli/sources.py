@@ -7,6 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kernelscope.cli import sharing
+
 if TYPE_CHECKING:
     from kernelscope.analysis.run import Run
     from kernelscope.analysis.trace import Trace
@@ -32,8 +34,8 @@ class Source(Protocol):
         """Return its summary."""
 
 
-def source(path: Path) -> Source:
-    """Return what is named; raise EvidenceError when it is nothing that can be exported."""
+def source(path: Path, full_paths: bool = False) -> Source:
+    """Return what is named; raise EvidenceError when it is nothing that can be exported. full_paths: see sharing."""
     from kernelscope.analysis import archives, imported
     from kernelscope.analysis.errors import EvidenceError
 
@@ -42,12 +44,12 @@ def source(path: Path) -> Source:
     if (path / "sweep.json").is_file():
         raise EvidenceError(f"{path}: a sweep; `report` writes its tables as CSV and Parquet, or name one of its cells")
     if imported.is_imported(path):
-        return Imported(path)
+        return Imported(path, full_paths)
     if (folder / "compare.json").is_file():
-        return Comparison(folder)
+        return Comparison(folder, full_paths)
     if (path / "run.json").is_file() or any(path.glob("*/run.json")):
-        return OneRun(path)
-    return Capture(path)
+        return OneRun(path, full_paths)
+    return Capture(path, full_paths)
 
 
 def _version() -> dict[str, Any]:
@@ -69,11 +71,11 @@ def _side(run: Run) -> tuple[str, Trace]:
 class Comparison:
     """A folder that `compare` wrote. Its tables need compare.json only."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, full_paths: bool):
         from kernelscope.cli import report
 
         self._folder = folder
-        self._result = report.recorded_comparison([folder]) or {}
+        self._result = sharing.shareable(report.recorded_comparison([folder]) or {}, full_paths)
 
     def facts(self) -> dict[str, Any]:
         """See Source."""
@@ -100,24 +102,24 @@ class Comparison:
 
 
 class OneRun:
-    """A run folder."""
+    """A run folder. It is made to be passed on, but reasons why something is missing name the folder itself."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, full_paths: bool):
         from kernelscope.analysis.run import Run
 
-        self._run = Run(path)
+        self._run, self._full_paths = Run(path), full_paths
 
     @cached_property
     def _result(self) -> dict[str, Any]:
         from kernelscope.analysis.comparison import compare
 
-        return compare([self._run])
+        return sharing.shareable(compare([self._run]), self._full_paths)
 
     @cached_property
     def _breakdowns(self) -> list[dict[str, Any]]:
         from kernelscope.cli import report
 
-        return report.breakdowns(self._run)
+        return sharing.shareable(report.breakdowns(self._run), self._full_paths)
 
     def facts(self) -> dict[str, Any]:
         """See Source."""
@@ -145,11 +147,11 @@ class OneRun:
 class Capture:
     """A capture as `import` takes it."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, full_paths: bool):
         import kernelscope.analysis as ka
         from kernelscope.cli import warn
 
-        self._trace = ka.read(path)
+        self._trace = sharing.shareable_trace(ka.read(path), full_paths)
         warn.about(self._trace)
 
     @cached_property
@@ -194,19 +196,19 @@ class Capture:
 class Imported(Capture):
     """A folder that `import` wrote: its breakdowns are there already."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, full_paths: bool):
         from kernelscope.analysis import imported
 
-        self._imported = imported.Imported(path)
+        self._imported, self._full_paths = imported.Imported(path), full_paths
 
     @cached_property
     def _trace(self) -> Trace:  # type: ignore[override]
-        return self._imported.trace()
+        return sharing.shareable_trace(self._imported.trace(), self._full_paths)
 
     @cached_property
     def _record(self) -> dict[str, Any]:
-        return self._imported.record
+        return sharing.shareable(self._imported.record, self._full_paths)
 
     @cached_property
     def _breakdowns(self) -> list[dict[str, Any]]:
-        return self._imported.breakdowns()
+        return sharing.shareable(self._imported.breakdowns(), self._full_paths)
