@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import pkgutil
 import re
 import shlex
 from pathlib import Path
@@ -67,3 +68,20 @@ def test_commands_that_pages_show_are_accepted(line):
 def test_every_format_is_on_the_page_of_formats():
     page = (ROOT / "docs/captures.md").read_text(encoding="utf8")
     assert [form.name for form in FORMATS if f"`{form.name}`" not in page] == []
+
+
+def test_names_of_the_code_that_pages_mention_are_there():
+    texts = [page.read_text(encoding="utf8") for page in PAGES if page.name != "CHANGELOG.md"]
+    names = {name for text in texts for name in re.findall(r"`(kernelscope(?:\.[A-Za-z_]+)+)", text)}
+    assert len(names) > 20
+    for name in names:
+        pkgutil.resolve_name(name)  # raises where there is none
+
+
+def test_files_of_the_code_that_pages_mention_are_there():
+    folders = "analysis|cli|docs|nsys_wrappers|reports|tests|tracer|workloads"
+    for page in PAGES:
+        if page.name == "CHANGELOG.md":
+            continue
+        for name in re.findall(rf"`((?:{folders})/[\w./-]+)`", CODE.sub("", page.read_text(encoding="utf8"))):
+            assert (ROOT / name).exists(), f"{page.name}: {name}"
