@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kernelscope.analysis.scaling import efficiencies
 from kernelscope.reports.interactive import Interactive
 from kernelscope.reports.sweeps import cells, lines
 from kernelscope.reports.sweeps.bars import STEP, Measure
 from kernelscope.reports.sweeps.cells import Row
+from kernelscope.reports.text import printable
 
 _AXES: tuple[tuple[str, Measure], ...] = (
     ("threads", STEP), ("threads", lines.EFFICIENCY), ("batch", STEP), ("devices", STEP), ("devices", lines.EFFICIENCY),
@@ -37,7 +39,8 @@ def panels(rows: Sequence[Row]) -> list[Interactive]:
 
 def _charts(rows: Sequence[Row], axis: str, measure: Measure) -> list[dict[str, Any]]:
     tried = [row for row in rows if row["status"] != "left out"]
-    taken = lines.over(tried, axis) if measure is STEP else lines.efficient(tried, axis)
+    taken = lines.over(tried, axis)
+    taken = [*efficiencies(taken, axis)] if measure is lines.EFFICIENCY else taken
     groups = cells.grouped(taken, lines.conditions(axis))
     options = cells.varying(taken, cells.OPTIONS)
     named = [name for name in cells.varying(taken, lines.conditions(axis)) if name not in ("network", "mode", "batch", "sweep")]
@@ -50,7 +53,7 @@ def _chart(
 ) -> dict[str, Any]:
     first = rows[0]
     where = "GPUs" if axis == "devices" and first["device"] != "cpu" else cells.setup(first, named)
-    sweep = f"{first['sweep']}: " if several else ""
+    sweep = f"{printable(first['sweep'])}: " if several else ""
     places = sorted({int(row[axis]) for row in rows})
     by_line: dict[str, list[Row]] = {}
     for row in rows:
@@ -69,7 +72,11 @@ def _line(name: str, rows: Sequence[Row], axis: str, measure: Measure) -> dict[s
     """Return one line: its points in order, null where a cell has no number."""
     ordered = sorted(rows, key=lambda row: int(row[axis]))
     columns = {"y": measure.column, "low": measure.low, "high": measure.high}
-    return {"name": name, "x": [row[axis] for row in ordered], **{key: _numbers(ordered, of) for key, of in columns.items()}}
+    return {
+        "name": printable(name),
+        "x": [row[axis] for row in ordered],
+        **{key: _numbers(ordered, of) for key, of in columns.items()},
+    }
 
 
 def _numbers(rows: Sequence[Mapping[str, Any]], column: str) -> list[float | int | None]:
@@ -82,4 +89,4 @@ def _without_number(rows: Sequence[Row], axis: str, options: Sequence[str]) -> s
     for row in rows:
         if not cells.done(row):
             failed.setdefault(str(row["status"]), []).append(f"{lines.line_of(row, options)} at {row[axis]}")
-    return "; ".join(f"{status}: {', '.join(where)}" for status, where in failed.items())
+    return printable("; ".join(f"{status}: {', '.join(where)}" for status, where in failed.items()), 2000)
