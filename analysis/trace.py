@@ -362,6 +362,10 @@ class Trace:
         if (ordered["start_ns"].iloc[1:].to_numpy() < ordered["end_ns"].iloc[:-1].to_numpy()).any():
             raise EvidenceError("table steps: two steps overlap")
 
+    def __repr__(self) -> str:
+        tables = {name: len(getattr(self, name)) for name in TABLES}
+        return f"<Trace: {', '.join(f'{count} {name}' for name, count in tables.items() if count) or 'empty'}>"
+
     def _repr_html_(self) -> str:
         from kernelscope.analysis import notebook
 
