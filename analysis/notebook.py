@@ -21,6 +21,9 @@ _LEFT, _RIGHT = "text-align:left", "text-align:right"
 class Shown(dict[str, Any]):
     """A result, plain data with a schema, that shows itself in notebooks."""
 
+    def __repr__(self) -> str:
+        return f"<{self.get('schema')}: {', '.join(map(str, self))}>"
+
     def _repr_html_(self) -> str:
         schema = str(self.get("schema"))
         show = next((show for name, show in _RESULTS.items() if schema.startswith(f"kernelscope/{name}/")), None)

@@ -57,6 +57,7 @@ def number(text):
 def test_a_trace_shows_its_tables(trace):
     page = Cells(trace._repr_html_())
     shown = {row[0]: number(row[1]) for row in page.rows[1:]}
+    assert repr(trace).startswith(f"<Trace: {len(trace.ranges)} ranges, ")
     assert shown == {name: len(table) for name, table in vars(trace).items() if isinstance(table, pd.DataFrame) and len(table)}
 
 
@@ -80,6 +81,8 @@ def test_results_show_themselves_and_stay_plain_data():
     ns = [number(row[1]) for row in page.rows[1:]]
     assert sum(ns[:-1]) == ns[-1] == explained["wall_delta_ns"]
     assert json.loads(json.dumps(Shown(explained))) == explained == Shown(explained)
+    assert repr(Shown(explained)).startswith("<kernelscope/explain/1: schema, a, b, ")
+    assert len(repr(Shown(explained))) < 1000
     assert Cells(Shown(schema="<b>")._repr_html_()).tags == {"div", "p", "b"}
 
 
