@@ -164,11 +164,8 @@
         event.preventDefault();
         keys[event.key]();
       };
-      this.element.addEventListener("resize", () => this.current() && this.draw());
+      this.element.onresize = () => this.draw(); // in place of that of the view before, which had other colours
     }
-
-    // whether this view is the one that is shown: an older one is left behind when colours change
-    current() { return this.element.flame === this; }
 
     point(node) {
       if (node === undefined || node < 0) return;
@@ -275,7 +272,6 @@
     }
 
     draw() {
-      this.element.flame = this;
       this.matching = this.found();
       const width = this.element.clientWidth;
       const boxes = this.layout(width);

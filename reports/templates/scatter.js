@@ -4,6 +4,8 @@
 (() => {
   const SYMBOLS = { forward: "circle", backward: "rect", optimizer: "triangle", data: "diamond", other: "roundRect" };
   const states = new WeakMap();
+  // ECharts takes every turn of the wheel, whatever it was told to take; without a key it scrolls the page
+  const scrollsPage = (event) => { if (!event.ctrlKey) event.stopPropagation(); };
   const number = (value) => value.toLocaleString("en", { maximumSignificantDigits: 3 });
 
   const options = (side, state, element, { colours }) => {
@@ -88,12 +90,7 @@
     tools(element, data, state, draw);
     draw();
     element.onresize = draw;
-    // ECharts takes every turn of the wheel, whatever it was told to take; without a key it scrolls the page
-    if (!element.listens) {
-      element.addEventListener("resize", () => element.onresize?.());
-      element.addEventListener("wheel", (event) => { if (!event.ctrlKey) event.stopPropagation(); }, { capture: true, passive: true });
-      element.style.touchAction = "pan-y";
-    }
-    element.listens = true;
+    element.addEventListener("wheel", scrollsPage, { capture: true, passive: true }); // once, however often it is drawn
+    element.style.touchAction = "pan-y";
   };
 })();

@@ -6,6 +6,8 @@
   const SYMBOLS = ["circle", "rect", "triangle", "diamond", "roundRect", "pin", "arrow"];
   const DASHES = ["solid", [6, 3], [2, 2], [9, 3, 2, 3]];
   const states = new WeakMap();
+  // ECharts takes every turn of the wheel, whatever it was told to take; without a key it scrolls the page
+  const scrollsPage = (event) => { if (!event.ctrlKey) event.stopPropagation(); };
 
   const number = (value, digits = 4) => value.toLocaleString("en", { maximumSignificantDigits: digits });
   const scaled = (sizes) => (value) => {
@@ -149,12 +151,7 @@
     tools(element, data, state, draw);
     draw();
     element.onresize = draw;
-    // ECharts takes every turn of the wheel, whatever it was told to take; without a key it scrolls the page
-    if (!element.listens) {
-      element.addEventListener("resize", () => element.onresize?.());
-      element.addEventListener("wheel", (event) => { if (!event.ctrlKey) event.stopPropagation(); }, { capture: true, passive: true });
-      element.style.touchAction = "pan-y";
-    }
-    element.listens = true;
+    element.addEventListener("wheel", scrollsPage, { capture: true, passive: true }); // once, however often it is drawn
+    element.style.touchAction = "pan-y";
   };
 })();
