@@ -22,7 +22,7 @@ from kernelscope.reports.text import printable
 LANES = 32  # lanes of one side
 CAUSES = ("4", "3", "6", "soft")  # colours that no phase has
 WORK = ("0", "1", "2", "5")
-TITLES = {"step": "the step", "calls": "calls of the device's API and of the system", "lines": "host lines"}
+TITLES = {"step": "the whole", "calls": "calls of the device's API and of the system", "lines": "host lines"}
 _ODD = 1 << 32  # threads with larger numbers are numbered anew: they are hashes
 
 Side = tuple[str, Mapping[str, Any]]
@@ -40,7 +40,8 @@ def timeline(runs: Sequence[tuple[str, Mapping[str, Any] | str]]) -> Interactive
     slots = _Slots(sides)
     data = {"sides": [_side(name, made, slots) for name, made in sides], "legend": slots.legend}
     of = "; ".join(f"{printable(name)}: {_about(made)}" for name, made in sides)
-    what = "a representative step" if any(made["steps"] for _, made in sides) else "the capture"
+    stepped = any(made["steps"] for _, made in sides)
+    what = "a representative step" if stepped else "the capture"
     return Interactive(
         key="timeline",
         title=f"Timeline of {what}",
@@ -48,13 +49,13 @@ def timeline(runs: Sequence[tuple[str, Mapping[str, Any] | str]]) -> Interactive
         data=data,
         alternative=f"Timeline of {what}, with a lane for each thread and stream. {of}. "
         "The same times, as means of all steps, are in the tables of layers, kinds and kernels.",
-        note=" ".join([_COLOURED, *_left_out(sides), *missing]),
+        note=" ".join([*([_STEPS] if stepped else []), _OWNERS, *_left_out(sides), *missing]),
     )
 
 
-_COLOURED = (
-    "Of each run the recorded step that is nearest to the median of its recorded steps, all from their beginning on. The first "
-    "lane gives each instant to one owner, so that it adds up to the step: coloured is what the host did where nothing was "
+_STEPS = "Of each run the recorded step that is nearest to the median of its recorded steps, all from their beginning on."
+_OWNERS = (
+    "The first lane gives each instant to one owner, so that it adds up to the whole: coloured is what went on where nothing was "
     "computed."
 )
 
@@ -64,7 +65,7 @@ def _about(made: Mapping[str, Any]) -> str:
     wall = units.duration(made["wall_ns"])
     if not made["steps"]:
         return f"the whole capture, {wall}, which has no steps"
-    return f"step {made['step']}, {wall} (median of {made['steps']}: {units.duration(made['median_ns'])})"
+    return f"step {made['step']}, {wall} (median {units.duration(made['median_ns'])})"
 
 
 def _left_out(sides: Sequence[Side]) -> Iterator[str]:
@@ -120,7 +121,7 @@ def _threads(made: Mapping[str, Any]) -> dict[int, str]:
     odd = [thread for thread in dict.fromkeys(found) if not 0 <= thread < _ODD]
     names = {thread: f"thread {thread}" for thread in found} | {thread: f"thread #{n}" for n, thread in enumerate(odd, 1)}
     if made["thread"] in names:
-        names[made["thread"]] += " (the loop's)"
+        names[made["thread"]] += " (loop)"
     return names
 
 
@@ -131,7 +132,7 @@ def _lane(lane: Mapping[str, Any], threads: Mapping[int, str]) -> dict[str, Any]
         gpu = lane["device"] not in (None, "cpu")
         place.append(f"stream {lane['thread']}" if gpu else threads[lane["thread"]])
     title = ", ".join([TITLES.get(lane["kind"], lane["kind"]), *place])
-    total = f"{_events(lane['events'])}, together {units.duration(lane['sum_ns'])}"
+    total = f"{_events(lane['events'])}, sum {units.duration(lane['sum_ns'])}"
     return {"kind": lane["kind"], "title": f"{title}: {total}", "rows": [_row(row) for row in lane["rows"]]}
 
 
@@ -165,7 +166,7 @@ class _Slots:
         phases = phases if len(phases - {"data"}) > 1 else set()
         self.legend: list[dict[str, str]] = []
         self._causes = {cause: self._add(cause, "owners", colour) for cause, colour in _coloured(causes)}
-        self._rest = self._add("other causes", "owners", "other") if set(causes) - set(self._causes) else 0
+        self._rest = self._add("other or several causes", "owners", "other") if set(causes) - set(self._causes) else 0
         self._by_phase = bool(phases)
         if phases:
             self._work = {phase: self._add(phase, "work", phase) for phase in PHASES if phase in phases}
@@ -191,7 +192,8 @@ def _coloured(causes: Counter[str]) -> Iterator[tuple[str, str]]:
     """Yield what owns instants of steps with its colour: the largest causes with colours that no phase has, but for data."""
     fixed = {COMPUTING: "computing", DATA: "data"}
     yield from ((cause, colour) for cause, colour in fixed.items() if cause in causes)
-    yield from zip([cause for cause, _ in causes.most_common() if cause not in fixed], CAUSES, strict=False)
+    single = [cause for cause, _ in causes.most_common() if cause not in fixed and " + " not in cause]
+    yield from zip(single, CAUSES, strict=False)
 
 
 def _added(made: Mapping[str, Any], lanes: str, key: str) -> Counter[str]:

@@ -6,7 +6,7 @@
   const ROW = 13, OWNER = 20, LANE = 20, SIDE = 32; // heights in pixels
   const FEW = 6; // rows of a lane that are shown at first
   const FINEST = 64; // ns; levels are four times as coarse each
-  const LETTER = 6.2; // pixels of one letter, about
+  const LETTER = 6.4; // pixels of one letter, about
   const NARROWEST = 20; // ns that can be zoomed to
   const views = new WeakMap(); // element -> what outlives drawing it again: {from, to, words, all, stop}
 
@@ -200,6 +200,12 @@
     }),
   );
 
+  // A name in so many letters: without its namespaces (aten::) where it does not fit otherwise.
+  const fitted = (name, room) => {
+    const short = name.length > room && /^[\w:]+$/.test(name) ? name.slice(name.lastIndexOf("::") + 1).replace(/^:/, "") : name;
+    return short.length > room ? `${short.slice(0, room - 1)}…` : short;
+  };
+
   // Returns what a row looks like: a path for each colour, and the names that fit. at: {left, scale, x, width} in pixels.
   const drawnRow = (entry, y, at, fills, { searching, font }) => {
     const { side, lane, row } = entry;
@@ -219,8 +225,7 @@
       if (!paths.has(key)) paths.set(key, []);
       paths.get(key).push(x, y + 1 + height - tall, width, tall);
       if (width > 30 && level.events[i] === 1 && !faded) {
-        const name = textOf(side, "name", level.label[i]) ?? "", room = Math.floor((width - 6) / LETTER);
-        const text = name.length > room ? `${name.slice(0, room - 1)}…` : name;
+        const text = fitted(textOf(side, "name", level.label[i]) ?? "", Math.floor((width - 6) / LETTER));
         texts.push({
           type: "text", silent: true, x: x + 3, y: y + 2 + height / 2,
           style: { text, font: `10.5px ${font}`, verticalAlign: "middle", fill: luminance(fills[slot]) > 0.5 ? "#000000" : "#ffffff" },
@@ -271,7 +276,7 @@
     return line;
   });
 
-  const HINT = "Drag, or arrow keys: move. Ctrl and wheel, or + and −: zoom. Home: the whole step. /: search; Enter there shows the next "
+  const HINT = "Drag, or arrow keys: move. Ctrl and wheel, or + and −: zoom. Home: all. /: search; Enter there shows the next "
     + "event. A click, or Enter on the event shown, goes to the row of a table.";
 
   // --- the part -----------------------------------------------------------------------------------------------------------------------
@@ -314,7 +319,11 @@
       yAxis: { type: "value", min: 0, max: height, inverse: true, show: false },
       dataZoom: [
         { ...zoom, type: "inside", zoomOnMouseWheel: "ctrl", moveOnMouseWheel: "shift", preventDefaultMouseMove: false, throttle: 0 },
-        { ...zoom, type: "slider", height: 22, bottom: 8, throttle: 0, showDetail: false, brushSelect: false, left: 14, right: 14 },
+        {
+          ...zoom, type: "slider", height: 20, bottom: 8, left: 14, right: 14, throttle: 0, showDetail: false, brushSelect: false,
+          showDataShadow: false, borderColor: theme.colours.line, fillerColor: `${theme.colours.bar}33`,
+          handleStyle: { color: theme.colours.page, borderColor: theme.colours.soft }, moveHandleStyle: { color: theme.colours.soft },
+        },
       ],
       series: [{
         type: "custom", renderItem: draw, clip: true, silent: true, encode: { x: 0, y: 1 },
@@ -461,7 +470,7 @@
     hint.style.cssText = "flex-basis:100%;margin:0";
     kernelscope.tools(element).replaceChildren(
       made("label", {}, "Search ", box), outcome, button("+", "zoom in", () => zoomBy(0.5)), button("−", "zoom out", () => zoomBy(2)),
-      button("Whole step", "show the whole step", () => show(0, wall)), ...(deep ? [rows] : []), ...legendOf(data, fills), hint,
+      button("Show all", "show the whole time", () => show(0, wall)), ...(deep ? [rows] : []), ...legendOf(data, fills), hint,
     );
     tell();
 

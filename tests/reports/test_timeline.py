@@ -66,10 +66,10 @@ def test_a_page_holds_every_kernel_of_the_step(trace, made):
     (thread,) = inside["thread"].unique()
     start = inside["start_ns"] - step["start_ns"]
     expected = zip(start, inside["end_ns"] - inside["start_ns"], inside["name"], inside["layer"], strict=True)
-    found = unpacked(side)[f"kernels, cpu, thread {thread} (the loop's)"]
+    found = unpacked(side)[f"kernels, cpu, thread {thread} (loop)"]
     layers = [None if pd.isna(layer) else layer for layer in inside["layer"]]
     assert sorted(found, key=str) == sorted(((*row[:3], layer) for row, layer in zip(expected, layers, strict=True)), key=str)
-    assert sum(lasted for _, lasted, _, _ in unpacked(side)["the step"]) == made["wall_ns"] == side["wall"]
+    assert sum(lasted for _, lasted, _, _ in unpacked(side)["the whole"]) == made["wall_ns"] == side["wall"]
     assert f"step {made['step']}" in only.alternative
 
 
