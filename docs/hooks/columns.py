@@ -26,10 +26,22 @@ def page() -> str:
 
 
 def _rows(declared: Iterable[Any]) -> Iterator[str]:
-    """Yield a table of columns; a type and whether a value may be null only where the code declares them."""
-    yield from ("| column | unit | meaning |", "|---|---|---|")
-    for column in declared:
-        yield f"| <code>{cell(column.name, code=True)}</code> | {cell(column.unit)} | {cell(column.meaning)} |"
+    """Yield a table of columns, with their types where the code declares them."""
+    columns = [(column, _type(column)) for column in declared]
+    heads = ["column", *(["type"] if any(kind for _, kind in columns) else []), "unit", "meaning"]
+    yield from (f"| {' | '.join(heads)} |", "|---" * len(heads) + "|")
+    for column, kind in columns:
+        name = f"<code>{cell(column.name, code=True)}</code>"
+        row = [name, *([cell(kind)] if "type" in heads else []), cell(column.unit), cell(column.meaning)]
+        yield f"| {' | '.join(row)} |"
+
+
+def _type(column: Any) -> str:
+    """Return a declared column's type in words and whether it may be null; nothing where none is declared."""
+    kind = str(getattr(column, "dtype", getattr(column, "type", "")))
+    never = getattr(column, "required", kind in ("int64", "float64", "bool"))
+    words = {"category": "text", "string": "text", "double": "float64", "list<item: double>": "list of float64"}
+    return kind and words.get(kind, kind.lower()) + ("" if never else ", or null")
 
 
 def _keys() -> Iterator[str]:
@@ -38,10 +50,10 @@ def _keys() -> Iterator[str]:
 
 def _words() -> Iterator[str]:
     for name, words in (
-        ("phase", trace.PHASES),
-        ("kind", trace.KINDS),
-        ("method, attribution", trace.METHODS),
-        ("operation of copies", trace.COPY_OPERATIONS),
-        ("status of a cell", sweeps.STATUSES),
+        ("phase (PHASES)", trace.PHASES),
+        ("kind (KINDS)", trace.KINDS),
+        ("method, attribution (METHODS)", trace.METHODS),
+        ("operation of copies (COPY_OPERATIONS)", trace.COPY_OPERATIONS),
+        ("status of a cell (STATUSES)", sweeps.STATUSES),
     ):
         yield f"| {name} | {cell(', '.join(words))} |"
