@@ -8,7 +8,10 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 FORMATS = ("table", "csv", "json", "markdown")
 
@@ -147,7 +150,15 @@ def write_page(write: Callable[[], None], target: Path) -> None:
 
 
 def _print(renderable: Any, elsewhere: int = 120) -> None:
-    """Print what rich draws: as wide as the terminal, or as COLUMNS says, or `elsewhere` columns into a file or pipe."""
+    """Print what rich draws; see `console`."""
+    console(elsewhere).print(renderable)
+
+
+def console(elsewhere: int = 120) -> Console:
+    """Return what prints on stdout: as wide as the terminal, or as COLUMNS says, or `elsewhere` columns into a file or pipe.
+
+    Colours are for terminals, and not where NO_COLOR is set: rich sees to both.
+    """
     from rich.console import Console
 
     class Output(Console):
@@ -157,4 +168,4 @@ def _print(renderable: Any, elsewhere: int = 120) -> None:
 
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # bars and dashes must not stop a terminal that cannot show them
-    Output(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else elsewhere).print(renderable)
+    return Output(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else elsewhere)

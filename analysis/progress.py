@@ -1,0 +1,219 @@
+"""How far a recording is: what a run, comparison or sweep in progress has written so far.
+
+Only files are looked at, so that anybody who can read the folder can watch, from anywhere, and the recording knows nothing of it.
+A pass has begun when its folder has spec.json, and is over when it has samples.parquet, which is written last. Steps are written
+after each turn.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.readers.records import read_object
+
+RECORDING, COMPLETE, FAILED = "recording", "complete", "failed"
+_PROFILED = "profile"  # the recorder of runs whose passes are those of somebody else's script
+_NOT_ENDED = "the run did not come to its end"  # what run.json says from the start
+_MADE_LATER = ("trace",)  # folders of a run that analyses write
+_NOW = "now"  # [process, folder of the pass] while such a pass is recorded
+
+Plan = Callable[[Mapping[str, Any]], list[tuple[str, int]]]  # from a run's options: passes and their repeats, in order
+
+
+@dataclass(frozen=True)
+class Pass:
+    """The pass that is going on. repeats: how often it is done in all. steps: measured so far, of wanted; None: not known.
+
+    step_ns: their median; None before the first.
+    """
+
+    name: str
+    repeat: int
+    repeats: int
+    steps: int
+    wanted: int | None
+    step_ns: int | None
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side's run folder. over, planned: passes; planned is None where a script decides. left_s: None where not known.
+
+    state: one of RECORDING, COMPLETE, FAILED; reason: why it failed.
+    """
+
+    label: str
+    batch: int | None
+    over: int
+    planned: int | None
+    now: Pass | None
+    state: str
+    reason: str | None
+    left_s: float | None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A recording. began, written: when it began and last wrote something, in s since 1970. cells: over and in all, of a sweep.
+
+    sides: those that are recorded together; of a sweep, those of the cells that are not over. ended: whether nothing more comes.
+    """
+
+    title: str
+    began: float
+    written: float
+    sides: list[Side]
+    cells: tuple[int, int] | None
+    ended: bool
+
+    @property
+    def left_s(self) -> float | None:
+        """How long it will take yet in s, as far as can be told from what is over; None where it cannot."""
+        if self.cells is not None:
+            over, wanted = self.cells
+            return (self.written - self.began) / over * (wanted - over) if over else None
+        known = [side.left_s for side in self.sides if side.left_s is not None]
+        return max(known) if known else None
+
+
+def read(folder: Path, plan: Plan) -> Progress:
+    """Return how far the recording in a folder is; raise EvidenceError where there is none."""
+    if (folder / "sweep.json").is_file():
+        return _sweep(folder, plan)
+    runs = [folder] if (folder / "run.json").is_file() else sorted(path.parent for path in folder.glob("*/run.json"))
+    if not runs:
+        raise EvidenceError(f"{folder}: no recording here; name the folder that `run`, `compare`, `profile` or `sweep` writes to")
+    records = [read_object(run / "run.json") for run in runs]
+    sides = [_side(run, record, plan) for run, record in zip(runs, records, strict=True)]
+    options = records[0].get("options") or {}
+    named = [options.get("network"), options.get("mode"), f"batch {options['batch']}" if options.get("batch") else None]
+    began = min(_seconds(record.get("created"), run) for run, record in zip(runs, records, strict=True))
+    ended = all(side.state != RECORDING for side in sides)
+    return Progress(" · ".join(str(part) for part in named if part), began, _written(runs), sides, None, ended)
+
+
+def _sweep(folder: Path, plan: Plan) -> Progress:
+    record = read_object(folder / "sweep.json")
+    keys = [str(cell.get("cell")) for cell in record.get("cells") or []]
+    over = [key for key in keys if (folder / "cells" / key / "cell.json").is_file()]
+    running = [run for key in keys if key not in over and (run := folder / "cells" / key / "run.json").is_file()]
+    sides = [_side(run.parent, read_object(run), plan, run.parent.name) for run in running]
+    began = _seconds(record.get("resumed") or record.get("created"), folder)
+    written = max((path.stat().st_mtime for path in [folder / "sweep.json", *folder.glob("cells/*/cell.json")]), default=began)
+    title = str(record.get("title") or record.get("name") or folder.name)
+    ended = not running and (len(over) == len(keys) or not (folder / ".staged").exists())
+    return Progress(title, began, max(written, _written([run.parent for run in running])), sides, (len(over), len(keys)), ended)
+
+
+def _side(folder: Path, record: Mapping[str, Any], plan: Plan, label: str | None = None) -> Side:
+    """Return one side: its passes as its options plan them or, of somebody's script, as they come."""
+    options = record.get("options") or {}
+    profiled = record.get("recorder") == _PROFILED
+    planned = [] if profiled else plan(options)
+    begun = list(_begun(folder, planned))
+    current = _current(folder) if profiled else next((path for path, over in begun if not over), None)
+    reason = None if record.get("reason") in (None, _NOT_ENDED) else str(record["reason"])
+    state = COMPLETE if record.get("complete") else FAILED if reason else RECORDING
+    left = _left(folder, planned, begun) if state == RECORDING and not profiled else None
+    return Side(
+        label=label or str(record.get("label") or record.get("framework")),
+        batch=options.get("batch"),
+        over=len(list(folder.glob("*/*/child.json"))) - (current is not None) if profiled else sum(over for _, over in begun),
+        planned=None if profiled else len(planned),
+        now=_pass(current, planned, options) if current is not None and state == RECORDING else None,
+        state=state,
+        reason=reason,
+        left_s=left,
+    )
+
+
+def _begun(folder: Path, planned: list[tuple[str, int]]) -> Iterator[tuple[Path, bool]]:
+    """Yield the folders of the passes that have begun, in their order, and whether each is over."""
+    for name, repeat in planned:
+        path = folder / name / str(repeat)
+        if (path / "spec.json").is_file():
+            yield path, (path / "samples.parquet").is_file()
+
+
+def _current(folder: Path) -> Path | None:
+    """Return the folder of the pass that a script is in."""
+    try:
+        _, place = json.loads((folder / _NOW).read_text(encoding="utf8"))
+    except (OSError, ValueError, TypeError):
+        return None
+    path = (folder / str(place)).resolve()
+    return path if path.is_relative_to(folder.resolve()) else None
+
+
+def _pass(folder: Path, planned: list[tuple[str, int]], options: Mapping[str, Any]) -> Pass:
+    name, repeat = folder.parent.name, int(folder.name) if folder.name.isdigit() else 1
+    durations = _durations(folder / "steps.jsonl")
+    wanted = options.get("steps") if planned and name != "check" else None
+    middle = int(sorted(durations)[len(durations) // 2]) if durations else None
+    return Pass(name, repeat, max(1, sum(other == name for other, _ in planned)), len(durations), wanted, middle)
+
+
+def _durations(path: Path) -> list[int]:
+    """Return the durations in ns of the measured steps that are written so far; the last line may be half written."""
+    try:
+        text = path.read_bytes()
+        table = pyarrow.json.read_json(io.BytesIO(text[: text.rfind(b"\n") + 1]))
+        measured = table.filter(pc.invert(table["warmup"]))
+        found: list[int] = pc.subtract(measured["end_ns"], measured["start_ns"]).to_pylist()
+    except (OSError, KeyError, pa.ArrowException):
+        return []
+    return found
+
+
+def _left(folder: Path, planned: list[tuple[str, int]], begun: list[tuple[Path, bool]]) -> float | None:
+    """Return how long the passes that are not over will take in s: as long as others of their name, else as others.
+
+    A pass lasts until the next one begins.
+    """
+    starts = [(path / "spec.json").stat().st_mtime for path, _ in begun]
+    last = begun[-1][0] / "samples.parquet" if begun and begun[-1][1] else None
+    ends = [*starts[1:], *([last.stat().st_mtime] if last else [])]
+    took: dict[str, list[float]] = {}
+    for (path, _), start, end in zip(begun, starts, ends, strict=False):
+        took.setdefault(path.parent.name, []).append(end - start)
+    if not took:
+        return None
+    every = mean(seconds for found in took.values() for seconds in found)
+    waiting = planned[len(ends) :]
+    total = sum(mean(took[name]) if name in took else every for name, _ in waiting)
+    going_on = _written([folder]) - starts[-1] if len(starts) > len(ends) else 0.0
+    return max(total - going_on, 0.0)
+
+
+def _written(folders: list[Path]) -> float:
+    """Return when something was last written of the passes in these folders, in s since 1970."""
+    files = (path for folder in folders for path in (folder / "run.json", *folder.glob("*/*/*")))
+    passes = [path for path in files if path.parent.parent.name not in _MADE_LATER]
+    return max(map(_changed, passes), default=0.0)
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0  # a temporary file that has got its name meanwhile
+
+
+def _seconds(text: object, folder: Path) -> float:
+    """Return when a recording began in s since 1970."""
+    try:
+        return datetime.fromisoformat(str(text)).timestamp()
+    except ValueError:
+        return folder.stat().st_mtime

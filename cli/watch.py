@@ -1,0 +1,91 @@
+"""Show how far a recording is: passes, steps, throughput and the time left. It looks at files only and disturbs nothing."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernelscope.analysis.progress import Progress
+
+NAME = "watch"
+HELP = "how far a recording in progress is"
+_EVERY_S = 1.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add = parser.add_argument
+    add("folder", metavar="DIR", help="the folder that `run`, `compare`, `profile` or `sweep` is writing to")
+    add("--once", action="store_true", help="show how far it is now, and end")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show the recording until it ends, Ctrl-C is pressed or, with --once, once; 4 where a side failed."""
+    from kernelscope.analysis import progress
+    from kernelscope.tracer.outside.errors import ChildError
+
+    folder = Path(arguments.folder)
+    seen = progress.read(folder, planned)
+    if arguments.once or seen.ended:
+        _show(seen)
+    else:
+        seen = _until_the_end(folder, seen)
+    return ChildError.exit_code if any(side.state == progress.FAILED for side in seen.sides) else 0
+
+
+def planned(options: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Return the passes of a run with these options and their repeats, in the order in which they run."""
+    from kernelscope.tracer.inside.plan import PASSES, order
+    from kernelscope.tracer.outside import energy
+
+    found: list[tuple[str, int]] = order(int(options.get("repeats") or 1), tuple(options.get("passes") or PASSES))
+    return [*found, *([(energy.NAME, 1)] if options.get("energy") else [])]
+
+
+def _until_the_end(folder: Path, seen: Progress) -> Progress:
+    """Show a recording until it ends or Ctrl-C is pressed: in place on a terminal, elsewhere a line when a pass changes."""
+    from kernelscope.analysis import progress
+    from kernelscope.cli.output import console
+    from kernelscope.reports.progress import Drawn
+
+    if not sys.stdout.isatty():
+        return _lines(folder, seen)
+    from rich.live import Live
+
+    try:
+        with Live(Drawn(seen, time.time()), console=console(), auto_refresh=False) as live:
+            while not seen.ended:
+                time.sleep(_EVERY_S)
+                seen = progress.read(folder, planned)
+                live.update(Drawn(seen, time.time()), refresh=True)
+    except KeyboardInterrupt:
+        print("still recording", file=sys.stderr)
+    return seen
+
+
+def _lines(folder: Path, seen: Progress) -> Progress:
+    from kernelscope.analysis import progress
+    from kernelscope.reports.progress import line, state
+
+    said: list[str] = []
+    while True:
+        states = [f"{side.label} {state(side)}" for side in seen.sides]
+        if states != said or seen.ended:
+            print(f"{line(seen, time.time())}: {', '.join(states)}" if states else line(seen, time.time()), flush=True)
+            said = states
+        if seen.ended:
+            return seen
+        time.sleep(_EVERY_S)
+        seen = progress.read(folder, planned)
+
+
+def _show(seen: Progress) -> None:
+    from kernelscope.cli.output import console
+    from kernelscope.reports.progress import Drawn
+
+    console().print(Drawn(seen, time.time()))

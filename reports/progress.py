@@ -1,0 +1,106 @@
+"""A recording in progress for the terminal: what it is, how far each side is, how long it will take yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from kernelscope.analysis.progress import COMPLETE, FAILED, RECORDING, Pass, Progress, Side
+from kernelscope.reports import terminal, units
+from kernelscope.reports.text import printable
+
+_QUIET_S = 120.0  # without anything written for so long it may be that nobody records any more
+_STYLES = {COMPLETE: "green", FAILED: "red", RECORDING: ""}
+_LEAST_BAR, _MOST_BAR = 4, 30
+
+
+class Drawn:
+    """A recording as it is `now` (s since 1970), for a console of any width."""
+
+    def __init__(self, progress: Progress, now: float):
+        self.progress = progress
+        self.now = now
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text(line(self.progress, self.now), style="bold")
+        if self.progress.sides:
+            yield _table(self.progress.sides, options.max_width)
+        yield from _notes(self.progress, self.now)
+
+
+def line(progress: Progress, now: float) -> str:
+    """Return the whole in one line: what is recorded, how much of it is over, for how long it runs and will run yet."""
+    parts = [printable(progress.title)]
+    if progress.cells is not None:
+        parts.append(f"{progress.cells[0]} of {progress.cells[1]} cells")
+    planned = [side.planned for side in progress.sides if side.planned is not None]
+    if planned and progress.cells is None:
+        parts.append(f"{sum(side.over for side in progress.sides)} of {sum(planned)} passes")
+    if progress.ended:
+        return " \u00b7 ".join([*parts, f"ended after {seconds(progress.written - progress.began)}"])
+    parts.append(f"{seconds(now - progress.began)} so far")
+    left = progress.left_s
+    if left is not None:
+        parts.append(f"about {seconds(max(left - (now - progress.written), 0.0))} left")
+    return " \u00b7 ".join(parts)
+
+
+def state(side: Side) -> str:
+    """Return what a side does now, in a few words that change when the pass does."""
+    if side.state != RECORDING:
+        return side.state
+    return _named(side.now) if side.now else "between passes" if side.over else "starting"
+
+
+def _named(now: Pass) -> str:
+    return f"{now.name} {now.repeat} of {now.repeats}" if now.repeats > 1 else now.name
+
+
+def _table(sides: list[Side], width: int) -> Table:
+    """Return a row a side: its passes as a bar, the pass it is in, steps of it, time of a step and throughput."""
+    cells = [_cells(side) for side in sides]
+    heads = ("side", "passes", "pass", "steps", "step", "samples/s")
+    taken = sum(max(len(head), *(len(row[place]) for row in cells)) + 2 for place, head in enumerate(heads))
+    room = min(width - taken, _MOST_BAR) if all(side.planned for side in sides) else 0
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for place, head in enumerate(heads):
+        table.add_column(head, justify="left" if place in (0, 2) else "right", overflow="fold")
+        if place == 1 and room >= _LEAST_BAR:
+            table.add_column("", width=room, no_wrap=True)
+    for side, row in zip(sides, cells, strict=True):
+        shown = [Text(text, style=_STYLES[side.state] if place == 2 else "") for place, text in enumerate(row)]
+        if room >= _LEAST_BAR and side.planned:
+            shown.insert(2, Text(terminal.bar(side.over / side.planned, room), style="blue"))
+        table.add_row(*shown)
+    return table
+
+
+def _cells(side: Side) -> list[str]:
+    now = side.now
+    passes = str(side.over) if side.planned is None else f"{side.over}/{side.planned}"
+    steps = "" if now is None or now.name == "check" else f"{now.steps}/{now.wanted}" if now.wanted else str(now.steps)
+    step_ns = now.step_ns if now else None
+    rate = units.rate(side.batch * 1e9 / step_ns) if step_ns and side.batch else ""
+    return [printable(side.label, 40), passes, state(side), steps, units.duration(step_ns) if step_ns else "", rate]
+
+
+def _notes(progress: Progress, now: float) -> Iterator[RenderableType]:
+    for side in progress.sides:
+        if side.reason:
+            yield Text(f"{printable(side.label, 40)}: {printable(side.reason, 400)}", style="red", overflow="fold")
+    if not progress.ended and now - progress.written > _QUIET_S:
+        quiet = seconds(now - progress.written)
+        yield Text(f"nothing was written for {quiet}: a long step or import, or nobody records any more", style="yellow")
+
+
+def seconds(value: float) -> str:
+    """Return a time for reading: 45 s, 3 min 20 s, 2 h 5 min."""
+    whole = max(round(value), 0)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s" if whole < 600 and whole % 60 else f"{round(whole / 60)} min"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
