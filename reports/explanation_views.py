@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kernelscope.reports import explanation, units
 from kernelscope.reports.explanation import Cause, Result, Scale
-from kernelscope.reports.sections import MOST, Cell, Column, View, text_cell
+from kernelscope.reports.sections import MOST, Cell, Column, View, keys_of, text_cell
 from kernelscope.reports.text import printable
 
 FIRST = 3  # causes on the first screen
 _LINKS = 6  # rows that a cause links to by name
+_GROUPS = ("layer", "phase", "cell")
+Evidence = Callable[[str | None, str | None, str | None, str | None], str]  # side, layer, phase, kind -> identifier or ""
 _SURE = {"name": "named alike", "map": "told with --map"}
 
 
@@ -26,7 +28,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Finding:
-    """One cause, ready to be shown. more: how many rows it has besides those of `links`."""
+    """One cause, ready to be shown. more: how many rows it has besides those of `links`; rows: the identifiers of all."""
 
     number: int
     much: str
@@ -39,6 +41,7 @@ class Finding:
     remedy: str
     links: list[Link]
     more: int
+    rows: list[str]
 
 
 @dataclass(frozen=True)
@@ -72,8 +75,11 @@ class Explained:
         return (f"{more} more cause{'' if more == 1 else 's'} below; " if more > 0 else "") + self.unexplained
 
 
-def explained(result: Result, key: str) -> Explained:
-    """Return an explanation for the page; `key` is the prefix of its identifiers there."""
+def explained(result: Result, key: str, evidence: Evidence | None = None) -> Explained:
+    """Return an explanation for the page; `key` is the prefix of its identifiers there.
+
+    evidence: where the page shows what the account's rows are of (see sections.evidence), if it does.
+    """
     shown = explanation.scale(result)
     ranked, unexplained = explanation.causes(result)
     exact = int(result["wall_delta_ns"]) - sum(int(finding["explains_ns"]) for finding in result["findings"])
@@ -89,7 +95,7 @@ def explained(result: Result, key: str) -> Explained:
         unexplained=f"{explanation.UNEXPLAINED}: {shown.signed(unexplained)} {shown.unit} ({explanation.share(result, exact)})",
         total=total,
         alternative=_alternative(result, shown, total),
-        account=account(result, key),
+        account=account(result, key, evidence or (lambda *_: "")),
         matches=matches(result, key),
         differences=differences(result, key),
         facts=[*explanation.facts(result), *explanation.gaps(result)],
@@ -121,6 +127,7 @@ def _finding(cause: Cause, result: Result, shown: Scale, key: str) -> Finding:
         remedy=printable(finding["remedy"], 600) if finding.get("remedy") else "",
         links=[Link(anchor(key, row["row"]), _row_name(row)) for row in claimed[:_LINKS]],
         more=max(len(claimed) - _LINKS, 0),
+        rows=[anchor(key, row["row"]) for row in claimed],
     )
 
 
@@ -134,10 +141,10 @@ def _row_name(row: Mapping[str, Any]) -> str:
     return printable(f"{place}: {row['cell']}" if place else row["cell"], 80)
 
 
-def account(result: Result, key: str) -> View:
+def account(result: Result, key: str, evidence: Evidence) -> View:
     """Return the account in ns, largest differences first, with instrumentation and the sums.
 
-    Of more than MOST rows those with the smallest differences become one; rows of findings stay.
+    Of more than MOST rows those with the smallest differences become one; rows of findings stay. Rows link to `evidence`.
     """
     rows = sorted(result["rows"], key=lambda row: -abs(row["delta_ns"]))
     linked = {row for finding in result["findings"] for row in finding.get("rows") or []}
@@ -146,19 +153,22 @@ def account(result: Result, key: str) -> View:
     shown = [row for row in rows if row["row"] in places]
     rest = [row for row in rows if row["row"] not in places]
     longest = max((abs(row["delta_ns"]) for row in rows), default=1) or 1
-    body = [_account_row(row, longest) for row in shown]
+    sides = [result[side].get("name") for side in explanation.SIDES]
+    body = [_account_row(row, longest, sides, evidence) for row in shown]
     body += [_sums(f"({len(rest)} more)", [_column(rest, name) for name in ("a_ns", "b_ns", "delta_ns")])] if rest else []
     steps = [result[side].get("step_ns") for side in explanation.SIDES]
     own = [None if step is None else step - _column(rows, name) for step, name in zip(steps, ("a_ns", "b_ns"), strict=True)]
     body.append(_sums(explanation.INSTRUMENTATION, [*own, result["instrumentation_ns"]]))
     total = _sums("step", [*steps, result["wall_delta_ns"]])
     a, b = explanation.names(result)
-    columns = [Column("layer"), Column("phase"), Column("cell"), Column(f"A: {a}", True), Column(f"B: {b}", True)]
-    columns += [Column("B - A", True), Column("95% interval", True), Column("outside of noise")]
+    columns = [Column("layer"), Column("phase"), Column("cell"), Column(f"A: {a}", True, "ns"), Column(f"B: {b}", True, "ns")]
+    columns += [Column("B - A", True, "signed"), Column("95% interval", True), Column("outside of noise")]
     caption = f"The account, ns per step: {explanation.title(result)}"
     anchors = [anchor(key, row["row"]) for row in shown]
     anchors += ([""] if rest else []) + [anchor(key, explanation.INSTRUMENTATION)]
-    return View(f"{key}-account", caption, columns, body, total, anchors=anchors)
+    own = dict.fromkeys(_GROUPS, explanation.INSTRUMENTATION)
+    keys = keys_of([*shown, *([{}] if rest else []), own], _GROUPS)
+    return View(f"{key}-account", caption, columns, body, total, anchors=anchors, keys=keys, groups=_GROUPS)
 
 
 def _column(rows: Sequence[Mapping[str, Any]], name: str) -> int:
@@ -170,14 +180,20 @@ def _sums(name: str, values: Sequence[int | None]) -> list[Cell]:
     return [Cell(name), Cell(""), Cell(""), *map(_ns, values), Cell(""), Cell("")]
 
 
-def _account_row(row: Mapping[str, Any], longest: int) -> list[Cell]:
+def _account_row(row: Mapping[str, Any], longest: int, sides: Sequence[str | None], evidence: Evidence) -> list[Cell]:
     ends = [row.get("ci_low_ns"), row.get("ci_high_ns")]
     interval = f"{ends[0]:,} to {ends[1]:,}" if None not in ends else units.UNKNOWN
     times = [Cell("none") if row.get("only") == other else _ns(row[f"{side}_ns"]) for side, other in (("a", "b"), ("b", "a"))]
     delta = Cell(_signed(row["delta_ns"]), row["delta_ns"], bar=abs(row["delta_ns"]) / longest)
     significant = row.get("significant")
     visible = units.UNKNOWN if significant is None else "yes" if significant else "no"
-    cells = [text_cell(row.get("layer")), text_cell(row.get("phase")), text_cell(row["cell"])]
+    layers, phase = [row.get("layer_a"), row.get("layer_b")], row.get("phase")
+    times = [
+        replace(time, link=evidence(side, layer, phase, row["cell"]))
+        for time, side, layer in zip(times, sides, layers, strict=True)
+    ]
+    layer = replace(text_cell(row.get("layer")), link=evidence(None, layers[1] or layers[0], phase, None))
+    cells = [layer, text_cell(phase), text_cell(row["cell"])]
     return [*cells, *times, delta, Cell(interval, ends[0]), Cell(visible, visible)]
 
 
@@ -202,7 +218,9 @@ def matches(result: Result, key: str) -> View:
         for match in result["matches"][:MOST]
     ]  # fmt: skip
     left = len(result["matches"]) - MOST
-    caption = f"Which layers stand for the same: {explanation.title(result)}" + (f" (the first {MOST}; {left} more are in the JSON form)" if left > 0 else "")
+    caption = f"Which layers stand for the same: {explanation.title(result)}" + (
+        f" (the first {MOST}; {left} more are in the JSON form)" if left > 0 else ""
+    )
     return View(f"{key}-matches", caption, columns, rows)
 
 

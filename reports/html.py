@@ -110,11 +110,13 @@ def _explanation(result: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _explained(results: Sequence[Mapping[str, Any]]) -> list[tuple[explanation_views.Explained, Markup]]:
+def _explained(
+    results: Sequence[Mapping[str, Any]], evidence: explanation_views.Evidence | None = None
+) -> list[tuple[explanation_views.Explained, Markup]]:
     """Return explanations with their waterfalls, for wide and for narrow pages."""
     found = []
     for number, result in enumerate(results, 1):
-        view = explanation_views.explained(result, explanation.key(number))
+        view = explanation_views.explained(result, explanation.key(number), evidence)
         both = [
             Markup('<div class="{}">{}</div>').format(
                 kind, svg.inline(figures.waterfall(result, style), f"{view.key}-{kind}", view.alternative, style)
@@ -169,7 +171,7 @@ def _context(result: Result, breakdowns: Sequence[Mapping[str, Any]], parts: Seq
         "resolution": content.resolution(result),
         "left_out": result["left_out"],
         "charts": _charts(result),
-        "explanations": _explained(result.get("explanations") or []),
+        "explanations": _explained(result.get("explanations") or [], sections.evidence(result)),
         "summary": sections.summary(result),
         "layers": sections.side_by_side(result, "layers"),
         "kinds": sections.side_by_side(result, "kinds"),

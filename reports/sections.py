@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +19,10 @@ Number = int | float
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell. value: what it is sorted by, null sorts last. note: small print, "" keeps its room. bar, heat: 0 to 1."""
+    """One cell. value: what it is sorted by, null sorts last. note: small print, "" keeps its room. bar, heat: 0 to 1.
+
+    link: identifier of what its text leads to.
+    """
 
     text: str
     value: Number | str | None = None
@@ -27,6 +30,7 @@ class Cell:
     bar: float | None = None
     heat: float | None = None
     code: bool = False
+    link: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ class Side:
     step: str
     ratio: str
     verdict: str
-    causes: list[content.Cause]
+    causes: list[tuple[content.Cause, str]]
     difference: str
     why: str = ""
     why_link: str = ""
@@ -109,12 +113,18 @@ def sides(result: Result) -> list[Side]:
             step=units.duration(row["step_median_ns"]),
             ratio=units.ratio(row["ratio"]),
             verdict=verdicts.get(row["framework"], ""),
-            causes=content.causes(result, row["framework"]) if row["framework"] in verdicts else [],
+            causes=_causes(result, row["framework"]) if row["framework"] in verdicts else [],
             difference=units.signed(content.mean_difference(result, row["framework"])),
             **_why(*explained[row["framework"]]) if row["framework"] in explained else {},
         )
         for row in content.by_speed(result)
     ]
+
+
+def _causes(result: Result, framework: str) -> list[tuple[content.Cause, str]]:
+    """Return where a framework loses most time, each with the identifier of its row among the layers."""
+    places = {content.label(row, "layers"): f"layers-{number}" for number, row in enumerate(result["layers"])}
+    return [(cause, places[cause.label]) for cause in content.causes(result, framework)]
 
 
 def _why(number: int, part: Mapping[str, Any]) -> dict[str, str]:
@@ -254,6 +264,21 @@ def _numbers(row: Row, longest: Number) -> list[Cell]:
         Cell(units.duration(duration), duration),
         Cell(units.count(count), count),
     ]
+
+
+def evidence(result: Result) -> Callable[[str | None, str | None, str | None, str | None], str]:
+    """Return a function that names the row of a comparison's page that shows most of something, "" where none does.
+
+    It takes a side, a layer, a phase and a kind: with a side a row of its kernels, without one a row of the layers.
+    """
+    places: dict[tuple[str | None, ...], str] = {}
+    for number, row in enumerate(result["layers"]):
+        places.setdefault((None, row["layer"], row["phase"], None), f"layers-{number}")
+    for name in result["frameworks"]:
+        for number, row in enumerate(result["kernels"].get(name) or []):  # those with most time come first
+            place = (name, row.get("layer"), row.get("phase"), row.get("kind"))
+            places.setdefault(place, f"kernel-{identifier(name)}-{number}")
+    return lambda *place: places.get(place, "")
 
 
 def lines(result: Result) -> list[View]:

@@ -1,5 +1,7 @@
 """The report in a real browser: its script runs, nothing else does, and nothing is asked of a network."""
 
+import html as html_text
+import json
 import re
 import shutil
 import subprocess
@@ -89,3 +91,57 @@ def test_hostile_names_in_an_explanation_do_not_run(opened, hostile_explained, r
     assert "<img" not in page
     result["explanations"] = [hostile_explained]
     assert "<script>alert" not in opened(result)[0]
+
+
+# groups the layers by phase, and follows a link to a row in a group that is closed; what the page then says goes into the title
+GROUP = """
+<script>addEventListener("load", async () => {
+  const table = document.querySelector("#layers-table"), choice = table.querySelector("[data-group]");
+  choice.value = "phase"; choice.dispatchEvent(new Event("change"));
+  const groups = [...table.querySelectorAll("tr.group")].map((row) => [row.cells[0].innerText.replace(/\\s.*/, ""),
+    ...[...row.cells].slice(2).map((cell) => Number(cell.dataset.value ?? 0))]);
+  const total = [...table.querySelectorAll("tfoot td")].slice(1).map((cell) => Number(cell.dataset.value));
+  const closed = [...table.querySelectorAll("tbody tr:not(.group)")].every((row) => row.hidden);
+  location.hash = "#layers-3";
+  await new Promise((done) => setTimeout(done, 300));
+  const row = document.getElementById("layers-3");
+  const seen = !row.hidden && row.classList.contains("target");
+  const text = JSON.stringify({ groups, total, closed, seen, output: table.querySelector("output").textContent });
+  document.title = "driven " + text;
+});</script>"""
+
+
+def test_groups_add_up_to_the_total_and_links_open_them(opened, result):
+    page, console = opened(result, GROUP)
+    assert console == []
+    found = json.loads(html_text.unescape(re.search(r"<title>driven (.*?)</title>", page).group(1)))
+    sums = {}
+    for row in result["layers"]:
+        phase = row["layer"] if row["layer"] == "(instrumentation)" else row["phase"]
+        column = sums.setdefault(phase, dict.fromkeys(result["frameworks"], 0))
+        for name in result["frameworks"]:
+            column[name] += row["time_ns"][name] or 0
+    assert {name: values for name, *values in found["groups"]} == {name: list(column.values()) for name, column in sums.items()}
+    assert found["total"] == [row["step_mean_ns"] for row in result["summary"]]
+    assert found["closed"]
+    assert found["seen"]
+    assert found["output"] == f"{len(result['layers'])} rows in {len(sums)} groups"
+
+
+# shows the rows of the first cause alone, then all again
+ALONE = """
+<script>addEventListener("load", () => {
+  const button = document.querySelector("[data-only]"), table = document.getElementById(button.dataset.of);
+  const ids = () => [...table.querySelectorAll("tbody tr:not([hidden])")].map((row) => row.id).sort();
+  const all = ids().length;
+  button.click();
+  const right = ids().join() === button.dataset.only.split(" ").sort().join();
+  table.querySelector("[data-all]").click();
+  document.title = `driven ${right} ${ids().length === all} ${all > 5}`;
+});</script>"""
+
+
+def test_the_rows_of_a_cause_can_be_shown_alone(opened, explained):
+    page, console = opened(explained, ALONE, html.write_explanation)
+    assert console == []
+    assert "<title>driven true true true</title>" in page
