@@ -71,27 +71,30 @@ def run(arguments: argparse.Namespace) -> int:
     recorded = recorded_comparison(paths)
     if recorded is not None:
         recorded = sharing.shareable(recorded, arguments.full_paths)
-        _emit_comparison(recorded, partial(moving.beside, recorded, paths[0] if paths[0].is_dir() else paths[0].parent), target)
+        parts = partial(moving.beside, recorded, paths[0] if paths[0].is_dir() else paths[0].parent)
+        _emit_comparison(recorded, lambda: sharing.shareable_parts(parts(), arguments.full_paths), target)
         if form:
             output.write_comparison(recorded, form)
         return 0
     runs, left_out = opened(paths)
-    _report_runs(runs, left_out, target, form)
+    _report_runs(runs, left_out, target, form, arguments.full_paths)
     return 0
 
 
-def _report_runs(runs: list[Run], left_out: list[dict[str, Any]], target: Path | None, form: str | None) -> None:
-    """Report one run with its breakdowns, or several side by side. Run folders are made to be passed on: nothing is hidden."""
+def _report_runs(
+    runs: list[Run], left_out: list[dict[str, Any]], target: Path | None, form: str | None, full_paths: bool
+) -> None:
+    """Report one run with its breakdowns, or several side by side."""
     from kernelscope.analysis.breakdowns import breakdown
     from kernelscope.analysis.comparison import compare
     from kernelscope.cli import output
 
-    result = compare(runs, left_out)
+    result = sharing.shareable(compare(runs, left_out), full_paths)
     alone = len(runs) == 1
     if alone:
-        _emit_run(result, runs[0], target)
+        _emit_run(result, runs[0], target, full_paths)
     else:
-        _emit_comparison(result, partial(moving.of_runs, runs), target)
+        _emit_comparison(result, lambda: sharing.shareable_parts(moving.of_runs(runs), full_paths), target)
     if form and alone:
         output.write_breakdown(breakdown(runs[0].trace(), "layer").as_dict(), form)
     elif form:
@@ -127,14 +130,15 @@ def _emit_comparison(result: dict[str, Any], parts: Callable[[], list[Interactiv
         write_page(lambda: html.write_comparison(result, target, parts()), target)
 
 
-def _emit_run(result: dict[str, Any], run: Run, target: Path | None) -> None:
+def _emit_run(result: dict[str, Any], run: Run, target: Path | None, full_paths: bool) -> None:
     """Write the HTML file of a run, if one is wanted, and say where it is."""
     from kernelscope.cli.output import write_page
     from kernelscope.reports import html
 
     if target is not None:
-        parts, drawn = measured_parts(run), moving.of_runs([run])
-        write_page(lambda: html.write_run(result, breakdowns(run), target, parts, drawn), target)
+        tables = sharing.shareable(breakdowns(run), full_paths)
+        parts, drawn = measured_parts(run), sharing.shareable_parts(moving.of_runs([run]), full_paths)
+        write_page(lambda: html.write_run(result, tables, target, parts, drawn), target)
 
 
 def breakdowns(run: Run) -> list[dict[str, Any]]:

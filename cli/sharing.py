@@ -6,12 +6,14 @@ Run folders are so from the start (tracer.inside.scrubbing); captures of other t
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from kernelscope.analysis.trace import Trace
+    from kernelscope.reports.interactive import Interactive
     from kernelscope.tracer.inside.disclosure import Hiding
 
 Plain = TypeVar("Plain")
@@ -43,6 +45,15 @@ def shareable_trace(trace: Trace, full_paths: bool) -> Trace:
     hiding = Hiding(shapes=False)
     tables = {name: _table(getattr(trace, name), hiding) for name in TABLES}
     return dataclasses.replace(trace, **tables, info=hiding.of(trace.info), diagnostics=hiding.of(trace.diagnostics))
+
+
+def shareable_parts(parts: Sequence[Interactive], full_paths: bool) -> list[Interactive]:
+    """Return a page's interactive parts as they may be passed on; see `shareable`."""
+    import dataclasses
+
+    return [
+        dataclasses.replace(part, data=shareable(part.data, full_paths), note=shareable(part.note, full_paths)) for part in parts
+    ]
 
 
 def _table(rows: pd.DataFrame, hiding: Hiding) -> pd.DataFrame:
