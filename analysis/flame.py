@@ -52,10 +52,12 @@ def flame(trace: Trace, most: int = MOST) -> dict[str, Any]:
     cells, steps = _cells(trace, names)
     found, left_out = [cells], []
     host = _host_frames(trace, names)
-    threads = _threads(trace, host, steps)
+    threads, idle = _threads(trace, host, steps)
     found += threads[:THREADS]
     if len(threads) > THREADS:
-        left_out.append(f"{len(threads) - THREADS} threads that did less")
+        left_out.append(f"threads that did less: {len(threads) - THREADS}")
+    if idle:
+        left_out.append(f"threads that only called the operating system: {idle}")
     if not threads:
         left_out.append("host threads: the capture holds no ranges, operators or calls")
     device = _device(trace, host, names, steps)
@@ -204,15 +206,20 @@ def _on_threads(trace: Trace, operators: pd.DataFrame) -> pd.DataFrame:
     return kernels[~same]
 
 
-def _threads(trace: Trace, host: _Frames, steps: int) -> list[_Tree]:
-    """Return a tree per thread, that of the loop first, then the busiest first."""
+def _threads(trace: Trace, host: _Frames, steps: int) -> tuple[list[_Tree], int]:
+    """Return a tree per thread, that of the loop first, then the busiest first; and how many threads have none.
+
+    Threads that only call the operating system mostly wait in it, and have none.
+    """
     measured = _measured(trace)
     loops = set(measured["thread"].to_list())
     if steps:
         index, _, start, end = intervals.split_at(host.start, host.end, *(measured[n].to_numpy(np.int64) for n in _TIMES))
         host = _Frames(host.thread[index], start, end, host.code[index])
+    known = np.unique(host.thread)
+    working = np.intersect1d(known, _working(trace))
     found = []
-    for thread in np.unique(host.thread).tolist():
+    for thread in working.tolist():
         mine = host[host.thread == thread]
         nodes, node, cut = _folded(mine)
         row, start, end = intervals.leaves(mine.thread, mine.start, cut)
@@ -224,7 +231,14 @@ def _threads(trace: Trace, host: _Frames, steps: int) -> list[_Tree]:
     for number, (other, _, _, (nodes, own, counts)) in enumerate(found, 1):
         title, what = _said(loop=not other, number=number)
         trees.append(_Tree(f"host-{number}", title, what, max(steps, 1), nodes, own, counts))
-    return trees
+    return trees, len(known) - len(working)
+
+
+def _working(trace: Trace) -> Int:
+    """Return the threads of which more is known than calls of the operating system."""
+    calls = trace.calls[(trace.calls["api"] != "os").to_numpy()]
+    tables = (trace.steps, trace.ranges, trace.operators, calls, trace.kernels[(trace.kernels["device"] == "cpu").to_numpy()])
+    return np.concatenate([table["thread"].dropna().to_numpy(np.int64) for table in tables])
 
 
 _TIMES = ("start_ns", "end_ns")

@@ -106,6 +106,15 @@ def test_a_capture_without_a_timeline_says_so():
         flame(Trace())
 
 
+def test_a_thread_that_only_waits_in_the_operating_system_has_no_tree():
+    names = {"name": ["pthread_cond_wait", "cudaLaunchKernel"], "api": ["os", "runtime"], "process": 1}
+    calls = rows("calls", thread=[WORKER, MAIN], start_ns=[0, 20], end_ns=[900, 30], **names)
+    found = flame(Trace(calls=calls))
+    assert [tree["key"] for tree in found["trees"]] == ["cells", "host-1"]
+    assert paths(found, "host-1") == {(): (10, 0, None), ("cudaLaunchKernel",): (10, 10, 1)}
+    assert found["left_out"] == ["threads that only called the operating system: 1"]
+
+
 def test_names_of_ranges_do_not_carry_what_tells_each_call_apart():
     names = ["aten::mm, seq = 3, op_id = 7", "aten::mm, seq = 4, op_id = 8"]
     ranges = rows("ranges", thread=MAIN, start_ns=[0, 20], end_ns=[10, 30], category="user", name=names, nested=True)
