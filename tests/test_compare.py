@@ -5,9 +5,12 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
+import nbformat
 import pandas as pd
 import pytest
+from nbclient import NotebookClient
 
 import kernelscope.analysis as ka
 from kernelscope.analysis.breakdowns import breakdowns
@@ -18,6 +21,7 @@ pytestmark = pytest.mark.slow
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet", "cntk")
 # Each small network, and both modes; that the others are the same work is tested in workloads
 COMPARED = ("lenet train", "lenet infer", "mlp train", "cnn train", "lstm infer")
+NOTEBOOKS = Path(__file__).parents[1] / "docs" / "notebooks"
 COMMAND = [sys.executable, "-m", "kernelscope.cli.main"]
 TABLES = ("layer", "kernel", "kind", "phase", "step", "operator", "range", "idle", "line")
 VERBOSE = re.compile(r"^(onednn|dnnl)_verbose,")
@@ -180,3 +184,17 @@ def test_parameters_are_the_canonical_ones_or_the_difference_is_said(compared):
         check = json.loads((folder / framework / "check" / "1" / "check.json").read_text())
         count = sum(parameter["count"] for parameter in check["parameters"])
         assert count == canonical or network == "lstm"
+
+
+def test_the_example_notebook_runs(compared, monkeypatch):
+    folder, network, mode, _ = compared
+    if (network, mode) != ("lenet", "train"):
+        pytest.skip("one comparison is enough")
+    monkeypatch.setenv("KERNELSCOPE_RUNS", str(folder))
+    notebook = nbformat.read(NOTEBOOKS / "results.ipynb", as_version=4)
+    NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(folder)}}).execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", []) if output.output_type != "stream"]
+    pages = [output.data["text/html"] for output in outputs if "text/html" in output.data]
+    assert [page.split("<b>")[1].split()[0] for page in pages[:1]] == ["Comparison:"]
+    assert any("not explained" in page for page in pages)
+    assert any("image/png" in output.data for output in outputs)
