@@ -15,6 +15,8 @@ from kernelscope.reports.figures import Style
 from kernelscope.reports.tables import Table
 
 ACROSS = 3  # panels beside each other on a wide page
+_PANEL_IN = 2.6  # inches that a panel needs with letters of 8 points
+_LEGEND_ROWS = 2  # rows of a legend for which figures have room
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ def panels(
 
     least: panels for which a row has room, however few there are: a line is no better for being long.
     """
-    across = 2 if count == 4 else across
+    room = max(int(style.width_in * 8 / style.font_pt / _PANEL_IN), 1)
+    across = min(2 if count == 4 else across, room)
     across = 1 if style.narrow else min(max(count, least), across)
     down = -(-count // across)
     figure = Figure(figsize=(style.width_in, down * height_in + 0.7), layout="constrained", facecolor="none")
@@ -74,7 +77,10 @@ def few_ticks(axes: Axes) -> None:
 def legend(figure: Figure, handles: Sequence[object], style: Style, longest: int) -> None:
     """Put a legend below all panels, in as many columns as fit names of this length."""
     columns = max(1, min(len(handles), int(style.width_in / (0.075 * style.font_pt / 8 * longest + 0.45))))
-    columns = -(-len(handles) // -(-len(handles) // columns))  # rows of equal length
+    rows = -(-len(handles) // columns)
+    columns = -(-len(handles) // rows)  # rows of equal length
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width, height + max(rows - _LEGEND_ROWS, 0) * 0.19 * style.font_pt / 8)
     figure.legend(handles=list(handles), loc="outside lower center", ncols=columns, frameon=False)
 
 

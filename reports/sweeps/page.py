@@ -167,10 +167,13 @@ def headline(found: Content) -> str:
     wins = fastest(found.rows)
     if not wins:
         return measured[0].upper() + measured[1:]
-    total = sum(wins.values())
-    name = max(wins, key=wins.__getitem__)
-    often = f" in {wins[name]} of {total} comparisons" if total > 1 else ""
-    return printable(f"{name} has the shortest step{often}; {measured}")
+    total, most = sum(wins.values()), max(wins.values())
+    first = [name for name, count in wins.items() if count == most]
+    often = f" in {most} of {total} comparisons" if total > 1 else ""
+    if len(first) == 1:
+        return printable(f"{first[0]} has the shortest step{often}; {measured}")
+    named = " and ".join(first) if len(first) == 2 else f"no framework is fastest throughout: {len(first)} of them"
+    return printable(f"{named} have the shortest step{often} each; {measured}")
 
 
 def fastest(rows: Sequence[Row]) -> dict[str, int]:
