@@ -39,6 +39,7 @@ def zaphod(monkeypatch):
         ("/scratch/zaphod/run", "/scratch/~/run"),
         ("/tmp/torchinductor_zaphod/x", "/tmp/torchinductor_~/x"),
         ("zaphod@heartofgold:/x", "~@heartofgold:/x"),
+        ('"host_name": "heartofgold", "x": 1', '"host_name": "~", "x": 1'),
         # nobody's
         ("zaphod", "zaphod"),
         ("https://host.org/home/page", "https://host.org/home/page"),

@@ -31,6 +31,7 @@ _NAME = r"[^/\s\"'\\:;,<>|*?()]+"
 _OTHERS = (
     ("/home/", "/home/" + _NO_LETTER.format("/home/") + _NAME),
     ("/Users/", "/Users/" + _NO_LETTER.format("/Users/") + _NAME),
+    ('"host_name": "', r'(?<="host_name": ")[^"]+'),  # as torch.profiler writes it
     (":\\", r"\b[A-Za-z]:\\{1,2}Users\\{1,2}" + _NAME),
 )
 _SHORTEST = 8  # characters of a secret that is looked for in files: shorter ones stand in them by chance
