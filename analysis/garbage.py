@@ -9,11 +9,17 @@ from contextlib import contextmanager
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Do not look for garbage that has cycles meanwhile; what has none is freed as ever."""
+    """Do not look for garbage that has cycles meanwhile; what has none is freed as ever.
+
+    What was made meanwhile counts as old, so that the next look for garbage among what is new does not go through all of it.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if enabled:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()  # into the oldest generation
             gc.enable()

@@ -11,6 +11,7 @@ the first message that is not as agreed it is not listened to any more.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import mmap
 import os
@@ -20,7 +21,6 @@ import struct
 import threading
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +44,7 @@ _HEAD = struct.Struct("<QI")  # of a message: bytes of its body, and how many de
 _MOST_DESCRIPTORS = 250  # that the kernel passes on with a message
 
 
-@contextmanager
+@contextlib.contextmanager
 def started(path: Path) -> Iterator[Helper | None]:
     """Give a helper that reads ahead in a capture; None where one cannot be had, or would cost more than it wins."""
     helper = None
@@ -241,7 +241,7 @@ def _run(path: Path, tasks: tuple[str, ...], parent: socket.socket) -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         gc.disable()  # nothing that is made here has cycles worth looking for, and all of it ends soon
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # for numpy, if it is not imported yet: threads are of no use here
-        unpacked = _gather(path, parent) if _EVENTS in tasks else []
+        unpacked = _gather(path, parent) if _EVENTS in tasks else memoryview(b"")
         if tasks[0] in _TABLES:
             _decode(path, [task for task in tasks if task in _TABLES], parent)
         if _SECRETS in tasks:
@@ -273,7 +273,7 @@ def _decode(path: Path, names: Sequence[str], parent: socket.socket) -> None:
             _send(parent, failed(name, str(error)), Memory())
 
 
-def _gather(path: Path, parent: socket.socket) -> list[bytes]:
+def _gather(path: Path, parent: socket.socket) -> memoryview:
     """Send the columns of a trace of torch.profiler, or why it cannot be read; return what was unpacked, if it is not much."""
     from kernelscope.analysis import helper_events
     from kernelscope.analysis.helper_messages import failed, found
@@ -286,27 +286,31 @@ def _gather(path: Path, parent: socket.socket) -> list[bytes]:
         _send(parent, found(_EVENTS, helper_events.described(columns, memory)), memory)
     except EvidenceError as error:
         _send(parent, failed(_EVENTS, str(error)), Memory())
-        return []
-    return unpacked.blocks
+        return memoryview(b"")
+    return unpacked.content()
 
 
 class _Kept:
-    """Blocks of text that are kept, unless they get many."""
+    """Text that is kept, one block behind the other, unless it gets much. In large pages, where the system has them."""
 
     def __init__(self) -> None:
-        self.blocks: list[bytes] = []
-        self._room = _MOST_KEPT
+        self._memory = mmap.mmap(-1, _MOST_KEPT, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        with contextlib.suppress(OSError):  # a system without large pages
+            self._memory.madvise(mmap.MADV_HUGEPAGE)
+        self._full = False
 
     def keep(self, block: bytes) -> None:
         """Append a block, or give up all."""
-        self._room -= len(block)
-        if self._room < 0:
-            self.blocks.clear()
-        else:
-            self.blocks.append(block)
+        self._full = self._full or self._memory.tell() + len(block) > _MOST_KEPT
+        if not self._full:
+            self._memory.write(block)
+
+    def content(self) -> memoryview:
+        """Return what is kept: all blocks, or nothing."""
+        return memoryview(self._memory)[: 0 if self._full else self._memory.tell()]
 
 
-def _search(path: Path, unpacked: Sequence[bytes], parent: socket.socket) -> None:
+def _search(path: Path, unpacked: memoryview, parent: socket.socket) -> None:
     """Send what is to be said of secrets. unpacked: what the file holds, if it was unpacked already."""
     from kernelscope.analysis import secrets
     from kernelscope.analysis.helper_messages import searched

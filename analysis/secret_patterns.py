@@ -95,7 +95,7 @@ def kinds() -> int:
     return len(SHAPES) + 3
 
 
-def suspicious(data: bytes, pattern: str = _SCREEN) -> list[tuple[int, int]]:
+def suspicious(data: bytes | memoryview, pattern: str = _SCREEN) -> list[tuple[int, int]]:
     """Return the stretches of data, CHUNK bytes and what follows, in which `spans` may find something; merged, in order.
 
     pattern: what to look for instead, in RE2's syntax; what it matches may have up to 256 bytes.
@@ -109,7 +109,7 @@ def suspicious(data: bytes, pattern: str = _SCREEN) -> list[tuple[int, int]]:
     stretches: list[tuple[int, int]] = []
     for chunk in sorted(found):
         start, after = max(0, chunk * CHUNK - 512), (chunk + 1) * CHUNK
-        end = min(len(data), after + (LONGEST if b"PRIVATE KEY" in data[start:after] else _LONGEST_VALUE + 512))
+        end = min(len(data), after + (LONGEST if b"PRIVATE KEY" in bytes(data[start:after]) else _LONGEST_VALUE + 512))
         if stretches and start <= stretches[-1][1]:
             stretches[-1] = (stretches[-1][0], end)
         else:

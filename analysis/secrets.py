@@ -11,7 +11,7 @@ import gzip
 import io
 import sqlite3
 import zlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,6 @@ REPORT_MAGIC = b"NVIDIA Tegra Profiler Report"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 LISTED = 20
 _BLOCK = 1 << 23
-_TOGETHER = 32  # blocks of unpacked text, of 1 MB, that are screened at once: to begin takes some milliseconds
 _OVERLAP = secret_patterns.LONGEST + 1024
 _MOST_BYTES = 1 << 29  # of a file without tables; of larger ones the first and the last half of this are looked through
 _MOST_SECOND_LOOKS = 1 << 23  # bytes that look suspicious and are looked at again, with slower patterns
@@ -107,12 +106,12 @@ def find(path: Path) -> Findings:
         raise EvidenceError(f"{path}: {error.strerror or error}") from error
 
 
-def remarks(path: Path, unpacked: Sequence[bytes] = ()) -> list[tuple[str, str]]:
+def remarks(path: Path, unpacked: bytes | memoryview = b"") -> list[tuple[str, str]]:
     """Return what to say of secrets in a capture: (warnings or notes, a line).
 
-    unpacked: what a packed file holds, in blocks, if it is known: mostly nothing in it is suspicious, so that it suffices.
+    unpacked: what a packed file holds, if it is known: mostly nothing in it is suspicious, so that it suffices.
     """
-    if unpacked and not _are_suspicious(unpacked):
+    if unpacked and not secret_patterns.suspicious(unpacked):
         return []
     try:
         found = find(path)
@@ -121,17 +120,6 @@ def remarks(path: Path, unpacked: Sequence[bytes] = ()) -> list[tuple[str, str]]
     warning = found.warning(Path(path.name))
     said = [("warnings", warning)] if warning else []
     return [*said, ("notes", f"not looked through for secrets: {found.unread}")] if found.unread else said
-
-
-def _are_suspicious(unpacked: Sequence[bytes]) -> bool:
-    """Return whether there is anything in these blocks of a file to look at twice."""
-    before = b""
-    for first in range(0, len(unpacked), _TOGETHER):
-        data = b"".join((before, *unpacked[first : first + _TOGETHER]))
-        if secret_patterns.suspicious(data):
-            return True
-        before = data[-_OVERLAP:]
-    return False
 
 
 def shown(name: str, most: int = 60) -> str:
