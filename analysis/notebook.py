@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kernelscope.analysis.trace import Trace
 
 _ROWS = 12  # of a table
-_TEXT = 100  # characters of a cell
+_TEXT = 200  # characters of a cell
 _LEFT, _RIGHT = "text-align:left", "text-align:right"
 
 
@@ -98,7 +98,7 @@ _RESULTS = {"compare": _comparison, "explain": _explanation}
 
 def _difference(result: Mapping[str, Any]) -> str:
     a, b = (result[side].get("name") or side.upper() for side in ("a", "b"))
-    return f"{b} against {a}: {_ms(result['wall_delta_ns'])} ms per step"
+    return f"{b} against {a}: {result['wall_delta_ns'] / 1e6:+,.3f} ms per step"
 
 
 def _page(title: str, table: str, *notes: str) -> str:
