@@ -8,7 +8,7 @@ one owner at each instant, so that it adds up to the step's wall time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,14 +29,7 @@ Int = npt.NDArray[np.int64]
 LABEL = ("name", "layer", "phase", "kind", "library", "problem")
 
 
-@dataclass(frozen=True)
-class _Table:
-    """Events of one lane: its kind, where they ran (null: not told), and a table with start_ns, end_ns and columns of LABEL."""
-
-    kind: str
-    device: str | None
-    thread: int | None
-    events: pd.DataFrame
+Table = tuple[str, pd.DataFrame]  # the kind of its lanes, and events with start_ns, end_ns, thread and columns of LABEL
 
 
 def timeline(trace: Trace, most: int = MOST) -> dict[str, Any]:
@@ -55,11 +48,10 @@ def timeline(trace: Trace, most: int = MOST) -> dict[str, Any]:
     Raises EvidenceError where the capture has no timeline.
     """
     step, low, high, about = _window(trace)
-    tables = [_Table("step", None, None, _owners(trace, low, high)), *_tables(trace)]
-    within = [table for table in (_within(table, low, high) for table in tables) if len(table.events)]
-    cut = sum(int(table.events["cut"].sum()) for table in within)
-    labels, numbers = _labels([table.events for table in within])
-    lanes = [_lane(table, label, low) for table, label in zip(within, numbers, strict=True)]
+    tables = [(kind, _within(events, low, high)) for kind, events in (("step", _owners(trace, low, high)), *_tables(trace))]
+    cut = sum(int(events["cut"].sum()) for _, events in tables)
+    labels, numbers = _labels([events for _, events in tables])
+    lanes = [lane for table, label in zip(tables, numbers, strict=True) for lane in _lanes(table, label, low)]
     together = _together_ns(lanes, high - low, most)
     about |= {"schema": SCHEMA, "step": step, "wall_ns": high - low, "cut": cut, "together_ns": together}
     return {**about, "labels": labels, "lanes": [_plain(lane, together) for lane in lanes]}
@@ -93,25 +85,19 @@ def _window(trace: Trace) -> tuple[int | None, int, int, dict[str, Any]]:
 
 def _owners(trace: Trace, low: int, high: int) -> pd.DataFrame:
     found = parts.owners(trace, low, high)
-    return found.assign(name=found["cause"].fillna(COMPUTING).astype("category"))
+    return found.assign(name=found["cause"].fillna(COMPUTING).astype("category"), thread=None)
 
 
-def _tables(trace: Trace) -> Iterator[_Table]:
-    """Yield everything with times, the host first, a table for each lane."""
+def _tables(trace: Trace) -> Iterator[Table]:
+    """Yield everything with times, the host first."""
     ranges = trace.ranges[trace.ranges["category"] != "step"]
-    ranges = ranges.assign(kind=ranges["category"])
-    for kind, table in (("lines", trace.host_lines), ("ranges", ranges), ("operators", trace.operators), ("calls", trace.calls)):
-        renamed = table.rename(columns={"text": "name"}) if kind == "lines" else table
-        for thread, rows in renamed.groupby("thread", dropna=False):
-            yield _Table(kind, None, _known(thread), rows)
+    yield "lines", trace.host_lines.rename(columns={"text": "name"})
+    yield "ranges", ranges.assign(kind=ranges["category"])
+    yield "operators", trace.operators
+    yield "calls", trace.calls
     for kind in ("kernels", "graphs", "copies", "syncs"):
         table = getattr(trace, kind)
-        table = _named(kind, table[table["start_ns"].notna()])
-        if table.empty:
-            continue
-        for device, of_device in table.groupby("device", dropna=False, observed=True):
-            for thread, rows in of_device.groupby("thread", dropna=False):
-                yield _Table(kind, None if pd.isna(device) else str(device), _known(thread), rows)
+        yield kind, _named(kind, table[table["start_ns"].notna()])
 
 
 def _named(kind: str, table: pd.DataFrame) -> pd.DataFrame:
@@ -123,19 +109,15 @@ def _named(kind: str, table: pd.DataFrame) -> pd.DataFrame:
     return table.rename(columns={"kind": "name"}) if kind == "syncs" else table
 
 
-def _known(thread: Any) -> int | None:
-    return None if pd.isna(thread) else int(thread)
-
-
-def _within(table: _Table, low: int, high: int) -> _Table:
+def _within(events: pd.DataFrame, low: int, high: int) -> pd.DataFrame:
     """Return the events that reach into the window, cut at its ends, sorted by start, longest first; what has no length stays."""
-    start, end = (table.events[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    start, end = (events[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
     inside = (start < high) & (end > low) | (start == end) & (start >= low) & (start < high)
-    start, end, rows = start[inside], end[inside], table.events[inside]
+    start, end, rows = start[inside], end[inside], events[inside]
     cut = (start < low) | (end > high)
     rows = rows.assign(start_ns=np.maximum(start, low), end_ns=np.minimum(end, high), cut=cut)
-    order = np.lexsort((-rows["end_ns"].to_numpy(), rows["start_ns"].to_numpy()))
-    return replace(table, events=rows.iloc[order])
+    ordered: pd.DataFrame = rows.iloc[np.lexsort((-rows["end_ns"].to_numpy(), rows["start_ns"].to_numpy()))]
+    return ordered
 
 
 def _labels(tables: list[pd.DataFrame]) -> tuple[dict[str, list[Any]], list[Int]]:
@@ -159,16 +141,31 @@ def _labels(tables: list[pd.DataFrame]) -> tuple[dict[str, list[Any]], list[Int]
 class _Lane:
     """Events of one lane, sorted by start: `row` is the one in which each is drawn, outer ones above inner ones."""
 
-    table: _Table
+    kind: str
+    device: str | None
+    thread: int | None
     start: Int
     duration: Int
     label: Int
     row: Int
 
 
-def _lane(table: _Table, label: Int, low: int) -> _Lane:
-    start, end = (table.events[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
-    return _Lane(table, start - low, end - start, label, rows_of(start, end))
+def _lanes(table: Table, label: Int, low: int) -> Iterator[_Lane]:
+    """Yield the lanes of a table: one for each thread, or each device and its streams or threads."""
+    kind, events = table
+    start, end = (events[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    thread = events["thread"].astype("Int64")
+    at, known = thread.to_numpy(np.int64, na_value=0), thread.notna().to_numpy()
+    device = events["device"].astype("string") if "device" in events else pd.Series(pd.NA, events.index, "string")
+    codes, devices = pd.factorize(device, sort=True)
+    order = np.lexsort((known, at, codes))  # keeps the order of time within a place
+    place = np.column_stack([codes, at, known])[order]
+    for rows in np.split(order, np.flatnonzero((place[1:] != place[:-1]).any(axis=1)) + 1):
+        if len(rows):
+            first, begun, over = rows[0], start[rows], end[rows]
+            where = None if codes[first] < 0 else str(devices[codes[first]])
+            number = int(at[first]) if known[first] else None
+            yield _Lane(kind, where, number, begun - low, over - begun, label[rows], rows_of(begun, over))
 
 
 def rows_of(start: Int, end: Int) -> Int:
@@ -222,18 +219,21 @@ def _groups(lane: _Lane, together: int) -> Int:
 
 def _plain(lane: _Lane, together: int) -> dict[str, Any]:
     """Return a lane as plain data."""
-    table = pd.DataFrame({"row": lane.row, "start_ns": lane.start, "duration_ns": lane.duration, "label": lane.label})
-    table = table.assign(end_ns=lane.start + lane.duration, group=_groups(lane, together))
-    grouped = table.sort_values(["group", "duration_ns"], ascending=[True, False], kind="stable").groupby("group")
-    merged = grouped.agg(
-        row=("row", "first"), start_ns=("start_ns", "min"), end_ns=("end_ns", "max"), label=("label", "first"),
-        events=("label", "size"), busy_ns=("duration_ns", "sum"),
-    )  # fmt: skip
-    rows = []
-    for _, part in merged.groupby("row"):
-        row = {"start_ns": part["start_ns"], "duration_ns": part["end_ns"] - part["start_ns"], "label": part["label"]}
-        several = {name: part[name].tolist() if together else None for name in ("events", "busy_ns")}
-        rows.append({**{name: values.tolist() for name, values in row.items()}, **several})
-    total = {"events": len(table), "sum_ns": int(lane.duration.sum())}
-    place = {"kind": lane.table.kind, "device": lane.table.device, "thread": lane.table.thread}
-    return {**place, **total, "rows": rows}
+    group = _groups(lane, together)
+    order = np.lexsort((-lane.duration, group))  # so that the longest of a group is its first
+    first = np.flatnonzero(np.diff(group[order], prepend=-1))
+    begun = np.minimum.reduceat(lane.start[order], first)
+    columns = {
+        "start_ns": begun,
+        "duration_ns": np.maximum.reduceat((lane.start + lane.duration)[order], first) - begun,
+        "label": lane.label[order][first],
+        "events": np.diff(first, append=len(order)),
+        "busy_ns": np.add.reduceat(lane.duration[order], first),
+    }
+    edges = np.flatnonzero(np.diff(lane.row[order][first])) + 1
+    split = {name: [part.tolist() for part in np.split(values, edges)] for name, values in columns.items()}
+    if not together:
+        split |= {"events": [None] * (len(edges) + 1), "busy_ns": [None] * (len(edges) + 1)}
+    rows = [dict(zip(split, values, strict=True)) for values in zip(*split.values(), strict=True)]
+    place = {"kind": lane.kind, "device": lane.device, "thread": lane.thread}
+    return {**place, "events": len(order), "sum_ns": int(lane.duration.sum()), "rows": rows}

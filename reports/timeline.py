@@ -90,7 +90,8 @@ def _side(name: str, made: Mapping[str, Any], slots: _Slots) -> dict[str, Any]:
     """Return a run's timeline as the script reads it."""
     labels = made["labels"]
     shown = {key: _numbered(texts) for key, texts in labels.items()}
-    lanes = made["lanes"]
+    kinds = list(dict.fromkeys(lane["kind"] for lane in made["lanes"]))
+    lanes = sorted(made["lanes"], key=lambda lane: (kinds.index(lane["kind"]), lane["thread"] != made["thread"]))
     kept = sorted(sorted(range(len(lanes)), key=lambda place: -_weight(lanes[place]))[:LANES])
     threads = _threads(made)
     return {
