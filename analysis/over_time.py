@@ -184,16 +184,22 @@ def _lines(parts: list[pd.DataFrame], name: str, rows: list[pd.DataFrame], most:
 
 
 def _thinned(time: Int, value: Float, count: int, most: bool) -> tuple[Int, Float]:
-    """Return at most `count` points: of equal parts of the time the largest value where and when it was, or the mean of all."""
+    """Return at most `count` points of values in order of time, made of equal parts of it.
+
+    most: of each part its largest value and its last one, when they were; otherwise the mean of all.
+    """
     known = np.isfinite(value)
     time, value = time[known], value[known]
     if len(time) <= count:
         return time, value
-    part = (time - time[0]) * (count - 1) // max(int(time[-1] - time[0]), 1)
+    parts = count // 2 if most else count
+    part = (time - time[0]) * (parts - 1) // max(int(time[-1] - time[0]), 1)
     if most:
-        order = np.lexsort((time, -value, part))
-        first = order[np.unique(part[order], return_index=True)[1]]
-        return time[first], value[first]
+        order = np.lexsort((-value, part))
+        largest = order[np.unique(part[order], return_index=True)[1]]
+        last = np.flatnonzero(np.append(part[1:] != part[:-1], True))
+        chosen = np.union1d(largest, last)
+        return time[chosen], value[chosen]
     _, number, sizes = np.unique(part, return_inverse=True, return_counts=True)
     means = (np.bincount(number, weights=values) / sizes for values in ((time - time[0]).astype(float), value))
     times, values = means
@@ -252,5 +258,5 @@ def _allocator(events: pd.DataFrame, steps: pd.DataFrame) -> Quantity:
         series.append(Series(f"{device}{'' if told else ': since the recording began'}", time.tolist(), [*value.tolist()]))
     measured = steps[~steps["warmup"]]
     spans = [(int(a) - origin, int(b) - origin) for a, b in zip(measured["start_ns"], measured["end_ns"], strict=True)]
-    about = "kernels pass or capture: time since the first allocator event; of many events, those with the most memory"
+    about = "time since the first allocator event; of many events near each other, the one with the most memory and the last one"
     return Quantity("allocator", "B", about, series, spans[:1] if len(spans) > 40 else spans)

@@ -55,7 +55,7 @@ def _chart(title: str, found: _Found) -> dict[str, Any]:
     about = "; ".join(dict.fromkeys(quantity["about"] for _, quantity in shown))
     return {
         "title": title, "about": about, "x": {"name": "", "unit": "ns"}, "y": {"name": "", "unit": unit or "share"},
-        "series": lines, "spans": shown[0][1]["spans"] if len(shown) == 1 else [],
+        "series": lines, "steps": title == TITLES["allocator"], "spans": shown[0][1]["spans"] if len(shown) == 1 else [],
     }  # fmt: skip
 
 

@@ -211,10 +211,10 @@
     }
 
     said(text) {
-      const { tree } = this;
-      const match = this.matching;
-      const time = match && duration(match.total / tree.per);
-      const found = match ? `${match.hits.size} frames match: ${time}, ${percent(match.total / tree.total_ns[0])} of ${tree.what}` : "";
+      const { tree, matching } = this;
+      const time = matching && `${duration(matching.total / tree.per)}, ${percent(matching.total / tree.total_ns[0])} of ${tree.what}`;
+      const frames = matching?.hits.size === 1 ? "1 frame matches" : `${matching?.hits.size} frames match`;
+      const found = !matching ? "" : matching.hits.size ? `${frames}: ${time}` : "no frame matches";
       kernelscope.say(this.element, text ?? found);
     }
 

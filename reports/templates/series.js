@@ -1,6 +1,7 @@
 "use strict";
 // Lines over time or over a number, one panel a chart. data: {stacked, charts: [{title, about, x: {name, unit, log, ticks}, y: {name,
-// unit, log}, series: [{name, x, y, low, high, note}], spans: [[from, to]]}]}. Stacked charts are all shown, of others one is chosen.
+// unit, log}, steps, series: [{name, x, y, low, high}], spans: [[from, to]]}]}. Stacked charts are all shown, of others one is chosen;
+// steps: values hold until the next one.
 (() => {
   const PANEL = 250; // px of a chart, its title and its axis included
   const SYMBOLS = ["circle", "rect", "triangle", "diamond", "roundRect", "pin", "arrow"];
@@ -56,6 +57,7 @@
       type: "line", name: line.name, xAxisIndex: place, yAxisIndex: place, data: line.x.map((x, point) => [x, line.y[point]]),
       symbol: SYMBOLS[at % SYMBOLS.length], symbolOffset: [aside, 0], symbolSize: line.x.length > 60 ? 3 : 7, showSymbol: line.x.length <= 60,
       lineStyle: { color: colour, width: 1.5, type: DASHES[Math.floor(at / 2) % DASHES.length] }, itemStyle: { color: colour },
+      step: chart.steps ? "end" : false,
       markArea: at || !chart.spans?.length ? undefined : {
         silent: true, itemStyle: { color: colours.soft, opacity: 0.13 }, data: chart.spans.map(([from, to]) => [{ xAxis: from }, { xAxis: to }]),
       },
@@ -88,7 +90,7 @@
         subtextStyle: { ...text, fontSize: 12, color: colours.soft },
       })),
       legend: every.map(({ chart, top }) => ({
-        type: "scroll", top: top + 38, left: 0, right: 0, data: chart.series.map((line) => line.name), show: chart.series.length > 1,
+        type: "scroll", top: top + 38, left: 0, right: 0, data: chart.series.map((line) => line.name),
         textStyle: { color: colours.ink, width: element.clientWidth - 120, overflow: "truncate" }, pageIconColor: colours.link,
       })),
       grid: every.map(({ top }) => ({ top: top + 72, height: PANEL - 122, left: narrow ? 62 : 78, right: 16 })),
