@@ -75,7 +75,8 @@ def _lines(folder: Path, seen: Progress) -> Progress:
     said: list[str] = []
     while True:
         states = [f"{side.label} {state(side)}" for side in seen.sides]
-        if states != said or seen.ended:
+        settled = all(side.now or side.state != progress.RECORDING for side in seen.sides)
+        if seen.ended or (settled and states != said):
             print(f"{line(seen, time.time())}: {', '.join(states)}" if states else line(seen, time.time()), flush=True)
             said = states
         if seen.ended:

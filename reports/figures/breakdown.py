@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -25,23 +25,23 @@ def rows(breakdown: Mapping[str, Any], style: Style | None = None) -> Figure:
     whole = max(content.whole_ns(breakdown), 1)
     unit = units.common_unit([whole])
     by = str(breakdown["by"])
-    lengths = _lengths(breakdown["rows"], by)
+    shown = lengths(breakdown)
     with drawing(style):
-        figure, axes = bars(style, len(lengths), f"{content.whole(breakdown).capitalize()} by {_TITLES.get(by, by)}", unit)
-        for place, (name, length) in enumerate(lengths):
+        figure, axes = bars(style, len(shown), f"{content.whole(breakdown).capitalize()} by {_TITLES.get(by, by)}", unit)
+        for place, (name, length) in enumerate(shown):
             axes.barh(place, length / units.NS_PER[unit], height=0.62, color=HOST[0] if name.startswith("(") else PALETTE[0])
             beside(axes, place, length / units.NS_PER[unit], f"{units.duration(length)}, {units.percent(length / whole)}")
-        name_rows(axes, [name for name, _ in lengths], NAME if style.narrow else 44, lines=2)
+        name_rows(axes, [name for name, _ in shown], NAME if style.narrow else 44, lines=2)
         axes.margins(x=0.3 if style.narrow else 0.2)
         axes.set_xlim(left=0)
     return figure
 
 
-def _lengths(found: Sequence[Mapping[str, Any]], by: str) -> list[tuple[str, int]]:
-    """Return the names and ns of the bars, longest first, the rest last; rows of one name are added up."""
+def lengths(breakdown: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Return the names and ns of the bars of `rows`, longest first, the rest last; rows of one name are added up."""
     sums: dict[str, int] = {}
-    for row in found:
-        name = _name(row, by)
+    for row in breakdown["rows"]:
+        name = _name(row, str(breakdown["by"]))
         sums[name] = sums.get(name, 0) + content.row_ns(row)
     longest_first = sorted(((name, ns) for name, ns in sums.items() if ns), key=lambda item: -item[1])
     shown, rest = longest_first[:ROWS], longest_first[ROWS:]
@@ -52,5 +52,5 @@ def _name(row: Mapping[str, Any], by: str) -> str:
     """Return what a row is called; a phase that its name says already is not said again."""
     parts = [str(row[key]) for key in dict.fromkeys(_NAMED_BY.get(by, (by, "phase"))) if row.get(key)]
     first, others = (parts[0], parts[1:]) if parts else ("(unknown)", [])
-    said = {first.strip("()"), *(("other",) if first.startswith("(") else ())}
+    said = {first.strip("()"), "unattributed", *(("other",) if first.startswith("(") else ())}
     return " ".join([first, *(part for part in others if part.strip("()") not in said)])

@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from kernelscope.reports import content, explanation
+from kernelscope.reports import explanation
 from kernelscope.reports.content import Result
 from kernelscope.reports.figures import breakdown, comparison, run
 from kernelscope.reports.figures import explanation as explaining
@@ -17,7 +17,7 @@ from kernelscope.reports.figures.drawing import Style
 Draw = Callable[[Style], Figure]
 Figures = dict[str, Draw]
 
-# Breakdowns whose rows say something as bars: steps have a figure of their own
+# Breakdowns whose rows say something as bars, if they have more than one: steps have a figure of their own
 _BROKEN_DOWN = ("phase", "kind", "layer", "kernel", "operator", "range", "idle", "line")
 
 
@@ -60,5 +60,5 @@ def of_capture(breakdowns: Sequence[Mapping[str, Any]]) -> Figures:
 
 
 def _of_breakdowns(breakdowns: Sequence[Mapping[str, Any]]) -> Figures:
-    shown = [part for part in breakdowns if part["by"] in _BROKEN_DOWN and any(map(content.row_ns, part["rows"]))]
+    shown = [part for part in breakdowns if part["by"] in _BROKEN_DOWN and len(breakdown.lengths(part)) > 1]
     return {f"by_{part['by']}": partial(breakdown.rows, part) for part in shown}
