@@ -15,7 +15,7 @@ from rich.text import Text
 
 from kernelscope.reports import explanation
 from kernelscope.reports.explanation import Cause, Part, Result, Scale
-from kernelscope.reports.text import printable
+from kernelscope.reports.text import printable, sentences
 
 LINES = 20
 _PARTS = 6  # lines of parts, the total included, that causes leave alone
@@ -109,7 +109,7 @@ class _Block:
         head = f"{cause.number}. {shown.signed(cause.delta_ns)} {shown.unit} {cause.share} {cause.confidence}: "
         title = Text(head, style="bold" if cause.delta_ns > 0 else "bold green")
         title.append(cause.title, style=f"not bold {_STYLES.get(cause.confidence, '')} default".replace("  ", " "))
-        said = " ".join(printable(text, 300) for text in cause.finding.get("evidence") or [])
+        said = sentences(cause.finding.get("evidence") or [], 300)
         remedy = printable(cause.finding.get("remedy") or "", 300)
         below = [Text(said, style="dim"), Text(f"try: {remedy}" if remedy else "")]
         evidence, advice = (_wrap(text, width, "   ", "   ") if text.plain else [] for text in below)

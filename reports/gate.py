@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree
 
-from kernelscope.reports import explanation, tables, text
+from kernelscope.reports import explanation, explanation_lines, tables, text
 
+_WIDTH = 120  # columns of the account
 _HEADS = {"passed": "passed", "failed": "FAILED", "undecided": "undecided"}
 
 
@@ -36,30 +37,30 @@ def markdown(verdict: Mapping[str, Any], result: Mapping[str, Any]) -> str:
 
 
 def junit(verdict: Mapping[str, Any], result: Mapping[str, Any]) -> str:
-    """Return a JUnit test suite of one case, whose failure holds the account; an undecided gate is a skipped test."""
+    """Return a JUnit test suite of one case, whose failure holds the account as text; an undecided gate is a skipped test."""
     base, new = (text.printable(name) for name in explanation.names(result))
     status = verdict["status"]
     counts = {"tests": "1", "failures": str(int(status == "failed")), "skipped": str(int(status == "undecided")), "errors": "0"}
-    suite = ElementTree.Element("testsuite", {"name": "kernelscope gate", **counts})
+    seconds = f"{verdict['new_ns'] / 1e9:.9f}"
+    suite = ElementTree.Element("testsuite", {"name": "kernelscope gate", **counts, "time": seconds})
     properties = ElementTree.SubElement(suite, "properties")
     for name in ("base_ns", "new_ns", "change", "low", "high", "limit", "seen"):
         if verdict[name] is not None:
             ElementTree.SubElement(properties, "property", {"name": name, "value": repr(verdict[name])})
-    seconds = f"{verdict['new_ns'] / 1e9:.9f}"
     case = ElementTree.SubElement(
         suite, "testcase", {"classname": "kernelscope.gate", "name": f"{base} to {new}", "time": seconds}
     )
     if status != "passed":
         outcome = ElementTree.SubElement(case, "failure" if status == "failed" else "skipped")
         outcome.set("message", f"{headline(verdict, result)}: {remark(verdict)}")
-        outcome.text = _lines(markdown(verdict, result))
+        outcome.text = _account(result)
     ElementTree.indent(suite)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(suite, encoding="unicode") + "\n"
 
 
-def _lines(content: str) -> str:
-    """Return text of several lines without what XML cannot hold."""
-    return "\n".join(text.printable(line, None) for line in content.splitlines())
+def _account(result: Mapping[str, Any]) -> str:
+    """Return the account as `explain` prints it, without what XML cannot hold."""
+    return "\n".join(text.printable(line.plain.rstrip(), None) for line in explanation_lines.lines(result, _WIDTH))
 
 
 def _signed(share: float) -> str:

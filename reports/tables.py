@@ -134,7 +134,7 @@ def explanation_markdown(result: Mapping[str, Any], level: int = 3) -> str:
 
 def _cause(cause: explanation.Cause, shown: explanation.Scale) -> list[str]:
     finding = cause.finding
-    evidence = " ".join(text.printable(said, 600) for said in finding.get("evidence") or [])
+    evidence = text.sentences(finding.get("evidence") or [], 600)
     cells = (cause.number, cause.title, shown.signed(cause.delta_ns), cause.share, cause.confidence, evidence)
     return [text.markdown(cell) for cell in (*cells, finding.get("remedy"))]
 

@@ -6,6 +6,7 @@ Each destination has its own rules, so each has its function here. HTML is escap
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from kernelscope.reports.units import UNKNOWN
 
@@ -17,6 +18,7 @@ _HIDDEN = re.compile(
     "\ufff0-\uffff\U000e0000-\U000e0fff]"
 )
 _FORMULA = ("=", "+", "-", "@", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_MENTION = re.compile(r"([@#])(?=\w)")  # @somebody is told, #1 is linked to: code hosts look at the text that is shown
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|~<>&-])")
 
 
@@ -58,9 +60,18 @@ def spreadsheet(value: object) -> object:
 
 
 def markdown(value: object) -> str:
-    """Return a value for a cell of a Markdown table: nothing in it is taken for markup or HTML."""
-    text = printable(value)
+    """Return a value for a cell of a Markdown table: nothing in it is taken for markup or HTML.
+
+    Nor does a code host tell anybody or link anything: a word joiner, which nobody sees, keeps @ and # from what follows.
+    """
+    text = _MENTION.sub("\\1\u2060", printable(value))
     return _MARKDOWN.sub(lambda match: _entity(match.group()), text)
+
+
+def sentences(texts: Iterable[object], limit: int) -> str:
+    """Return several texts of `limit` characters each as one, so that it shows where each ends."""
+    *before, last = [printable(text, limit) for text in texts] or [""]
+    return " ".join([*(one if one.endswith((".", ";")) else f"{one};" for one in before), last])
 
 
 def _entity(character: str) -> str:

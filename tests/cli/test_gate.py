@@ -83,10 +83,14 @@ def test_files_for_servers_and_pull_requests(gate, tmp_path):
     junit, page = tmp_path / "gate.xml", tmp_path / "gate.md"
     gate("--junit", str(junit), "--markdown", str(page))
     suite = ElementTree.parse(junit).getroot()
-    assert suite.attrib == {"name": "kernelscope gate", "tests": "1", "failures": "0", "skipped": "1", "errors": "0"}
+    counts = {"tests": "1", "failures": "0", "skipped": "1", "errors": "0"}
+    assert suite.attrib == {"name": "kernelscope gate", **counts, "time": "0.002000000"}
     case = suite.find("testcase")
     assert case.get("name") == "base.json to new.json"
     assert "takes 100.0% more" in case.find("skipped").get("message")
+    account = case.find("skipped").text.splitlines()
+    assert account[0].startswith("new.json is slower than base.json by 1.00 ms per step")
+    assert not any("\\(" in line or len(line) > 120 for line in account), "plain text, as explain prints it"
     assert {row.get("name"): row.get("value") for row in suite.iter("property")}["new_ns"] == "2000000"
     text = page.read_text()
     assert text.startswith("## gate undecided: ")

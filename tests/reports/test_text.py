@@ -29,3 +29,13 @@ def test_numbers_stay_numbers_in_a_spreadsheet():
 def test_markdown_shows_what_it_gets():
     assert text.markdown("a|b `c` <b> _d_ [e](f)") == r"a&#124;b &#96;c&#96; &lt;b&gt; \_d\_ \[e\]\(f\)"
     assert "\n" not in text.markdown("a\nb")
+
+
+def test_nobody_is_told_by_a_name_in_markdown():
+    assert text.markdown("@somebody #1 x@y # @") == "@\u2060somebody \\#\u20601 x@\u2060y \\# @"
+
+
+def test_several_texts_are_told_apart():
+    assert text.sentences(["a, 1 ms", "b, 2 ms"], 50) == "a, 1 ms; b, 2 ms"
+    assert text.sentences(["A.", "B.", "a", "a"], 50) == "A. B. a; a"
+    assert text.sentences([], 50) == ""
