@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis import autograd, intervals
+from kernelscope.analysis import autograd, intervals, kernel_names
 from kernelscope.analysis.captures import kineto_devices
 from kernelscope.analysis.captures.head import Head
 from kernelscope.analysis.helper import Helper
@@ -55,6 +55,8 @@ def matches(head: Head) -> bool:
 
 def read(path: Path, helper: Helper | None = None) -> Trace:
     """Read a trace; raises EvidenceError when it cannot be read or is none. helper: reads ahead in the same file."""
+    if helper:
+        kernel_names.warm_up()  # while it is at work
     ahead = helper.events() if helper else None
     return of_scan(kineto.tables_of(ahead or kineto_columns.gather(path, GROUPS), GROUPS))
 
