@@ -153,7 +153,7 @@ def _cells(trace: Trace, names: _Names) -> tuple[_Tree, int]:
     own, count = (cells[name].to_numpy(np.int64) for name in ("time_ns", "count"))
     tree = _Tree(
         "cells", "phase, layer, operator, kernel" if owner[0] == "layer" else "range, operator, kernel",
-        f"{what}, every instant given to one cell", 1, nodes, _added(nodes, node, own), _added(nodes, node, count),
+        what, 1, nodes, _added(nodes, node, own), _added(nodes, node, count),
     )  # fmt: skip
     return tree, steps
 

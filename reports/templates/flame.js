@@ -280,7 +280,7 @@
       this.element.style.height = `${Math.max(rows * ROW + 2, 120)}px`;
       const chart = echarts.getInstanceByDom(this.element) ?? this.made();
       chart.setOption({
-        tooltip: { trigger: "item", formatter: ({ dataIndex }) => this.about(boxes[dataIndex].node).join("\n") },
+        tooltip: { trigger: "item", formatter: ({ dataIndex }) => kernelscope.broken(this.element, this.about(boxes[dataIndex].node)) },
         series: [{
           type: "custom", coordinateSystem: "none", data: boxes.map((_, place) => place),
           renderItem: (_, api) => this.box(boxes[api.value(0)]),

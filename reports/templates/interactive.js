@@ -45,6 +45,13 @@ window.kernelscope = { charts: {} };
     }, { renderer: "canvas" });
   };
 
+  // Lines of a tooltip, broken where they would be wider than the part: a canvas breaks none.
+  kernelscope.broken = (element, lines) => {
+    const most = Math.max(20, Math.min(90, Math.floor(element.clientWidth / 9)));
+    const part = new RegExp(`(.{1,${most}})(?:\\s+|$)|(.{${most}})`, "gu"); // at a space where there is one
+    return lines.map((line) => line.replace(part, "$1$2\n").trimEnd()).join("\n");
+  };
+
   // The element before a part for its buttons and boxes: inside the part itself, which is an image to screen readers, none are found.
   kernelscope.tools = (element) => document.getElementById(`${element.id}-tools`);
 

@@ -32,7 +32,7 @@
       grid: { top: 56, bottom: 52, left: 70, right: 18 },
       xAxis: { ...axis("operations a byte (algorithmic)", 30), min: "dataMin", max: "dataMax" },
       yAxis: { ...axis("Gflop/s", 52), min: low / 2 },
-      tooltip: { trigger: "item", formatter: ({ value }) => side.points[value[2]]?.about.join("\n") ?? "" },
+      tooltip: { trigger: "item", formatter: ({ value }) => kernelscope.broken(element, side.points[value[2]]?.about ?? []) },
       dataZoom: [{ type: "inside", xAxisIndex: 0, zoomOnMouseWheel: "ctrl", filterMode: "none" },
         { type: "inside", yAxisIndex: 0, zoomOnMouseWheel: "ctrl", filterMode: "none" }],
       series: side.line.points.length ? [...marks, roof] : marks,

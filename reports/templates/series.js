@@ -76,7 +76,7 @@
       const value = point.value[1];
       return `${point.seriesName}: ${value == null ? "—" : y(value)}${range}`;
     });
-    return [`${chart.x.name ? `${chart.x.name}: ` : ""}${x(first.value[0])}`, ...rows].join("\n");
+    return [`${chart.x.name ? `${chart.x.name}: ` : ""}${x(first.value[0])}`, ...rows];
   };
 
   const options = (charts, element, theme) => {
@@ -99,7 +99,7 @@
         axisLabel: { color: colours.ink, formatter: form(chart.x), hideOverlap: true, ...(chart.x.ticks ? { customValues: chart.x.ticks } : {}) },
       })),
       yAxis: every.map(({ chart, place }) => axis(chart.y, place, colours, { nameGap: narrow ? 48 : 62, ...(chart.y.log ? {} : { min: 0 }) })),
-      tooltip: { trigger: "axis", formatter: (points) => said(every[points[0].axisIndex].chart, points) },
+      tooltip: { trigger: "axis", formatter: (points) => kernelscope.broken(element, said(every[points[0].axisIndex].chart, points)) },
       dataZoom: every.map(({ place }) => ({ type: "inside", xAxisIndex: place, zoomOnMouseWheel: "ctrl", filterMode: "none" })),
       series: every.flatMap(({ chart, place }) => lines(chart, place, theme)),
     };
