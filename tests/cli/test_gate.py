@@ -1,9 +1,14 @@
 """`gate` as continuous integration calls it: what fails, what does not, and what it writes."""
 
 import json
+import re
+import shlex
+import subprocess
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 
 from kernelscope.analysis.gate import judge
 from kernelscope.cli import main
@@ -113,3 +118,21 @@ def test_what_is_not_there_and_what_cannot_be_written(gate, tmp_path):
     status, _, err = gate("--junit", str(tmp_path / "no" / "gate.xml"))
     assert status == 3
     assert "name another file" in err
+
+
+WORKFLOWS = re.findall(
+    r"^```yaml\n(.*?)^```$", (Path(__file__).parents[2] / "docs/gate.md").read_text(), re.MULTILINE | re.DOTALL
+)
+
+
+@pytest.mark.parametrize("text", WORKFLOWS, ids=["github", "gitlab"])
+def test_workflows_that_the_page_shows(text):
+    """They are YAML, their scripts are those of a shell, and what they ask of kernelscope is accepted."""
+    found = yaml.safe_load(text)
+    scripts = found["speed"]["script"] if "speed" in found else [s["run"] for s in found["jobs"]["gate"]["steps"] if "run" in s]
+    subprocess.run(["bash", "-n"], input="\n".join(scripts), text=True, check=True, timeout=10)
+    asked = re.findall(r"\bkernelscope ((?:profile|gate) [^)\n]*)", "\n".join(scripts))
+    assert {line.split()[0] for line in asked} == {"profile", "gate"}
+    for line in asked:
+        words = shlex.split(line)
+        main.parser(words[0]).parse_args(words)
