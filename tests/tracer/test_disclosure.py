@@ -71,6 +71,14 @@ def test_command_lines(parts, expected):
     assert command(parts) == expected
 
 
+def test_a_home_that_is_nobodys_names_nobody(monkeypatch):
+    for name, value in {"HOME": "/tmp", "USER": "", "LOGNAME": ""}.items():
+        monkeypatch.setenv(name, value)
+    assert Hiding().text("/tmp/run /var/tmp/x /root/y") == "~/run /var/tmp/x ~/y"
+    monkeypatch.setenv("HOME", "/")
+    assert Hiding().text("/usr/lib") == "/usr/lib"
+
+
 def test_full_paths_keep_paths_and_no_secrets():
     assert command(["/home/zaphod/t.py", "--token=abc"], full_paths=True) == ["/home/zaphod/t.py", f"--token={HIDDEN}"]
     assert recorded({"XLA_FLAGS": "--dump=/home/zaphod"}, {"A_KEY": "x"}, full_paths=True) == {

@@ -34,6 +34,7 @@ _OTHERS = (
     ('"host_name": "', r'(?<="host_name": ")[^"]+'),  # as torch.profiler writes it
     (":\\", r"\b[A-Za-z]:\\{1,2}Users\\{1,2}" + _NAME),
 )
+_OF_PEOPLE = ("home", "homes", "Users", "users")  # folders in which every folder is somebody's
 _SHORTEST = 8  # characters of a secret that is looked for in files: shorter ones stand in them by chance
 
 
@@ -100,12 +101,14 @@ def homes():
 
 def users():
     """Return the user's names, without those that are nobody's: of three letters and more, and not root."""
-    found = {os.environ.get(name, "") for name in ("USER", "LOGNAME")} | {os.path.basename(home) for home in homes()}
+    found = {os.environ.get(name, "") for name in ("USER", "LOGNAME")}
+    # /tmp, which some containers have for a home, names nobody
+    found |= {os.path.basename(home) for home in homes() if os.path.basename(os.path.dirname(home)) in _OF_PEOPLE}
     try:
         found.add(pwd.getpwuid(os.getuid()).pw_name)
     except KeyError:
         pass
-    return sorted(name for name in found - {"root", "home", "user"} if len(name) > 2)
+    return sorted(name for name in found - {"root", "user", *_OF_PEOPLE} if len(name) > 2)
 
 
 class Hiding(object):
@@ -119,12 +122,10 @@ class Hiding(object):
     def __init__(self, full_paths=False, known=(), shapes=True):
         spelled = {form for value in known for form in (value, value.replace("\\", "\\\\").replace('"', '\\"'))}
         self._known = sorted(spelled, key=lambda value: (-len(value), value))
-        self._own = [] if full_paths else [rule for home in homes() for rule in _of_home(home)] + [*map(_of_user, users())]
-        self._nobodys = (
-            []
-            if full_paths
-            else [home.encode("utf8", "surrogateescape") + b"/" for home in homes() if os.path.basename(home) == "root"]
-        )
+        names, folders = ([], []) if full_paths else (users(), homes())
+        nobodys = [home for home in folders if os.path.basename(home) not in names]
+        self._own = [rule for home in folders for rule in _of_home(home, home in nobodys)] + [_of_user(name) for name in names]
+        self._nobodys = [home.encode("utf8", "surrogateescape") + b"/" for home in nobodys]
         self._rules = [] if full_paths else self._own + list(_OTHERS)
         self.shapes = shapes
 
@@ -165,13 +166,14 @@ class Hiding(object):
         return content
 
 
-def _of_home(home):
-    """Return the rules (what is looked for, pattern) for a home folder, as it is spelled."""
+def _of_home(home, nobodys):
+    """Return the rules (what is looked for, pattern) for a home folder, as it is spelled.
+
+    nobodys: its name is no person's, as that of /root and /tmp: no letter may stand before it, as in /var/tmp and names of XLA.
+    """
     for separator in _SPELLINGS:
         spelled = home.replace("/", separator)
-        # XLA calls things root: before a home that is nobody's no letter may stand
-        before = _NO_LETTER.format(re.escape(spelled)) if os.path.basename(home) == "root" else ""
-        yield spelled, re.escape(spelled) + before + _ENDS
+        yield spelled, re.escape(spelled) + (_NO_LETTER.format(re.escape(spelled)) if nobodys else "") + _ENDS
 
 
 def _slashes(found):
