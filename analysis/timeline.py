@@ -17,6 +17,8 @@ import pandas as pd
 
 from kernelscope.analysis import partition as parts
 from kernelscope.analysis.breakdowns import COMPUTING
+from kernelscope.analysis.calls import cause
+from kernelscope.analysis.categories import translated
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace
 
@@ -25,7 +27,8 @@ MOST = 200_000  # events that stay apart; of more the shortest are put together
 
 Int = npt.NDArray[np.int64]
 
-# What an event says beside its name, where its table has it
+# What an event says, where its table has it. Of calls `kind` is what the host does in them, of ranges their category, of copies
+# the kinds of memory; of host lines `library` is the file and `problem` the line.
 LABEL = ("name", "layer", "phase", "kind", "library", "problem")
 
 
@@ -91,10 +94,11 @@ def _owners(trace: Trace, low: int, high: int) -> pd.DataFrame:
 def _tables(trace: Trace) -> Iterator[Table]:
     """Yield everything with times, the host first."""
     ranges = trace.ranges[trace.ranges["category"] != "step"]
-    yield "lines", trace.host_lines.rename(columns={"text": "name"})
+    lines = trace.host_lines
+    yield "lines", lines.assign(name=lines["text"], library=lines["file"], problem="line " + lines["line"].astype("string"))
     yield "ranges", ranges.assign(kind=ranges["category"])
     yield "operators", trace.operators
-    yield "calls", trace.calls
+    yield "calls", trace.calls.assign(kind=translated(trace.calls["name"], cause))
     for kind in ("kernels", "graphs", "copies", "syncs"):
         table = getattr(trace, kind)
         yield kind, _named(kind, table[table["start_ns"].notna()])
@@ -105,7 +109,7 @@ def _named(kind: str, table: pd.DataFrame) -> pd.DataFrame:
     if kind == "graphs":
         return table.assign(name=pd.Categorical(["graph"] * len(table)))
     if kind == "copies":
-        return table.rename(columns={"operation": "name", "memory": "kind"})
+        return table.assign(name=table["operation"].cat.rename_categories(parts.copy_name), kind=table["memory"])
     return table.rename(columns={"kind": "name"}) if kind == "syncs" else table
 
 

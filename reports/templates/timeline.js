@@ -16,10 +16,11 @@
     const [unit, size] = unitOf(ns);
     return `${size === 1 || ns >= 100 * size ? Math.round(ns / size) : (ns / size).toPrecision(3)} ${unit}`;
   };
-  // a time on an axis on which so many ns are seen
-  const moment = (ns, seen) => {
-    const [unit, size] = unitOf(seen / 2);
-    return `${(ns / size).toFixed(Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(seen / size)))))} ${unit}`;
+  // A time as precise as needed where so many ns are seen; its unit suits `reach`, so that times beside each other have one unit.
+  const moment = (ns, seen, reach) => {
+    const [unit, size] = unitOf(reach);
+    const decimals = Math.max(0, Math.min(Math.log10(size), 2 - Math.floor(Math.log10(seen / size))));
+    return `${(ns / size).toFixed(decimals)} ${unit}`;
   };
 
   // --- levels: columns of events of one row, sorted, none over another ----------------------------------------------------------
@@ -88,7 +89,8 @@
   const described = ({ side, lane, level, place }) => {
     const label = level.label[place], events = level.events[place], length = level.end[place] - level.start[place];
     const more = KEYS.slice(1).map((key) => textOf(side, key, label)).filter(Boolean).join(" · ");
-    const when = `from ${moment(level.start[place], 20 * length || 1)} to ${moment(level.end[place], 20 * length || 1)}`;
+    const [begun, over] = [level.start[place], level.end[place]].map((ns) => moment(ns, length || 1, level.end[place] || 1));
+    const when = `from ${begun} to ${over}`;
     const share = `${(100 * level.busy[place] / side.wall).toFixed(2)}% of ${duration(side.wall)}`;
     return [
       textOf(side, "name", label) ?? "unnamed", more,
@@ -102,15 +104,17 @@
 
   // By what the row of a table may be found, the closest first. alone: whether the page is of one run, whose tables name none.
   const keysOf = (side, lane, label, alone) => {
-    const [name, layer, phase, kind, , problem] = KEYS.map((key) => textOf(side, key, label));
+    const [name, layer, phase, kind, library, problem] = KEYS.map((key) => textOf(side, key, label));
     const mine = alone ? {} : { side: side.name };
     const known = (keys) => Object.fromEntries(Object.entries(keys).filter(([, value]) => value !== null));
     const work = (key) => [
       { ...mine, [key]: name, kind, layer, phase, problem }, { ...mine, [key]: name, layer, phase }, { ...mine, [key]: name, layer },
     ];
+    const owned = (cause) => [{ cause }, { kind: cause?.startsWith("device: ") ? `(${cause})` : `(host: ${cause})` }];
     const own = {
-      step: [{ cause: name }, { kind: `(host: ${name})` }], kernels: work("kernel"), operators: work("operator"),
-      ranges: [{ ...mine, range: name }], lines: [{ ...mine, text: name }],
+      step: owned(name?.split(" + ")[0]), calls: owned(kind), copies: owned(`device: ${name}`),
+      kernels: work("kernel"), operators: work("operator"), ranges: [{ ...mine, range: name }],
+      lines: [{ ...mine, file: library, line: problem?.replace("line ", "") ?? null }],
     };
     const layers = layer === null ? [] : [{ layer, phase }, { layer }];
     return [...(name === null ? [] : own[lane.kind] ?? []), ...layers].map(known);
@@ -306,7 +310,7 @@
     // while the axis is drawn: it is zoomed before the view is told of it
     const labelled = (ns) => {
       const [from, to] = chart.getModel().getComponent("xAxis").axis.scale.getExtent();
-      return moment(ns, to - from);
+      return moment(ns, to - from, to);
     };
     const axis = {
       type: "value", min: 0, max: wall, splitNumber: 4, splitLine: { show: true },
@@ -343,7 +347,8 @@
       const width = Math.min(Math.max(end - start, NARROWEST), wall);
       const begin = Math.min(Math.max(start, 0), wall - width);
       chart.dispatchAction({ type: "dataZoom", startValue: begin, endValue: begin + width });
-      kernelscope.say(element, `${moment(begin, width)} to ${moment(begin + width, width)} is shown`);
+      const [first, last] = [begin, begin + width].map((ns) => moment(ns, width, begin + width));
+      kernelscope.say(element, `${first} to ${last} is shown`);
     };
     const zoomBy = (factor) => {
       const middle = (view.from + view.to) / 2, half = seen() * factor / 2;
@@ -432,7 +437,7 @@
     const outcome = made("output");
     const tell = () => {
       const more = hits.together ? " with what is drawn as one with them" : "";
-      outcome.textContent = hits.searching ? `${hits.count} events, ${duration(hits.busy)}${more}; Enter shows the next` : "";
+      outcome.textContent = hits.searching ? `${hits.count} event${hits.count === 1 ? "" : "s"}, ${duration(hits.busy)}${more}; Enter shows the next` : "";
     };
     const box = made("input", { type: "search", value: view.words, placeholder: "name, layer, phase, kind" });
     let waiting = 0;
