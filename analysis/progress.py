@@ -16,6 +16,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
@@ -161,20 +163,19 @@ def _pass(folder: Path, planned: list[tuple[str, int]], options: Mapping[str, An
     name, repeat = folder.parent.name, int(folder.name) if folder.name.isdigit() else 1
     durations = _durations(folder / "steps.jsonl")
     wanted = options.get("steps") if planned and name != "check" else None
-    middle = int(sorted(durations)[len(durations) // 2]) if durations else None
+    middle = int(np.sort(durations)[len(durations) // 2]) if len(durations) else None
     return Pass(name, repeat, max(1, sum(other == name for other, _ in planned)), len(durations), wanted, middle)
 
 
-def _durations(path: Path) -> list[int]:
+def _durations(path: Path) -> npt.NDArray[np.int64]:
     """Return the durations in ns of the measured steps that are written so far; the last line may be half written."""
     try:
         text = path.read_bytes()
         table = pyarrow.json.read_json(io.BytesIO(text[: text.rfind(b"\n") + 1]))
         measured = table.filter(pc.invert(table["warmup"]))
-        found: list[int] = pc.subtract(measured["end_ns"], measured["start_ns"]).to_pylist()
-    except (OSError, KeyError, pa.ArrowException):
-        return []
-    return found
+        return np.asarray(pc.subtract(measured["end_ns"], measured["start_ns"]), dtype=np.int64)
+    except (OSError, KeyError, ValueError, pa.ArrowException):
+        return np.zeros(0, dtype=np.int64)
 
 
 def _left(folder: Path, planned: list[tuple[str, int]], begun: list[tuple[Path, bool]]) -> float | None:
@@ -188,7 +189,7 @@ def _left(folder: Path, planned: list[tuple[str, int]], begun: list[tuple[Path, 
     took: dict[str, list[float]] = {}
     for (path, _), start, end in zip(begun, starts, ends, strict=False):
         took.setdefault(path.parent.name, []).append(end - start)
-    if not took:
+    if not took or len(ends) == len(planned):
         return None
     every = mean(seconds for found in took.values() for seconds in found)
     waiting = planned[len(ends) :]

@@ -140,7 +140,7 @@ def environment(framework: str, python: str | None) -> Environment:
 def progress() -> Iterator[Progress]:
     """Show progress on stderr: a bar on a terminal, a line per pass elsewhere."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
     if not sys.stderr.isatty():
@@ -151,7 +151,10 @@ def progress() -> Iterator[Progress]:
         BarColumn(),
         TextColumn("{task.completed}/{task.total}"),
         TimeElapsedColumn(),
+        TextColumn("so far,"),
+        TimeRemainingColumn(),
+        TextColumn("left"),
     )
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(*columns, console=console, transient=True, speed_estimate_period=3600) as bar:
         task = bar.add_task("starting", total=None)
         yield lambda label, done, total: bar.update(task, description=f"pass: {label}", completed=done, total=total)

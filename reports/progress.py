@@ -52,7 +52,9 @@ def state(side: Side) -> str:
     """Return what a side does now, in a few words that change when the pass does."""
     if side.state != RECORDING:
         return side.state
-    return _named(side.now) if side.now else "between passes" if side.over else "starting"
+    if side.now is not None:
+        return _named(side.now)
+    return "starting" if not side.over else "finishing" if side.over == side.planned else "between passes"
 
 
 def _named(now: Pass) -> str:

@@ -140,7 +140,7 @@ def _steps(result: Result, verdicts: Mapping[str, str], width: int) -> Iterator[
     longest = max(row["step_median_ns"] for row in rows)
     table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     for justify in ("left", "right", "left", "left"):
-        table.add_column(justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        table.add_column(justify=justify, no_wrap=True)
     for row, name, time, verdict in zip(rows, names, times, said, strict=True):
         drawn = Text(bar(row["step_median_ns"] / longest, min(room, _MOST_BAR)), style="blue")
         table.add_row(Text(f"  {name}", style="bold"), Text(time), drawn, Text(verdict))
