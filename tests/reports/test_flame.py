@@ -76,18 +76,21 @@ def driven(tmp_path, result):
     if BROWSER is None:
         pytest.skip("no Chromium on this machine")
 
-    def run(parts, script):
-        """Run a script in the page once its parts are drawn; return what it says."""
+    def run(parts, *scripts):
+        """Run scripts in the page once its parts are drawn; return what each tells."""
         path = tmp_path / "report.html"
         html.write_comparison(result, path, parts)
         # the page forbids foreign scripts; only here, to drive it, is that lifted
         text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", path.read_text(encoding="utf8"))
-        drive = f'<script>addEventListener("load", () => setTimeout(() => {{ const told = []; {script} }}, 700));</script>'
+        tell = "".join(f"{{ const told = []; {script} all.push(told.join('|')); }}" for script in scripts)
+        tell = f"const all = []; {tell} document.title = all.join('||');"
+        drive = f'<script>addEventListener("load", () => setTimeout(() => {{ {tell} }}, 700));</script>'
         path.write_text(text + drive, encoding="utf8")
         command = [BROWSER, *OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", path.as_uri()]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
         assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
-        return re.search(r"<title>(.*?)</title>", done.stdout).group(1).split("|")
+        told = re.search(r"<title>(.*?)</title>", done.stdout).group(1).split("||")
+        return [one.split("|") for one in told]
 
     return run
 
@@ -98,7 +101,7 @@ const press = (key) => { chart.dispatchEvent(new KeyboardEvent("keydown", { key,
 const tools = document.getElementById("flame-tools"), box = tools.querySelector("input");
 const [run, how] = tools.querySelectorAll("select");
 press("ArrowDown"); press("g"); told.push(location.hash); press("Enter"); press("Home");
-box.value = "conv2d"; box.dispatchEvent(new Event("input")); told.push(said());
+box.value = "conv"; box.dispatchEvent(new Event("input")); told.push(said());
 press("/"); told.push(document.activeElement === box);
 box.value = ""; box.dispatchEvent(new Event("input"));
 how.value = 1; how.dispatchEvent(new Event("change")); press("ArrowDown");
@@ -106,12 +109,21 @@ run.value = 1; run.dispatchEvent(new Event("change"));
 told.push(tools.querySelectorAll("select")[1].selectedOptions[0].textContent);
 chart.dispatchEvent(new Event("resize"));
 told.push(chart.querySelectorAll("canvas").length);
-document.title = told.join("|");
 """
 
 
-@pytest.mark.slow
-def test_frames_are_found_by_keys_and_words(driven, folded):
+SERIES = """
+const chart = document.getElementById("over-time"), said = () => document.getElementById("over-time-said").textContent;
+const press = (key) => { chart.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true })); told.push(said()); };
+const zoom = () => echarts.getInstanceByDom(chart).getOption().dataZoom[0], shown = () => `${zoom().start} to ${zoom().end}`;
+press("+"); told.push(shown()); press("ArrowRight"); press("Home"); told.push(shown());
+const drawn = echarts.getInstanceByDom(chart).getOption();
+told.push(drawn.series.length, drawn.grid.length, drawn.series[0].data.at(-1)[1]);
+"""
+
+
+def check_frames(said, folded):
+    """Compare what a driven flame graph says with what the data says, worked out anew."""
     tree = folded["trees"][0]
     nodes = list(zip(tree["depth"], (folded["names"][name] for name in tree["name"]), tree["total_ns"], strict=True))
     whole, largest = nodes[0], nodes[1]
@@ -119,13 +131,12 @@ def test_frames_are_found_by_keys_and_words(driven, folded):
     found, until = [], None
     for depth, name, total in nodes:
         until = until if until is not None and depth > until else None
-        if "conv2d" in name.lower():
+        if "conv" in name.lower():
             found.append((total, until is None))
             until = depth if until is None else until
     assert found, "the capture has convolutions"
     share = 100 * sum(total for total, first in found if first) / whole[2]
-    other = part([("one", folded), ("other", {**folded, "trees": folded["trees"]})])
-    down, _, row, enter, home, matched, _, focused, below, how, canvases = driven([other], FLAME)
+    down, _, row, enter, home, matched, _, focused, below, how, canvases = said
     assert down.startswith(largest[1])
     assert float(re.search(r"([\d.,]+)%", down).group(1)) == pytest.approx(100 * largest[2] / whole[2], rel=6e-3)
     assert row.startswith("#"), "a row of a table has the same phase"
@@ -140,24 +151,15 @@ def test_frames_are_found_by_keys_and_words(driven, folded):
     assert canvases == "1"
 
 
-SERIES = """
-const chart = document.getElementById("over-time"), said = () => document.getElementById("over-time-said").textContent;
-const press = (key) => { chart.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true })); told.push(said()); };
-const zoom = () => echarts.getInstanceByDom(chart).getOption().dataZoom[0], shown = () => `${zoom().start} to ${zoom().end}`;
-press("+"); told.push(shown()); press("ArrowRight"); press("Home"); told.push(shown());
-const drawn = echarts.getInstanceByDom(chart).getOption();
-told.push(drawn.series.length, drawn.grid.length, drawn.series[0].data.at(-1)[1]);
-document.title = told.join("|");
-"""
-
-
 @pytest.mark.slow
-def test_lines_are_drawn_and_zoomed_by_keys(driven):
+def test_frames_and_lines_are_moved_about_in_by_keys_and_words(driven, folded):
     sides = [("one", series("memory", "B", 5e6)), ("<b>other</b>", series("power", "W", 250.0))]
-    said = driven(over_time(sides), SERIES)
-    assert said[:2] == ["25% to 75% of the axis is shown", "25 to 75"]
-    assert said[2:5] == ["31% to 81% of the axis is shown", "0% to 100% of the axis is shown", "0 to 100"]
-    assert said[5:] == ["2", "2", "5000000"]
+    two = part([("one", folded), ("other", {**folded, "trees": folded["trees"]})])
+    frames, lines = driven([two, *over_time(sides)], FLAME, SERIES)
+    check_frames(frames, folded)
+    assert lines[:2] == ["25% to 75% of the axis is shown", "25 to 75"]
+    assert lines[2:5] == ["31% to 81% of the axis is shown", "0% to 100% of the axis is shown", "0 to 100"]
+    assert lines[5:] == ["2", "2", "5000000"]
 
 
 def test_a_capture_s_allocator_is_drawn(trace):
