@@ -346,7 +346,8 @@ class Trace:
             if missing:
                 raise EvidenceError(f"table {name}: no column {missing[0]}")
             if "start_ns" in table and "end_ns" in table:
-                wrong = (table["end_ns"] < table["start_ns"]).fillna(False)
+                wrong = table["end_ns"] < table["start_ns"]
+                wrong = wrong.fillna(False) if wrong.dtype == "boolean" else wrong
                 if wrong.any():
                     raise EvidenceError(f"table {name}, row {int(wrong.to_numpy().argmax())}: ends before it starts")
         for name, column, allowed in (
@@ -355,7 +356,10 @@ class Trace:
             ("operators", "phase", PHASES),
             ("copies", "operation", COPY_OPERATIONS),
         ):
-            values = set(getattr(self, name)[column].dropna().unique()) - set(allowed)
+            given = getattr(self, name)[column]
+            if isinstance(given.dtype, pd.CategoricalDtype) and not set(given.cat.categories) - set(allowed):
+                continue
+            values = set(given.dropna().unique()) - set(allowed)
             if values:
                 raise EvidenceError(f"table {name}, column {column}: unknown value {sorted(values)[0]!r}")
         ordered = self.steps.sort_values("start_ns")
