@@ -89,7 +89,11 @@ class View:
 
 @dataclass(frozen=True)
 class Side:
-    """One framework on the first screen."""
+    """One framework on the first screen.
+
+    causes: where it loses most against the fastest, with the identifiers of their rows. largest, of a run alone: what takes most
+    of its step, as label, time with share, and identifier.
+    """
 
     name: str
     version: str
@@ -98,6 +102,7 @@ class Side:
     verdict: str
     causes: list[tuple[content.Cause, str]]
     difference: str
+    largest: list[tuple[str, str, str]] = field(default_factory=list)
     why: str = ""
     why_link: str = ""
 
@@ -115,9 +120,24 @@ def sides(result: Result) -> list[Side]:
             verdict=verdicts.get(row["framework"], ""),
             causes=_causes(result, row["framework"]) if row["framework"] in verdicts else [],
             difference=units.signed(content.mean_difference(result, row["framework"])),
+            largest=[] if len(result["frameworks"]) > 1 else _largest(result, row),
             **_why(*explained[row["framework"]]) if row["framework"] in explained else {},
         )
         for row in content.by_speed(result)
+    ]
+
+
+def _largest(result: Result, summary: Row) -> list[tuple[str, str, str]]:
+    """Return the layers (and phases) with most time of a run alone."""
+    times = [row["time_ns"][summary["framework"]] or 0 for row in result["layers"]]
+    ranked = sorted(range(len(times)), key=lambda number: -times[number])[: content.CAUSES]
+    return [
+        (
+            printable(content.label(result["layers"][number], "layers")),
+            f"{units.duration(times[number])} ({units.percent(times[number] / summary['step_mean_ns'])})",
+            f"layers-{number}",
+        )
+        for number in ranked
     ]
 
 
@@ -155,7 +175,9 @@ def side_by_side(result: Result, table: str) -> View:
     total += [Cell(units.in_unit(time, unit, decimals), time, note="") for time in totals]
     columns = [Column(key) for key in keys]
     columns += [Column(printable(name), True, f"{unit}:{decimals}") for name in names]
-    caption = f"{_CAPTIONS[table]} side by side: {unit} per step, ratio to the fastest framework that has the row"
+    caption = f"{_CAPTIONS[table]}: {unit} per step"
+    if len(names) > 1:
+        caption = f"{_CAPTIONS[table]} side by side: {unit} per step, ratio to the fastest framework that has the row"
     # what tracing cost is a group of its own, whatever the key
     own = [dict.fromkeys(keys, row[keys[0]]) if row[keys[0]] == content.INSTRUMENTATION else row for row in found]
     return View(
@@ -403,7 +425,7 @@ def breakdown(part: Mapping[str, Any]) -> View:
 def capture_facts(facts: Sequence[tuple[str, str]]) -> View:
     """Return what was read from a capture as a table."""
     rows = [[Cell(name), Cell(printable(value))] for name, value in facts]
-    return View("facts-table", "What was read", [Column(""), Column("")], rows, tools=False)
+    return View("facts-table", "What was read", [Column("what"), Column("value")], rows, tools=False)
 
 
 def samples(rows: Sequence[Mapping[str, Any]]) -> View:
