@@ -77,14 +77,16 @@ class _Looks:
         self.whole = book.add_format({"num_format": "#,##0"})
         self.plain = {name: book.add_format({"num_format": code}) for name, code in _FORMATS.items()}
 
-    def number(self, column: str, whole: bool) -> Any:
+    def number(self, column: str) -> Any:
         found = next((look for name, look in self.plain.items() if column.endswith(name)), None)
-        return found or (self.whole if whole and column.endswith(("_ns", "bytes", "count")) else None)
+        return found or (self.whole if column.endswith(("_ns", "bytes", "count")) else None)
 
 
 def _write(page: Any, sheet: Sheet, looks: _Looks, rows: int) -> None:
     frame = sheet.frame.iloc[: rows - 1]
     page.freeze_panes(1, 0)
+    page.set_landscape()
+    page.fit_to_pages(1, 0)
     for place, name in enumerate(frame):
         page.set_column(place, place, _width(str(name), frame[name]))
         page.write_string(0, place, _cell(name), looks.heading)
@@ -106,7 +108,7 @@ def _column(page: Any, place: int, column: pd.Series, looks: _Looks) -> Any:
     if pd.api.types.is_numeric_dtype(column.dtype):
         whole = pd.api.types.is_integer_dtype(column.dtype)
         numbers = column.fillna(0).tolist()
-        look = looks.number(name, whole)
+        look = looks.number(name)
         fits = np.array([abs(number) < _DIGITS for number in numbers]) | (not whole)
 
         def put(row: int, at: int) -> None:

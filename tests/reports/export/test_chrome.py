@@ -90,6 +90,19 @@ def test_sides_have_processes_of_their_own(trace, tmp_path):
     assert min(event["ts"] for event in found["traceEvents"] if "ts" in event) == 0
 
 
+def test_perfettos_trace_processor_counts_what_went_in(trace, tmp_path, trace_processor):
+    source = trace("nvprof")
+    path = written(tmp_path / "trace.json", source)
+    slices = "select category, count(*), sum(dur) from slice group by 1"
+    errors = "select name, value from stats where severity = 'error' and value > 0"
+    counted, wrong = trace_processor(path, slices, errors)
+    assert wrong == []
+    mine = {category: (count, length) for category, count, length in counted}
+    for category, table in (("kernel", source.kernels), ("cuda_sync", source.syncs), ("user_annotation", source.ranges)):
+        assert mine[category] == (len(table), (table["end_ns"] - table["start_ns"]).sum())
+    assert mine["cuda_runtime"][0] + mine.get("cuda_driver", (0,))[0] == len(source.calls)
+
+
 def test_hostile_names_stay_text(tmp_path):
     names = ['"},{"ph":"X"', "<script>alert(1)</script>", "\x1b[31m\x00\n", "\u202e\u2028", "B" * 10_000]
     table = pd.DataFrame({"start_ns": range(5), "end_ns": range(5, 10), "name": names, "thread": 1, "category": "user"})

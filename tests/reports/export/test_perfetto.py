@@ -1,8 +1,6 @@
-"""Perfetto traces, read back by their wire format, by Perfetto's own schema and, where it is there, by its trace_processor."""
+"""Perfetto traces, read back by their wire format, by Perfetto's own schema and by Perfetto's own trace processor."""
 
 import gzip
-import os
-import shutil
 from collections import Counter
 
 import pandas as pd
@@ -14,7 +12,6 @@ from kernelscope.reports.export import perfetto
 from kernelscope.reports.export.events import events, origins
 
 TABLES = ("steps", "ranges", "operators", "calls", "kernels", "graphs", "copies", "syncs", "host_lines")
-BINARY = os.environ.get("TRACE_PROCESSOR") or shutil.which("trace_processor_shell") or shutil.which("trace_processor")
 
 
 def written(folder, *traces, name="trace.pftrace"):
@@ -125,19 +122,27 @@ def test_perfettos_schema_reads_it_and_names_are_kept_whatever_they_are(tmp_path
     assert shown[4:] == names[4:]
 
 
-@pytest.mark.skipif(not BINARY, reason="needs Perfetto's trace_processor: on the PATH or named by TRACE_PROCESSOR")
-@pytest.mark.parametrize("name", ["nvprof", "kineto", "mxnet"])
-def test_trace_processor_counts_what_went_in(name, trace, tmp_path):
-    from perfetto.trace_processor import TraceProcessor, TraceProcessorConfig
-
-    source = trace(name)
-    path, (origin,) = written(tmp_path, source)
-    with TraceProcessor(trace=str(path), config=TraceProcessorConfig(bin_path=BINARY)) as processor:
-        rows = processor.query("select category, ts, dur from slice").as_pandas_dataframe()
-        errors = processor.query("select name, value from stats where severity = 'error' and value > 0").as_pandas_dataframe()
-        first = processor.query("select start_ts from trace_bounds").as_pandas_dataframe()["start_ts"][0]
-    assert errors.empty
-    for table in TABLES:
-        mine = rows[rows["category"] == table]
-        expected = intervals(source, table, origin)
-        assert Counter(zip(mine["ts"] - min(first, 0), mine["ts"] + mine["dur"], strict=True)) == expected
+def test_perfettos_trace_processor_counts_what_went_in(trace, tmp_path, trace_processor):
+    sides = [trace("nvprof"), trace("kineto")]
+    path, zero = written(tmp_path, *sides, name="trace.pftrace.gz")
+    slices, errors, counted, flows = trace_processor(
+        path,
+        "select p.name as side, s.category, s.ts, s.dur, s.name from slice s join process_track t on s.track_id = t.id "
+        "join process p using (upid)",
+        "select name, value from stats where severity = 'error' and value > 0",
+        "select t.name, count(*), sum(c.value) from counter c join counter_track t on c.track_id = t.id group by 1",
+        "select count(*) from flow",
+    )
+    assert errors == []
+    for number, (source, origin) in enumerate(zip(sides, zero, strict=True)):
+        mine = [row[1:] for row in slices if row[0] == f"side {number}"]
+        for table in TABLES:
+            found = Counter((start, start + length) for category, start, length, _ in mine if category == table)
+            assert found == intervals(source, table, origin), table
+        assert Counter(text for category, *_, text in mine if category == "kernels") == Counter(map(str, source.kernels["name"]))
+    assert len(slices) == sum(len(part.start) for source in sides for part in events(source).slices)
+    assert {text: (count, value) for text, count, value in counted} == {
+        counter.name: (len(counter.time), pytest.approx(float(counter.values.sum()))) for counter in events(sides[1]).counters
+    }
+    arrows = [pd.concat([pd.Series(part.flow[part.flow >= 0]) for part in events(source).slices]) for source in sides]
+    assert flows == [(sum(len(numbers) - numbers.nunique() for numbers in arrows),)]
