@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from kernelscope.cli import moving
+
 COMMAND = [sys.executable, "-m", "kernelscope.cli.main", "report"]
 
 
@@ -31,6 +33,19 @@ def test_a_comparison_becomes_a_file(folder, tmp_path):
     assert again.returncode == 3
     assert "exists; name another file or pass --force" in again.stderr
     assert report(folder, "-o", tmp_path / "r.html", "--force").returncode == 0
+
+
+def test_parts_of_runs_that_are_not_beside_the_comparison_say_so(folder, tmp_path, result):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "run.json").write_text("{}")
+    parts = moving.beside({"frameworks": ["../outside", "pytorch"]}, folder)
+    assert all(part.data == {} for part in parts)
+    assert all(part.note.count("its run folder is not beside the comparison") == 2 for part in parts if part.key != "over-time")
+    assert report(folder, "-o", tmp_path / "r.html").returncode == 0
+    text = (tmp_path / "r.html").read_text()
+    assert "pytorch: its run folder is not beside the comparison" in text
+    assert "echarts" not in text.casefold()
 
 
 @pytest.mark.parametrize(

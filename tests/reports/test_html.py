@@ -93,6 +93,9 @@ def test_a_run_shows_its_breakdowns(result, tmp_path, parse):
     parse(text)
     assert "<h1>pytorch trains lenet at 71.2 ms per step</h1>" in text
     assert 'id="by-line"' in text
+    longest = max(result["layers"], key=lambda row: row["time_ns"][name] or 0)
+    place = result["layers"].index(longest)
+    assert f'most of the mean step: <a href="#layers-{place}">{longest["layer"]} {longest["phase"]}</a>' in text
     assert "nothing was recorded" in text
 
 
