@@ -8,7 +8,7 @@
   const FINEST = 64; // ns; levels are four times as coarse each
   const LETTER = 6.4; // pixels of one letter, about
   const NARROWEST = 20; // ns that can be zoomed to
-  const views = new WeakMap(); // element -> what outlives drawing it again: {from, to, words, all, stop}
+  const views = new WeakMap(); // element -> what outlives drawing it again: {from, to, words, all, sides, legend, stop}
 
   const UNITS = [["s", 1e9], ["ms", 1e6], ["µs", 1e3], ["ns", 1]];
   const unitOf = (ns) => UNITS.find(([, size]) => Math.abs(ns) >= size) ?? UNITS[3];
@@ -276,7 +276,6 @@
       return whole;
     });
     const line = made("p", { className: "note" }, of === "owners" ? "first lane: " : "all others: ", ...shown);
-    line.style.cssText = "flex-basis:100%;margin:0";
     return line;
   });
 
@@ -288,9 +287,9 @@
   kernelscope.charts.timeline = (element, data, theme) => {
     registerBars();
     views.get(element)?.stop.abort();
-    const { from = 0, to = null, words = "", all = false, sides = prepared(data) } = views.get(element) ?? {};
+    const { from = 0, to = null, words = "", all = false, sides = prepared(data), legend = null } = views.get(element) ?? {};
     const wall = Math.max(...sides.map((side) => side.wall));
-    const view = { from, to: to ?? wall, words, all, sides, stop: new AbortController() };
+    const view = { from, to: to ?? wall, words, all, sides, legend, stop: new AbortController() };
     views.set(element, view);
     const fills = coloured(data.legend, theme);
     let { entries, height } = laidOut(sides, view.all);
@@ -475,9 +474,12 @@
     hint.style.cssText = "flex-basis:100%;margin:0";
     kernelscope.tools(element).replaceChildren(
       made("label", {}, "Search ", box), outcome, button("+", "zoom in", () => zoomBy(0.5)), button("−", "zoom out", () => zoomBy(2)),
-      button("Show all", "show the whole time", () => show(0, wall)), ...(deep ? [rows] : []), ...legendOf(data, fills), hint,
+      button("Show all", "show the whole time", () => show(0, wall)), ...(deep ? [rows] : []), hint,
     );
     tell();
+    view.legend?.remove(); // it stands between the tools, which are not printed, and what it explains
+    view.legend = made("div", {}, ...legendOf(data, fills));
+    element.before(view.legend);
 
     const keys = {
       ArrowLeft: () => show(view.from - seen() / 5, view.to - seen() / 5), ArrowRight: () => show(view.from + seen() / 5, view.to + seen() / 5),

@@ -18,6 +18,7 @@ from kernelscope.analysis.trace import conform
 DATA = Path(__file__).parent.parent / "data"
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 MAIN, WORKER = 1, 2
+LINE = {"file": "train.py", "function": "f", "line": 3, "text": "go()"}
 LANES = ("lines", "ranges", "operators", "calls", "kernels", "graphs", "copies", "syncs")
 
 
@@ -102,6 +103,41 @@ def test_causes_that_share_an_instant_are_named_together():
     assert pieces == [
         (11_600, 11_650, "loop"), (11_650, 11_750, "in operator"), (11_750, 11_850, "dispatch + in operator"),
         (11_850, 11_950, "dispatch"), (11_950, 12_000, "loop"),
+    ]  # fmt: skip
+
+
+def test_device_work_calls_and_host_lines_have_lanes_by_stream_and_thread():
+    device = {"start_ns": 100, "end_ns": 300, "duration_ns": 200, "count": 1, "device": "cuda:0"}
+    call = {"process": 1, "thread": MAIN, "api": "runtime", "correlation": 1}
+    tables = {
+        "kernels": [{**device, "thread": 7, "name": "gemm_128x64"}, {**device, "thread": None, "name": "relu"}],
+        "copies": [{**device, "device": "cuda:1", "thread": 7, "operation": "host to device"}, {**device, "operation": "set"}],
+        "graphs": [{"start_ns": 400, "end_ns": 500, "device": "cuda:0", "thread": 7}],
+        "syncs": [{"start_ns": 500, "end_ns": 600, "device": "cuda:0", "kind": "stream"}],
+        "calls": [{**call, "start_ns": 0, "end_ns": 90, "name": "cudaLaunchKernel"}],
+        "host_lines": [{"thread": MAIN, "start_ns": 0, "end_ns": 600, **LINE}],
+    }
+    made = timeline(Trace(**{name: conform(name, rows) for name, rows in tables.items()}))
+    assert (made["step"], made["steps"], made["wall_ns"]) == (None, 0, 600)
+    labels = list(zip(*(made["labels"][name] for name in ("name", "kind", "library", "problem")), strict=True))
+    lanes = [
+        (lane["kind"], lane["device"], lane["thread"], lane["sum_ns"], *labels[lane["rows"][0]["label"][0]])
+        for lane in made["lanes"][1:]
+    ]
+    assert lanes == [
+        ("lines", None, MAIN, 600, "go()", None, "train.py", "line 3"),
+        ("calls", None, MAIN, 90, "cudaLaunchKernel", "launching", None, None),
+        ("kernels", "cuda:0", None, 200, "relu", None, None, None),
+        ("kernels", "cuda:0", 7, 200, "gemm_128x64", None, None, None),
+        ("graphs", "cuda:0", 7, 100, "graph", None, None, None),
+        ("copies", "cuda:0", None, 200, "memory set", None, None, None),
+        ("copies", "cuda:1", 7, 200, "copy host to device", None, None, None),
+        ("syncs", "cuda:0", None, 100, "stream", None, None, None),
+    ]
+    owned = [(start, lasted, name) for _, start, lasted, name in events(made["lanes"][0], made["labels"])]
+    assert owned == [
+        (0, 90, "launching"), (90, 10, "unknown"), (100, 200, "(computing)"), (300, 100, "unknown"),
+        (400, 100, "device: graph whose kernels were not recorded"), (500, 100, "unknown"),
     ]  # fmt: skip
 
 
