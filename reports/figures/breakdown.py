@@ -16,7 +16,7 @@ _NAMED_BY = {
     "kernel": ("kernel", "layer", "phase"), "operator": ("operator", "layer", "phase"), "range": ("range", "activity", "phase"),
     "idle": ("cause",), "line": ("line", "text"),
 }  # fmt: skip
-_TITLES = {"idle": "what the host did while no kernel ran", "line": "host line"}
+_TITLES = {"idle": "what went on while no kernel ran", "line": "host line"}
 
 
 def rows(breakdown: Mapping[str, Any], style: Style | None = None) -> Figure:
