@@ -77,7 +77,9 @@ class Breakdown:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON envelope."""
-        rows = self.table.astype(object).where(self.table.notna(), None).to_dict("records")
+        names = list(self.table)
+        columns = [self.table[name].to_numpy(dtype=object, na_value=None).tolist() for name in names]
+        rows = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
         envelope = {"schema": SCHEMA, "by": self.by, "window": self.window, "step_ns": self.step_ns, "steps": self.steps}
         return {**envelope, "coverage": round(self.coverage, 6), "totals": self.totals, **self.info, "rows": rows}
 
