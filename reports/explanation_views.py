@@ -166,8 +166,8 @@ def account(result: Result, key: str, evidence: Evidence) -> View:
     caption = f"The account, ns per step: {explanation.title(result)}"
     anchors = [anchor(key, row["row"]) for row in shown]
     anchors += ([""] if rest else []) + [anchor(key, explanation.INSTRUMENTATION)]
-    own = dict.fromkeys(_GROUPS, explanation.INSTRUMENTATION)
-    keys = keys_of([*shown, *([{}] if rest else []), own], _GROUPS)
+    of_recording = dict.fromkeys(_GROUPS, explanation.INSTRUMENTATION)
+    keys = keys_of([*shown, *([{}] if rest else []), of_recording], _GROUPS)
     return View(f"{key}-account", caption, columns, body, total, anchors=anchors, keys=keys, groups=_GROUPS)
 
 
