@@ -51,9 +51,10 @@ def reason(a: Side, b: Side, account: Account, force: bool) -> tuple[str, str] |
     wall = account.wall
     faster = min(wall.a_ns, wall.b_ns)
     if wall.significant is False:
-        limit = (account.floor_ns or 0) / 1e6
+        limit_ms = (account.floor_ns or 0) / 1e6
+        limit = f"{limit_ms:,.0f}" if limit_ms >= 100 else f"{limit_ms:.3g}"
         return (
-            f"the difference is within the noise: differences under {limit:.3g} ms cannot be seen in these recordings",
+            f"the difference is within the noise: differences under {limit} ms cannot be seen in these recordings",
             "record again with --steady, on a quiet machine, or with more --repeats",
         )
     if abs(wall.delta_ns) < SMALLEST_DIFFERENCE * faster:
