@@ -67,7 +67,9 @@ window.kernelscope = { charts: {} };
   // Goes to the first row of a table that has all these keys, as {kernel: name} or {layer, phase}; false where there is none.
   kernelscope.goTo = (keys) => {
     const wanted = Object.entries(keys).map(([name, value]) => `[data-key-${name}="${CSS.escape(value)}"]`);
-    const row = document.querySelector(`tbody tr${wanted.join("")}`);
+    const selector = `tbody tr${wanted.join("")}`;
+    // accounts of explanations are of two sides: the tables of what was measured come before them
+    const row = document.querySelector(`.view:not([id$="-account"]) ${selector}`) ?? document.querySelector(selector);
     if (!row) return false;
     row.id ||= `row-${[...document.querySelectorAll("tr")].indexOf(row)}`;
     kernelscope.follow(row.id);

@@ -130,18 +130,20 @@ def test_a_browser_draws_it_under_the_page_s_policy(result, tmp_path, with_probe
 # what a browser does around printing; the class is what turns a dark page light
 PRINT = """<script>addEventListener("load", () => setTimeout(() => {
   dispatchEvent(new Event("beforeprint"));
-  document.title = `paper ${document.documentElement.className}`;
+  const paper = document.documentElement.className;
   dispatchEvent(new Event("afterprint"));
+  const gone = [kernelscope.goTo({ layer: "conv1", phase: "forward" }), location.hash, kernelscope.goTo({ layer: '"]' })];
+  document.title = `paper ${paper} ${gone}`;
 }, 500));</script>"""
 
 
 @pytest.mark.slow
-def test_it_is_drawn_light_for_paper_and_again_after(result, tmp_path, with_probe, opened):
+def test_it_is_drawn_light_for_paper_and_again_after_and_leads_to_rows(result, tmp_path, with_probe, opened):
     path = written(result, tmp_path, part([1, 2, 3]))
     # the page forbids foreign scripts; only here, to drive it, is that lifted
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", path.read_text(encoding="utf8"))
     path.write_text(text + PRINT, encoding="utf8")
     page = opened(path)
-    assert "<title>paper light</title>" in page
+    assert "<title>paper light true,#layers-0,false</title>" in page
     assert 'data-draws="3"' in re.search(r"<body[^>]*>", page).group()
     assert len(re.findall("<canvas", page)) == 1
