@@ -28,11 +28,13 @@ _NO_LETTER = r"(?:(?<![A-Za-z0-9_.~)-]{0})|(?<=\\[bfnrt]{0}))"
 _ENDS = r"(?!\.?[A-Za-z0-9_-])"
 _SPELLINGS = ("/", "\\/", "%2F")  # of what separates a path's parts: as it is, in JSON, in URLs
 _NAME = r"[^/\s\"'\\:;,<>|*?()]+"
+_HOST = '"host_name": "'  # as torch.profiler writes it
+# what is looked for, pattern, what takes its place
 _OTHERS = (
-    ("/home/", "/home/" + _NO_LETTER.format("/home/") + _NAME),
-    ("/Users/", "/Users/" + _NO_LETTER.format("/Users/") + _NAME),
-    ('"host_name": "', r'(?<="host_name": ")[^"]+'),  # as torch.profiler writes it
-    (":\\", r"\b[A-Za-z]:\\{1,2}Users\\{1,2}" + _NAME),
+    ("/home/", "/home/" + _NO_LETTER.format("/home/") + _NAME, "~"),
+    ("/Users/", "/Users/" + _NO_LETTER.format("/Users/") + _NAME, "~"),
+    (":\\", r"\b[A-Za-z]:\\{1,2}Users\\{1,2}" + _NAME, "~"),
+    (_HOST, _HOST + '[^"]+', _HOST + "~"),
 )
 _OF_PEOPLE = ("home", "homes", "Users", "users")  # folders in which every folder is somebody's
 _SHORTEST = 8  # characters of a secret that is looked for in files: shorter ones stand in them by chance
@@ -133,9 +135,9 @@ class Hiding(object):
         """Return a text as it may be written down."""
         for value in self._known:
             text = text.replace(value, HIDDEN)
-        for needle, pattern in self._rules:
+        for needle, pattern, instead in self._rules:
             if needle in text:
-                text = re.sub(pattern, "~", text)
+                text = re.sub(pattern, instead, text)
         for shape in _SHAPES if self.shapes and len(text) >= _SHORTEST else ():
             text = re.sub(shape, _hidden, text)
         return text
@@ -150,7 +152,7 @@ class Hiding(object):
 
     def needed(self, content):
         """Return whether bytes may hold anything that is taken out but for the look of secrets."""
-        needles = [needle for needle, _ in self._rules] + self._known
+        needles = [needle for needle, _, _ in self._rules] + self._known
         return any(content.find(needle.encode("utf8", "surrogateescape")) >= 0 for needle in needles)
 
     def same_length(self, content):
@@ -158,7 +160,7 @@ class Hiding(object):
         for value in self._known:
             found = value.encode("utf8", "surrogateescape")  # as os.environ gives what is no UTF-8
             content = content.replace(found, b"x" * len(found))
-        for needle, pattern in self._own:
+        for needle, pattern, _ in self._own:
             if needle.encode("utf8", "surrogateescape") in content:
                 content = re.sub(pattern.encode("utf8", "surrogateescape"), _slashes, content)
         for home in self._nobodys:
@@ -167,13 +169,13 @@ class Hiding(object):
 
 
 def _of_home(home, nobodys):
-    """Return the rules (what is looked for, pattern) for a home folder, as it is spelled.
+    """Yield the rules for a home folder, as it is spelled; see _OTHERS.
 
     nobodys: its name is no person's, as that of /root and /tmp: no letter may stand before it, as in /var/tmp and names of XLA.
     """
     for separator in _SPELLINGS:
         spelled = home.replace("/", separator)
-        yield spelled, re.escape(spelled) + (_NO_LETTER.format(re.escape(spelled)) if nobodys else "") + _ENDS
+        yield spelled, re.escape(spelled) + (_NO_LETTER.format(re.escape(spelled)) if nobodys else "") + _ENDS, "~"
 
 
 def _slashes(found):
@@ -199,7 +201,7 @@ def _of_user(name):
     literal = re.escape(name)
     part, end = r"(?<=/{0})(?=[/\"'\s:;,)\]\\]|\Z)", r"(?<=[_-]{0})(?=/)"
     places = (part, end, _NO_LETTER + r"(?=@[A-Za-z0-9])")
-    return name, literal + "(?:%s)" % "|".join(place.format(literal) for place in places)
+    return name, literal + "(?:%s)" % "|".join(place.format(literal) for place in places), "~"
 
 
 def _hidden(found):
