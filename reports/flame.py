@@ -11,7 +11,8 @@ from kernelscope.reports.text import printable
 
 _HOW = (
     "A frame is as wide as the time that it took, with all that is inside of it; below it stand the frames inside of it, the "
-    "longest first, not in order of time. Click a frame to fill the width with it, one above it to go back"
+    "longest first, not in order of time. Times are of recorded steps, which take longer than clean ones. Click a frame to fill "
+    "the width with it, one above it to go back"
 )
 _COLUMNS = ("key", "title", "what", "per", "name", "frame", "depth", "total_ns", "count")
 

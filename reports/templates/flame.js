@@ -44,6 +44,17 @@
     return found;
   };
 
+  // What each frame takes in a step, by its path of frames from the top.
+  const byPath = (side, tree) => {
+    if (!tree.paths) {
+      tree.paths = [];
+      placed(tree).parent.forEach((parent, node) => {
+        tree.paths.push(parent < 0 ? "" : `${tree.paths[parent]}\u0001${side.frames[tree.frame[node]]}\u0002${side.names[tree.name[node]]}`);
+      });
+    }
+    return new Map(tree.paths.map((path, node) => [path, tree.total_ns[node] / tree.per]));
+  };
+
   // What frames of a kind are called in the legend, and which of the page's colours they have; all others are grey.
   const LEGEND = [
     ["phases", ["phase"], 4], ["layers", ["layer"], 0], ["ranges", ["range"], 6], ["operators", ["operator"], 1], ["calls", ["call"], 5],
@@ -52,7 +63,7 @@
 
   class View {
     constructor(element, data, theme) {
-      const state = states.get(element) ?? { side: 0, tree: 0, root: 0, chosen: 0, words: "" };
+      const state = states.get(element) ?? { side: 0, tree: 0, other: 0, root: 0, chosen: 0, words: "" };
       states.set(element, state);
       Object.assign(this, { element, data, theme, state });
       this.show();
@@ -64,6 +75,30 @@
     show() {
       this.side = this.data.sides[this.state.side];
       this.tree = placed(this.side.trees[this.state.tree]);
+      this.other = this.compared();
+    }
+
+    // The run that this one is compared with, of which the partition's tree has the same phases and layers; null without one.
+    compared() {
+      const place = this.state.other - 1;
+      if (place < 0 || place === this.state.side || this.tree.key !== "cells") return null;
+      const side = this.data.sides[place];
+      const tree = side.trees.find((one) => one.key === this.tree.key);
+      byPath(this.side, this.tree);
+      return { name: side.name, tree, times: byPath(side, tree) };
+    }
+
+    // Whether the other run has a frame, and how much longer it takes here.
+    known(node) { return this.other.times.has(this.tree.paths[node]); }
+    more(node) { return this.tree.total_ns[node] / this.tree.per - this.other.times.get(this.tree.paths[node]); }
+
+    // How long those frames of the other run take that would stand directly below a frame and are not there.
+    absent(node) {
+      const { tree, times } = this.other;
+      const mine = new Set(children(this.tree, node).map((child) => this.tree.paths[child]));
+      const place = tree.paths.indexOf(this.tree.paths[node]);
+      const theirs = place < 0 ? [] : children(tree, place).map((child) => tree.paths[child]);
+      return theirs.filter((path) => !mine.has(path)).reduce((sum, path) => sum + times.get(path), 0);
     }
 
     name(node) { return this.side.names[this.tree.name[node]]; }
@@ -75,7 +110,7 @@
       const choice = (label, names, key) => {
         const [box, select] = [document.createElement("label"), document.createElement("select")];
         box.append(`${label} `, select);
-      select.style.maxWidth = "100%";
+        select.style.maxWidth = "100%";
         names.forEach((name, number) => select.append(new Option(name, number, false, number === this.state[key])));
         select.addEventListener("change", () => this.choose({ ...(key === "side" ? { tree: 0 } : {}), [key]: Number(select.value) }));
         return box;
@@ -90,8 +125,10 @@
         return made;
       };
       const sides = this.data.sides.map((side) => side.name);
-      place.replaceChildren(...(sides.length > 1 ? [choice("Run", sides, "side")] : []),
-        choice("Folded by", this.side.trees.map((tree) => tree.title), "tree"), search, button("Show all", () => this.zoom(0)),
+      const several = sides.length > 1;
+      place.replaceChildren(...(several ? [choice("Run", sides, "side")] : []),
+        choice("Folded by", this.side.trees.map((tree) => tree.title), "tree"),
+        ...(several && this.tree.key === "cells" ? [choice("Compared with", ["nothing", ...sides], "other")] : []), search, button("Show all", () => this.zoom(0)),
         button("Go to the row", () => this.follow()), this.legend());
     }
 
@@ -99,10 +136,13 @@
       const used = new Set(this.tree.frame.map((frame) => this.side.frames[frame]));
       const line = Object.assign(document.createElement("p"), { className: "note" });
       line.style.cssText = "flex-basis: 100%; margin: 0";
-      for (const [name, frames] of LEGEND.filter(([, frames]) => frames.some((frame) => used.has(frame)))) {
+      const { slower, faster, soft } = this.theme.colours;
+      const entries = this.other ? [["more than in", slower], ["less than in", faster], ["not in", soft]].map(([how, of]) => [`${how} ${this.other.name}`, of])
+        : LEGEND.filter(([, frames]) => frames.some((frame) => used.has(frame))).map(([name, [frame]]) => [name, this.colour(frame)]);
+      for (const [name, colour] of entries) {
         const [entry, swatch] = [document.createElement("span"), document.createElement("i")];
         swatch.style.cssText = "display: inline-block; width: 0.9em; height: 0.9em; margin-right: 0.35em; opacity: 0.6";
-        swatch.style.background = this.colour(frames[0]);
+        swatch.style.background = colour;
         entry.style.cssText = "display: inline-block; margin-right: 1em";
         entry.append(swatch, name);
         line.append(entry);
@@ -225,9 +265,18 @@
       const own = total - tree.inside[node];
       const lines = [`${this.name(node)}${node ? ` (${this.frame(node)})` : ""}`];
       lines.push(`${this.time(node)}${this.side.steps ? " per step" : ""}, ${percent(total / whole)} of ${tree.what}`);
+      if (this.other) lines.push(...this.difference(node));
       if (own && own !== total) lines.push(`${duration(own / tree.per)} of it in none of the frames below`);
       if (tree.count[node]) lines.push(`${tree.count[node].toLocaleString("en")} times${this.side.steps ? ` in ${this.side.steps} steps` : ""}`);
       return lines;
+    }
+
+    difference(node) {
+      const [more, absent, { name }] = [this.more(node), this.absent(node), this.other];
+      return [
+        this.known(node) ? `${duration(Math.abs(more))} ${more < 0 ? "less" : "more"} than in ${name}, in recorded steps` : `not in ${name}`,
+        ...(absent ? [`${duration(absent)} of ${name} is in frames that this run does not have`] : []),
+      ];
     }
 
     // What is drawn: boxes {node, x, y, width} of the frames around the root, which fill the width, and of all that is below it.
@@ -250,20 +299,38 @@
       return place === null ? soft : series[place];
     }
 
+    // A frame's colour and how much of it is shown, 0 to 1: with another run, the difference as a share of the longer of both.
+    shade(node) {
+      if (!this.other) return { colour: this.colour(this.frame(node)), strength: 1 };
+      const { slower, faster, soft } = this.theme.colours;
+      if (!this.known(node)) return { colour: soft, strength: 0.5 };
+      const more = this.more(node);
+      const longer = this.tree.total_ns[node] / this.tree.per + Math.max(0, -more);
+      return { colour: more > 0 ? slower : faster, strength: Math.min(1, 0.1 + Math.abs(more) / longer) };
+    }
+
+    number(node) {
+      if (!this.other || !this.known(node)) return this.time(node);
+      const more = this.more(node);
+      return `${more < 0 ? "\u2212" : "+"}${duration(Math.abs(more))}`;
+    }
+
     box(box) {
       const { colours } = this.theme;
       const [left, top] = [box.x, box.y * ROW];
       const chosen = box.node === this.state.chosen;
       const hit = this.matching?.hits.has(box.node);
       const outer = this.tree.depth[box.node] < this.tree.depth[this.state.root];
-      const opacity = this.matching ? (hit ? 0.45 : 0.1) : outer ? 0.22 : 0.45;
+      const { colour, strength } = this.shade(box.node);
+      const opacity = strength * (this.matching ? (hit ? 0.45 : 0.1) : outer ? 0.22 : 0.45);
       const edge = chosen ? colours.ink : hit ? colours.slower : colours.page;
       const shape = { x: left + 0.5, y: top + 0.5, width: Math.max(box.width - 1, 0.4), height: ROW - 2 };
-      const drawn = [{ type: "rect", shape, style: { fill: this.colour(this.frame(box.node)), opacity } }];
+      const drawn = [{ type: "rect", shape, style: { fill: colour, opacity } }];
       if (chosen || hit) drawn.push({ type: "rect", shape, style: { fill: "none", stroke: edge, lineWidth: chosen ? 2 : 1 }, silent: true });
       if (box.width > 30) {
+        const text = box.width > 130 ? `${this.name(box.node)}  ${this.number(box.node)}` : this.name(box.node);
         const style = {
-          text: box.width > 130 ? `${this.name(box.node)}  ${this.time(box.node)}` : this.name(box.node), x: left + 5, y: top + ROW / 2, fill: colours.ink, verticalAlign: "middle",
+          text, x: left + 5, y: top + ROW / 2, fill: colours.ink, verticalAlign: "middle",
           font: `12px ${colours.font}`, width: box.width - 9, overflow: "truncate", ellipsis: "…",
         };
         drawn.push({ type: "text", style, silent: true });

@@ -104,6 +104,7 @@ press("ArrowDown"); press("g"); told.push(location.hash); press("Enter"); press(
 box.value = "conv"; box.dispatchEvent(new Event("input")); told.push(said());
 press("/"); told.push(document.activeElement === box);
 box.value = ""; box.dispatchEvent(new Event("input"));
+const other = tools.querySelectorAll("select")[2]; other.value = 2; other.dispatchEvent(new Event("change")); press("ArrowDown");
 how.value = 1; how.dispatchEvent(new Event("change")); press("ArrowDown");
 run.value = 1; run.dispatchEvent(new Event("change"));
 told.push(tools.querySelectorAll("select")[1].selectedOptions[0].textContent);
@@ -136,7 +137,7 @@ def check_frames(said, folded):
             until = depth if until is None else until
     assert found, "the capture has convolutions"
     share = 100 * sum(total for total, first in found if first) / whole[2]
-    down, _, row, enter, home, matched, _, focused, below, how, canvases = said
+    down, _, row, enter, home, matched, _, focused, less, below, how, canvases = said
     assert down.startswith(largest[1])
     assert float(re.search(r"([\d.,]+)%", down).group(1)) == pytest.approx(100 * largest[2] / whole[2], rel=6e-3)
     assert row.startswith("#"), "a row of a table has the same phase"
@@ -146,6 +147,7 @@ def check_frames(said, folded):
     assert matched.startswith(f"{len(found)} frames match")
     assert float(re.search(r"([\d.,]+)%", matched).group(1)) == pytest.approx(share, rel=6e-3)
     assert focused == "true"
+    assert re.fullmatch(r"(.*), ([\d.,]+ \S+), (.*), \2 less than in other, in recorded steps.*", less), less
     assert below.startswith(folded["names"][folded["trees"][1]["name"][1]])
     assert how == folded["trees"][1]["title"], "another run is shown folded the same way"
     assert canvases == "1"
@@ -154,7 +156,11 @@ def check_frames(said, folded):
 @pytest.mark.slow
 def test_frames_and_lines_are_moved_about_in_by_keys_and_words(driven, folded):
     sides = [("one", series("memory", "B", 5e6)), ("<b>other</b>", series("power", "W", 250.0))]
-    two = part([("one", folded), ("other", {**folded, "trees": folded["trees"]})])
+    # the other run takes twice as long for all, and does not have the very last frame
+    cells, *threads = folded["trees"]
+    columns = {key: column[:-1] if isinstance(column, list) else column for key, column in cells.items()}
+    twice = {**columns, "total_ns": [2 * total for total in columns["total_ns"]]}
+    two = part([("one", folded), ("other", {**folded, "trees": [twice, *threads]})])
     frames, lines = driven([two, *over_time(sides)], FLAME, SERIES)
     check_frames(frames, folded)
     assert lines[:2] == ["25% to 75% of the axis is shown", "25 to 75"]
