@@ -57,6 +57,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         r"\ball ?(reduce|gather)\b|\breduce scatter\b|nccl|gloo|^collective\b|^(push|pull)\b", "communication", "c10d::allreduce_"
     ),
+    Rule(r"^xla (local )?(launch|run)\b", "fused", "XlaLaunch"),
     Rule(r"^bias add backward\b", "reduction", "BiasAddGrad"),
     Rule(r"^(nll loss|pick|classification error|squared error|mse loss|l2loss|hardmax)\b", "reduction", "aten::nll_loss_forward"),
     Rule(r"\breduce\b|^reduce|\barg ?(max|min|sort)\b|^top ?k|^in top ?k|^bincount", "reduction", "ReduceElements"),

@@ -153,6 +153,8 @@ _TRITON = (
 )  # fmt: skip
 
 _XLA = (
+    # TensorFlow 1 shows a cluster that XLA compiled as one launch, whatever is in it
+    Rule(r"^_?Xla(?:Local)?(?:Launch|Run)$", "xla", "fused", "cluster", "_XlaLaunch"),
     # XLA names a kernel after its last instruction and how it was made, with a number for further ones: input_reduce_fusion_2
     Rule(r"^(?:gemm_fusion|nested_gemm_fusion|triton_gemm|__triton_gemm|cublas_gemm|__cublas\$)",
          "xla", "gemm", "fused", "gemm_fusion_dot_general_1.kd"),

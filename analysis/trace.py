@@ -37,11 +37,12 @@ def _columns(*rows: tuple[Any, ...]) -> tuple[Column, ...]:
 
 PHASES = ("forward", "backward", "optimizer", "data", "other")
 
-# One taxonomy for GPU kernels and CPU primitives.
+# One taxonomy for GPU kernels and CPU primitives. "fused" is one launch of several operators that were compiled together and of
+# which the capture shows no more than that.
 KINDS = (
     "convolution forward", "convolution data gradient", "convolution weight gradient", "gemm", "recurrent", "attention",
     "normalisation", "pooling", "activation", "elementwise", "reduction", "softmax", "layout", "cast", "copy", "random",
-    "embedding", "optimizer", "communication", "unknown",
+    "embedding", "optimizer", "communication", "fused", "unknown",
 )  # fmt: skip
 
 # How an operator or kernel came by its layer, strongest first.
