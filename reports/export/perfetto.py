@@ -1,6 +1,6 @@
 """Perfetto traces: protobuf for ui.perfetto.dev and trace_processor, to the nanosecond.
 
-A side is a process with a track a thread or stream, named and in order; slices have their details as arguments, calls have arrows
+A side is a group with a track a thread or stream, named and in order; slices have their details as arguments, calls have arrows
 to the device work that they launched, memory and samples are counters. Slices of no length are instants.
 Format: https://perfetto.dev/docs/reference/synthetic-track-event
 """
@@ -55,9 +55,8 @@ def _sequence(flags: int) -> dict[str, int]:
 
 def _descriptors(name: str, found: Events, number: int, uuid: int, about: str) -> list[TracePacket]:
     """Return what tells a side and its tracks."""
-    side = TrackDescriptor(uuid=uuid, description=plain(about), child_ordering=TrackDescriptor.EXPLICIT)
-    side.process.pid = number
-    side.process.process_name = plain(name)
+    side = TrackDescriptor(uuid=uuid, name=plain(name), description=plain(about), sibling_order_rank=number)
+    side.child_ordering = TrackDescriptor.EXPLICIT  # of tracks below a process, viewers take no order
     tracks = [side]
     for place, track in enumerate(found.tracks):
         tracks.append(TrackDescriptor(uuid=uuid + 1 + place, parent_uuid=uuid, name=plain(track.name), sibling_order_rank=place))

@@ -127,8 +127,8 @@ def test_perfettos_trace_processor_counts_what_went_in(trace, tmp_path, trace_pr
     path, zero = written(tmp_path, *sides, name="trace.pftrace.gz")
     slices, errors, counted, flows = trace_processor(
         path,
-        "select p.name as side, s.category, s.ts, s.dur, s.name from slice s join process_track t on s.track_id = t.id "
-        "join process p using (upid)",
+        "select side.name as side, s.category, s.ts, s.dur, s.name from slice s join track t on s.track_id = t.id "
+        "join track side on t.parent_id = side.id",
         "select name, value from stats where severity = 'error' and value > 0",
         "select t.name, count(*), sum(c.value) from counter c join counter_track t on c.track_id = t.id group by 1",
         "select count(*) from flow",
