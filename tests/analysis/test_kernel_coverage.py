@@ -18,9 +18,6 @@ CORPUS = Path(__file__).resolve().parents[2].parent / "shared/corpus"
 SLOW = 700_000  # bytes of gzip whose JSON takes long to read
 UNITS = {"s": Decimal(10**9), "ms": Decimal(10**6), "us": Decimal(10**3), "ns": Decimal(1)}
 
-# one compiled cluster of operators that TensorFlow shows as one: there is no kind to find
-OPAQUE = ("aistein__dlprof__mnist_xla_TF-build_timeline.ctf.json", "aistein__dlprof__timeline_xla.ctf.json")
-
 
 def sqlite_kernels(path):
     """Return time by (name, None) of a SQLite capture of nsys or nvprof."""
@@ -121,10 +118,7 @@ def test_gpu_time_with_a_kind(read, path):
             del times[name, None]
     total = sum(times.values())
     unknown = Counter({key: time for key, time in times.items() if kernel_names.describe(*key).kind == "unknown"})
-    if path.name in OPAQUE:
-        assert unknown.total() > 0.05 * total, "not an exception any more"
-    else:
-        assert unknown.total() <= 0.05 * total, unknown.most_common(9)
+    assert unknown.total() <= 0.05 * total, unknown.most_common(9)
 
 
 @pytest.mark.skipif(not FILES, reason="needs ../shared/corpus")
