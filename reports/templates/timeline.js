@@ -1,7 +1,7 @@
 "use strict";
-// The timeline of one step: rows of events below each other, sides aligned at the step's start. Axes, zoom and canvas are ECharts';
-// what is drawn of a row is chosen here: where events are narrower than a pixel they are put together, level by level, so that
-// a row never has more to draw than the page has pixels. All times are ns from the step's start.
+// The timeline of one step: rows of events below each other, sides aligned at the step's start. Axes, zoom and canvas are
+// ECharts'; what is drawn of a row is chosen here: where events are narrower than a pixel they are put together, level by level,
+// so that a row never has more to draw than the page has pixels. All times are ns from the step's start.
 (() => {
   const ROW = 13, OWNER = 20, LANE = 20, SIDE = 32; // heights in pixels
   const FEW = 6; // rows of a lane that are shown at first
@@ -23,13 +23,15 @@
     return `${(ns / size).toFixed(decimals)} ${unit}`;
   };
 
-  // --- levels: columns of events of one row, sorted, none over another ----------------------------------------------------------
+  // --- levels: columns of events of one row, sorted, none over another -------------------------------------------------------
 
   const blank = (count) => ({
     start: new Float64Array(count), end: new Float64Array(count), busy: new Float64Array(count), longest: new Float64Array(count),
     events: new Int32Array(count), label: new Int32Array(count), found: new Uint8Array(count),
   });
-  const cut = (level, count) => Object.fromEntries(Object.entries(level).map(([name, column]) => [name, column.subarray(0, count)]));
+  const cut = (level, count) => (
+    Object.fromEntries(Object.entries(level).map(([name, column]) => [name, column.subarray(0, count)]))
+  );
 
   const decoded = (row) => {
     const level = blank(row.label.length);
@@ -45,7 +47,8 @@
     return [level];
   };
 
-  // Events shorter than `size` that follow each other in one interval of this length become one, named after the longest (found) one.
+  // Events shorter than `size` that follow each other in one interval of this length become one, named after the longest of them,
+  // or the longest that was searched for.
   const coarser = ({ start, end, busy, longest, events, label, found }, size) => {
     const into = blank(start.length);
     let last = -1, before = -1;
@@ -81,7 +84,7 @@
     return low;
   };
 
-  // --- what a label says ----------------------------------------------------------------------------------------------------------
+  // --- what a label says -----------------------------------------------------------------------------------------------------
 
   const textOf = (side, key, label) => (side.labels[key][label] < 0 ? null : side.texts[key][side.labels[key][label]]);
   const KEYS = ["name", "layer", "phase", "kind", "library", "problem"];
@@ -100,7 +103,7 @@
     ].filter(Boolean);
   };
 
-  // --- the row of a table -----------------------------------------------------------------------------------------------------------
+  // --- the row of a table ----------------------------------------------------------------------------------------------------
 
   // By what the row of a table may be found, the closest first. alone: whether the page is of one run, whose tables name none.
   const keysOf = (side, lane, label, alone) => {
@@ -108,7 +111,9 @@
     const mine = alone ? {} : { side: side.name };
     const known = (keys) => Object.fromEntries(Object.entries(keys).filter(([, value]) => value !== null));
     const work = (key) => [
-      { ...mine, [key]: name, kind, layer, phase, problem }, { ...mine, [key]: name, layer, phase }, { ...mine, [key]: name, layer },
+      { ...mine, [key]: name, kind, layer, phase, problem },
+      { ...mine, [key]: name, layer, phase },
+      { ...mine, [key]: name, layer },
     ];
     const owned = (cause) => [{ cause }, { kind: cause?.startsWith("device: ") ? `(${cause})` : `(host: ${cause})` }];
     const own = {
@@ -120,7 +125,7 @@
     return [...(name === null ? [] : own[lane.kind] ?? []), ...layers].map(known);
   };
 
-  // --- what there is to draw ------------------------------------------------------------------------------------------------------
+  // --- what there is to draw -------------------------------------------------------------------------------------------------
 
   // Returns the sides with rows that can be drawn.
   const prepared = (data) => data.sides.map((side) => ({
@@ -146,8 +151,8 @@
     return { entries, height: y };
   };
 
-  // Marks what the words say in every label of every side; returns how many events and ns that is, and whether short ones that were
-  // recorded beside them are in it.
+  // Marks what the words say in every label of every side; returns how many events and ns that is, and whether short ones that
+  // are put together with them are in it.
   const search = (sides, words) => {
     const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
     let count = 0, busy = 0, together = false;
@@ -184,9 +189,10 @@
     return found;
   };
 
-  const luminance = (colour) => {
+  // Black or white, whichever can be read on a colour (#rrggbb).
+  const inkOn = (colour) => {
     const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16) / 255);
-    return 0.299 * red + 0.587 * green + 0.114 * blue;
+    return 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 ? "#000000" : "#ffffff";
   };
   const coloured = (legend, { colours }) => legend.map(({ colour }) => {
     if (colour === "computing") return colours.line;
@@ -232,12 +238,12 @@
         const text = fitted(textOf(side, "name", level.label[i]) ?? "", Math.floor((width - 6) / LETTER));
         texts.push({
           type: "text", silent: true, x: x + 3, y: y + 2 + height / 2,
-          style: { text, font: `10.5px ${font}`, verticalAlign: "middle", fill: luminance(fills[slot]) > 0.5 ? "#000000" : "#ffffff" },
+          style: { text, font: `10.5px ${font}`, verticalAlign: "middle", fill: inkOn(fills[slot]) },
         });
       }
     }
     const shapes = [...paths].map(([key, bars]) => ({
-      type: "timeline-bars", silent: true, shape: { bars }, style: { fill: fills[key >> 1], opacity: key % 2 ? 0.18 : 1 },
+      type: "timeline-bars", silent: true, shape: { bars }, style: { fill: fills[key >> 1], opacity: key % 2 ? 0.25 : 1 },
     }));
     return [...shapes, ...texts];
   };
@@ -259,7 +265,7 @@
     return children;
   };
 
-  // --- buttons and boxes ------------------------------------------------------------------------------------------------------------
+  // --- buttons and boxes -----------------------------------------------------------------------------------------------------
 
   const made = (tag, properties, ...children) => {
     const element = Object.assign(document.createElement(tag), properties);
@@ -282,219 +288,292 @@
   const HINT = "Drag, or arrow keys: move. Ctrl and wheel, or + and −: zoom. Home: all. /: search; Enter there shows the next "
     + "event. A click, or Enter on the event shown, goes to the row of a table.";
 
-  // --- the part -----------------------------------------------------------------------------------------------------------------------
+  // --- the part --------------------------------------------------------------------------------------------------------------
+
+  const TOP = 26, BOTTOM = 62, BESIDE = 6; // pixels around what is drawn
+  const TIP = "position:absolute;pointer-events:none;z-index:4;max-width:min(420px,90%);padding:6px 9px;font-size:13px;"
+    + "border:1px solid var(--soft);border-radius:4px;background:var(--page);color:var(--ink);overflow-wrap:anywhere;"
+    + "white-space:pre-line";
+
+  class Timeline {
+    constructor(element, data, theme, view) {
+      Object.assign(this, { element, theme, view, sides: view.sides, wall: Math.max(...view.sides.map((side) => side.wall)) });
+      view.to ??= this.wall;
+      this.fills = coloured(data.legend, theme);
+      this.hits = search(this.sides, view.words);
+      this.forget();
+      this.layOut();
+      this.chart = kernelscope.echart(element, theme);
+      this.chart.setOption(this.option());
+      this.chart.on("datazoom", () => {
+        const { startValue, endValue } = this.chart.getOption().dataZoom[0];
+        Object.assign(view, { from: startValue, to: endValue });
+        this.mark(null);
+      });
+      this.listenToTheMouse();
+      this.offerTools();
+      this.explainColours(data);
+      this.listenToKeys();
+    }
+
+    get seen() { return this.view.to - this.view.from; }
+
+    // How many pixels a ns is wide.
+    get scale() { return (this.element.clientWidth - 2 * BESIDE) / this.seen; }
+
+    layOut() {
+      Object.assign(this, laidOut(this.sides, this.view.all));
+      this.element.style.height = `${this.height + TOP + BOTTOM}px`;
+    }
+
+    again() {
+      this.chart.resize();
+      this.chart.setOption(this.option(), true);
+      this.mark(null);
+    }
+
+    draw(params, api) {
+      const entry = this.entries[params.dataIndex], { colours } = this.theme;
+      const [left, y] = api.coord([0, entry.y]);
+      const at = { left, scale: api.size([1e6, 0])[0] / 1e6, x: params.coordSys.x, width: params.coordSys.width };
+      const how = { searching: this.hits.searching, font: colours.font };
+      const children = entry.kind === "row" ? drawnRow(entry, y, at, this.fills, how) : drawnText(entry, y, at, colours);
+      return { type: "group", $mergeChildren: false, children }; // else what an empty row held before would stay
+    }
+
+    // A time on the axis, asked of while the axis is drawn: it is zoomed before the view is told of it. Those at its ends stand
+    // inside of them; others so near to them would be cut off.
+    labelled(ns) {
+      const [from, to] = this.chart.getModel().getComponent("xAxis").axis.scale.getExtent();
+      const edge = Math.min(ns - from, to - ns) / (to - from) * this.element.clientWidth;
+      return edge > 0 && edge < 30 ? "" : moment(ns, to - from, to);
+    }
+
+    option() {
+      const axis = {
+        type: "value", min: 0, max: this.wall, splitNumber: 4, splitLine: { show: true },
+        axisLabel: { formatter: (ns) => this.labelled(ns), hideOverlap: true, alignMinLabel: "left", alignMaxLabel: "right" },
+      };
+      return {
+        grid: { left: BESIDE, right: BESIDE, top: TOP, bottom: BOTTOM, outerBoundsMode: "none" },
+        xAxis: [{ ...axis, position: "top" }, { ...axis, position: "bottom", splitLine: { show: false } }],
+        yAxis: { type: "value", min: 0, max: this.height, inverse: true, show: false },
+        dataZoom: this.zooms(),
+        series: [{
+          type: "custom", renderItem: (params, api) => this.draw(params, api), clip: true, silent: true, encode: { x: 0, y: 1 },
+          data: this.entries.map((entry) => [0, entry.y]),
+        }],
+      };
+    }
+
+    zooms() {
+      const { view: { from, to }, theme: { colours } } = this;
+      const range = { startValue: from, endValue: to, minValueSpan: NARROWEST };
+      const both = { ...range, xAxisIndex: [0, 1], filterMode: "none", throttle: 0 };
+      return [
+        { ...both, type: "inside", zoomOnMouseWheel: "ctrl", moveOnMouseWheel: "shift", preventDefaultMouseMove: false },
+        {
+          ...both, type: "slider", height: 20, bottom: 8, left: 14, right: 14, showDetail: false, brushSelect: false,
+          showDataShadow: false, borderColor: colours.line, fillerColor: `${colours.bar}33`,
+          handleStyle: { color: colours.page, borderColor: colours.soft }, moveHandleStyle: { color: colours.soft },
+        },
+      ];
+    }
+
+    // Shows a time range: kept within the step, and wide enough.
+    show(start, end) {
+      const width = Math.min(Math.max(end - start, NARROWEST), this.wall);
+      const begin = Math.min(Math.max(start, 0), this.wall - width);
+      this.chart.dispatchAction({ type: "dataZoom", startValue: begin, endValue: begin + width });
+      const [first, last] = [begin, begin + width].map((ns) => moment(ns, width, begin + width));
+      kernelscope.say(this.element, `${first} to ${last} is shown`);
+    }
+
+    zoomBy(factor) {
+      const middle = (this.view.from + this.view.to) / 2, half = this.seen * factor / 2;
+      this.show(middle - half, middle + half);
+    }
+
+    moveBy(part) {
+      this.show(this.view.from + part * this.seen, this.view.to + part * this.seen);
+    }
+
+    // --- pointing ------------------------------------------------------------------------------------------------------------
+
+    // The event under a place of the canvas: its entry with {level, place}, or null.
+    under(x, y) {
+      const entry = this.entries.find((one) => one.y <= y - TOP && y - TOP < one.y + one.height);
+      if (entry?.kind !== "row") return null;
+      const near = 2 / this.scale, time = this.view.from + (x - BESIDE) / this.scale;
+      const level = levelFor(entry.row, 1 / this.scale);
+      for (let i = firstAfter(level, time - near); i < level.start.length && level.start[i] <= time + near; i += 1) {
+        const last = i + 1 === level.start.length || level.start[i + 1] > time + near;
+        if (level.end[i] >= time || last) return { ...entry, level, place: i };
+      }
+      return null;
+    }
+
+    // Frames an event; of none, takes frame and tip away.
+    mark(event) {
+      this.frame.attr({ invisible: !event });
+      this.tip.hidden = true;
+      if (!event) return;
+      const at = (ns) => BESIDE + (ns - this.view.from) * this.scale;
+      const x = Math.max(at(event.level.start[event.place]), BESIDE);
+      const end = Math.min(at(event.level.end[event.place]), this.element.clientWidth - BESIDE);
+      this.frame.attr({ shape: { x, y: TOP + event.y, width: Math.max(end - x, 2), height: event.height } });
+    }
+
+    point(event, x, y) {
+      this.mark(event);
+      if (!event) return;
+      this.tip.hidden = false;
+      this.tip.textContent = described(event).join("\n");
+      this.tip.style.left = `${Math.max(0, Math.min(x + 14, this.element.clientWidth - this.tip.offsetWidth - 4))}px`;
+      this.tip.style.top = `${y + 18}px`;
+    }
+
+    // Several events that are drawn as one are zoomed into; one event leads to its row.
+    click(event) {
+      if (!event) return;
+      const { level, place } = event, margin = (level.end[place] - level.start[place]) / 4;
+      if (level.events[place] === 1 || level === event.row.levels[0]) this.goToRow(event);
+      else this.show(level.start[place] - margin, level.end[place] + margin);
+    }
+
+    goToRow(event) {
+      const said = described(event).join("; ");
+      const gone = keysOf(event.side, event.lane, event.level.label[event.place], this.sides.length === 1).some(kernelscope.goTo);
+      kernelscope.say(this.element, gone ? said : `${said}. None of the tables has a row for it.`);
+    }
+
+    listenToTheMouse() {
+      const canvas = this.chart.getZr(), style = { fill: "none", stroke: this.theme.colours.ink, lineWidth: 2 };
+      this.frame = new echarts.graphic.Rect({ silent: true, z: 100, invisible: true, shape: {}, style });
+      canvas.add(this.frame);
+      this.tip = made("div", { className: "tip", hidden: true });
+      this.tip.style.cssText = TIP;
+      this.element.append(this.tip);
+      canvas.on("mousemove", ({ offsetX, offsetY }) => this.point(this.under(offsetX, offsetY), offsetX, offsetY));
+      canvas.on("globalout", () => this.mark(null));
+      canvas.on("click", ({ offsetX, offsetY }) => this.click(this.under(offsetX, offsetY)));
+      // ECharts takes every turn of the wheel, whatever it was told to take; without a key it scrolls the page
+      this.element.addEventListener("wheel", (event) => {
+        if (!event.ctrlKey && !event.shiftKey) event.stopPropagation();
+      }, { capture: true, passive: true, signal: this.view.stop.signal });
+      this.element.style.touchAction = "pan-y";
+    }
+
+    // --- searching -----------------------------------------------------------------------------------------------------------
+
+    forget() { Object.assign(this, { next: 0, current: null, found: null }); }
+
+    look() {
+      this.view.words = this.box.value;
+      this.hits = search(this.sides, this.view.words);
+      this.forget();
+      this.tell();
+      this.again();
+    }
+
+    tell() {
+      const { searching, count, busy, together } = this.hits;
+      const more = together ? " with what is drawn as one with them" : "";
+      const told = `${count} event${count === 1 ? "" : "s"}, ${duration(busy)}${more}; Enter shows the next`;
+      this.outcome.textContent = searching ? told : "";
+    }
+
+    // Shows the next event that was searched for, in the order of lanes, at a fifth of the width.
+    showNext() {
+      this.found ??= foundIn(this.sides);
+      if (!this.found.length) return;
+      const number = this.next % this.found.length, event = this.found[number];
+      this.next += 1;
+      const start = event.level.start[event.place], length = Math.max(event.level.end[event.place] - start, NARROWEST);
+      if (!this.entries.some((entry) => entry.row === event.row)) this.toggle();
+      this.show(start - 2 * length, start + 3 * length);
+      this.current = { ...this.entries.find((entry) => entry.row === event.row), ...event };
+      this.mark(this.current);
+      kernelscope.say(this.element, `${number + 1} of ${this.found.length}: ${described(event).join("; ")}`);
+    }
+
+    // --- tools and keys ------------------------------------------------------------------------------------------------------
+
+    toggle() {
+      this.view.all = !this.view.all;
+      this.rows.ariaPressed = String(this.view.all);
+      this.layOut();
+      this.again();
+    }
+
+    searchBox() {
+      const box = made("input", { type: "search", value: this.view.words, placeholder: "name, layer, phase, kind" });
+      let waiting = 0;
+      box.addEventListener("input", () => {
+        clearTimeout(waiting);
+        waiting = setTimeout(() => this.look(), 150);
+      });
+      box.addEventListener("keydown", ({ key }) => {
+        if (key !== "Enter" && key !== "Escape") return;
+        clearTimeout(waiting);
+        if (key === "Escape") {
+          box.value = "";
+          this.element.focus();
+        }
+        if (this.view.words !== box.value) this.look();
+        if (key === "Enter") this.showNext();
+      });
+      return box;
+    }
+
+    offerTools() {
+      const button = (textContent, ariaLabel, action) => {
+        const one = made("button", { type: "button", textContent, ariaLabel });
+        one.addEventListener("click", action);
+        return one;
+      };
+      Object.assign(this, { box: this.searchBox(), outcome: made("output") });
+      this.rows = button("All rows", null, () => this.toggle());
+      this.rows.ariaPressed = String(this.view.all);
+      const deep = this.sides.some((side) => side.lanes.some((lane) => lane.rows.length > FEW));
+      const hint = made("p", { className: "note", textContent: HINT });
+      hint.style.cssText = "flex-basis:100%;margin:0";
+      kernelscope.tools(this.element).replaceChildren(
+        made("label", {}, "Search ", this.box), this.outcome, button("+", "zoom in", () => this.zoomBy(0.5)),
+        button("−", "zoom out", () => this.zoomBy(2)), button("Show all", "show the whole time", () => this.show(0, this.wall)),
+        ...(deep ? [this.rows] : []), hint,
+      );
+      this.tell();
+    }
+
+    // Between the tools, which are not printed, and what it explains.
+    explainColours(data) {
+      this.view.legend?.remove();
+      this.view.legend = made("div", {}, ...legendOf(data, this.fills));
+      this.element.before(this.view.legend);
+    }
+
+    listenToKeys() {
+      const keys = {
+        ArrowLeft: () => this.moveBy(-0.2), ArrowRight: () => this.moveBy(0.2), Home: () => this.show(0, this.wall),
+        "+": () => this.zoomBy(0.5), "=": () => this.zoomBy(0.5), "-": () => this.zoomBy(2), "/": () => this.box.focus(),
+        Escape: () => this.mark(null), Enter: () => { if (this.current) this.goToRow(this.current); },
+      };
+      this.element.addEventListener("keydown", (event) => {
+        if (!(event.key in keys) || event.ctrlKey || event.metaKey || event.altKey) return;
+        event.preventDefault();
+        keys[event.key]();
+      }, { signal: this.view.stop.signal });
+    }
+  }
 
   kernelscope.charts.timeline = (element, data, theme) => {
     registerBars();
-    views.get(element)?.stop.abort();
-    const { from = 0, to = null, words = "", all = false, sides = prepared(data), legend = null } = views.get(element) ?? {};
-    const wall = Math.max(...sides.map((side) => side.wall));
-    const view = { from, to: to ?? wall, words, all, sides, legend, stop: new AbortController() };
+    const before = views.get(element);
+    before?.stop.abort();
+    const view = before ?? { from: 0, to: null, words: "", all: false, legend: null, sides: prepared(data) };
+    view.stop = new AbortController();
     views.set(element, view);
-    const fills = coloured(data.legend, theme);
-    let { entries, height } = laidOut(sides, view.all);
-    let hits = search(sides, view.words);
-    const top = 26, bottom = 62, side = 6;
-    element.style.height = `${height + top + bottom}px`;
-    const chart = kernelscope.echart(element, theme);
-
-    const draw = (params, api) => {
-      const entry = entries[params.dataIndex];
-      const [left, y] = api.coord([0, entry.y]);
-      const at = { left, scale: api.size([1e6, 0])[0] / 1e6, x: params.coordSys.x, width: params.coordSys.width };
-      const children = entry.kind === "row" ? drawnRow(entry, y, at, fills, { searching: hits.searching, font: theme.colours.font }) : drawnText(entry, y, at, theme.colours);
-      return { type: "group", $mergeChildren: false, children }; // else what an empty row held before would stay
-    };
-    const seen = () => view.to - view.from;
-    // while the axis is drawn: it is zoomed before the view is told of it
-    const labelled = (ns) => {
-      const [from, to] = chart.getModel().getComponent("xAxis").axis.scale.getExtent();
-      return moment(ns, to - from, to);
-    };
-    const axis = {
-      type: "value", min: 0, max: wall, splitNumber: 4, splitLine: { show: true },
-      axisLabel: { formatter: labelled, hideOverlap: true, alignMinLabel: "left", alignMaxLabel: "right" },
-    };
-    const zoom = { xAxisIndex: [0, 1], filterMode: "none", startValue: view.from, endValue: view.to, minValueSpan: NARROWEST };
-    const option = () => ({
-      grid: { left: side, right: side, top, bottom },
-      xAxis: [{ ...axis, position: "top" }, { ...axis, position: "bottom", splitLine: { show: false } }],
-      yAxis: { type: "value", min: 0, max: height, inverse: true, show: false },
-      dataZoom: [
-        { ...zoom, type: "inside", zoomOnMouseWheel: "ctrl", moveOnMouseWheel: "shift", preventDefaultMouseMove: false, throttle: 0 },
-        {
-          ...zoom, type: "slider", height: 20, bottom: 8, left: 14, right: 14, throttle: 0, showDetail: false, brushSelect: false,
-          showDataShadow: false, borderColor: theme.colours.line, fillerColor: `${theme.colours.bar}33`,
-          handleStyle: { color: theme.colours.page, borderColor: theme.colours.soft }, moveHandleStyle: { color: theme.colours.soft },
-        },
-      ],
-      series: [{
-        type: "custom", renderItem: draw, clip: true, silent: true, encode: { x: 0, y: 1 },
-        data: entries.map((entry) => [0, entry.y]),
-      }],
-    });
-    chart.setOption(option());
-    const again = () => {
-      element.style.height = `${height + top + bottom}px`;
-      chart.resize();
-      chart.setOption(option(), true);
-      mark(null);
-    };
-
-    // Shows a time range: kept within the step, and wide enough.
-    const show = (start, end) => {
-      const width = Math.min(Math.max(end - start, NARROWEST), wall);
-      const begin = Math.min(Math.max(start, 0), wall - width);
-      chart.dispatchAction({ type: "dataZoom", startValue: begin, endValue: begin + width });
-      const [first, last] = [begin, begin + width].map((ns) => moment(ns, width, begin + width));
-      kernelscope.say(element, `${first} to ${last} is shown`);
-    };
-    const zoomBy = (factor) => {
-      const middle = (view.from + view.to) / 2, half = seen() * factor / 2;
-      show(middle - half, middle + half);
-    };
-    chart.on("datazoom", () => {
-      const { startValue, endValue } = chart.getOption().dataZoom[0];
-      Object.assign(view, { from: startValue, to: endValue });
-      mark(null);
-    });
-
-    // The event under a place of the canvas: {side, lane, row, entry, level, place}, or null.
-    const under = (x, y) => {
-      const entry = entries.find((one) => one.y <= y - top && y - top < one.y + one.height);
-      if (entry?.kind !== "row") return null;
-      const width = element.clientWidth - 2 * side, perPixel = seen() / width;
-      const time = view.from + (x - side) * perPixel;
-      const level = levelFor(entry.row, perPixel);
-      const place = firstAfter(level, time - 2 * perPixel);
-      for (let i = place; i < level.start.length && level.start[i] <= time + 2 * perPixel; i += 1) {
-        if (level.end[i] >= time || i + 1 === level.start.length || level.start[i + 1] > time + 2 * perPixel) {
-          return { ...entry, level, place: i };
-        }
-      }
-      return null;
-    };
-
-    const frame = new echarts.graphic.Rect({
-      silent: true, z: 100, invisible: true, shape: {}, style: { fill: "none", stroke: theme.colours.ink, lineWidth: 2 },
-    });
-    chart.getZr().add(frame);
-    const tip = made("div", { className: "tip", hidden: true });
-    tip.style.cssText = "position:absolute;pointer-events:none;z-index:4;max-width:min(420px,90%);padding:6px 9px;font-size:13px;"
-      + "border:1px solid var(--soft);border-radius:4px;background:var(--page);color:var(--ink);overflow-wrap:anywhere;white-space:pre-line";
-    element.append(tip);
-    // Frames an event; of none, takes frame and tip away.
-    const mark = (event) => {
-      frame.attr({ invisible: !event });
-      tip.hidden = true;
-      if (!event) return;
-      const scale = (element.clientWidth - 2 * side) / seen();
-      const x = Math.max(side + (event.level.start[event.place] - view.from) * scale, side);
-      const end = Math.min(side + (event.level.end[event.place] - view.from) * scale, element.clientWidth - side);
-      frame.attr({ shape: { x, y: top + event.y, width: Math.max(end - x, 2), height: event.height } });
-    };
-    const point = (event, x, y) => {
-      mark(event);
-      if (!event) return;
-      tip.hidden = false;
-      tip.textContent = described(event).join("\n");
-      tip.style.left = `${Math.max(0, Math.min(x + 14, element.clientWidth - tip.offsetWidth - 4))}px`;
-      tip.style.top = `${y + 18}px`;
-    };
-    chart.getZr().on("mousemove", ({ offsetX, offsetY }) => point(under(offsetX, offsetY), offsetX, offsetY));
-    chart.getZr().on("globalout", () => mark(null));
-
-    const goToRow = (event) => {
-      const said = described(event).join("; ");
-      const gone = keysOf(event.side, event.lane, event.level.label[event.place], sides.length === 1).some(kernelscope.goTo);
-      kernelscope.say(element, gone ? said : `${said}. None of the tables has a row for it.`);
-    };
-    // Several events that are drawn as one are zoomed into; one event leads to its row.
-    chart.getZr().on("click", ({ offsetX, offsetY }) => {
-      const event = under(offsetX, offsetY);
-      if (!event) return;
-      const { level, place } = event, length = level.end[place] - level.start[place];
-      if (level.events[place] > 1 && level !== event.row.levels[0]) show(level.start[place] - length / 4, level.end[place] + length / 4);
-      else goToRow(event);
-    });
-
-    // The next event that was searched for, in the order of lanes; seen at a fifth of the width.
-    let next = 0, current = null, found = null;
-    const showNext = () => {
-      found ??= foundIn(sides);
-      if (!found.length) return;
-      const event = found[next % found.length];
-      next += 1;
-      if (!entries.some((entry) => entry.row === event.row)) toggle();
-      const length = Math.max(event.level.end[event.place] - event.level.start[event.place], NARROWEST);
-      show(event.level.start[event.place] - 2 * length, event.level.start[event.place] + 3 * length);
-      current = { ...entries.find((entry) => entry.row === event.row), ...event };
-      mark(current);
-      kernelscope.say(element, `${(next - 1) % found.length + 1} of ${found.length}: ${described(event).join("; ")}`);
-    };
-
-    const outcome = made("output");
-    const tell = () => {
-      const more = hits.together ? " with what is drawn as one with them" : "";
-      outcome.textContent = hits.searching ? `${hits.count} event${hits.count === 1 ? "" : "s"}, ${duration(hits.busy)}${more}; Enter shows the next` : "";
-    };
-    const box = made("input", { type: "search", value: view.words, placeholder: "name, layer, phase, kind" });
-    let waiting = 0;
-    const look = () => {
-      view.words = box.value;
-      hits = search(sides, view.words);
-      [next, current, found] = [0, null, null];
-      tell();
-      again();
-    };
-    box.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(look, 150); });
-    box.addEventListener("keydown", (event) => {
-      if (event.key === "Enter") {
-        clearTimeout(waiting);
-        if (view.words !== box.value) look();
-        showNext();
-      }
-      if (event.key === "Escape") { box.value = ""; look(); element.focus(); }
-    });
-    const rows = made("button", { type: "button", textContent: "All rows", ariaPressed: String(view.all) });
-    const toggle = () => {
-      view.all = !view.all;
-      rows.ariaPressed = String(view.all);
-      ({ entries, height } = laidOut(sides, view.all));
-      again();
-    };
-    const button = (text, label, action) => {
-      const one = made("button", { type: "button", textContent: text, ariaLabel: label });
-      one.addEventListener("click", action);
-      return one;
-    };
-    rows.addEventListener("click", toggle);
-    const deep = sides.some((one) => one.lanes.some((lane) => lane.rows.length > FEW));
-    const hint = made("p", { className: "note", textContent: HINT });
-    hint.style.cssText = "flex-basis:100%;margin:0";
-    kernelscope.tools(element).replaceChildren(
-      made("label", {}, "Search ", box), outcome, button("+", "zoom in", () => zoomBy(0.5)), button("−", "zoom out", () => zoomBy(2)),
-      button("Show all", "show the whole time", () => show(0, wall)), ...(deep ? [rows] : []), hint,
-    );
-    tell();
-    view.legend?.remove(); // it stands between the tools, which are not printed, and what it explains
-    view.legend = made("div", {}, ...legendOf(data, fills));
-    element.before(view.legend);
-
-    const keys = {
-      ArrowLeft: () => show(view.from - seen() / 5, view.to - seen() / 5), ArrowRight: () => show(view.from + seen() / 5, view.to + seen() / 5),
-      "+": () => zoomBy(0.5), "=": () => zoomBy(0.5), "-": () => zoomBy(2), Home: () => show(0, wall), "/": () => box.focus(),
-      Escape: () => mark(null), Enter: () => { if (current) goToRow(current); },
-    };
-    element.addEventListener("keydown", (event) => {
-      if (!(event.key in keys) || event.ctrlKey || event.metaKey || event.altKey) return;
-      event.preventDefault();
-      keys[event.key]();
-    }, { signal: view.stop.signal });
-    // ECharts takes every turn of the wheel, whatever it was told to take; without a key it scrolls the page
-    element.addEventListener("wheel", (event) => {
-      if (!event.ctrlKey && !event.shiftKey) event.stopPropagation();
-    }, { capture: true, passive: true, signal: view.stop.signal });
-    element.style.touchAction = "pan-y";
+    new Timeline(element, data, theme, view);
   };
 })();
