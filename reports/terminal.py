@@ -397,6 +397,7 @@ def _tabled(result: Mapping[str, Any], most: int, first: Sequence[str], width: i
     """Return a table for short keys: key by key, then the numbers with a bar, which gets the room that the others leave."""
     unit, decimals = _unit_of_step(result)
     shown, rest = result["rows"][:most], result["rows"][most:]
+    first = [key for place, key in enumerate(first) if not place or any(row.get(key) for row in result["rows"])]
     bars = _room_for_bars(shown, first, unit, decimals, width)
     table = _grid(show_footer=True)
     for number, key in enumerate(first):

@@ -1,4 +1,4 @@
-"""Tables of more columns than a terminal is wide: what counts most side by side, the rest of a row beneath its name."""
+"""Tables of more columns than a terminal is wide: what counts most side by side, the rest of a row beneath it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -24,7 +25,7 @@ class Wide:
     """Rows of the same keys (texts and numbers, None where not known) for a terminal of any width.
 
     name: the key that says what a row is about. first: keys that shall stand beside it, those that count most first. Where all
-    columns have room they are shown as they come; else as many of `first` as have, and the rest of each row beneath its name.
+    columns have room they are shown as they come; else as many of `first` as have, and the rest of each row beneath it.
     """
 
     title: str
@@ -39,7 +40,7 @@ class Wide:
             return
         columns = list(self.rows[0])
         fits = sum(_width(self.rows, column, whole=True) + _GAP for column in columns) <= options.max_width + _GAP
-        yield self._plain(columns) if fits else self._listed(options.max_width)
+        yield from [self._plain(columns)] if fits else self._listed(options.max_width)
         yield ""
 
     def _plain(self, columns: Sequence[str]) -> RenderableType:
@@ -50,20 +51,20 @@ class Wide:
             table.add_row(*(Text(_text(row[column])) for column in columns))
         return table
 
-    def _listed(self, width: int) -> RenderableType:
+    def _listed(self, width: int) -> Iterator[RenderableType]:
+        """Yield a table of one row for each row, its name last, and across the terminal what has no room beside it."""
         beside = list(self._beside(width))
         beneath = [column for column in self.rows[0] if column not in (self.name, *beside)]
-        table = _grid()
-        for column in beside:
-            table.add_column(column.replace("_", " "), justify=_side(self.rows, column), width=_width(self.rows, column))
-        table.add_column(self.name.replace("_", " "), overflow="fold")
-        for row in self.rows:
-            about = Text(_text(row[self.name]), style="bold")
+        for number, row in enumerate(self.rows):
+            table = _grid(show_header=not number)
+            for column in beside:
+                table.add_column(column.replace("_", " "), justify=_side(self.rows, column), width=_width(self.rows, column))
+            table.add_column(self.name.replace("_", " "), overflow="fold")
+            table.add_row(*(Text(_text(row[column])) for column in beside), Text(_text(row[self.name]), style="bold"))
+            yield table
             details = [_detail(column, row[column]) for column in beneath if row[column] is not None]
             if details:
-                about.append("\n" + " · ".join(details), style="not bold dim")
-            table.add_row(*(Text(_text(row[column])) for column in beside), about)
-        return table
+                yield Padding(Text(" \u00b7 ".join(details), style="dim", overflow="fold"), (0, 0, 0, 2))
 
     def _beside(self, width: int) -> Iterator[str]:
         """Yield the keys that have room beside the name, in their order."""
@@ -76,8 +77,9 @@ class Wide:
                 yield column
 
 
-def _grid() -> Table:
-    return Table(box=box.SIMPLE_HEAD, padding=(0, _GAP - 1, 0, 0), show_edge=False, pad_edge=False, header_style="bold")
+def _grid(**options: Any) -> Table:
+    settings = {"box": box.SIMPLE_HEAD, "padding": (0, _GAP - 1, 0, 0), "show_edge": False, "pad_edge": False}
+    return Table(**{**settings, "header_style": "bold", **options})  # type: ignore[arg-type]
 
 
 def _width(rows: Sequence[Row], column: str, whole: bool = False) -> int:
