@@ -79,7 +79,7 @@ class Wide:
 
 def _grid(**options: Any) -> Table:
     settings = {"box": box.SIMPLE_HEAD, "padding": (0, _GAP - 1, 0, 0), "show_edge": False, "pad_edge": False}
-    return Table(**{**settings, "header_style": "bold", **options})  # type: ignore[arg-type]
+    return Table(**{**settings, "header_style": "bold", **options})
 
 
 def _width(rows: Sequence[Row], column: str, whole: bool = False) -> int:
