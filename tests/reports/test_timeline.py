@@ -178,7 +178,8 @@ for (let y = 30; y < 300 && (tip().hidden || !tip().textContent.startsWith("conv
   mouse("mousemove", y);
   if (tip().textContent.startsWith("conv2")) for (const kind of ["mousedown", "mouseup", "click"]) mouse(kind, y);
 }
-told.push(tip().textContent.split("\\n")[1], row());
+const lines = tip().textContent.split("\\n");
+told.push(lines[1], row(), lines.at(-1), document.querySelectorAll("img").length);
 """
 
 
@@ -197,8 +198,8 @@ def test_keys_words_and_clicks_lead_to_events_and_rows(driven, made):
     start, lasted = events[0]
     begin = min(start - 2 * lasted, wall - 5 * lasted)  # what is shown stays within the step
     middle = (start + lasted / 2 - begin) / (5 * lasted)
-    both = part([("pytorch", made), ("other", made)])
-    whole, zoomed, moved, told, home, focused, matched, event, close, row, tip, clicked = driven(
+    both = part([("<img src=x onerror=alert(1)>", made), ("other", made)])
+    whole, zoomed, moved, told, home, focused, matched, event, close, row, tip, clicked, where, images = driven(
         both, DRIVE.replace("MIDDLE", str(middle))
     )
 
@@ -217,6 +218,8 @@ def test_keys_words_and_clicks_lead_to_events_and_rows(driven, made):
     assert row.startswith("conv2backward")
     assert tip == "conv2 · backward · layer"
     assert clicked == row
+    assert where.startswith("&lt;img src=x onerror=alert(1)&gt;, ranges, thread "), "a name is text"
+    assert images == "0"
 
 
 MANY = """
