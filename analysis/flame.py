@@ -1,8 +1,9 @@
 """Frames folded into trees, as flame graphs show them: what was inside of what, and how long all of it took together.
 
-Three ways of looking at the measured steps, or at the whole capture where it has no steps:
+Four ways of looking at the measured steps, or at the whole capture where it has no steps:
 
 - cells: the partition of the mean step (see analysis.partition) by phase, layer or range, operator, and kernel or host cause;
+- lines: of a profiled program, the steps' wall time by the function and line that the loop's thread was in, and what ran there;
 - host: one tree per thread of what encloses what there: steps, ranges, operators, calls and kernels of a CPU;
 - device: work on GPUs below the host's frames that were open where it was launched.
 
@@ -31,7 +32,7 @@ from kernelscope.analysis.trace import Trace
 SCHEMA = "kernelscope/flame/1"
 MOST = 3000  # nodes of a tree; smaller ones are put together
 THREADS = 8  # host threads that get a tree, the busiest ones
-FRAMES = ("whole", "step", "phase", "layer", "range", "operator", "call", "kernel", "cause", "rest")
+FRAMES = ("whole", "step", "phase", "layer", "range", "function", "line", "operator", "call", "kernel", "cause", "rest")
 UNKNOWN_LAUNCH = "(launch not recorded)"
 # what PyTorch's emit_nvtx appends to an operator's name: it would make every call a frame of its own
 _DETAILS = re.compile(r",\s*(?:seq|op_id|sizes|input_op_ids) = .*", re.DOTALL)
@@ -51,6 +52,7 @@ def flame(trace: Trace, most: int = MOST) -> dict[str, Any]:
     names = _Names()
     cells, steps = _cells(trace, names)
     found, left_out = [cells], []
+    found += _lines(trace, names)
     host = _host_frames(trace, names)
     threads, idle = _threads(trace, host, steps)
     found += threads[:THREADS]
@@ -174,23 +176,53 @@ class _Frames:
         return _Frames(self.thread[rows], self.start[rows], self.end[rows], self.code[rows])
 
 
+_Part = tuple[pd.DataFrame, Int]  # rows with thread, start_ns and end_ns, and the code of each
+
+
 def _host_frames(trace: Trace, names: _Names) -> _Frames:
     """Return everything that encloses other work on a thread of the host."""
-    steps = _measured(trace)
     ranges = trace.ranges[(trace.ranges["nested"] & ~trace.ranges["category"].isin(["step", "mark"])).to_numpy()]
     kinds = {"phase": "phase", "data": "phase", "sync": "phase", "layer": "layer"}
-    parts = [(steps, np.full(len(steps), names.code("step", "step"), dtype=np.int64))]
-    for category, rows in ranges.groupby("category", observed=True, sort=False):
-        parts.append((rows, names.codes(kinds.get(str(category), "range"), rows["name"])))
+    parts = [
+        (rows, names.codes(kinds.get(str(category), "range"), rows["name"]))
+        for category, rows in ranges.groupby("category", observed=True, sort=False)
+    ]
+    return _together([_steps(trace, names), *parts, *_work(trace, names)])
+
+
+def _steps(trace: Trace, names: _Names) -> _Part:
+    steps = _measured(trace)
+    return steps, np.full(len(steps), names.code("step", "step"), dtype=np.int64)
+
+
+def _work(trace: Trace, names: _Names) -> list[_Part]:
+    """Return operators, calls and kernels of CPU threads."""
     operators = trace.operators[trace.operators["thread"].notna()]
-    parts.append((operators, names.codes("operator", operators["name"])))
-    parts.append((trace.calls, names.codes("call", trace.calls["name"])))
     kernels = _on_threads(trace, operators)
-    parts.append((kernels, names.codes("kernel", kernels["name"])))
+    tables = {"operator": operators, "call": trace.calls, "kernel": kernels}
+    return [(rows, names.codes(frame, rows["name"])) for frame, rows in tables.items()]
+
+
+def _together(parts: Sequence[_Part]) -> _Frames:
     thread, start, end = (
         np.concatenate([rows[name].to_numpy(np.int64) for rows, _ in parts]) for name in ("thread", "start_ns", "end_ns")
     )
     return _Frames(thread, start, end, np.concatenate([codes for _, codes in parts]))
+
+
+def _lines(trace: Trace, names: _Names) -> list[_Tree]:
+    """Return the tree of the loop's thread by the lines that it was in; nothing where they were not recorded."""
+    lines, steps = trace.host_lines, _measured(trace)
+    if lines.empty or steps.empty:
+        return []
+    function = lines["function"].astype("string") + " (" + lines["file"].astype("string") + ")"
+    text = lines["line"].astype("string") + ": " + lines["text"].astype("string")
+    parts = [(lines, names.codes("function", function)), (lines, names.codes("line", text))]
+    host = _together([_steps(trace, names), *parts, *_work(trace, names)])
+    host = _within(host, steps)
+    mine = host[np.isin(host.thread, steps["thread"].to_numpy(np.int64))]
+    title = "host: lines of the program"
+    return [_Tree("lines", title, "the steps' wall time, by the line that the host was in", len(steps), *_added_up(mine))]
 
 
 def _measured(trace: Trace) -> pd.DataFrame:
@@ -213,18 +245,12 @@ def _threads(trace: Trace, host: _Frames, steps: int) -> tuple[list[_Tree], int]
     """
     measured = _measured(trace)
     loops = set(measured["thread"].to_list())
-    if steps:
-        index, _, start, end = intervals.split_at(host.start, host.end, *(measured[n].to_numpy(np.int64) for n in _TIMES))
-        host = _Frames(host.thread[index], start, end, host.code[index])
+    host = _within(host, measured) if steps else host
     known = np.unique(host.thread)
     working = np.intersect1d(known, _working(trace))
     found = []
     for thread in working.tolist():
-        mine = host[host.thread == thread]
-        nodes, node, cut = _folded(mine)
-        row, start, end = intervals.leaves(mine.thread, mine.start, cut)
-        own = _added(nodes, node[row], end - start)
-        counts = _added(nodes, node, np.ones(len(node), dtype=np.int64))
+        nodes, own, counts = _added_up(host[host.thread == thread])
         found.append((thread not in loops, -int(own.sum()), thread, (nodes, own, counts)))
     found = sorted((entry for entry in found if entry[1]), key=lambda entry: entry[:3])
     trees = []
@@ -232,6 +258,19 @@ def _threads(trace: Trace, host: _Frames, steps: int) -> tuple[list[_Tree], int]
         title, what = _said(loop=not other, number=number)
         trees.append(_Tree(f"host-{number}", title, what, max(steps, 1), nodes, own, counts))
     return trees, len(known) - len(working)
+
+
+def _within(frames: _Frames, steps: pd.DataFrame) -> _Frames:
+    """Return the pieces of the intervals that lie in steps."""
+    index, _, start, end = intervals.split_at(frames.start, frames.end, *(steps[name].to_numpy(np.int64) for name in _TIMES))
+    return _Frames(frames.thread[index], start, end, frames.code[index])
+
+
+def _added_up(frames: _Frames) -> tuple[_Nodes, Int, Int]:
+    """Return the tree of these intervals, with the own ns and the count of each node."""
+    nodes, node, cut = _folded(frames)
+    row, start, end = intervals.leaves(frames.thread, frames.start, cut)
+    return nodes, _added(nodes, node[row], end - start), _added(nodes, node, np.ones(len(node), dtype=np.int64))
 
 
 def _working(trace: Trace) -> Int:
@@ -338,7 +377,7 @@ def _depth_first(parent: Int, totals: Int, kept: npt.NDArray[np.bool_], code: In
                 rows.append((int(code[node]), depth, int(totals[node]), int(count[node])))
             todo += _below(node, depth + 1, children, rest)
         else:
-            rows.append(_together(rest[int(parent[node])], depth, totals, names))
+            rows.append(_small(rest[int(parent[node])], depth, totals, names))
     return rows
 
 
@@ -349,6 +388,6 @@ def _below(node: int, depth: int, children: dict[int, list[int]], rest: dict[int
     return found[::-1]
 
 
-def _together(small: Sequence[int], depth: int, totals: Int, names: _Names) -> _Row:
+def _small(small: Sequence[int], depth: int, totals: Int, names: _Names) -> _Row:
     what = "1 smaller frame" if len(small) == 1 else f"{len(small)} smaller frames"
     return names.code("rest", f"({what})"), depth, int(sum(int(totals[node]) for node in small)), None

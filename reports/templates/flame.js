@@ -57,7 +57,7 @@
 
   // What frames of a kind are called in the legend, and which of the page's colours they have; all others are grey.
   const LEGEND = [
-    ["phases", ["phase"], 4], ["layers", ["layer"], 0], ["ranges", ["range"], 6], ["operators", ["operator"], 1], ["calls", ["call"], 5],
+    ["phases", ["phase"], 4], ["layers", ["layer"], 0], ["ranges", ["range"], 6], ["lines", ["function", "line"], 3], ["operators", ["operator"], 1], ["calls", ["call"], 5],
     ["kernels", ["kernel"], 2], ["no kernel, or put together", ["whole", "step", "cause", "rest"], null],
   ];
 
@@ -162,6 +162,7 @@
     // The keys of rows that are of a frame, the most telling ones first.
     rows(node) {
       const [kind, name] = [this.frame(node), this.name(node)];
+      if (kind === "line") return [{ line: name.slice(0, name.indexOf(":")) }];
       if (!["kernel", "operator", "layer", "phase", "range", "cause"].includes(kind)) return [];
       const around = Object.fromEntries(above(this.tree, node).map((outer) => [this.frame(outer), this.name(outer)])
         .filter(([frame]) => frame === "layer" || frame === "phase"));

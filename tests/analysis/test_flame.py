@@ -81,6 +81,33 @@ def test_another_thread_has_what_was_recorded_on_it_and_a_kernel_that_is_its_ope
     assert [tree["title"] for tree in found["trees"]][1:3] == ["host: the loop's thread", "host: thread 2"]
 
 
+def test_lines_of_a_program_are_frames_around_what_ran_there():
+    trace = made()
+    place = {
+        "file": "train.py",
+        "function": ["loop", "forward", "loop"],
+        "line": [7, 3, 7],
+        "text": ["y = f(x)", "mm", "y = f(x)"],
+    }
+    trace.host_lines = rows("host_lines", thread=MAIN, start_ns=[95, 130, 150], end_ns=[130, 150, 240], **place)
+    found = flame(trace)
+    assert next(tree for tree in found["trees"] if tree["key"] == "lines")["total_ns"][0] == 200
+    loop, forward = ("step", "loop (train.py)"), ("step", "forward (train.py)", "3: mm")
+    assert (
+        paths(found, "lines")
+        == {
+            (): (200, 0, None),
+            ("step",): (200, 200 - 30 - 20 - 90, 2),  # an operator that goes on after its line ends with it
+            loop: (30 + 90, 0, 3),
+            (*loop, "7: y = f(x)"): (120, 110, 3),
+            (*loop, "7: y = f(x)", "mm"): (10, 10, 1),
+            forward[:2]: (20, 0, 1),
+            forward: (20, 0, 1),
+            (*forward, "mm"): (20, 20, 1),
+        }
+    )
+
+
 def test_kernels_of_devices_stand_below_what_launched_them():
     assert paths(flame(made()), "device") == {
         (): (50, 0, None),
