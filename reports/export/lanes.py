@@ -5,21 +5,23 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from kernelscope.analysis import intervals
+from kernelscope.analysis import autograd, intervals
 
 Int = npt.NDArray[np.int64]
+
+DEEPEST = 500  # slices inside each other in a row: Perfetto draws no more than 512 levels
 
 
 def lanes(track: Int, start: Int, end: Int) -> Int:
     """Return which row of its track each interval goes to, from 0, so that in every row any two nest or are apart.
 
-    Tracks whose intervals nest, as nearly all do, take one row and no loop. In the others each interval, the earliest first and
-    of those the longest, goes to the first row where it fits.
+    Tracks whose intervals nest, up to DEEPEST of them, as nearly all do, take one row and no loop. In the others each interval,
+    the earliest first and of those the longest, goes to the first row where it fits.
     """
     found = np.zeros(len(track), dtype=np.int64)
     around = intervals.parents(track, start, end)
     crossing = (around >= 0) & (end > end[around])
-    for number in np.unique(track[crossing]).tolist():
+    for number in np.unique(track[crossing | (autograd.depths(around) >= DEEPEST)]).tolist():
         rows = np.flatnonzero((track == number) & (end > start))
         rows = rows[np.lexsort((rows, -end[rows], start[rows]))]
         found[rows] = _fitted(start[rows].tolist(), end[rows].tolist())
@@ -34,7 +36,7 @@ def _fitted(starts: list[int], ends: list[int]) -> list[int]:
         for opened in rows:
             while opened and opened[-1] <= start:
                 opened.pop()
-            if not opened or opened[-1] >= end:
+            if not opened or (opened[-1] >= end and len(opened) < DEEPEST):
                 break
             number += 1
         if number == len(rows):

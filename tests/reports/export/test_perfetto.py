@@ -106,6 +106,15 @@ def test_slices_that_cross_go_to_rows_of_their_own(tmp_path, perfetto_file):
         assert not [1 for a, b in spans for c, d in spans if a < c < b < d]
 
 
+def test_what_is_too_deep_for_viewers_goes_to_another_row(tmp_path, perfetto_file):
+    rows = [(place, 2000 - place) for place in range(600)]
+    table = pd.DataFrame(rows, columns=["start_ns", "end_ns"]).assign(thread=1, category="user", name="a")
+    path, _ = written(tmp_path, Trace(ranges=conform("ranges", table)))
+    found = perfetto_file(path)
+    assert Counter((start, end) for _, _, start, end, _ in found.slices) == Counter(rows)
+    assert sorted(Counter(track for track, *_ in found.slices).values()) == [100, 500]
+
+
 def test_perfettos_schema_reads_it_and_names_are_kept_whatever_they_are(tmp_path, perfetto_file):
     names = ["<script>alert(1)</script>", "\x1b[31m\x00", "\u202egnp.exe", "A" * 10_000, "", "=1+1"]
     rows = pd.DataFrame(
