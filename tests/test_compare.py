@@ -11,6 +11,8 @@ import nbformat
 import pandas as pd
 import pytest
 from nbclient import NotebookClient
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace as PerfettoTrace
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
 
 import kernelscope.analysis as ka
 from kernelscope.analysis.breakdowns import breakdowns
@@ -184,6 +186,21 @@ def test_parameters_are_the_canonical_ones_or_the_difference_is_said(compared):
         check = json.loads((folder / framework / "check" / "1" / "check.json").read_text())
         count = sum(parameter["count"] for parameter in check["parameters"])
         assert count == canonical or network == "lstm"
+
+
+def test_its_export_for_perfetto_holds_every_event_of_every_side(compared, tmp_path):
+    folder, network, mode, _ = compared
+    if (network, mode) != ("lenet", "train"):
+        pytest.skip("one comparison is enough")
+    done = kernelscope("export", folder, "--format", "perfetto", "-o", tmp_path / "all.pftrace")
+    assert done.returncode == 0, done.stderr
+    packets = PerfettoTrace.FromString((tmp_path / "all.pftrace").read_bytes()).packet
+    begun = [p.track_event for p in packets if p.track_event.type in (TrackEvent.TYPE_SLICE_BEGIN, TrackEvent.TYPE_INSTANT)]
+    tables = ("steps", "ranges", "operators", "calls", "kernels", "copies", "graphs", "syncs", "host_lines")
+    traces = [ka.read(folder / framework) for framework in FRAMEWORKS]
+    assert len(begun) == sum(len(getattr(trace, table)) for trace in traces for table in tables)
+    sides = [p.track_descriptor.name for p in packets if p.HasField("track_descriptor") and not p.track_descriptor.parent_uuid]
+    assert [name.split()[0] for name in sides] == list(FRAMEWORKS)
 
 
 def test_the_example_notebook_runs(compared, monkeypatch):
