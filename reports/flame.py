@@ -22,7 +22,7 @@ def flame(sides: Sequence[tuple[str, Mapping[str, Any] | str]]) -> Interactive:
     found = [(name, side) for name, side in sides if not isinstance(side, str)]
     missing = [f"{name}: {side}" for name, side in sides if isinstance(side, str)]
     missing += [f"{name}: left out: {'; '.join(side['left_out'])}" for name, side in found if side["left_out"]]
-    data = {"sides": [_side(name, side) for name, side in found]} if found else {}
+    data = {"several": len(sides) > 1, "sides": [_side(name, side) for name, side in found]} if found else {}
     return Interactive(
         "flame", "Flame graph", "flame", data, _alternative(found), ". ".join([*([_HOW] if found else []), *missing])
     )  # fmt: skip

@@ -26,7 +26,7 @@ def over_time(sides: Sequence[tuple[str, Mapping[str, Any] | str]]) -> list[Inte
     charts, said = [], []
     for key, title in TITLES.items():
         found = [(name, quantity) for name, side in sides if not isinstance(side, str) for quantity in _of(side, key)]
-        charts += [_chart(title, found)] if any(quantity["series"] for _, quantity in found) else []
+        charts += [_chart(title, found, len(sides) > 1)] if any(quantity["series"] for _, quantity in found) else []
         missing += _missing(title, found)
         said += _most(title, found)
     data = {"stacked": True, "charts": charts} if charts else {}
@@ -39,13 +39,13 @@ def _of(side: Mapping[str, Any], key: str) -> Iterable[Mapping[str, Any]]:
     return (quantity for quantity in side["quantities"] if quantity["key"] == key)
 
 
-def _chart(title: str, found: _Found) -> dict[str, Any]:
-    """Return one panel: the lines of all runs, each since its own start."""
+def _chart(title: str, found: _Found, several: bool) -> dict[str, Any]:
+    """Return one panel: the lines of all runs, each since its own start. several: the page is of more runs than one."""
     shown = [(name, quantity) for name, quantity in found if quantity["series"]]
     unit = shown[0][1]["unit"]
     lines = [
         {
-            "name": printable(f"{name}: {line['name']}" if len(found) > 1 else line["name"]),
+            "name": printable(f"{name}: {line['name']}" if several else line["name"]),
             "x": line["time_ns"],
             "y": [None if value is None else round(value, _DIGITS[unit]) for value in line["value"]],
         }

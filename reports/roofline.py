@@ -29,7 +29,7 @@ def roofline(sides: Sequence[tuple[str, Mapping[str, Any] | str]]) -> Interactiv
     drawn = [side for side in drawn if side["points"]]
     said = "; ".join(f"{side['name']}: {len(side['points'])} kernels, {side['line']['name'] or 'no ceilings'}" for side in drawn)
     return Interactive(
-        "rooflines", "Roofline of kernels", "scatter", {"sides": drawn} if drawn else {},
+        "rooflines", "Roofline of kernels", "scatter", {"several": len(sides) > 1, "sides": drawn} if drawn else {},
         f"Attained operations a second over operations a byte of each kernel. {said or 'Nothing to draw'}. The same numbers are "
         f"in the table Roofline by kernel{'' if len(sides) == 1 else ' of the page of each run'}.",
         "; ".join([*([_NOTE] if drawn else []), *missing]),

@@ -1,5 +1,5 @@
 "use strict";
-// Flame graphs, drawn downwards: a frame's children stand below it. data: {sides: [{name, steps, names, frames, trees}]}, a tree's
+// Flame graphs, drawn downwards: a frame's children stand below it. data: {several, sides: [{name, steps, names, frames, trees}]}, a tree's
 // nodes in columns, depth first (see analysis/flame.py).
 (() => {
   const ROW = 21; // px of a row
@@ -126,7 +126,7 @@
       };
       const sides = this.data.sides.map((side) => side.name);
       const several = sides.length > 1;
-      place.replaceChildren(...(several ? [choice("Run", sides, "side")] : []),
+      place.replaceChildren(...(this.data.several ? [choice("Run", sides, "side")] : []),
         choice("Folded by", this.side.trees.map((tree) => tree.title), "tree"),
         ...(several && this.tree.key === "cells" ? [choice("Compared with", ["nothing", ...sides], "other")] : []), search, button("Show all", () => this.zoom(0)),
         button("Go to the row", () => this.follow()), this.legend());

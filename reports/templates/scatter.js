@@ -1,5 +1,5 @@
 "use strict";
-// Points of a roofline on two logarithmic axes. data: {sides: [{name, points: [{x, y, size, phase, about, row, keys}], line: {name,
+// Points of a roofline on two logarithmic axes. data: {several, sides: [{name, points: [{x, y, size, phase, about, row, keys}], line: {name,
 // points}}]}, points in the order of how much they matter.
 (() => {
   const SYMBOLS = { forward: "circle", backward: "rect", optimizer: "triangle", data: "diamond", other: "roundRect" };
@@ -43,7 +43,7 @@
   const follow = (element, data, state, place) => {
     const side = data.sides[state.side];
     const { row, keys, about } = side.points[place];
-    if (data.sides.length === 1 && document.getElementById(row)) {
+    if (!data.several && document.getElementById(row)) {
       kernelscope.follow(row);
       return;
     }
@@ -52,7 +52,7 @@
   };
 
   const tools = (element, data, state, again) => {
-    if (data.sides.length < 2) return;
+    if (!data.several) return;
     const [box, select] = [document.createElement("label"), document.createElement("select")];
     data.sides.forEach((side, at) => select.append(new Option(side.name, at, false, at === state.side)));
     select.addEventListener("change", () => { Object.assign(state, { side: Number(select.value), chosen: -1 }); again(); });
