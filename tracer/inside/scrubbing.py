@@ -129,8 +129,14 @@ def _encoded(text):
 
 
 def _replace(path, write):
-    """Write a file as a whole, with the rights that it had: a kill leaves the old or the new one."""
-    with open(path + ".scrubbed", "wb") as out:
-        write(out)
-    shutil.copymode(path, path + ".scrubbed")
-    os.replace(path + ".scrubbed", path)
+    """Write a file as a whole, with the rights that it had: a kill leaves the old or the new one, a full disk the old one."""
+    new = path + ".scrubbed"
+    try:
+        with open(new, "wb") as out:
+            write(out)
+        shutil.copymode(path, new)
+        os.replace(new, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(new)
+        raise

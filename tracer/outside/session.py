@@ -179,9 +179,9 @@ class Session:
             if side.child is not None:
                 side.child.stop()
             try:
+                side.folder.pass_failed(name, f"{name} pass: {reason}")
                 if side.child is not None:
                     side.folder.scrub(side.pass_folder)
-                side.folder.pass_failed(name, f"{name} pass: {reason}")
             except OSError:
                 # the disk is full: run.json on disk is the last good one and says that the run is incomplete
                 continue
@@ -227,8 +227,9 @@ class Session:
             side.failure, side.failure_kind = str(error), error.kind
             if side.child is not None:
                 side.child.stop()
-                side.folder.scrub(side.pass_folder)
             side.folder.pass_failed(name, str(error))
+            if side.child is not None:
+                side.folder.scrub(side.pass_folder)
 
     def _start(self, side: Side, name: str, repeat: int, staged: Path) -> None:
         folder = side.folder.pass_folder(name, repeat)
