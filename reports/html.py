@@ -195,17 +195,13 @@ def _context(result: Result, breakdowns: Sequence[Mapping[str, Any]], parts: Seq
 
 
 def _drawn(part: Part) -> Markup | None:
-    """Return a part's figure as SVG for wide and for narrow pages; None where it has none."""
+    """Return a part's figure as SVG for wide pages; None where it has none."""
     if part.draw is None:
         return None
     key = sections.identifier(part.title)
-    both = [
-        Markup('<div class="{}">{}</div>').format(
-            kind, svg.inline(part.draw(style), f"{key}-{kind}", printable(part.alternative), style)
-        )
-        for kind, style in {"wide": _WIDE, "narrow": _NARROW}.items()
-    ]
-    return Markup("").join(both)
+    # names in a roofline do not fit a narrow page; there the interactive one shows the same
+    drawn = svg.inline(part.draw(_WIDE), f"{key}-wide", printable(part.alternative), _WIDE)
+    return Markup('<div class="wide">{}</div>').format(drawn)
 
 
 def _charts(result: Result) -> dict[str, Markup]:
