@@ -37,7 +37,8 @@ CHECK = """<script>addEventListener("load", () => setTimeout(async () => {
   const page = `${document.title} ${innerWidth} ${getComputedStyle(document.body).backgroundColor}`;
   const { violations, passes } = await axe.run(document, { resultTypes: ["violations"] });
   const faults = violations.map(({ id, impact, nodes }) => [impact, id, nodes.map(({ html }) => html.slice(0, 200)).slice(0, 3)]);
-  top.postMessage({ page, faults, rules: passes.length }, "*");
+  const over = document.documentElement.scrollWidth - innerWidth;
+  top.postMessage({ page, faults, over, rules: passes.length }, "*");
 }, 500));</script>"""
 AROUND = """<!doctype html><title>all pages</title><pre></pre><script>
 const found = [];
@@ -91,4 +92,5 @@ def test_nothing_serious_is_found_on_any_page(written):
     assert sum("390 rgb(20, 23, 27)" in line["page"] for line in found) == 5, "dark"
     assert sum("1280 rgb(255, 255, 255)" in line["page"] for line in found) == 5, "light"
     assert all(line["rules"] > 15 for line in found), "axe-core looked at something"
+    assert [line["page"] for line in found if line["over"] > 0] == [], "only tables are scrolled sideways"
     assert [(line["page"], fault) for line in found for fault in line["faults"] if fault[0] in ("serious", "critical")] == []
