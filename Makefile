@@ -44,7 +44,7 @@ bench: $(VENV)/.installed ## measure what measuring and reading cost, as ratios 
 
 planted: $(VENV)/.installed ## plant known causes, and see whether they are found (sets up what it needs)
 	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS))
-	@$(BIN)/python tests/planted/run.py $(PLANTED); first=$$?; $(BIN)/python tests/planted/run.py --same 10 $(PLANTED) && exit $$first
+	@$(BIN)/python tests/planted/run.py $(PLANTED); first=$$?; $(BIN)/python tests/planted/run.py --same 20 $(PLANTED) && exit $$first
 
 sweeps: $(VENV)/.installed ## run the small form of every experiment of the literature, and draw its report (45 min on two cores)
 	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS) $(MORE))
