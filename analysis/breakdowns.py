@@ -78,7 +78,8 @@ class Breakdown:
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON envelope."""
         names = list(self.table)
-        columns = [self.table[name].to_numpy(dtype=object, na_value=None).tolist() for name in names]
+        # pandas takes None here, its stubs do not know it
+        columns = [self.table[name].to_numpy(dtype=object, na_value=None).tolist() for name in names]  # type: ignore[call-overload]
         rows = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
         envelope = {"schema": SCHEMA, "by": self.by, "window": self.window, "step_ns": self.step_ns, "steps": self.steps}
         return {**envelope, "coverage": round(self.coverage, 6), "totals": self.totals, **self.info, "rows": rows}

@@ -86,7 +86,7 @@ def test_memory_is_shared(sent):
 
 
 def test_what_is_the_same_in_all_rows_takes_no_memory(sent):
-    gathered, message, memory = sent
+    _, message, memory = sent
     told = json.loads(message)["columns"]
     assert told["same"]["values"] == ["<i8", 3, None, 7]
     assert told["all null"]["null"] == ["|b1", 4, None, True]
@@ -155,8 +155,14 @@ def test_what_the_next_test_spoils_is_right():
         *(of_column(values=[kind, 3, 0]) for kind in ("|O", "object", "<M8[s]", "<U4", "|V24", ">i8", "<i8,<i8", "", 5, [])),
         *(of_column(values=["<i8", length, 0]) for length in (4, -1, 2**63, 2**64 - 1, 2.5, True, None)),
         *(of_column(values=["<i8", 3, memory]) for memory in (2, -1, 2**64 - 1, None, "0", False)),
-        *(of_column(values=["<i8", 3, None, *value]) for value in ([], [1.0], [True], [2**63], [2**64], [-(2**63) - 1], ["1"], [None], [1, 1])),
-        *(of_column(values=[kind, 3, None, value]) for kind, value in (("|i1", 128), ("<i4", 2**31), ("|b1", 1), ("<f8", 1), ("|O", 1))),
+        *(
+            of_column(values=["<i8", 3, None, *value])
+            for value in ([], [1.0], [True], [2**63], [2**64], [-(2**63) - 1], ["1"], [None], [1, 1])
+        ),
+        *(
+            of_column(values=[kind, 3, None, value])
+            for kind, value in (("|i1", 128), ("<i4", 2**31), ("|b1", 1), ("<f8", 1), ("|O", 1))
+        ),
         *(of_column(values=["<i8", length, None, 1]) for length in (-1, 2**63, 2**64 - 1, 2.5, True, None)),
         of_column(null=["|b1", 2, None, True]),
         of_column(values="<i8"), of_column(values=[*ARRAY, 0]), of_column(values=None),
