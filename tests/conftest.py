@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 # pytest-xdist tells its workers how wide the terminal is; what commands print into pipes must not depend on it
 os.environ.pop("COLUMNS", None)
+
+# How long an example takes says more about what else the machine does
+hypothesis.settings.register_profile("kernelscope", deadline=None)
+hypothesis.settings.load_profile("kernelscope")
 
 # Files that record real frameworks for long: one worker takes all of them, because their threads spin beside each other
 RECORDING = {
