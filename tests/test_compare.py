@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet", "cntk")
 # Each small network, and both modes; that the others are the same work is tested in workloads
-COMPARED = ("lenet train", "lenet infer", "mlp train", "cnn train", "lstm infer")
+COMPARED = ("lenet train", "lenet infer", "mlp train", "lstm infer")
 NOTEBOOKS = Path(__file__).parents[1] / "docs" / "notebooks"
 COMMAND = [sys.executable, "-m", "kernelscope.cli.main"]
 TABLES = ("layer", "kernel", "kind", "phase", "step", "operator", "range", "idle", "line")
@@ -156,7 +156,7 @@ def test_convolutions_and_products_show_with_their_problems(compared):
         gemms = table[table["kind"] == "gemm"]
         assert len(gemms), f"{framework} shows no matrix product"
         assert gemms["problem"].notna().any()
-        if network in ("lenet", "cnn"):
+        if network == "lenet":
             wanted = ["convolution forward"]
             if mode == "train" and framework != "cntk":  # CNTK's node times do not tell the two gradients apart
                 wanted += ["convolution data gradient", "convolution weight gradient"]
@@ -165,7 +165,7 @@ def test_convolutions_and_products_show_with_their_problems(compared):
                 assert len(rows), f"{framework} shows no {kind}"
                 assert rows["layer"].dropna().str.startswith("conv").all()
     layouts = {f: (ka.breakdown(ka.read(folder / f), "kernel").table["kind"] == "layout").any() for f in FRAMEWORKS}
-    if network in ("lenet", "cnn"):
+    if network == "lenet":
         assert layouts["pytorch"]
         assert layouts["mxnet"]
 
