@@ -17,6 +17,7 @@ the finest cells; coarser tables add those integers up. A capture without steps 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -114,11 +115,8 @@ def partition(trace: Trace) -> Partition:
     totals: dict[str, int] = {}
     with ThreadPoolExecutor(max_workers=1) as beside:  # a level is added up while the next one is made
         added_up: list[Future[Cells]] = []
-        for level in (_kernels, _graphs, _copies, _calls, _operators, _ranges, _system):
-            if level is _calls:
-                trace = _host(trace, free)
-            elif level is _ranges:
-                trace = replace(trace, ranges=_reaching(trace.ranges, free), calls=_reaching(trace.calls, free))
+        for level in _LEVELS:
+            trace = _needed(trace, level, free)
             activity = level(trace).within(*free)
             if level is _kernels:
                 totals = {"kernel_sum_ns": int((activity.end - activity.start).sum()), **_known(activity)}
@@ -147,11 +145,8 @@ def owners(trace: Trace, start_ns: int, end_ns: int) -> pd.DataFrame:
     free = (np.array([start_ns]), np.array([end_ns]))
     steps = trace.steps[~trace.steps["warmup"]]
     tables = []
-    for level in (_kernels, _graphs, _copies, _calls, _operators, _ranges, _system):
-        if level is _calls:
-            trace = _host(trace, free)
-        elif level is _ranges:
-            trace = replace(trace, ranges=_reaching(trace.ranges, free), calls=_reaching(trace.calls, free))
+    for level in _LEVELS:
+        trace = _needed(trace, level, free)
         activity = level(trace).within(*free)
         if len(activity.start):
             tables.append(_owned(activity))
@@ -452,3 +447,15 @@ def _rest(free: _Free, cause: str) -> _Activity:
     """Return what nothing else explains."""
     known = {"cause": cause} if cause == UNSEEN else {"phase": "other", "cause": cause}
     return _Activity(STEP, pd.DataFrame([{**known, "method": "none"}]), np.zeros(len(free[0]), dtype=np.int64), *free)
+
+
+_LEVELS: tuple[Callable[[Trace], _Activity], ...] = (_kernels, _graphs, _copies, _calls, _operators, _ranges, _system)
+
+
+def _needed(trace: Trace, level: Callable[[Trace], _Activity], free: _Free) -> Trace:
+    """Return the trace with no more of calls, operators and ranges than this level and those below it look at."""
+    if level is _calls:
+        return _host(trace, free)
+    if level is _ranges:
+        return replace(trace, ranges=_reaching(trace.ranges, free), calls=_reaching(trace.calls, free))
+    return trace

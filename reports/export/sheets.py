@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from kernelscope.analysis.columns import TABLES as RESULTS
+from kernelscope.analysis.columns import Column
 from kernelscope.analysis.trace import TABLES, Trace
 from kernelscope.reports import explanation, tables
 from kernelscope.reports.tables import Table
@@ -22,15 +23,6 @@ Envelope = Mapping[str, Any]
 ABOUT, COLUMNS = "about", "columns"
 _LABEL = "NAME"  # stands for a side's label in the descriptions of columns
 _CAUSES = ("cause", "title", "explains_ns", "share", "confidence", "layers", "evidence", "remedy")
-
-
-@dataclass(frozen=True)
-class Column:
-    """What a column of a table means."""
-
-    name: str
-    unit: str
-    meaning: str
 
 
 @dataclass(frozen=True)
