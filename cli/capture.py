@@ -53,7 +53,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--mode", choices=("train", "infer"), default="train", help="what a step is (default: train)")
     add("--batch", type=_at_least(1), default=64, metavar="N", help="samples per step (default: 64)")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to run (default: what NVML sees)")
-    add("--threads", type=_at_least(1, 4096), metavar="N", help="processor threads (default: all allowed)")
+    add("--devices", type=_at_least(1, 1024), default=1, metavar="N", help="devices that share each batch (default: 1)")
+    add("--threads", type=_at_least(1, 4096), metavar="N", help="processor threads (default: all allowed, shared by --devices)")
     add("--steps", type=_at_least(1), default=30, metavar="N", help="measured steps per repeat of a pass (default: 30)")
     add(
         "--warmup",
@@ -99,19 +100,36 @@ def options(arguments: argparse.Namespace) -> RunOptions:
         if device == "cuda" and missing:
             raise UsageError(f"--device cuda: no GPU to run on ({missing}); use --device cpu")
         device = "cpu" if missing else "cuda"
+    if arguments.batch % arguments.devices:
+        raise UsageError(f"--batch {arguments.batch}: does not divide among --devices {arguments.devices}; name a multiple")
+    if device == "cuda":
+        _check_gpus(arguments.devices)
     if arguments.data is not None and not os.path.isdir(arguments.data):
         raise UsageError(f"--data {arguments.data}: not a folder")
     if arguments.data is None and arguments.loader in LOADERS:
         raise UsageError(f"--loader {arguments.loader}: give --data, the folder that it reads")
+    cores = len(os.sched_getaffinity(0))
     return RunOptions(
         network=arguments.network, mode=arguments.mode, batch=arguments.batch, device=device,
-        threads=arguments.threads or len(os.sched_getaffinity(0)), seed=arguments.seed, steps=arguments.steps,
+        threads=arguments.threads or max(1, cores // arguments.devices), seed=arguments.seed, steps=arguments.steps,
         warmup=arguments.warmup, repeats=arguments.repeats, steady=arguments.steady, timeout_s=arguments.timeout,
         data=arguments.data, loader=arguments.loader if arguments.loader in LOADERS else None, collector=arguments.collector,
         keep_reports=arguments.keep_reports, energy=arguments.energy, full_paths=arguments.full_paths,
         precision=arguments.precision, layout=arguments.layout,
-        autotune=None if arguments.autotune is None else arguments.autotune == "on",
+        autotune=None if arguments.autotune is None else arguments.autotune == "on", devices=arguments.devices,
     )  # fmt: skip
+
+
+def _check_gpus(devices: int) -> None:
+    """Raise UsageError where fewer GPUs are visible than are to share a step."""
+    from kernelscope.tracer.outside import gpu
+    from kernelscope.tracer.outside.errors import UsageError
+
+    visible = len(gpu.visible(os.environ, gpu.find().devices))
+    if devices > max(visible, 1):  # which are visible is not known of every value of CUDA_VISIBLE_DEVICES
+        raise UsageError(
+            f"--devices {devices}: {visible} GPUs are visible; name fewer, or see CUDA_VISIBLE_DEVICES and `kernelscope doctor`"
+        )
 
 
 def choices(arguments: argparse.Namespace, options: RunOptions, variants: list[Variant]) -> list[Choice]:

@@ -88,9 +88,11 @@ class Child(object):
     def _program(self, network):
         """Return the framework's program of a network; raise ValueError where it has none, or none that does what was asked."""
         framework, devices = self.spec["framework"], self.spec.get("devices", 1)
-        make_program = program_class(framework, self.spec.get("program"))
-        if devices > 1 and not getattr(make_program, "DEVICES", False):
-            raise ValueError("%s: a step on %d devices is %s" % (framework, devices, NOT_SUPPORTED))
+        if self.spec["batch"] % devices:
+            raise ValueError("a batch of %d does not divide among %d devices; name a multiple" % (self.spec["batch"], devices))
+        if self.spec.get("device") == "cuda" and devices > 1:
+            _check_gpus(devices)
+        make_program = program_class(framework, self.spec.get("program"), devices)
         options = Options(self.spec)
         try:
             program = make_program(network, options)
@@ -244,7 +246,9 @@ class Child(object):
             self.report["nvtx_emitted"] = {"count": self.recorder.nvtx.emitted, "names": self.recorder.nvtx.names}
         self.report["settings"] = self.hooks.settings()  # again: a program may change them, and some show only once it ran
         self.report["losses"] = [float(loss) for loss in self.program.losses[-5:]]
-        self.report["memory"] = memory.resident()
+        others = getattr(self.program, "processes", list)()
+        self.report["memory"] = memory.resident(["self"] + others)
+        self.report["processes"] = 1 + len(others)
         if self.pass_name == "clean":
             self.report["lines_of_code"] = self._lines_of_code()
         if self.spec.get("device") == "cuda":
@@ -263,10 +267,18 @@ def module_of(framework):
     return "keras2" if framework in KERAS_2 else framework.partition("-")[0]
 
 
-def program_class(framework, path):
-    """Return the class Program of the file at `path`, or without one the workload's own for this framework."""
+def program_class(framework, path, devices=1):
+    """Return the class Program of the file at `path`, or without one the workload's own for this framework.
+
+    Several devices share a step in the module `parallel` beside the workload's `program`, and in files whose Program says
+    DEVICES = True. Raises ValueError where there is none.
+    """
+    refusal = "%s: a step on %d devices is %s" % (framework, devices, NOT_SUPPORTED)
     if not path:
-        return importlib.import_module("kernelscope.workloads.%s.program" % module_of(framework)).Program
+        name = "kernelscope.workloads.%s.%s" % (module_of(framework), "parallel" if devices > 1 else "program")
+        if devices > 1 and importlib.util.find_spec(name) is None:
+            raise ValueError(refusal)
+        return importlib.import_module(name).Program
     name = os.path.splitext(os.path.basename(path))[0]
     found = importlib.util.spec_from_file_location("variant_" + name, path)
     module = importlib.util.module_from_spec(found)
@@ -277,7 +289,17 @@ def program_class(framework, path):
         raise RuntimeError("%s: import failed: %s" % (os.path.basename(path), error)) from error
     if not hasattr(module, "Program"):
         raise RuntimeError("%s: defines no class Program" % os.path.basename(path))
+    if devices > 1 and not getattr(module.Program, "DEVICES", False):
+        raise ValueError("%s by %s: its Program does not say DEVICES = True" % (refusal, os.path.basename(path)))
     return module.Program
+
+
+def _check_gpus(devices):
+    """Raise ValueError where this process sees fewer GPUs than are to share a step."""
+    visible = len(cuda_devices.seen())
+    if visible < devices:
+        remedy = "name no more with --devices, or show more with CUDA_VISIBLE_DEVICES"
+        raise ValueError("%d GPUs asked for and %d visible, which is %s: %s" % (devices, visible, NOT_SUPPORTED, remedy))
 
 
 def _serve(child, commands, answer):
