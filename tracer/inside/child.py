@@ -270,15 +270,21 @@ def module_of(framework):
 def program_class(framework, path, devices=1):
     """Return the class Program of the file at `path`, or without one the workload's own for this framework.
 
-    Several devices share a step in the module `parallel` beside the workload's `program`, and in files whose Program says
-    DEVICES = True. Raises ValueError where there is none.
+    One that says DEVICES = True shares a step among several devices itself; a workload may have another one for that, in the
+    module `parallel` beside its `program`. Raises ValueError where there is neither.
     """
-    refusal = "%s: a step on %d devices is %s" % (framework, devices, NOT_SUPPORTED)
-    if not path:
-        name = "kernelscope.workloads.%s.%s" % (module_of(framework), "parallel" if devices > 1 else "program")
-        if devices > 1 and importlib.util.find_spec(name) is None:
-            raise ValueError(refusal)
-        return importlib.import_module(name).Program
+    package = "kernelscope.workloads.%s" % module_of(framework)
+    found = _own_program(path) if path else importlib.import_module(package + ".program").Program
+    if devices == 1 or getattr(found, "DEVICES", False):
+        return found
+    if not path and importlib.util.find_spec(package + ".parallel"):
+        return importlib.import_module(package + ".parallel").Program
+    reason = ": Program of %s does not say DEVICES = True" % os.path.basename(path) if path else ""
+    raise ValueError("%s: a step on %d devices is %s%s" % (framework, devices, NOT_SUPPORTED, reason))
+
+
+def _own_program(path):
+    """Return the class Program of a user's file."""
     name = os.path.splitext(os.path.basename(path))[0]
     found = importlib.util.spec_from_file_location("variant_" + name, path)
     module = importlib.util.module_from_spec(found)
@@ -289,8 +295,6 @@ def program_class(framework, path, devices=1):
         raise RuntimeError("%s: import failed: %s" % (os.path.basename(path), error)) from error
     if not hasattr(module, "Program"):
         raise RuntimeError("%s: defines no class Program" % os.path.basename(path))
-    if devices > 1 and not getattr(module.Program, "DEVICES", False):
-        raise ValueError("%s by %s: its Program does not say DEVICES = True" % (refusal, os.path.basename(path)))
     return module.Program
 
 
