@@ -264,6 +264,13 @@ class OrderTest(unittest.TestCase):
         self.assertEqual(plan.order(2, ("lines", "clean")), [("clean", 1), ("clean", 2), ("lines", 1)])
         self.assertEqual(plan.order(1)[0], ("check", 1))
 
+    def test_steady_clean_passes_go_on_until_enough_was_measured(self):
+        planned = plan.windows(7)
+        self.assertEqual([plan.window(planned, n, 0, "clean", False) for n in range(3)], [5, 2, 0])
+        self.assertEqual([plan.window(planned, n, 0, "layers", True) for n in range(3)], [5, 2, 0])
+        self.assertEqual([plan.window(planned, n, plan.STEADY_NS, "clean", True) for n in range(3)], [5, 2, 0])
+        self.assertEqual([plan.window(planned, n, 0, "clean", True) for n in (0, 1, 2, 99, 100)], [5, 2, 5, 5, 0])
+
 
 class NvtxTest(unittest.TestCase):
     """NVTX is only loaded when a tool listens."""

@@ -4,6 +4,10 @@ PASSES = ("check", "clean", "layers", "kernels", "lines")
 REPEATED = ("clean", "kernels")  # times are compared: the clean pass for its interval, the kernels one to choose among
 WINDOW_STEPS = 5  # steps of one turn: short against the machine's drift, long against the switch between children
 HOST_BATCHES = 8  # distinct batches that are cycled through
+# In steady conditions the clean pass goes on until a restart has measured so much of each side, or has so many windows: of LeNet
+# against itself, six windows a restart left medians 2% apart, sixty 0.3%, and starting the processes takes longer than either.
+STEADY_NS = 2000000000
+STEADY_WINDOWS = 100
 WARMUP_S = 30.0  # a loop that is not steady by then is measured as it is, and said to be unsteady
 RUN_SCHEMA = "kernelscope/run/1"
 
@@ -60,6 +64,17 @@ def windows(steps):
     """Return the number of steps of each window of one repeat of a pass."""
     whole, rest = divmod(steps, WINDOW_STEPS)
     return [WINDOW_STEPS] * whole + ([rest] if rest else [])
+
+
+def window(planned, number, measured_ns, name, steady):
+    """Return the number of steps of the next window, the one of this number; 0 when the pass of this name has had enough.
+
+    planned: as `windows` gives them. measured_ns: what the steps before took, of a side on average.
+    """
+    if number < len(planned):
+        return planned[number]
+    more = steady and name == "clean" and measured_ns < STEADY_NS and number < STEADY_WINDOWS
+    return WINDOW_STEPS if more else 0
 
 
 def child_variables(environ, threads, device, steady=False):

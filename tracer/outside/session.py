@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import itertools
 import json
 import math
 import os
@@ -12,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kernelscope.tracer.inside.plan import HOST_BATCHES, PASSES, REPEATED, child_variables, order
+from kernelscope.tracer.inside import plan
+from kernelscope.tracer.inside.plan import HOST_BATCHES, PASSES, REPEATED
 from kernelscope.tracer.inside.scrubbing import Scrubber
 from kernelscope.tracer.outside import ceilings, collectors, conditions, energy, gpu, interrupts, turns
 from kernelscope.tracer.outside.collectors import Choice, Recording
@@ -37,7 +39,7 @@ class Side:
     """One side of a session and where it is; `failure` is why it dropped out, if it did, `failure_kind` its ChildError.kind.
 
     choice: what records its kernels pass. recording: the profiler around its child, if one is. verified: what such profilers
-    recorded, by folder.
+    recorded, by folder. measured_ns: what the steps of this pass took until now.
     """
 
     variant: Variant
@@ -49,6 +51,7 @@ class Side:
     pass_folder: Path = field(default_factory=Path)
     recording: Recording | None = None
     verified: dict[str, dict[str, Any]] = field(default_factory=dict)
+    measured_ns: int = 0
 
     @property
     def label(self) -> str:
@@ -119,7 +122,9 @@ class Session:
     def _variables(self, variant: Variant) -> dict[str, str]:
         """Return the whole environment of a child."""
         options = self.options
-        variables: dict[str, str] = child_variables(os.environ, variant.threads(options.threads), options.device, options.steady)
+        variables: dict[str, str] = plan.child_variables(
+            os.environ, variant.threads(options.threads), options.device, options.steady
+        )
         variables.update(variant.environment.variables)
         variables.update(variant.variables)
         return variables
@@ -134,14 +139,14 @@ class Session:
 
         Where all sides have dropped out there are no further passes. An iterator that is closed ends the session as Ctrl-C does.
         """
-        plan = self._plan()
+        planned = self._plan()
         name = PASSES[0]
         try:
             with tempfile.TemporaryDirectory(prefix="kernelscope-") as temporary:
                 staged = self._staged or stage(Path(temporary))
-                for done, (name, repeat) in enumerate(plan):
+                for done, (name, repeat) in enumerate(planned):
                     label = name if self._repeats(name) == 1 else f"{name} {repeat} of {self._repeats(name)}"
-                    yield label, done, len(plan)
+                    yield label, done, len(planned)
                     self._run_pass(name, repeat, staged)
                     if not self._alive():
                         break
@@ -157,11 +162,11 @@ class Session:
                 text = error.strerror or "files cannot be written"
                 raise InputError(f"{name} pass: {where}: {text}; free some space or name another folder") from error
             raise
-        yield "done", len(plan), len(plan)
+        yield "done", len(planned), len(planned)
 
     def _plan(self) -> list[tuple[str, int]]:
         """Return passes and their repeats in the order in which they run."""
-        planned = order(self.options.repeats, self.options.passes)
+        planned = plan.order(self.options.repeats, self.options.passes)
         return [*planned, *([(energy.NAME, 1)] if self._energy else [])]
 
     def _repeats(self, name: str) -> int:
@@ -277,22 +282,30 @@ class Session:
         """Warm every child up while the others sleep, then let them run their windows in turn."""
         for side in self._alive():
             self._guard(side, name, lambda side=side: self._turn(side, None, 0, sampler))  # type: ignore[misc]
-        windows = self.options.windows()
-        for number, index in turns.order(len(self.sides), len(windows)):
-            side = self.sides[index]
-            if side.failure is None:
-                steps = windows[number]
-                self._guard(side, name, lambda side=side, number=number, steps=steps: self._turn(side, number, steps, sampler))  # type: ignore[misc]
+        planned = self.options.windows()
+        for number in itertools.count():
+            alive = self._alive()
+            mean_ns = sum(side.measured_ns for side in alive) / max(len(alive), 1)
+            steps = plan.window(planned, number, mean_ns, name, self.options.steady)
+            if not steps or not alive:
+                return
+            for index in turns.order(len(self.sides), number):
+                side = self.sides[index]
+                if side in alive:
+                    self._guard(
+                        side, name, lambda side=side, number=number, steps=steps: self._turn(side, number, steps, sampler)
+                    )  # type: ignore[misc]
 
     def _turn(self, side: Side, window: int | None, steps: int, sampler: Sampler) -> None:
         child = side.child
         assert child is not None
         if window is None:
             child.tell(do="warmup")
+            side.measured_ns = 0
         else:
             sampler.open(child.pid, window)
             try:
-                child.tell(do="window", window=window, steps=steps)
+                side.measured_ns += sum(child.tell(do="window", window=window, steps=steps)["step_ns"])
             finally:
                 sampler.close()
         child.wait_until_asleep()

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 
-
-def order(sides: int, rounds: int) -> Iterator[tuple[int, int]]:
-    """Yield (round, side): A B, B A, B A, A B, ... so that linear and slower drifts cancel between sides.
+def order(sides: int, number: int) -> list[int]:
+    """Return the order of the sides in this round, counted from 0: A B, B A, B A, A B, ... so that slow drifts cancel.
 
     Whether a round runs forwards or backwards follows the Thue-Morse sequence, which makes the order balanced on every scale.
     """
-    for number in range(rounds):
-        forwards = bin(number).count("1") % 2 == 0
-        for side in range(sides) if forwards else reversed(range(sides)):
-            yield number, side
+    forwards = bin(number).count("1") % 2 == 0
+    return list(range(sides) if forwards else reversed(range(sides)))

@@ -1,5 +1,6 @@
 """All passes of one run, one after the other, into a run folder that any machine can analyse."""
 
+import itertools
 import json
 import os
 import shutil
@@ -109,7 +110,7 @@ class Session(object):
         try:
             child.answer()
             if name != "check":
-                self._windows(child, sampler)
+                self._windows(name, child, sampler)
             child.finish()
         except BaseException:
             child.stop()
@@ -144,12 +145,16 @@ class Session(object):
             spec.update(collector=options["collector"], collector_required=True, device_profiler=framework)
         return spec
 
-    def _windows(self, child, sampler):
+    def _windows(self, name, child, sampler):
         child.tell(do="warmup")
-        for window, steps in enumerate(plan.windows(self.options["steps"])):
+        planned, measured_ns = plan.windows(self.options["steps"]), 0
+        for window in itertools.count():
+            steps = plan.window(planned, window, measured_ns, name, self.options["steady"])
+            if not steps:
+                return
             sampler.open(child.pid, window)
             try:
-                child.tell(do="window", window=window, steps=steps)
+                measured_ns += sum(child.tell(do="window", window=window, steps=steps)["step_ns"])
             finally:
                 sampler.close()
 
