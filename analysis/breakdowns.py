@@ -9,19 +9,19 @@ not known, so that durations cannot be made shares of a wall time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis import host_lines, intervals
 from kernelscope.analysis import partition as parts
+from kernelscope.analysis.cell_labels import CellLabels, Texts
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.statistics import mean_step_ns
-from kernelscope.analysis.trace import METHODS, Trace
+from kernelscope.analysis.trace import Trace
 
 SCHEMA = "kernelscope/breakdown/1"
 
@@ -38,18 +38,6 @@ BY = {
     "line": ("file", "function", "line", "text"),
 }
 
-# Not layers, but known parts of a step: they are named in the layer column in brackets
-_NAMED_PHASES = {"optimizer": "(optimizer)", "data": "(data)"}
-BETWEEN_LAYERS = "(between layers)"
-_NAMED_CAUSES = {
-    parts.DISPATCH: "(dispatch)", parts.WAITING: "(waiting)", parts.DATA: "(data)", parts.IN_PHASE: BETWEEN_LAYERS,
-    parts.SCRIPT: "(python)",
-}  # fmt: skip
-UNATTRIBUTED = "(unattributed)"
-# What is known to be no layer's is not unattributed, but no layer either: it does not raise the coverage
-NO_LAYER = (UNATTRIBUTED, BETWEEN_LAYERS)
-COMPUTING = "(computing)"
-NO_RANGE = "(no range)"
 TOTAL_ONLY = "total"  # the method of rows that the source gives as totals
 
 
@@ -104,6 +92,7 @@ def breakdowns(trace: Trace, wanted: Sequence[str]) -> dict[str, Breakdown | str
     """Return several breakdowns of one trace, for one partition of it; in place of one that it does not allow, the reason."""
     found: dict[str, Breakdown | str] = {}
     partition: parts.Partition | None = None
+    labels: CellLabels | None = None
     for by in wanted:
         try:
             if by == "line":
@@ -112,7 +101,8 @@ def breakdowns(trace: Trace, wanted: Sequence[str]) -> dict[str, Breakdown | str
                 found[by] = _of_totals(trace, by)
             else:
                 partition = partition or parts.partition(trace)
-                found[by] = _by_step(partition, trace) if by == "step" else of_cells(partition, by, trace.info)
+                labels = labels or CellLabels(partition.cells)
+                found[by] = _by_step(partition, trace) if by == "step" else of_cells(partition, by, trace.info, labels)
         except EvidenceError as error:
             found[by] = str(error)
     return found
@@ -124,90 +114,43 @@ def has_timeline(trace: Trace) -> bool:
     return any(map(len, tables)) or bool(trace.kernels["start_ns"].notna().any() or trace.copies["start_ns"].notna().any())
 
 
-def of_cells(partition: parts.Partition, by: str, info: dict[str, Any]) -> Breakdown:
-    """Group the cells of a partition (see `breakdown`)."""
-    cells = partition.cells
-    keys = list(BY[by])
-    labels = _labels(cells, by)
-    known = _known(cells, labels, by)
+def of_cells(partition: parts.Partition, by: str, info: dict[str, Any], labels: CellLabels | None = None) -> Breakdown:
+    """Group the cells of a partition (see `breakdown`). labels: those of its cells, if they were made already."""
+    cells, labels = partition.cells, labels or CellLabels(partition.cells)
     whole = max(partition.step_ns, 1)
-    frame = pd.DataFrame({key: labels[key] if key in labels else cells[key] for key in keys})
-    # numbered in the order of appearance
-    group: npt.NDArray[np.integer[Any]] = frame.groupby(keys, dropna=False, sort=False).ngroup().to_numpy()
-    _, first = np.unique(group, return_index=True)
-    table = frame.take(first).reset_index(drop=True)
-    for name in ("count", "duration_ns", "time_ns"):
-        sums = np.zeros(len(first), dtype=np.int64)
-        np.add.at(sums, group, cells[name].to_numpy(np.int64))
-        table[name] = sums
-    table["share"] = table["time_ns"] / whole
-    table["method"] = _methods(cells, group, len(first))
-    table = table.sort_values("time_ns", ascending=False, kind="stable").reset_index(drop=True)
-    coverage = float(cells["time_ns"].where(known, 0).sum()) / whole
-    return Breakdown(by, table, partition.step_ns, coverage, len(partition.steps), _context(info), partition.totals)
+    columns = {key: labels.column(by, key) for key in BY[by]}
+    numbers: dict[tuple[str | None, ...], int] = {}  # in the order of appearance
+    group = [numbers.setdefault(key, len(numbers)) for key in zip(*columns.values(), strict=True)]
+    sums = {name: np.zeros(len(numbers), dtype=np.int64) for name in ("count", "duration_ns", "time_ns")}
+    for name, values in sums.items():
+        np.add.at(values, group, cells[name].to_numpy(np.int64))
+    order = np.argsort(-sums["time_ns"], kind="stable")
+    keys, methods = list(numbers), labels.methods(group, len(numbers))
+    rows = order.tolist()
+    table: dict[str, Any] = {key: pd.array([keys[row][at] for row in rows], dtype="string") for at, key in enumerate(columns)} | {
+        name: values[order] for name, values in sums.items()
+    }
+    table |= {"share": table["time_ns"] / whole, "method": [methods[row] for row in rows]}
+    coverage = float(cells["time_ns"].to_numpy()[labels.known(by)].sum()) / whole
+    count = len(partition.steps)
+    return Breakdown(by, pd.DataFrame(table), partition.step_ns, coverage, count, _context(info), partition.totals)
 
 
-def layer_labels(cells: pd.DataFrame) -> pd.Series[str]:
-    """Return each cell's layer, or in brackets the known part of the step that it is, or (unattributed)."""
-    label = cells["layer"].astype("string")
-    label = label.fillna(cells["phase"].map(_NAMED_PHASES).astype("string"))
-    label = label.fillna(cells["cause"].map(_NAMED_CAUSES).astype("string"))
-    return label.fillna(UNATTRIBUTED)
+def layer_labels(rows: pd.DataFrame) -> pd.Series[str]:
+    """Return the layer of each row with layer, phase and cause, or in brackets the known part of the step, or (unattributed)."""
+    return _labelled(rows[["layer", "phase", "cause"]], lambda labels: labels.layers)
 
 
-def kind_labels(cells: pd.DataFrame) -> pd.Series[str]:
-    """Return each cell's kind, or in brackets what the device or the host did where no kernel ran."""
-    cause = cells["cause"].astype("string")
-    other = ("(" + cause + ")").where(cause.str.startswith(parts.DEVICE), "(host: " + cause + ")")
-    return cells["kind"].astype("string").fillna(other)
+def kind_labels(rows: pd.DataFrame) -> pd.Series[str]:
+    """Return the kind of each row with kind and cause, or in brackets what the device or the host did where no kernel ran."""
+    return _labelled(rows[["kind", "cause"]], lambda labels: labels.kinds)
 
 
-def _labels(cells: pd.DataFrame, by: str) -> dict[str, pd.Series[str]]:
-    """Return the columns to group by, with a text in place of null where the null has a meaning."""
-    labels = {"layer": layer_labels(cells)} if "layer" in BY[by] else {}
-    if by == "idle":
-        labels["cause"] = cells["cause"].astype("string").fillna(COMPUTING)
-    if by not in ("kind", "kernel", "operator", "range"):
-        return labels
-    host = kind_labels(cells)
-    labels["kind"] = host
-    if by == "kernel":
-        labels["kernel"] = cells["kernel"].astype("string").fillna(host)
-    if by == "operator":
-        labels["operator"] = cells["operator"].astype("string").fillna(host)
-    if by == "range":
-        labels["range"] = cells["range"].astype("string").fillna(_without_range(cells))
-        labels["activity"] = pd.Series(np.where(cells["cause"].isna(), "kernels", host), index=cells.index, dtype="string")
-    return labels
-
-
-def _without_range(cells: pd.DataFrame) -> str:
-    """Return how rows without a range are named: in our own runs kernels are tied to layers and not to ranges."""
-    tied = cells["range"].notna() & cells["cause"].isna()
-    return NO_RANGE if tied.any() or cells["layer"].isna().all() else COMPUTING
-
-
-def _known(cells: pd.DataFrame, labels: dict[str, pd.Series[str]], by: str) -> pd.Series[bool]:
-    """Return which cells' key is known: not unattributed, not of unknown kind, not the loop's own unexplained time."""
-    explained = ~cells["cause"].isin([parts.OUTSIDE, parts.UNSEEN, parts.OPAQUE_GRAPH])
-    if by in ("operator", "range") and cells["layer"].isna().all():
-        return cells[by].notna()
-    if by in ("layer", "operator", "range"):
-        return ~(labels["layer"] if "layer" in labels else layer_labels(cells)).isin(NO_LAYER)
-    if by in ("kind", "kernel"):
-        return explained & (cells["kind"].fillna("") != "unknown")
-    if by == "phase":
-        return cells["phase"].notna() & explained
-    return explained
-
-
-def _methods(cells: pd.DataFrame, group: npt.NDArray[np.integer[Any]], count: int) -> list[str]:
-    """Return per group of cells the methods by which its time was attributed, the one with most time first."""
-    times: list[dict[str, int]] = [{} for _ in range(count)]
-    for number, method, time in zip(group.tolist(), cells["method"].tolist(), cells["time_ns"].tolist(), strict=True):
-        times[number][method] = times[number].get(method, 0) + time
-    rank = {method: number for number, method in enumerate(METHODS)}
-    return ["; ".join(sorted(found, key=lambda method: (-found[method], rank.get(method, len(rank))))) for found in times]
+def _labelled(rows: pd.DataFrame, label: Callable[[CellLabels], Texts]) -> pd.Series[str]:
+    """Return each row's label, found out once for distinct rows."""
+    number, first = parts.numbered(rows)
+    texts = np.array(label(CellLabels(rows.iloc[first])), dtype=object)
+    return pd.Series(texts[number], index=rows.index, dtype="string")
 
 
 def _context(info: dict[str, Any]) -> dict[str, Any]:
@@ -236,7 +179,8 @@ def _of_totals(trace: Trace, by: str) -> Breakdown:
             raise EvidenceError("the capture holds totals only, and none of ranges")
     else:
         rows = totals_cells(trace)
-        rows = rows.assign(**_labels(rows, by))
+        labels = CellLabels(rows)
+        rows = rows.assign(**{key: pd.array(labels.column(by, key), dtype="string") for key in BY[by]})
     table = rows.groupby(list(BY[by]), dropna=False, sort=False)[["count", "duration_ns"]].sum().reset_index()
     table["time_ns"] = pd.Series(pd.NA, index=table.index, dtype="Int64")
     whole = int(table["duration_ns"].sum())
@@ -244,7 +188,7 @@ def _of_totals(trace: Trace, by: str) -> Breakdown:
     table = table.assign(method=TOTAL_ONLY).sort_values("duration_ns", ascending=False, kind="stable").reset_index(drop=True)
     coverage = 1.0
     if by != "range":
-        known = _known(rows, {}, by)
+        known = CellLabels(rows).known(by)
         coverage = float(rows["duration_ns"].where(known, 0).sum()) / max(whole, 1)
     known_kind = trace.kernels["kind"].notna() & (trace.kernels["kind"] != "unknown")
     durations = trace.kernels["duration_ns"]

@@ -240,7 +240,7 @@ def _added_up(activity: _Activity, owned: npt.NDArray[np.float64]) -> Cells:
     rows = len(activity.keys)
     seen = np.flatnonzero(np.bincount(activity.row, minlength=rows))
     keys = activity.keys.iloc[seen] if len(seen) < rows else activity.keys
-    group, first = _grouped(keys)
+    group, first = numbered(keys)
     sums = [
         np.bincount(group, weights=np.bincount(activity.row, weights=values, minlength=rows)[seen], minlength=len(first))
         for values in (lasted, owned)
@@ -250,8 +250,8 @@ def _added_up(activity: _Activity, owned: npt.NDArray[np.float64]) -> Cells:
     return {**columns, "count": np.bincount(group, minlength=len(first)), "duration_ns": sums[0], "part": sums[1]}
 
 
-def _grouped(keys: pd.DataFrame) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Number the distinct rows of a table of keys: (number of each row, the first row of each number)."""
+def numbered(keys: pd.DataFrame) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Number the distinct rows of a table of keys, null being one: (number of each row, the first row of each number)."""
     number: npt.NDArray[np.int64] = np.zeros(len(keys), dtype=np.int64)
     room = 1
     for name in keys:

@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis import partition as parts
-from kernelscope.analysis.breakdowns import COMPUTING
 from kernelscope.analysis.calls import cause
 from kernelscope.analysis.categories import translated
+from kernelscope.analysis.cell_labels import COMPUTING
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace
 

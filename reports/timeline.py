@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.breakdowns import COMPUTING
+from kernelscope.analysis.cell_labels import COMPUTING
 from kernelscope.analysis.partition import DATA
 from kernelscope.analysis.trace import PHASES
 from kernelscope.reports import units

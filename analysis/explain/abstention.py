@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelscope.analysis import fairness
-from kernelscope.analysis.breakdowns import NO_LAYER
+from kernelscope.analysis.cell_labels import NO_LAYER
 from kernelscope.analysis.explain.model import Account, Side
 from kernelscope.analysis.partition import OPAQUE_GRAPH, OUTSIDE, UNSEEN
 
