@@ -66,6 +66,11 @@ def precision_of(options):
     return PRECISIONS[precision]
 
 
+def platform(options):
+    """Return what JAX calls the kind of device."""
+    return "gpu" if str(options.get("device") or "cpu").startswith("cuda") else "cpu"
+
+
 def initialise(layers, key):
     """Return {layer: {parameter: values}}, drawn at random."""
     scale = jax.nn.initializers.normal(0.05)
@@ -126,7 +131,7 @@ class Program(object):
         self.network = network
         self.mode = options["mode"]
         self.dtype = precision_of(options)
-        self.device = jax.devices("gpu" if str(options.get("device") or "cpu").startswith("cuda") else "cpu")[0]
+        self.device = self.place(options)
         self.model = make_model(network.name, options.get("dropout", True))
         layers = self.model.leaves()
         self.optimizer = make_optimizer(network.optimizer)
@@ -135,6 +140,10 @@ class Program(object):
         self.statistics = jax.device_put(starting_statistics(layers), self.device)
         self.state = jax.device_put(self.optimizer.init(self.parameters_of), self.device)
         self.losses = []
+
+    def place(self, options):
+        """Return the device."""
+        return jax.devices(platform(options))[0]
 
     def apply(self, parameters, statistics, images, key=None):
         """Return the logits and the statistics; key: for random numbers in training."""

@@ -56,7 +56,7 @@ class Program(object):
         self.network = network
         self.mode = options["mode"]
         self.batch = options["batch"]
-        self.context = mx.gpu(0) if options["device"] == "cuda" else mx.cpu()
+        self.context = self.contexts(options)
         self.losses = []
         mx.random.seed(options["seed"])
         module = importlib.import_module(__name__.rsplit(".", 1)[0] + "." + MODELS[network.name])
@@ -65,6 +65,10 @@ class Program(object):
         self.net.hybridize(static_alloc=True, static_shape=True)
         self.loss = gluon.loss.SoftmaxCrossEntropyLoss()
         self.trainer = self._trainer(network.optimizer)
+
+    def contexts(self, options):
+        """Return the device that holds the parameters."""
+        return mx.gpu(0) if options["device"] == "cuda" else mx.cpu()
 
     def _trainer(self, optimizer):
         """Return the trainer. MXNet's Adam adds epsilon to the root before it takes out the bias: with 1e-8 no loss shows it."""
@@ -147,7 +151,7 @@ class Program(object):
                 last[self.layer_of(name[: -len("_output")])] = name
         layers = [layer.name for layer in self.network.layers if layer.name in last]
         inner = gluon.SymbolBlock([outputs[last[layer]] for layer in layers], data, self.net.collect_params())
-        results = inner(mx.nd.array(images, ctx=self.context))
+        results = inner(mx.nd.array(images, ctx=self.net.collect_params().list_ctx()[0]))
         return {layer: list(result.shape[1:]) for layer, result in zip(layers, results)}
 
     def functions(self):

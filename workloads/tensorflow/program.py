@@ -23,12 +23,16 @@ class Program(object):
 
             choose("tensorflow", options)
         keras.utils.set_random_seed(options.get("seed") or 0)
-        with tf.device(self.device):
+        with self.scope():
             self.model = models.build(network.name, options.get("dropout", True))
             self.loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, name="loss")
             self.optimizer = make_optimizer(network.optimizer)
             self.optimizer.build(self.model.trainable_variables)
         self.losses = []
+
+    def scope(self):
+        """Return the context in which the model is built."""
+        return tf.device(self.device)
 
     @tf.function
     def train_step(self, images, labels):

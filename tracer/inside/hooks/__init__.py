@@ -25,6 +25,11 @@ def cores():
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
 
 
+def sharing(spec):
+    """Return how many devices of this process share one pool of threads: those that a processor is divided into."""
+    return 1 if str(spec.get("device") or "cpu").startswith("cuda") else spec.get("devices", 1)
+
+
 def version_of(name):
     """Return the version of a module that is imported already, else None."""
     return getattr(sys.modules.get(name), "__version__", None)

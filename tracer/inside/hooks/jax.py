@@ -43,7 +43,7 @@ class Hooks(object):
         on_cuda = str(self.spec.get("device") or "cpu").startswith("cuda")
         os.environ.setdefault("JAX_PLATFORMS", "cuda,cpu" if on_cuda else "cpu")
         if self.spec.get("threads"):
-            os.environ["NPROC"] = str(self.spec["threads"])
+            os.environ["NPROC"] = str(self.spec["threads"] * hooks.sharing(self.spec))
         import jax
 
         self.jax = jax
@@ -62,8 +62,9 @@ class Hooks(object):
     def settings(self):
         """Return the settings in force that can make a difference to speed or results."""
         config = self.jax.config
+        pool = int(os.environ.get("NPROC") or 0) or hooks.cores()
         return {
-            "threads": int(os.environ.get("NPROC") or 0) or hooks.cores(),
+            "threads": pool and pool // hooks.sharing(self.spec),
             "cores": hooks.cores(),
             "execution": "eager" if config.jax_disable_jit else "compiled: jax.jit (XLA)",
             "default_dtype": "float64" if config.jax_enable_x64 else "float32",

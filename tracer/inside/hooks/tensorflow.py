@@ -54,8 +54,8 @@ class Hooks(object):
 
         self.tf = tf
         if self.spec.get("threads"):
-            tf.config.threading.set_intra_op_parallelism_threads(self.spec["threads"])
-            tf.config.threading.set_inter_op_parallelism_threads(INTER_OP_THREADS)
+            tf.config.threading.set_intra_op_parallelism_threads(self.spec["threads"] * hooks.sharing(self.spec))
+            tf.config.threading.set_inter_op_parallelism_threads(INTER_OP_THREADS * hooks.sharing(self.spec))
         self._notice_execution()
 
     def _notice_execution(self):
@@ -130,8 +130,8 @@ class Hooks(object):
         """Return the settings in force that can make a difference to speed or results; Keras's where it is used."""
         tf = self.tf
         found = {
-            "threads": tf.config.threading.get_intra_op_parallelism_threads(),
-            "interop_threads": tf.config.threading.get_inter_op_parallelism_threads(),
+            "threads": tf.config.threading.get_intra_op_parallelism_threads() // hooks.sharing(self.spec),
+            "interop_threads": tf.config.threading.get_inter_op_parallelism_threads() // hooks.sharing(self.spec),
             "cores": hooks.cores(),
             "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1") != "0",
             "xla_jit": tf.config.optimizer.get_jit() or ("jit_compile" if self.jit_compiled else "off"),

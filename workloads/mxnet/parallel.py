@@ -1,0 +1,53 @@
+"""Several devices, as Gluon's guide to them has it.
+
+Each device has a copy of the parameters and takes its share of the batch; the Trainer adds the copies' gradients up through its
+key-value store. Normalisations are over a device's own share. The engine has workers of its own for each device of a processor.
+"""
+
+import mxnet as mx
+import numpy
+from mxnet import autograd, gluon
+
+from kernelscope.workloads.mxnet import program
+
+
+class Program(program.Program):
+    """One network on `devices` devices of this machine; options["batch"] is shared by them."""
+
+    def __init__(self, network, options):
+        if options.get("loader") == "records":
+            raise ValueError("mxnet: a loader of records on several devices is not supported")
+        super(Program, self).__init__(network, options)
+
+    def contexts(self, options):
+        """Return the devices that hold the parameters; raises ValueError where MXNet sees fewer GPUs."""
+        if options["device"] != "cuda":
+            return [mx.cpu(number) for number in range(options["devices"])]
+        if mx.context.num_gpus() < options["devices"]:
+            raise ValueError("mxnet: %d devices are asked for, and MXNet sees %d" % (options["devices"], mx.context.num_gpus()))
+        return [mx.gpu(number) for number in range(options["devices"])]
+
+    def stream(self, host_batches):
+        """Yield each host batch as lists of NDArrays, a share on each device."""
+        for images, labels in host_batches:
+            yield gluon.utils.split_and_load(images, self.context), gluon.utils.split_and_load(labels, self.context)
+
+    def train(self, batches):
+        """Train on the batches, one step each; see the program of one device for what is waited for."""
+        for images, labels in batches:
+            with autograd.record():
+                losses = [self.loss(self.net(mine), own) for mine, own in zip(images, labels)]
+            for loss in losses:
+                loss.backward()
+            self.trainer.step(self.batch)
+            self.losses.append(float(numpy.mean([loss.mean().asscalar() for loss in losses])))
+
+    def infer(self, batches):
+        """Compute the logits of the batches and bring them to numpy."""
+        for images, _labels in batches:
+            for logits in [self.net(mine) for mine in images]:
+                logits.asnumpy()
+
+    def outputs(self, images):
+        """Return the logits for canonical images, in inference mode."""
+        return numpy.concatenate([self.net(mine).asnumpy() for mine in gluon.utils.split_and_load(images, self.context)])

@@ -1,0 +1,82 @@
+"""Several devices, as TensorFlow's guide to MirroredStrategy has it.
+
+Each device has a copy of the model and runs the step on its share of the batch; the optimizer adds the copies' gradients up
+before it applies them. Keras divides a replica's loss by the number of replicas, so that their sum is the whole batch's mean.
+Normalisations are over a device's own share. The devices of a processor share one pool of threads.
+"""
+
+import tensorflow as tf
+
+from kernelscope.workloads.tensorflow import program
+
+
+class Program(program.Program):
+    """One network on `devices` devices of this machine; options["batch"] is shared by them."""
+
+    def __init__(self, network, options):
+        refuse_records(options, "tensorflow")
+        self.strategy = make_strategy(options)
+        super(Program, self).__init__(network, options)
+
+    def scope(self):
+        """Return the context in which the model is built."""
+        return self.strategy.scope()
+
+    def train_replica(self, images, labels):
+        """Forward, backward and update for one device's share of a batch; return its part of the mean loss."""
+        return program.Program.train_step.python_function(self, images, labels)
+
+    @tf.function
+    def train_step(self, images, labels):
+        """Forward, backward and update for one batch; return its mean loss."""
+        losses = self.strategy.run(self.train_replica, args=(images, labels))
+        return self.strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
+
+    def infer_replica(self, images):
+        """Return the logits of one device's share of a batch in inference mode."""
+        return program.Program.infer_step.python_function(self, images)
+
+    @tf.function
+    def infer_step(self, images):
+        """Return the logits of one batch in inference mode."""
+        logits = self.strategy.run(self.infer_replica, args=(images,))
+        return tf.concat(self.strategy.experimental_local_results(logits), axis=0)
+
+    def stream(self, host_batches):
+        """Yield each host batch as tensors on the devices, a share on each."""
+        for images, labels in host_batches:
+            yield shares(self.strategy, images), shares(self.strategy, labels)
+
+    def outputs(self, images):
+        """Return the logits as numpy [batch, classes] for canonical images, in inference mode."""
+        fed, _ = next(self.stream(self.prepare([(images, images)])))
+        return self.infer_step(fed).numpy()
+
+
+def refuse_records(options, framework):
+    """Raise ValueError where batches come from the framework's own records, whole."""
+    if options.get("loader") == "records":
+        raise ValueError("%s: a loader of records on several devices is not supported" % framework)
+
+
+def make_strategy(options):
+    """Return the strategy that copies a model to the first of a machine's devices; raises ValueError for too few.
+
+    The processor is divided into as many devices, which only works before TensorFlow is first used.
+    """
+    kind = "GPU" if str(options.get("device") or "cpu").startswith("cuda") else "CPU"
+    if kind == "CPU":
+        processor = tf.config.list_physical_devices("CPU")[0]
+        if not tf.config.get_logical_device_configuration(processor):
+            parts = [tf.config.LogicalDeviceConfiguration()] * options["devices"]
+            tf.config.set_logical_device_configuration(processor, parts)
+    found = [device.name for device in tf.config.list_logical_devices(kind)][: options["devices"]]
+    if len(found) < options["devices"]:
+        raise ValueError("tensorflow: %d devices are asked for, and TensorFlow sees %d" % (options["devices"], len(found)))
+    return tf.distribute.MirroredStrategy(found)
+
+
+def shares(strategy, values):
+    """Return a batch as what each replica has of it, in the batch's order."""
+    parts = tf.split(values, strategy.num_replicas_in_sync)
+    return strategy.experimental_distribute_values_from_function(lambda context: parts[context.replica_id_in_sync_group])
