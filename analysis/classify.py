@@ -158,6 +158,8 @@ def _given(pair: tuple[object, object]) -> tuple[str | None, str | None]:
 def _kind(name: str) -> str:
     if name in _ATEN_VIEWS:
         return UNKNOWN
+    if name.startswith("c10d::"):  # PyTorch's collective operations: reduce_ and scatter_ are others elsewhere
+        return "communication"
     if name.startswith("[") and name.endswith("]"):  # several operators that MXNet executed as one
         parts = {_kind(part.strip()) for part in name[1:-1].split(",")}
         return parts.pop() if len(parts) == 1 else UNKNOWN

@@ -106,10 +106,11 @@ def whole_setup(row: Row) -> str:
 
 
 def device(row: Row) -> str:
-    """Return the kind and number of devices: CPU, 2 GPUs."""
+    """Return the kind and number of devices: CPU, 2 CPU devices, 2 GPUs."""
+    count = row.get("devices") or 1
     if row["device"] == "cpu":
-        return "CPU"
-    return "1 GPU" if (row["devices"] or 1) == 1 else f"{row['devices']} GPUs"
+        return "CPU" if count == 1 else f"{count} CPU devices"
+    return "1 GPU" if count == 1 else f"{count} GPUs"
 
 
 def options(row: Row, varying: Iterable[str]) -> list[str]:

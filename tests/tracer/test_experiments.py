@@ -54,14 +54,24 @@ def test_what_excludes_fit_is_left_out_with_the_reason():
     assert [cell.excluded for cell in cells] == [None, None, None, "too slow"]
 
 
-def test_a_processor_is_one_device():
-    cells = _cells('framework="pytorch"\nnetwork="lenet"\ndevice=["cpu","cuda"]\ndevices=[1,2]\nthreads=1')
+def test_a_batch_divides_among_devices_or_is_left_out():
+    cells = _cells('framework="pytorch"\nnetwork="lenet"\ndevice=["cpu","cuda"]\ndevices=[1,3]\nthreads=1\nbatch=[63,64]')
     assert [(c.key, c.excluded) for c in cells] == [
-        ("pytorch-lenet-train-b64-cpu-t1", None),
-        ("pytorch-lenet-train-b64-cpu-t1-x2", "a machine's processors are one device"),
-        ("pytorch-lenet-train-b64-cuda-t1", None),
-        ("pytorch-lenet-train-b64-cuda-t1-x2", None),
+        (f"pytorch-lenet-train-b{batch}-{device}-t1{name}", reason if (batch, name) == (64, "-x3") else None)
+        for batch in (63, 64)
+        for device in ("cpu", "cuda")
+        for name, reason in (("", None), ("-x3", "a batch of 64 does not divide among 3 devices"))
     ]
+
+
+def test_devices_share_all_threads(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)))
+    cells = _cells(
+        'framework="pytorch"\nnetwork="lenet"\nthreads=["all",4]\ndevices=[1,2,16]\n[[exclude]]\nthreads="all"\ndevices=2'
+    )
+    assert [(c.axes.threads, c.axes.devices, c.excluded is None) for c in cells] == [
+        (8, 1, True), (4, 2, False), (1, 16, True), (4, 1, True), (4, 16, True),
+    ]  # fmt: skip
 
 
 def test_cells_that_differ_in_the_framework_only_take_turns():

@@ -78,7 +78,7 @@ class Child(object):
         self.report["network"] = networks.as_dict(network)
         self.report["versions"] = self.hooks.versions()
         if traced:
-            self.report["methods"] = self.hooks.attach_layers(self.program)
+            self.report["methods"] = dict(self.hooks.attach_layers(self.program), **self._parts())
         if self.pass_name == "lines":
             self._profile_lines()
         if self.pass_name == "check":
@@ -105,6 +105,11 @@ class Child(object):
         if options.ignored():
             raise ValueError("%s: %s is %s" % (framework, options.ignored()[0], NOT_SUPPORTED))
         return program
+
+    def _parts(self):
+        """Return, where several processes share a step, what of it is recorded."""
+        others = len(getattr(self.program, "processes", list)())
+        return {"processes": "what rank 0 of %d does; the others' work is not recorded" % (1 + others)} if others else {}
 
     def _loaded(self, data, network):
         """Return an iterator over batches that reads each from the disk when a step asks for it; raise ValueError."""

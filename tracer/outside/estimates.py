@@ -11,7 +11,7 @@ from kernelscope.tracer.inside import plan, steady
 from kernelscope.tracer.outside.cells import Cell
 from kernelscope.workloads import networks
 
-_START_S = 3.0  # an interpreter with a framework: to start, import, build the network and end
+_START_S = 3.0  # an interpreter with a framework: to start, import, build the network and end; ranks of several devices follow it
 _WEIGHT_S = 4e-8  # to draw a parameter and load it
 _STEP_S = 1e-3  # of a step, beside its operations
 _FLOPS_PER_S = {"cpu": 3e10, "cuda": 3e12}  # reached by a thread of a processor, and by a GPU, in small networks
@@ -54,14 +54,15 @@ def plain(cell: Cell) -> float:
     if settings.memory_gib is not None and counts["inputs"] * axes.batch * _DRAWN_BYTES > settings.memory_gib * (1 << 30):
         return _START_S
     training = 3 if axes.mode == "train" else 1  # a backward pass takes about twice a forward one
-    rate = _FLOPS_PER_S[axes.device] * (axes.threads if axes.device == "cpu" else axes.devices)
+    rate = _FLOPS_PER_S[axes.device] * axes.devices * (axes.threads if axes.device == "cpu" else 1)
     operations = counts["flops"] * axes.batch * training / rate
     weights = 4 * counts["parameters"] * _PASSES_OVER_WEIGHTS[axes.mode] / _BYTES_PER_S[axes.device]
     step = operations + weights + _STEP_S
     least = max(settings.warmup, 2 * steady.GROUP) if settings.warmup else 0
     warmup = min(least * step, max(settings.warmup_seconds, step)) if least else 0.0
     launches = len(plan.order(settings.repeats, settings.passes)) + ("energy" in settings.passes)
-    return float(launches * (_START_S + counts["parameters"] * _WEIGHT_S + warmup + settings.steps * step))
+    start = _START_S * (2 if axes.devices > 1 else 1)
+    return float(launches * (start + counts["parameters"] * _WEIGHT_S + warmup + settings.steps * step))
 
 
 @cache

@@ -33,6 +33,7 @@ from kernelscope.workloads import networks
 
 ALL, DEFAULT = "all", "default"
 MOST_CELLS = 10_000
+_ALL_THREADS = 0  # until it is known how many devices share them
 _ABOUT = ("title", "experiment", "group", "exclude")
 _SETTINGS = tuple(field.name for field in fields(Settings))
 _SUFFIX = ".toml"
@@ -115,11 +116,18 @@ def _add(cells: dict[str, Cell], table: Mapping[str, Any], where: str) -> None:
     settings = Settings(**{key: _value(key, table[key], where) for key in _SETTINGS if key in table})
     columns = [_axis(key, table, where) for key in AXES]
     for values in itertools.product(*columns):
-        cell = Cell(Axes(*values), settings)
+        cell = Cell(_with_threads(Axes(*values)), settings)
         if cells.setdefault(cell.key, cell) != cell:
             raise UsageError(f"{where}: cell {cell.key} is in an earlier group with other settings; take it out of one")
         if len(cells) > MOST_CELLS:
             raise UsageError(f"{where}: more than {MOST_CELLS:,} cells; shorten the lists")
+
+
+def _with_threads(axes: Axes) -> Axes:
+    """Return the axes with a number of threads of each device, where the file says all that there are."""
+    if axes.threads != _ALL_THREADS:
+        return axes
+    return replace(axes, threads=max(1, len(os.sched_getaffinity(0)) // axes.devices))
 
 
 _DEFAULTS: Mapping[str, Any] = {
@@ -172,7 +180,7 @@ def _whole(low: int, high: int) -> Callable[[Any], int]:
 
 
 def _threads(value: Any) -> int:
-    return len(os.sched_getaffinity(0)) if value == ALL else _whole(1, 4096)(value)
+    return _ALL_THREADS if value == ALL else _whole(1, 4096)(value)
 
 
 def _or_default(*known: str) -> Callable[[Any], str | None]:
@@ -239,8 +247,11 @@ class _Exclude:
     reason: str
 
     def fits(self, cell: Cell) -> bool:
-        axes = cell.axes.as_dict()
-        return all(axes[key] in values for key, values in self.values.items())
+        """Return whether each axis has one of its values: one that, put in its place, changes nothing."""
+        axes = cell.axes
+        return all(
+            any(_with_threads(replace(axes, **{key: value})) == axes for value in values) for key, values in self.values.items()
+        )
 
 
 def _exclude(table: Mapping[str, Any], where: str) -> _Exclude:
@@ -252,6 +263,7 @@ def _exclude(table: Mapping[str, Any], where: str) -> _Exclude:
 
 
 def _excluded(cell: Cell, excludes: list[_Exclude]) -> Cell:
-    if cell.axes.device == "cpu" and cell.axes.devices > 1:
-        return replace(cell, excluded="a machine's processors are one device")
+    batch, devices = cell.axes.batch, cell.axes.devices
+    if batch % devices:
+        return replace(cell, excluded=f"a batch of {batch} does not divide among {devices} devices")
     return next((replace(cell, excluded=exclude.reason) for exclude in excludes if exclude.fits(cell)), cell)

@@ -18,8 +18,9 @@ class RunOptions:
     collector: what records the kernels pass, see collectors. keep_reports: keep nsys's own reports beside their exports.
     energy: whether to add the energy pass, see energy. passes: those of plan.PASSES to run. precision ("float32", "float16",
     "bfloat16"), layout ("channels_first", "channels_last") and autotune: None is the framework's own default. devices: how many
-    share a step. memory_bytes: the most that a child may allocate (None: no limit). warmup_s: the longest warm-up. full_paths:
-    home folders and user names stay in what is written (see tracer.inside.disclosure).
+    share a batch (on a processor devices or processes of the framework's own, `threads` each). memory_bytes: the most that a
+    child may allocate (None: no limit). warmup_s: the longest warm-up. full_paths: home folders and user names stay in what is
+    written (see tracer.inside.disclosure).
     """
 
     network: str

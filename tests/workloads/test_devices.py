@@ -1,0 +1,134 @@
+"""A step on several devices computes what one device computes: the outputs and losses of the reference, of the whole batch.
+
+The reference numbers are those of one device's programs (see test_programs.py). Here devices are processes, or the framework's
+own devices, on one machine's processor.
+"""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kernelscope.analysis.breakdowns import breakdown
+from kernelscope.analysis.run import Run
+from kernelscope.tracer.outside import environments
+from kernelscope.tracer.outside.options import RunOptions
+from kernelscope.tracer.outside.session import Session
+from kernelscope.tracer.outside.variants import Variant
+from tests.workloads.test_programs import REFERENCE, check
+
+pytestmark = pytest.mark.slow
+FRAMEWORKS = ("pytorch",)
+NETWORKS = ("lenet", "mlp")
+BATCH, DEVICES = 64, 2
+
+# all networks in one process, because importing takes longer than they do
+SHARED = """
+import itertools, json, os, sys
+framework, batch, devices = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+os.environ["KERAS_BACKEND"] = framework.partition("-")[2]
+from kernelscope.tracer.inside.child import program_class
+from kernelscope.workloads import data, networks
+
+found = {}
+for name in sys.argv[4:]:
+    network = networks.get(name)
+    options = {"network": name, "mode": "train", "batch": batch, "batches": 8, "device": "cpu", "devices": devices, "seed": 0,
+               "threads": 1, "dropout": False}
+    program = program_class(framework, None, devices)(network, options)
+    program.load(networks.initial_weights(network, 0))
+    batches = data.batches(network, batch, 0, 8)
+    found[name] = {"outputs": program.outputs(batches[0][0]).tolist(), "shapes": program.layer_shapes(batches[0][0])}
+    program.train(itertools.islice(program.stream(iter(program.prepare(batches))), 3))
+    found[name].update(losses=[float(loss) for loss in program.losses], parameters=program.parameters())
+    getattr(program, "close", int)()
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_several_devices_compute_what_one_does(run_in, framework):
+    found = run_in(framework, SHARED, framework, BATCH, DEVICES, *NETWORKS)
+    for name in NETWORKS:
+        check(name, found[name])
+        expected = json.loads((REFERENCE / f"{name}.json").read_text())["losses"]
+        # in LeNet a gradient twice as large, or one device's own, would change the losses of the second and third step by 1e-4
+        np.testing.assert_allclose(found[name]["losses"], expected, rtol=2e-5)
+
+
+RANKS = """
+import json, os, signal, sys
+result = sys.argv[1]
+first = os.fork()
+if first:
+    os.waitpid(first, 0)
+    print(open(result).read())
+    os._exit(0)
+
+import torch
+from kernelscope.workloads import data, networks
+from kernelscope.workloads.pytorch.parallel import Program
+
+network = networks.get("lenet")
+options = {"network": "lenet", "mode": "infer", "batch": 6, "batches": 2, "device": "cpu", "devices": 2, "seed": 0, "threads": 1,
+           "dropout": False}
+program = Program(network, options)
+program.load(networks.initial_weights(network, 0))
+batches = data.batches(network, 6, 0, 2)
+brought, numpy = [], torch.Tensor.numpy
+torch.Tensor.numpy = lambda tensor: brought.append(numpy(tensor).tolist()) or numpy(tensor)
+program.infer(program.stream(iter(program.prepare(batches))))
+torch.Tensor.numpy = numpy
+expected = [program.outputs(images).tolist() for images, _ in batches]
+program.others.tell(b"s")  # rank 1 begins a step, and waits in it for rank 0
+with open(result, "w") as out:
+    json.dump({"brought": brought, "expected": expected, "processes": program.processes(), "share": program.share.stop}, out)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture(scope="module")
+def ranks(run_in, tmp_path_factory):
+    return run_in("pytorch", RANKS, tmp_path_factory.mktemp("ranks") / "result.json")
+
+
+def test_inference_brings_the_logits_of_all_ranks_to_the_first(ranks):
+    assert (len(ranks["processes"]), ranks["share"]) == (1, 3)
+    np.testing.assert_allclose(ranks["brought"], ranks["expected"], rtol=1e-5)
+
+
+def test_no_rank_outlives_the_first(ranks):
+    """Rank 0 was killed while rank 1 waited for it."""
+    deadline = time.monotonic() + 10
+    while any(map(_runs, ranks["processes"])) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(_runs, ranks["processes"]))
+
+
+def _runs(process):
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except FileNotFoundError:
+        return False
+
+
+def test_several_devices_from_start_to_end(tmp_path):
+    """Passes, the rows of a breakdown, memory and settings of a run on two devices."""
+    environment = environments.find("pytorch")
+    if environment is None:
+        pytest.fail("no environment") if os.environ.get("CI") else pytest.skip("no environment for pytorch")
+    options = RunOptions(network="lenet", batch=32, devices=2, steps=5, warmup=2, repeats=1, passes=("clean", "kernels"))
+    Session([Variant("pytorch", environment)], options, [tmp_path / "run"], ["kernelscope"]).run(lambda *_: None)
+    run = Run(tmp_path / "run")
+    assert run.record["complete"], run.record
+    report = json.loads((tmp_path / "run/clean/1/child.json").read_text())
+    assert report["processes"] == 2
+    table = breakdown(run.trace(), by="kind").table
+    assert table[table["kind"] == "communication"]["time_ns"].sum() > 0
+    rows = breakdown(run.trace(), by="layer")
+    assert rows.table["time_ns"].sum() == rows.step_ns
+    assert rows.coverage > 0.6
+    assert set(rows.table["layer"]) >= {"conv1", "conv2", "fc1", "fc2", "fc3", "(communication)"}
