@@ -4,7 +4,7 @@ from mxnet.gluon import HybridBlock
 
 from kernelscope.workloads.mxnet import lenet, program
 
-TIMES = 1000
+TIMES = 2500
 build = lenet.lenet
 
 
