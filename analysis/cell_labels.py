@@ -17,6 +17,7 @@ from kernelscope.analysis.trace import METHODS
 
 # Not layers, but known parts of a step: they are named in the layer column in brackets
 _NAMED_PHASES = {"optimizer": "(optimizer)", "data": "(data)"}
+_COMMUNICATION = "communication"  # a kind of kernel: what several devices exchange is no layer's
 BETWEEN_LAYERS = "(between layers)"
 _NAMED_CAUSES = {
     parts.DISPATCH: "(dispatch)", parts.WAITING: "(waiting)", parts.DATA: "(data)", parts.IN_PHASE: BETWEEN_LAYERS,
@@ -60,10 +61,14 @@ class CellLabels:
     def layers(self) -> Texts:
         """Each cell's layer, or in brackets the known part of the step that it is, or (unattributed)."""
 
-        def label(layer: str | None, phase: str | None, cause: str | None) -> str | None:
-            return _NAMED_PHASES.get(phase or "") or _NAMED_CAUSES.get(cause or "", UNATTRIBUTED) if layer is None else layer
+        def label(layer: str | None, phase: str | None, cause: str | None, kind: str | None) -> str | None:
+            if layer is not None:
+                return layer
+            if kind == _COMMUNICATION:
+                return f"({_COMMUNICATION})"
+            return _NAMED_PHASES.get(phase or "") or _NAMED_CAUSES.get(cause or "", UNATTRIBUTED)
 
-        return list(map(label, self._texts("layer"), self._texts("phase"), self._texts("cause")))
+        return list(map(label, *(self._texts(name) for name in ("layer", "phase", "cause", "kind"))))
 
     @cached_property
     def kinds(self) -> Texts:

@@ -24,7 +24,7 @@ from kernelscope.analysis.trace import Trace, conform
 
 KERAS_2 = ("keras-theano", "keras-cntk", "keras-mxnet")
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
-CACHE_VERSION = 13  # part of the cache's key: raise it when a reader changes what it makes of the same files
+CACHE_VERSION = 14  # part of the cache's key: raise it when a reader changes what it makes of the same files
 
 
 @dataclass(frozen=True)
@@ -181,6 +181,8 @@ class Run:
         evidence = device.added(module.read(data.folder, context), data.folder, context)
         kernels = conform("kernels", evidence.kernels)
         kernels["step"] = step_of(kernels, data.steps)
+        # devices exchange the gradients of many layers together, while the backward of whichever is last is going on
+        kernels["layer"] = kernels["layer"].mask(kernels["kind"] == "communication")
         info = {
             "framework": self.framework,
             "recorder": self.record.get("recorder"),

@@ -56,6 +56,7 @@ READING = (
         "the host, in the forward or backward call and in no layer: the framework's and the model's own code there",
     ),
     ("(waiting)", "the host waits for results"),
+    ("(communication)", "several devices exchange what they computed, such as gradients"),
     ("(unattributed)", "no evidence says which layer this was for; shown so that nothing is lost"),
     ("(host: …)", "no kernel ran; what the host was doing"),
     (units.UNKNOWN, "not known, or not there: never zero"),

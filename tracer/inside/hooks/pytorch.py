@@ -80,6 +80,7 @@ class BackwardLayers(object):
     def __init__(self, recorder, torch):
         self.recorder = recorder
         self.thread = None  # the thread that called backward, while it runs
+        self.shared = torch.distributed.is_available() and torch.distributed.is_initialized()
         self._tensor = torch.Tensor
         self._queue_callback = torch.autograd.Variable._execution_engine.queue_callback
         self._open = {}  # thread -> layer whose range is open there
@@ -136,8 +137,9 @@ class BackwardLayers(object):
                 return
             if opened is not None:
                 pop()
-            elif thread != self.thread:
-                self._queue_callback(self.close)  # an engine's thread: nothing of ours runs there when backward ends
+            elif self.shared or thread != self.thread:
+                # an engine's thread, where nothing of ours runs when backward ends; or its end is a wait for other ranks
+                self._queue_callback(self.close)
             opened_by[thread] = layer
             push("layer", layer, layer, "backward")
 
