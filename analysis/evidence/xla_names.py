@@ -5,7 +5,8 @@ pass of conv1. A fusion bears the name of its result. Where XLA made an instruct
 it rewrote), it belongs to the layer of the nearest instruction that uses its result and has a layer ("graph order"), else to that
 of the nearest one that it takes from; both are followed into and out of fusions. A product or convolution that nothing names
 and whose result has the size of one layer's weights is their gradient ("shape"). Where nobody knows the network,
-`xla_scopes` tells layer and phase.
+`xla_scopes` tells layer and phase. What several devices exchange is no layer's: XLA puts sums over the devices together, and the
+name of one of them stands for all.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from kernelscope.analysis.evidence.xla_scopes import Places, Scopes
 from kernelscope.analysis.readers.hlo import Instruction, Program
 
 HOLDERS = ("while", "call", "conditional")  # instructions that only run others
+# instructions in which devices exchange what they have; also with -start and -done
+_COLLECTIVE = re.compile(r"^(all-reduce|all-gather|all-to-all|reduce-scatter|collective-\w+)(-start|-done)?$")
 _TOKEN = re.compile(r"[^/()]+")
 _OPTIMIZER = re.compile(r"^(sgd|rms_?prop|adam\w{0,8}|adagrad|adadelta|nadam|ftrl|lion|lamb|optimizer)(_\d+)?$", re.IGNORECASE)
 _LOSS = re.compile(r"^(loss|compute_loss|\w*(crossentropy|cross_entropy)\w*)$", re.IGNORECASE)
@@ -126,6 +129,8 @@ class ProgramNames:
 
     def _placed(self, instruction: Instruction) -> tuple[str | None, str | None, str]:
         """Return layer, phase and how they are known."""
+        if _COLLECTIVE.match(instruction.opcode):
+            return None, "backward" if "transpose(" in instruction.op_name else "forward", "operator name"
         if self._places is not None and (known := self._places.place(instruction)) is not None:
             return known
         layer, phase = self._place(instruction)
@@ -179,6 +184,8 @@ class ProgramNames:
                     continue
                 seen.add(number)
                 neighbour = self._program.instructions[number]
+                if _COLLECTIVE.match(neighbour.opcode):
+                    continue  # behind it are the gradients of many layers
                 found = self._of_weights(neighbour) or self._place(neighbour)
                 if found[0] is not None or found[1] == "optimizer":
                     return found
@@ -218,6 +225,8 @@ class ProgramNames:
     def _kind(self, instruction: Instruction, held: list[Instruction], layer: str | None, phase: str | None) -> str:
         if phase == "optimizer":
             return "optimizer"
+        if _COLLECTIVE.match(instruction.opcode):
+            return "communication"
         opcodes = {inner.opcode for inner in held}
         target = instruction.target.lower()
         if "convolution" in opcodes or "conv" in target:

@@ -191,6 +191,24 @@ def test_users_are_followed_into_fusions_before_sources():
     assert resolved(last, "end") == ("conv1", "forward", "graph order")
 
 
+def test_what_devices_exchange_is_no_layers_and_tells_nothing_of_its_neighbours():
+    made = program(
+        ("p_0", "parameter", "", ()),
+        ("gradient", "dot", "jit(s)/transpose(jvp(fc1))/dot_general", ("p_0",)),
+        ("turned", "transpose", "", ("gradient",)),
+        ("sums", "all-reduce", "jit(s)/transpose(jvp(loss))/mul", ("turned", "p_0")),
+        ("one", "get-tuple-element", "", ("sums",)),
+        ("updated", "multiply", "jit(s)/optimizer/mul", ("one",)),
+        ("gathered", "all-gather-start", "jit(s)/jvp(conv1)/reshape", ("p_0",)),
+    )
+    assert resolved(made, "sums") == (None, "backward", "operator name")
+    assert resolved(made, "gathered") == (None, "forward", "operator name")
+    assert resolved(made, "turned") == ("fc1", "backward", "graph order")
+    assert resolved(made, "one") == (None, "optimizer", "graph order")
+    names = ProgramNames(made, {"layers": [{"name": "loss", "type": "loss"}]})
+    assert [names.operation(name).kind for name in ("sums", "gathered")] == ["communication"] * 2
+
+
 def test_loops_hold_and_cycles_end():
     made = program(
         ("p_0", "parameter", "", ()),
