@@ -2,21 +2,12 @@
 
 import json
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
 from kernelscope.cli import main
-
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-OPTIONS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--virtual-time-budget=8000", "--enable-logging=stderr", "--log-level=0", "--dump-dom",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
-)  # fmt: skip
 
 # Attributes that make a browser fetch something; a link that a reader may follow does not
 FETCHING = {
@@ -116,18 +107,12 @@ def walk(parser, prefix):
                 yield from walk(below, f"{prefix} {name}")
 
 
-def opened(path, tmp_path, drive=""):
+def opened(path, tmp_path, browse, drive=""):
     """Return a page's document, the browser's messages, and what was asked of the network, loaded from the disk without one."""
-    if BROWSER is None:
-        pytest.skip("no Chromium on this machine")
-    if drive:
-        path.with_name("driven.html").write_text(path.read_text(encoding="utf8") + drive, encoding="utf8")
-        path = path.with_name("driven.html")
     log = tmp_path / "net.json"
-    command = [BROWSER, *OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", f"--log-net-log={log}", path.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line], requests(json.loads(log.read_text()))
+    options = ["--host-resolver-rules=MAP * ~NOTFOUND", f"--log-net-log={log}"]
+    document, console = browse(path, drive, milliseconds=8000, options=options)
+    return document, console, requests(json.loads(log.read_text()))
 
 
 def requests(log):
@@ -152,8 +137,8 @@ SEARCH = """
 
 
 @pytest.mark.slow
-def test_the_site_opens_and_searches_without_a_network(site, tmp_path):
-    page, console, requested = opened(site / "explain.html", tmp_path, SEARCH)
+def test_the_site_opens_and_searches_without_a_network(site, tmp_path, browse):
+    page, console, requested = opened(site / "explain.html", tmp_path, browse, SEARCH)
     assert console == []
     assert requested == []
     found = re.search(r"<title>found ([^<]*)</title>", page)
@@ -162,7 +147,7 @@ def test_the_site_opens_and_searches_without_a_network(site, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_request_would_be_noticed(tmp_path):
+def test_a_request_would_be_noticed(tmp_path, browse):
     page = tmp_path / "page.html"
     page.write_text('<img src="https://example.org/x.png">', encoding="utf8")
-    assert opened(page, tmp_path)[2] == ["https://example.org/x.png"]
+    assert opened(page, tmp_path, browse)[2] == ["https://example.org/x.png"]

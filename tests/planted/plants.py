@@ -43,7 +43,8 @@ class Plant:
 PLANTS = (
     Plant("pytorch onednn off", ("library switched off",), "cnn", "pytorch_onednn_off", batch=16),
     Plant("pytorch one thread", ("thread count",), "cnn", "pytorch_one_thread", batch=64, threads=2),
-    Plant("pytorch channels-last copies", ("layout conversions",), "vgg16_cifar10", "pytorch_channels_last_copies", mode="infer", batch=8),
+    Plant("pytorch channels-last copies", ("layout conversions",), "vgg16_cifar10", "pytorch_channels_last_copies", mode="infer",
+          batch=8),
     Plant("pytorch float64 layer", ("precision",), "mlp", "pytorch_float64_layer", batch=256),
     Plant("pytorch manual activation", ("unfused elementwise chain",), "lenet", "pytorch_manual_activation"),
     Plant("pytorch python optimizer", ("optimizer implementation",), "lenet", "pytorch_python_optimizer", batch=16),

@@ -3,20 +3,12 @@
 import html as html_text
 import json
 import re
-import shutil
-import subprocess
 
 import pytest
 
 from kernelscope.reports import html
 
 pytestmark = pytest.mark.slow
-
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-OPTIONS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--virtual-time-budget=3000", "--enable-logging=stderr", "--log-level=0", "--dump-dom",
-)  # fmt: skip
 
 # sorts the layers' table by its third column and filters it, through the page's own buttons and boxes, once the page is loaded
 DRIVE = """
@@ -29,21 +21,10 @@ DRIVE = """
 
 
 @pytest.fixture
-def opened(tmp_path):
-    if BROWSER is None:
-        pytest.skip("no Chromium on this machine")
-
-    def run(result, extra="", write=html.write_comparison):
-        path = tmp_path / "report.html"
-        write(result, path)
-        if extra:
-            # the page forbids foreign scripts; only here, to drive it, is that lifted
-            text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", path.read_text(encoding="utf8"))
-            path.write_text(text + extra, encoding="utf8")
-        command = [BROWSER, *OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", path.as_uri()]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 0, done.stderr[-2000:]
-        return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+def opened(tmp_path, browse):
+    def run(result, more="", write=html.write_comparison):
+        write(result, tmp_path / "report.html")
+        return browse(tmp_path / "report.html", more)
 
     return run
 

@@ -1,8 +1,6 @@
 """Flame graphs and lines over time in a real browser: zoom, search, keys and choices say what the data says."""
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,11 +13,6 @@ from kernelscope.reports.flame import flame as part
 from kernelscope.reports.over_time import over_time
 
 CAPTURE = Path(__file__).parents[1] / "data" / "pytorch" / "lenet-train" / "operators.pt.trace.json.gz"
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-OPTIONS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--virtual-time-budget=4000", "--enable-logging=stderr", "--log-level=0", "--dump-dom",
-)  # fmt: skip
 EVIL = "<script>alert(1)</script>\x1b[31m\u202e" + "A" * 10_000
 
 
@@ -72,24 +65,16 @@ def test_what_no_run_has_is_said_once_and_what_one_lacks_with_its_name():
 
 
 @pytest.fixture
-def driven(tmp_path, result):
-    if BROWSER is None:
-        pytest.skip("no Chromium on this machine")
-
+def driven(tmp_path, result, browse):
     def run(parts, *scripts):
         """Run scripts in the page once its parts are drawn; return what each tells."""
-        path = tmp_path / "report.html"
-        html.write_comparison(result, path, parts)
-        # the page forbids foreign scripts; only here, to drive it, is that lifted
-        text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", path.read_text(encoding="utf8"))
+        html.write_comparison(result, tmp_path / "report.html", parts)
         tell = "".join(f"{{ const told = []; {script} all.push(told.join('|')); }}" for script in scripts)
         tell = f"const all = []; {tell} document.title = all.join('||');"
         drive = f'<script>addEventListener("load", () => setTimeout(() => {{ {tell} }}, 700));</script>'
-        path.write_text(text + drive, encoding="utf8")
-        command = [BROWSER, *OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", path.as_uri()]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-        assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
-        told = re.search(r"<title>(.*?)</title>", done.stdout).group(1).split("||")
+        document, console = browse(tmp_path / "report.html", drive, milliseconds=4000)
+        assert console == []
+        told = re.search(r"<title>(.*?)</title>", document).group(1).split("||")
         return [one.split("|") for one in told]
 
     return run

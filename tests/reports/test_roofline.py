@@ -2,19 +2,12 @@
 
 import json
 import re
-import shutil
-import subprocess
 
 import pytest
 
 from kernelscope.reports import html, measured
 from kernelscope.reports.roofline import MOST, anchor, roofline
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-OPTIONS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--virtual-time-budget=3000", "--enable-logging=stderr", "--log-level=0", "--dump-dom",
-)  # fmt: skip
 CEILINGS = {
     "source": "measured", "framework": "pytorch", "device": "cpu", "threads": 2, "measured": "2026-11-22T03:00:00+00:00",
     "copies": [{"bytes": 1 << 10, "bytes_per_s": 9e10}, {"bytes": 1 << 20, "bytes_per_s": 2e10}],
@@ -84,18 +77,12 @@ DRIVE = """<script>addEventListener("load", () => setTimeout(() => {
 
 
 @pytest.mark.slow
-def test_keys_lead_to_the_row_of_a_point(result, tmp_path):
-    if BROWSER is None:
-        pytest.skip("no Chromium on this machine")
+def test_keys_lead_to_the_row_of_a_point(result, tmp_path, browse):
     content = found(kernel("first"), kernel("second"), kernel("third"))
     path = tmp_path / "report.html"
     html.write_run(result, [], path, [measured.roofline(content)], [roofline([("one", content)])])
-    # the page forbids foreign scripts; only here, to drive it, is that lifted
-    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", path.read_text(encoding="utf8"))
-    path.write_text(text + DRIVE, encoding="utf8")
-    command = [BROWSER, *OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", path.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
-    hash_, row, said = re.search(r"<title>(.*?)</title>", done.stdout).group(1).split("|")
+    document, console = browse(path, DRIVE)
+    assert console == []
+    hash_, row, said = re.search(r"<title>(.*?)</title>", document).group(1).split("|")
     assert (hash_, row) == (f"#{anchor(1)}", "second")
     assert said.startswith("second, fc1")

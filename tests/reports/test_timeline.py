@@ -1,8 +1,6 @@
 """Timelines in pages: what is embedded is what was recorded, and a browser zooms, searches and leads to rows."""
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +17,6 @@ from kernelscope.reports.timeline import LANES
 from kernelscope.reports.timeline import timeline as part
 
 DATA = Path(__file__).parents[1] / "data" / "pytorch" / "lenet-train"
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-OPTIONS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--virtual-time-budget=6000", "--enable-logging=stderr", "--log-level=0", "--dump-dom",
-)  # fmt: skip
 EVIL = "<script>alert(1)</script>\x1b[31m\u202e" + "A" * 10_000
 
 
@@ -130,22 +123,13 @@ addEventListener("load", begin);
 
 
 @pytest.fixture
-def driven(tmp_path, result):
-    if BROWSER is None:
-        pytest.skip("no Chromium on this machine")
-
+def driven(tmp_path, result, browse):
     def run(only, script):
         """Run a script in the page once its parts are drawn; return what it tells."""
-        path = tmp_path / "report.html"
-        html.write_comparison(result, path, [only])
-        # the page forbids foreign scripts; only here, to drive it, is that lifted
-        text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", path.read_text(encoding="utf8"))
-        drive = DRIVER.replace("SCRIPT", script)
-        path.write_text(text + drive, encoding="utf8")
-        command = [BROWSER, *OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", path.as_uri()]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-        assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
-        return re.search(r"<title>(.*?)</title>", done.stdout).group(1).split("|")
+        html.write_comparison(result, tmp_path / "report.html", [only])
+        document, console = browse(tmp_path / "report.html", DRIVER.replace("SCRIPT", script), milliseconds=6000)
+        assert console == []
+        return re.search(r"<title>(.*?)</title>", document).group(1).split("|")
 
     return run
 

@@ -7,8 +7,6 @@ import html
 import importlib.resources
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -22,12 +20,6 @@ from kernelscope.reports.sweeps import page as sweep_page
 pytestmark = pytest.mark.slow
 
 CAPTURE = Path(__file__).parents[2] / "data" / "pytorch" / "lenet-train" / "operators.pt.trace.json.gz"
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-OPTIONS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--virtual-time-budget=120000", "--enable-logging=stderr", "--log-level=0", "--dump-dom",
-    "--blink-settings=preferredColorScheme=0",
-)  # fmt: skip
 # Checks the page and tells the one around it: narrow ones as they open, which is dark, wide ones in the colours of paper.
 CHECK = """<script>addEventListener("load", () => setTimeout(async () => {
   if (innerWidth > 1000) {
@@ -73,9 +65,7 @@ def written(tmp_path, result, explained, shi):
     return tmp_path
 
 
-def test_nothing_serious_is_found_on_any_page(written):
-    if BROWSER is None:
-        pytest.skip("no Chromium on this machine")
+def test_nothing_serious_is_found_on_any_page(written, browse):
     script = axe()
     frames = []
     for path in sorted(written.glob("*.html")):
@@ -84,10 +74,9 @@ def test_nothing_serious_is_found_on_any_page(written):
         path.write_text(f"{text}<script>{script}</script>{CHECK}", encoding="utf8")
         frames += [f'<iframe src="{path.name}" width="{width}" height="900"></iframe>' for width in (1280, 390)]
     (written / "all.htm").write_text(AROUND + "".join(frames), encoding="utf8")
-    command = [BROWSER, *OPTIONS, f"--user-data-dir={written / 'profile'}", (written / "all.htm").as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
-    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
-    found = json.loads(html.unescape(re.search(r"<pre>(.*?)</pre>", done.stdout, re.S).group(1)))
+    document, console = browse(written / "all.htm", milliseconds=120_000, options=["--blink-settings=preferredColorScheme=0"])
+    assert console == []
+    found = json.loads(html.unescape(re.search(r"<pre>(.*?)</pre>", document, re.S).group(1)))
     assert len({line["page"] for line in found}) == 5 * 2, "five kinds of pages, narrow and wide"
     assert sum("390 rgb(20, 23, 27)" in line["page"] for line in found) == 5, "dark"
     assert sum("1280 rgb(255, 255, 255)" in line["page"] for line in found) == 5, "light"

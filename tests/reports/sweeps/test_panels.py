@@ -2,8 +2,6 @@
 
 import json
 import re
-import shutil
-import subprocess
 
 import pytest
 
@@ -11,12 +9,6 @@ from kernelscope.analysis import sweeps
 from kernelscope.reports import html
 from kernelscope.reports.sweeps import cells, page
 from kernelscope.reports.sweeps.panels import panels
-
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-OPTIONS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--virtual-time-budget=3000", "--enable-logging=stderr", "--log-level=0", "--dump-dom",
-)  # fmt: skip
 
 
 @pytest.fixture
@@ -82,17 +74,11 @@ DRIVE = """<script>addEventListener("load", () => setTimeout(() => {
 
 
 @pytest.mark.slow
-def test_a_browser_draws_the_panel_that_is_chosen(rows, result, tmp_path):
-    if BROWSER is None:
-        pytest.skip("no Chromium on this machine")
+def test_a_browser_draws_the_panel_that_is_chosen(rows, result, tmp_path, browse):
     path = tmp_path / "report.html"
     html.write_comparison(result, path, panels(rows))
-    # the page forbids foreign scripts; only here, to drive it, is that lifted
-    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", path.read_text(encoding="utf8"))
-    path.write_text(text + DRIVE, encoding="utf8")
-    command = [BROWSER, *OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", path.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
-    count, first, chosen, named = re.search(r"<title>(.*?)</title>", done.stdout).group(1).split("|")
+    document, console = browse(path, DRIVE)
+    assert console == []
+    count, first, chosen, named = re.search(r"<title>(.*?)</title>", document).group(1).split("|")
     assert count == "9"
     assert chosen == named != first
