@@ -137,8 +137,8 @@ def of_cells(partition: parts.Partition, by: str, info: dict[str, Any], labels: 
 
 
 def layer_labels(rows: pd.DataFrame) -> pd.Series[str]:
-    """Return the layer of each row with layer, phase and cause, or in brackets the known part of the step, or (unattributed)."""
-    return _labelled(rows[["layer", "phase", "cause"]], lambda labels: labels.layers)
+    """Return the layer of each row with layer, phase, cause and kind, or in brackets the part of the step, or (unattributed)."""
+    return _labelled(rows[["layer", "phase", "cause", "kind"]], lambda labels: labels.layers)
 
 
 def kind_labels(rows: pd.DataFrame) -> pd.Series[str]:
