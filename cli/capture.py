@@ -71,7 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--precision", choices=("float32", "float16", "bfloat16"), help="of the computation (default: the framework's own)")
     add("--layout", choices=("channels_first", "channels_last"), help="of images (default: the framework's own)")
     add("--autotune", choices=("on", "off"), help="try convolution algorithms out first (default: the framework's own)")
-    add("--steady", action="store_true", help="steady heap and passive waiting: resolves smaller differences, see docs")
+    add("--steady", action="store_true", help="steady heap, passive waiting, longer clean passes: resolves smaller differences")
     add("--energy", action="store_true", help="add the energy pass, a minute or two, where energy counters can be read")
     add("--data", metavar="DIR", help="folder with MNIST's or CIFAR-10's files, of images, or converted (default: random data)")
     add(
