@@ -24,6 +24,7 @@ _MARK = "_kernelscope"  # on a module: its layer, or ROOT; on a tensor: its vers
 ROOT = object()
 _KEY = -1  # of our hook in a tensor's dictionary: torch's own handles count up from 0
 _COMPILING_OPTIONS = ("backend", "mode", "fullgraph", "dynamic", "disable")  # of torch.compile
+COLLECTIVE = ("all_gather", "all_reduce", "barrier", "broadcast", "gather", "reduce")  # functions of torch.distributed
 SYNCHRONISING = ("item", "cpu", "numpy", "tolist")  # methods of a tensor that wait for its value
 
 
@@ -69,6 +70,12 @@ def unwrapped(root):
         root = children[0]
 
 
+def ranks_of(torch):
+    """Return how many processes share a step."""
+    distributed = torch.distributed
+    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
+
+
 def mark(called, layer):
     """Say which layer the calls of an object stand for; ROOT for the whole model."""
     called.__dict__[_MARK] = layer
@@ -80,7 +87,8 @@ class BackwardLayers(object):
     def __init__(self, recorder, torch):
         self.recorder = recorder
         self.thread = None  # the thread that called backward, while it runs
-        self.shared = torch.distributed.is_available() and torch.distributed.is_initialized()
+        self.shared = ranks_of(torch) > 1
+        self._waiting = None  # the number of the range around a wait for other ranks, while it is open
         self._tensor = torch.Tensor
         self._queue_callback = torch.autograd.Variable._execution_engine.queue_callback
         self._open = {}  # thread -> layer whose range is open there
@@ -137,9 +145,10 @@ class BackwardLayers(object):
                 return
             if opened is not None:
                 pop()
-            elif self.shared or thread != self.thread:
-                # an engine's thread, where nothing of ours runs when backward ends; or its end is a wait for other ranks
-                self._queue_callback(self.close)
+            elif thread != self.thread:
+                self._queue_callback(self.close)  # an engine's thread: nothing of ours runs there when backward ends
+            elif self.shared:
+                self._queue_callback(self._wait)
             opened_by[thread] = layer
             push("layer", layer, layer, "backward")
 
@@ -158,6 +167,14 @@ class BackwardLayers(object):
         """Close the range that is open on this thread, if any."""
         if self._open.pop(threading.get_ident(), None) is not None:
             self.recorder.pop()
+        if self._waiting is not None:
+            self.recorder.close(self._waiting)
+            self._waiting = None
+
+    def _wait(self):
+        """After the last gradient: what backward still does is to wait until the ranks have exchanged them all."""
+        self.close()
+        self._waiting = self.recorder.push("sync", "other ranks", None, "backward")
 
 
 class Hooks(object):
@@ -335,8 +352,11 @@ class Hooks(object):
     def _attach_synchronisation(self):
         """Name the calls that bring a value to the host: waits on a GPU; on a CPU, which has it, only calls like others.
 
-        Those are too short to be worth their ranges in the layers pass.
+        Those are too short to be worth their ranges in the layers pass. Collective operations wait for other ranks everywhere.
         """
+        distributed = self.torch.distributed
+        for name in COLLECTIVE if ranks_of(self.torch) > 1 else ():
+            setattr(distributed, name, self.recorder.ranged(getattr(distributed, name), "sync", name, "other"))
         if not self._on_cuda() and self.spec["pass"] != "kernels":
             return
         category = "sync" if self._on_cuda() else "phase"
