@@ -17,11 +17,16 @@ def busy(trace: Trace) -> list[dict[str, Any]]:
     """
     names = {entry["device"]: entry.get("name") for entry in trace.info.get("devices", [])}
     rows = []
-    for device, kernels in trace.kernels.groupby("device", observed=True, sort=True):
-        timed = kernels[kernels["start_ns"].notna()]
+    kernels = trace.kernels[["device", "start_ns", "end_ns", "count", "duration_ns"]]
+    codes = kernels["device"].cat.codes.to_numpy()
+    for code, device in enumerate(kernels["device"].cat.categories):
+        mine = kernels[codes == code]
+        if mine.empty:
+            continue
+        timed = mine[mine["start_ns"].notna()]
         start, end = (timed[edge].to_numpy(np.int64) for edge in ("start_ns", "end_ns"))
-        row = {"device": device, "name": names.get(device), "kernels": int(kernels["count"].sum())}
-        row["kernel_sum_ns"] = int(kernels["duration_ns"].sum())
-        row["kernel_busy_ns"] = round(float(intervals.shares(start, end).sum())) if len(timed) == len(kernels) else None
+        row = {"device": device, "name": names.get(device), "kernels": int(mine["count"].sum())}
+        row["kernel_sum_ns"] = int(mine["duration_ns"].sum())
+        row["kernel_busy_ns"] = round(float(intervals.shares(start, end).sum())) if len(timed) == len(mine) else None
         rows.append(row)
     return rows

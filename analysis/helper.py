@@ -38,18 +38,24 @@ _LARGE = 1 << 28  # bytes of a database whose tables take longer than the import
 _MOST_KEPT = 1 << 27  # bytes of unpacked text that are kept until they are searched
 _PACKING = 16  # how many times larger a packed trace is taken to be
 _BEGINNING = 1 << 16  # bytes of a text by which its format is guessed
-_SECRETS, _EVENTS = "secrets", "events"
+_SECRETS, _EVENTS, _DIGEST = "secrets", "events", "digest"
 _TABLES = ("kernels", "graphs", "copies", "syncs", "memory", "samples", "calls", "ranges")  # of nsys_columns.GATHERED, in order
 _HEAD = struct.Struct("<QI")  # of a message: bytes of its body, and how many descriptors of shared memory come with it
 _MOST_DESCRIPTORS = 250  # that the kernel passes on with a message
 
 
 @contextlib.contextmanager
-def started(path: Path) -> Iterator[Helper | None]:
-    """Give a helper that reads ahead in a capture; None where one cannot be had, or would cost more than it wins."""
+def started(path: Path, digest: bool = False) -> Iterator[Helper | None]:
+    """Give a helper that reads ahead in a capture; None where one cannot be had, or would cost more than it wins.
+
+    digest: let it take the file's digest too, when all else is done.
+    """
     helper = None
     if _possible() and _worthwhile(path):
-        helper = Helper(path, _shares(path))
+        shares = _shares(path)
+        if digest and shares:
+            shares[0] = (*shares[0], _DIGEST)
+        helper = Helper(path, shares)
     try:
         yield helper
     finally:
@@ -76,7 +82,7 @@ def _worthwhile(path: Path) -> bool:
 
 
 class Helper:
-    """One or two processes at work on a capture. Results are taken in the order of _TABLES, or `events`; then `remarks`.
+    """One or two processes at work on a capture. Results are taken in order: those of _TABLES, or `events`; `remarks`; `digest`.
 
     searches: whether they look for secrets too.
     """
@@ -115,6 +121,11 @@ class Helper:
         """Return what secrets.remarks says of the capture; None if it is not to be had."""
         found = self._take(_SECRETS)
         return found if isinstance(found, list) else None
+
+    def digest(self) -> str | None:
+        """Return the file's digest as digest_of does; None if it was not asked for, or is not to be had."""
+        found = self._take(_DIGEST)
+        return found if isinstance(found, str) else None
 
     def close(self) -> None:
         """End the processes, whatever they do."""
@@ -217,6 +228,14 @@ class _Worker:
             pass  # somebody else waited for it
 
 
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file's content in hexadecimal."""
+    import hashlib
+
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _mapped(descriptor: int) -> mmap.mmap:
     """Map shared memory, all of its pages at once."""
     return mmap.mmap(descriptor, os.fstat(descriptor).st_size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
@@ -246,6 +265,8 @@ def _run(path: Path, tasks: tuple[str, ...], parent: socket.socket) -> None:
             _decode(path, [task for task in tasks if task in _TABLES], parent)
         if _SECRETS in tasks:
             _search(path, unpacked, parent)
+        if _DIGEST in tasks:
+            _digest(path, parent)
     finally:
         os._exit(0)
 
@@ -317,6 +338,14 @@ def _search(path: Path, unpacked: memoryview, parent: socket.socket) -> None:
     from kernelscope.analysis.helper_values import Memory
 
     _send(parent, searched(_SECRETS, secrets.remarks(path, unpacked)), Memory())
+
+
+def _digest(path: Path, parent: socket.socket) -> None:
+    """Send the file's digest."""
+    from kernelscope.analysis.helper_messages import digested
+    from kernelscope.analysis.helper_values import Memory
+
+    _send(parent, digested(_DIGEST, digest_of(path)), Memory())
 
 
 def _send(parent: socket.socket, body: bytes, memory: Memory) -> None:

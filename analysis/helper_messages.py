@@ -5,6 +5,7 @@ helper_values); besides there are
 
     {"task": ..., "failed": why it cannot be read}
     {"task": ..., "remarks": [[kind, line], ...]}
+    {"task": ..., "digest": the file's SHA-256 in hexadecimal}
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from kernelscope.analysis.readers.kineto_columns import Columns
     from kernelscope.analysis.readers.nsys_tables import Gathered
 
-    Content = Gathered | Columns | EvidenceError | list[tuple[str, str]]
+    Content = Gathered | Columns | EvidenceError | list[tuple[str, str]] | str
 
 Remarks = list[tuple[str, str]]  # as secrets.remarks returns them
 
@@ -42,6 +43,11 @@ def failed(task: str, reason: str) -> bytes:
 def searched(task: str, remarks: Remarks) -> bytes:
     """Return the message of what is to be said of secrets."""
     return _packed({"task": task, "remarks": remarks})
+
+
+def digested(task: str, digest: str) -> bytes:
+    """Return the message of a file's digest."""
+    return _packed({"task": task, "digest": digest})
 
 
 def _packed(message: dict[str, Any]) -> bytes:
@@ -66,6 +72,8 @@ def _content(message: dict[str, Any], memory: Sequence[mmap.mmap]) -> Content:
         return EvidenceError(checked(str, message["failed"]))
     if keys == {"remarks"}:
         return [(checked(str, kind), checked(str, line)) for kind, line in checked(list, message["remarks"])]
+    if keys == {"digest"}:
+        return _hexadecimal(checked(str, message["digest"]))
     # late: what a capture is not made of is not imported
     if "tables" in keys:
         from kernelscope.analysis import helper_events
@@ -74,3 +82,9 @@ def _content(message: dict[str, Any], memory: Sequence[mmap.mmap]) -> Content:
     from kernelscope.analysis import helper_tables
 
     return helper_tables.content(message, memory)
+
+
+def _hexadecimal(digest: str) -> str:
+    if len(bytes.fromhex(digest)) != 32:
+        raise ValueError("not a SHA-256")
+    return digest

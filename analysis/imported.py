@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,10 +84,16 @@ def _given(envelope: dict[str, Any]) -> dict[str, Any]:
     return envelope
 
 
-def write(trace: Trace, sources: Sequence[Path], folder: Path, created: str, version: str) -> dict[str, Any]:
+Digest = Callable[[], str | None]
+
+
+def write(
+    trace: Trace, sources: Sequence[Path], folder: Path, created: str, version: str, digest: Digest | None = None
+) -> dict[str, Any]:
     """Write a Trace as an imported capture and return its record; `folder` must not exist, its parent is made if need be.
 
-    created: when, as text. version: kernelscope's. Nothing is left behind when writing fails.
+    created: when, as text. version: kernelscope's. digest: gives that of the first source, if somebody took it already.
+    Nothing is left behind when writing fails.
     """
     import shutil
     import tempfile
@@ -102,7 +108,7 @@ def write(trace: Trace, sources: Sequence[Path], folder: Path, created: str, ver
     growing = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         saved = threads.submit(storage.save, trace, growing / "trace")
-        described = threads.submit(lambda: [_source(path) for path in sources])
+        described = threads.submit(lambda: [_source(path, None if number else digest) for number, path in enumerate(sources)])
         _write_breakdowns(trace, growing / "breakdowns")
         saved.result()
         record = {
@@ -125,6 +131,8 @@ def write(trace: Trace, sources: Sequence[Path], folder: Path, created: str, ver
 
 def summed_samples(trace: Trace) -> list[dict[str, Any]]:
     """Return one row per device and metric of the samples: count, mean, min and max of what was sampled."""
+    if trace.samples.empty:
+        return []
     grouped = trace.samples.groupby(["device", "metric"], dropna=False, sort=False)["value"]
     table = grouped.agg(["count", "mean", "min", "max"]).reset_index()
     rows = table.astype(object).where(table.notna(), None).to_dict("records")
@@ -137,15 +145,14 @@ def _umask() -> int:
     return mask
 
 
-def _source(path: Path) -> dict[str, Any]:
+def _source(path: Path, digest: Digest | None) -> dict[str, Any]:
     """Return what tells which file it was: its name without folders, its size and, of a file, its content's digest."""
-    import hashlib
+    from kernelscope.analysis.helper import digest_of
 
     if path.is_dir():
         return {"name": path.name, "bytes": sum(entry.stat().st_size for entry in path.rglob("*") if entry.is_file())}
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"name": path.name, "bytes": path.stat().st_size, "sha256": digest}
+    taken = digest() if digest else None
+    return {"name": path.name, "bytes": path.stat().st_size, "sha256": taken or digest_of(path)}
 
 
 def _write_breakdowns(trace: Trace, folder: Path) -> None:

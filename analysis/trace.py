@@ -346,7 +346,7 @@ class Trace:
             missing = [column.name for column in TABLES[name] if column.name not in table]
             if missing:
                 raise EvidenceError(f"table {name}: no column {missing[0]}")
-            if "start_ns" in table and "end_ns" in table:
+            if len(table) and "start_ns" in table and "end_ns" in table:
                 wrong = table["end_ns"] < table["start_ns"]
                 wrong = wrong.fillna(False) if wrong.dtype == "boolean" else wrong
                 if wrong.any():

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         raise UsageError("name at least one FILE and, with -o, the folder to write (see kernelscope import --help)")
     folder, files = Path(arguments.output), [Path(name) for name in arguments.files]
-    with helper.started(files[0]) as ahead:  # before anything else is imported
+    with helper.started(files[0], digest=True) as ahead:  # before anything else is imported
         _import(files, folder, arguments, ahead)
     print(f"imported: {folder}", file=sys.stderr)
     return 0
@@ -70,7 +70,8 @@ def _import(files: list[Path], folder: Path, arguments: argparse.Namespace, ahea
     trace = sharing.shareable_trace(trace, arguments.full_paths)
     prepare_output(folder, arguments.force)
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    record = imported.write(trace, files, folder, now, importlib.metadata.version("kernelscope"))
+    version = importlib.metadata.version("kernelscope")
+    record = imported.write(trace, files, folder, now, version, ahead.digest if ahead else None)
     output.write_capture(record, imported.Imported(folder).breakdowns())
 
 

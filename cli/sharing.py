@@ -64,11 +64,14 @@ def _table(rows: pd.DataFrame, hiding: Hiding) -> pd.DataFrame:
     for name, column in rows.items():
         kind = column.dtype
         if isinstance(kind, pd.CategoricalDtype):
-            changed[name] = _category(column, hiding)
-        elif pd.api.types.is_string_dtype(kind):
-            changed[name] = column.map(hiding.text, na_action="ignore").astype(kind)
-    changed = {name: column for name, column in changed.items() if column is not rows[name]}
-    return rows.assign(**{str(name): column for name, column in changed.items()}) if changed else rows
+            shown = _category(column, hiding)
+        elif len(rows) and pd.api.types.is_string_dtype(kind):
+            shown = column.map(hiding.text, na_action="ignore").astype(kind)
+        else:
+            continue
+        if shown is not column:
+            changed[str(name)] = shown
+    return rows.assign(**changed) if changed else rows
 
 
 def _category(column: pd.Series, hiding: Hiding) -> pd.Series:

@@ -1,5 +1,6 @@
 """The process that reads ahead: the same Trace with it and without it, and nothing lost or left over when it dies."""
 
+import hashlib
 import os
 import signal
 import sqlite3
@@ -265,6 +266,22 @@ with helper.started(Path(sys.argv[1])) as ahead:
 """
     done = subprocess.run([sys.executable, "-c", script, str(export)], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize(("before", "wanted"), [("", True), ("helper._LARGE = 0", True), ("", False)])
+def test_a_digest_is_taken_by_a_helper_where_it_is_wanted(export, before, wanted):
+    script = f"""
+import os, sys
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+from pathlib import Path
+from kernelscope.analysis import helper
+helper._WORTHWHILE = 0
+{before}
+with helper.started(Path(sys.argv[1]), digest={wanted}) as ahead:
+    print(ahead.digest())
+"""
+    done = subprocess.run([sys.executable, "-c", script, str(export)], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == (hashlib.sha256(export.read_bytes()).hexdigest() if wanted else "None") + "\n"
 
 
 def test_names_of_tables_are_those_of_the_reader():

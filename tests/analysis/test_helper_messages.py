@@ -102,6 +102,7 @@ def test_texts_come_over_as_they_are():
     assert str(error[1]) == "a.sqlite: cut short"
     remarks = [("warnings", "ö"), ("notes", "")]
     assert messages.unpacked(messages.searched("secrets", remarks), []) == ("secrets", remarks)
+    assert messages.unpacked(messages.digested("digest", "0f" * 32), []) == ("digest", "0f" * 32)
 
 
 def test_values_in_other_memory_are_not_sent(sent):
@@ -148,6 +149,7 @@ def test_what_the_next_test_spoils_is_right():
         None, [], {}, {"task": "calls"}, {"task": "calls", "failed": 1}, {"failed": "why"},
         {"task": "calls", "failed": "why", "remarks": []}, {"task": "secrets", "remarks": [["notes"]]},
         {"task": "secrets", "remarks": [["notes", 1]]}, {"task": "secrets", "remarks": {}},
+        {"task": "digest", "digest": 1}, {"task": "digest", "digest": "0f"}, {"task": "digest", "digest": "<>" * 32},
         body(task=None), body(counts={"lost": "many"}), body(counts={"lost": True}), body(lists={"domains": [[1, 2]]}),
         body(lists={"domains": [[1, 2, 3, 4]]}), body(lists={"domains": None}), body(columns=[]), body(columns={"start": None}),
         body(more=1), without("counts", body()), body(columns={"start": without("null", PART)}),

@@ -1,6 +1,7 @@
 """`import`, and `breakdown` and `report` of what it wrote, as a user would call them, on captures made here."""
 
 import csv
+import hashlib
 import io
 import json
 import os
@@ -73,6 +74,16 @@ def _run(*arguments, status=0):
     assert done.returncode == status, done.stderr
     assert "Traceback" not in done.stderr
     return done
+
+
+def test_the_record_tells_the_file_by_its_content(trace, tmp_path):
+    padded = tmp_path / "large.json"  # so that a helper takes the digest
+    padded.write_bytes(trace.read_bytes() + b" " * (1 << 20))
+    for path in (trace, padded):
+        _run("import", path, "-o", tmp_path / "out", "--force")
+        source = json.loads((tmp_path / "out" / "import.json").read_text())["sources"]
+        content = path.read_bytes()
+        assert source == [{"name": path.name, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}]
 
 
 def test_an_imported_capture_is_broken_down_like_a_run(trace, tmp_path):
