@@ -64,7 +64,7 @@ def _take_turns(children: list[Child]) -> float:
     for child in children:
         child.tell(do="warmup")
     means: list[list[float]] = [[], []]
-    for window, index in turns.order(2, WINDOWS):
+    for window, index in ((number, index) for number in range(WINDOWS) for index in turns.order(2, number)):
         times = children[index].tell(do="window", window=window, steps=STEPS)["step_ns"]
         means[index].append(statistics.fmean(times))
         children[index].wait_until_asleep()

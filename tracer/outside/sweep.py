@@ -164,7 +164,8 @@ class Sweep:
                 else:
                     self.results[cell.key] = Result(failures.NOT_AVAILABLE, environment)
                     told(cell.key, self.results[cell.key])
-            for _, index in turns.order(len(running), max((one.passes for one in running), default=0)):
+            rounds = range(max((one.passes for one in running), default=0))
+            for index in (index for number in rounds for index in turns.order(len(running), number)):
                 one = running[index]
                 if not one.over:
                     told(f"{one.cell.key}: {one.label}", None)
