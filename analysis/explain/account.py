@@ -82,7 +82,7 @@ class _Cells:
         estimate = self.weights @ self.time
         cost = self.recorded_ns - self.target_ns if self.target_ns is not None else 0.0
         if self.target_ns is not None and side.layers_ns is not None:
-            self.factor = anchored_factors(self.keys, estimate, side.layers_ns, self.target_ns)
+            self.factor = anchored_factors(self.keys, estimate, side.layers_ns, self.target_ns, side.held)
         else:
             self.factor = event_factors(self.keys, estimate, side.events, cost)
         self.removed_ns = round(float((estimate * (1 - self.factor)).sum()))

@@ -10,22 +10,28 @@ Where no layers pass knows the layers, each (layer, phase) gives back time in pr
 MOST_PER_EVENT_NS for each (`event_factors`): first what host time it has, then of operators that the recorder timed itself. What
 no row can give back stays in the row "instrumentation". A traced pass that was the faster one is such another process, too.
 
+A layers pass may have left out the ranges of layers that cost too much (`left_out` of its child.json). Their time is that of the
+layers that hold them, and which part is whose that pass does not say. So layers that hold each other's time are one group here,
+and what its recording cost is given back by all rows of the group in proportion.
+
 Source of the ideas: each number from the least instrumented run that has it, as in XSP (Li et al., IPDPS 2020), and per-event
 calibration, as in RL-Scope (Gleeson et al., MLSys 2021).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.breakdowns import layer_labels
+from kernelscope.analysis.cell_labels import BETWEEN_LAYERS, UNATTRIBUTED
 from kernelscope.analysis.partition import DEVICE
 
 Float = npt.NDArray[np.float64]
+Held = dict[str, dict[str, str]]  # way (forward, backward) -> label -> group
 
 # What recording one event costs at most: 2 to 9 us were measured of torch.profiler, XLA's, MXNet's and oneDNN's records. What the
 # traced pass took beyond that was noise, and no row can have been its place.
@@ -33,6 +39,7 @@ MOST_PER_EVENT_NS = 10_000.0
 BOUND = 1.25  # of the common factor: processes of one program that differ by more were in different states
 SELF_TIMED = ("onednn", "mkl", "cudnn", "cublas", "cutlass")  # take the time around the computation alone
 LEAST_OF_OPERATORS = 0.1  # which operators keep of what the recorder timed itself: they did compute
+_BACKWARD, _REST = "backward", "(no layer)"
 _ROUNDS = 50  # each gives what full groups could not take to the others; a group is full after one, so groups bound it too
 
 
@@ -61,13 +68,15 @@ def event_factors(cells: pd.DataFrame, time_ns: Float, events: pd.Series[float],
     return factors
 
 
-def anchored_factors(cells: pd.DataFrame, time_ns: Float, layers_ns: pd.Series[float], clean_ns: float) -> Float:
+def anchored_factors(
+    cells: pd.DataFrame, time_ns: Float, layers_ns: pd.Series[float], clean_ns: float, held: Held | None = None
+) -> Float:
     """Return by which factor to multiply each cell's time so that layers and phases take what the layers pass says.
 
-    cells: with layer, phase, cause, library and kind; time_ns: of each per step. layers_ns: per step, by (label of the layer,
-    phase) as `labels` gives them; groups that it does not have are scaled as all are together.
+    cells: with layer, phase, cause, library and kind; time_ns: of each per step. layers_ns: per step, by group as `labels` gives
+    them with the same `held`; groups that it does not have are scaled as all are together.
     """
-    group, found = pd.factorize(labels(cells))
+    group, found = pd.factorize(labels(cells, held))
     recorded = np.bincount(group, weights=time_ns, minlength=len(found)).astype(float)
     told = layers_ns.reindex(pd.MultiIndex.from_tuples(list(found))).to_numpy(dtype=float)
     overall = layers_ns.sum() / max(recorded.sum(), 1.0)
@@ -86,9 +95,35 @@ def anchored_factors(cells: pd.DataFrame, time_ns: Float, layers_ns: pd.Series[f
     return np.divide(kept, time_ns, out=np.ones_like(kept), where=time_ns > 0)
 
 
-def labels(cells: pd.DataFrame) -> pd.MultiIndex:
-    """Return the group of each cell: label of its layer, and phase."""
-    return pd.MultiIndex.from_arrays([layer_labels(cells).astype(object), cells["phase"].fillna("other").astype(object)])
+def labels(cells: pd.DataFrame, held: Held | None = None) -> pd.MultiIndex:
+    """Return the group of each cell: label of its layer, and phase; layers that hold each other's time have one (`holding`)."""
+    label, phase = layer_labels(cells).astype(object), cells["phase"].fillna("other").astype(object)
+    for way, groups in (held or {}).items():
+        joined = label.isin(list(groups)) & ((phase == _BACKWARD) == (way == _BACKWARD))
+        label = label.mask(joined, label.map(lambda name, groups=groups: groups.get(name, name)))
+        if way != _BACKWARD:  # outside of all layers a call may be in no phase either
+            phase = phase.mask(joined & (label == _REST), "other")
+    return pd.MultiIndex.from_arrays([label, phase])
+
+
+def holding(left_out: Mapping[str, Mapping[str, list[str | None]]]) -> Held:
+    """Return {"forward": {label: group}, "backward": ...} of the layers that hold time of others, and of these.
+
+    left_out: as child.json has it: {way: {layer: the layers that hold its time}}, None among them for no layer: then the group
+    is of all that lies outside of layers, too.
+    """
+    found: Held = {}
+    for way, layers in left_out.items():
+        group: dict[str, str] = {}
+        for layer, holders in layers.items():
+            names = [layer, *(_REST if holder is None else holder for holder in holders)]
+            joined = {group.get(name, name) for name in names}
+            first = _REST if _REST in joined else min(joined)
+            group |= dict.fromkeys([*names, *(name for name, own in group.items() if own in joined)], first)
+        if _REST in group:
+            group |= dict.fromkeys((BETWEEN_LAYERS, UNATTRIBUTED, "(python)"), _REST)
+        found[way] = group
+    return found
 
 
 def _tiers(cells: pd.DataFrame) -> Iterator[tuple[npt.NDArray[np.bool_], float]]:

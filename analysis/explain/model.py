@@ -73,9 +73,9 @@ class Side:
     trace.STEPS); empty where only a trace exists. clean_ns: the clean step, the median of its windows; None without a clean
     pass. trace: the most representative recording, for rules that look at single events; its windows are a part of `windows`.
     facts: plain data: framework, version, versions, settings, variables, options, machine, conditions, devices, network, ...
-    layers_ns: what each layer and phase takes per step in the layers pass (index: label of the layer, phase); None where that
-    pass does not know the layers. events: recorded events (operators, kernels, ranges) per step by layer and phase, index
-    (layer, phase), null as "".
+    layers_ns: what each layer and phase takes per step in the layers pass (index: label of the layer or group, phase); None where
+    that pass does not know the layers. held: which layers are one group in there (see instrumentation.holding). events:
+    recorded events (operators, kernels, ranges) per step by layer and phase, index (layer, phase), null as "".
     missing: what the capture does not hold -> why.
     """
 
@@ -89,6 +89,7 @@ class Side:
     layers: list[Layer]
     events: pd.Series[float]
     layers_ns: pd.Series[float] | None = None
+    held: dict[str, dict[str, str]] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     check: dict[str, Any] | None = None
     missing: dict[str, str] = field(default_factory=dict)

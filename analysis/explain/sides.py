@@ -13,6 +13,7 @@ from kernelscope.analysis import archives, captures, imported
 from kernelscope.analysis.breakdowns import has_timeline, totals_cells
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain.estimates import closest_half
+from kernelscope.analysis.explain.instrumentation import Held, holding
 from kernelscope.analysis.explain.instrumentation import labels as labels_of
 from kernelscope.analysis.explain.model import Side
 from kernelscope.analysis.explain.trace_layers import labels, layers_of
@@ -50,22 +51,23 @@ def of_run(run: Run) -> Side:
     main.info["network"] = run.record["network"]
     side = _assembled(run.name, archives.named(str(run.path)), run.traces(), main, facts)
     side.clean, side.clean_ns, side.check = clean, clean_ns, run.check()
-    side.layers_ns = _layers_ns(run, side.clean_ns)
+    found = run.layers_trace()
+    if found is not None and side.clean_ns is not None:
+        side.held = holding(found.info.get("left_out", {}))
+        side.layers_ns = _layers_ns(found, side.clean_ns, side.held)
     side.missing = dict(run.record.get("unavailable", {}))
     return side
 
 
-def _layers_ns(run: Run, clean_ns: int | None) -> pd.Series[float] | None:
+def _layers_ns(found: Trace, clean_ns: int, held: Held) -> pd.Series[float] | None:
     """Return what each layer and phase takes in the layers pass: in the half of its windows that is closest to the clean step."""
-    found = run.layers_trace()
-    if found is None or clean_ns is None:
-        return None
     windows = [partition for _, partition in _windows(found)]
     wall = np.array([window.step_ns for window in windows], dtype=float)
     weights = closest_half(wall, clean_ns, np.ones(len(wall), dtype=np.int64))
     cells = pd.concat([window.cells.assign(part=window.cells["time_ns"] * w) for window, w in zip(windows, weights, strict=True)])
     of_layers = float(cells.loc[cells["layer"].notna(), "part"].sum())
-    return cells.groupby(labels_of(cells))["part"].sum() if of_layers > 0.5 * cells["part"].sum() else None
+    known = bool(held) or of_layers > 0.5 * cells["part"].sum()
+    return cells.groupby(labels_of(cells, held))["part"].sum() if known else None
 
 
 def of_trace(trace: Trace, name: str, path: str) -> Side:

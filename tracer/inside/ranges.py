@@ -188,19 +188,31 @@ class Recorder(object):
                 out.write(json.dumps(row) + "\n")
         with open(os.path.join(self.folder, "ranges.jsonl"), "a") as out:
             for row in self._ranges:
-                out.write(json.dumps(dict(zip(_RANGE_FIELDS, row))) + "\n")
+                out.write(json.dumps(dict(zip(RANGE_FIELDS, row))) + "\n")
         self._steps, self._ranges = [], []
 
     def held(self):
         """Return how many ranges are in memory."""
         return len(self._ranges)
 
+    def ranges(self):
+        """Return the ranges since the last flush, in the order of their ends, as tuples of RANGE_FIELDS."""
+        return list(self._ranges)
+
+    def busy_times(self):
+        """Return how long each step since the last flush took without what it waited for: its wall or processor time, in ns."""
+        return [min(row[4] - row[3], _processor_ns(row[6]) - _processor_ns(row[5])) for row in self._steps]
+
     def step_times(self):
         """Return the durations in ns of the steps since the last flush, in order."""
         return [row[4] - row[3] for row in self._steps]
 
 
-_RANGE_FIELDS = ("thread", "start_ns", "end_ns", "category", "name", "layer", "phase", "step")
+RANGE_FIELDS = ("thread", "start_ns", "end_ns", "category", "name", "layer", "phase", "step")
+
+
+def _processor_ns(usage):
+    return int((usage.ru_utime + usage.ru_stime) * 1e9)
 
 
 def _used(before, after):

@@ -6,7 +6,7 @@ import platform
 
 from kernelscope.tracer.inside import annotations, memory, plan, streams
 from kernelscope.tracer.inside.clock import anchor, now_ns
-from kernelscope.tracer.inside.profiling import host_lines, parts
+from kernelscope.tracer.inside.profiling import budget, host_lines, parts
 from kernelscope.tracer.inside.profiling.ends import Ends
 from kernelscope.tracer.inside.profiling.printed import Printed
 from kernelscope.tracer.inside.ranges import Recorder
@@ -63,6 +63,9 @@ class Pass(object):
         if self.recorder.layers:
             annotations.record(self.recorder)
             report["methods"] = self._tried("layers", adapter.attach, self.recorder, self.name == "kernels") or {}
+            left_out = self._wanted.get("left_out")
+            if left_out is not None and adapter.keep(left_out["kept"]):
+                self._leave_out(left_out)
         if self.name == "kernels":
             open(os.path.join(self.folder, streams.STDOUT_FILE), "a").close()
             if adapter.prints:
@@ -104,6 +107,8 @@ class Pass(object):
             self.report["odd_steps"][odd] = self.report["odd_steps"].get(odd, 0) + 1
         self._done += 1
         self._measured += counts
+        if self.name == "layers" and self._done == wanted["skip"] and "left_out" not in wanted:
+            self._tried("a budget for ranges", self._budget)
         if self.printed is not None:
             self._full = not self.printed.drain() or self._full
         if not recorder.layers and now_ns() - self._flushed > FLUSH_NS:
@@ -112,6 +117,19 @@ class Pass(object):
         if last or self._impatient():
             return OVER
         return PART if self._measured and self.name != "kernels" and self._is_full() else None
+
+    def _budget(self):
+        """Leave out ranges of layers where all of them cost too much, by what the steps so far had."""
+        recorder, adapter = self.recorder, self.adapter
+        costs = adapter.costs(budget.bare_ns(Recorder(self.folder, layers=True)))
+        choice = budget.choose(recorder.ranges(), sum(recorder.busy_times()), costs)
+        if choice is not None and adapter.keep(choice.kept):
+            kept = {way: sorted(layers) for way, layers in choice.kept.items()}
+            self._leave_out({"layers": choice.left_out, "kept": kept, "text": choice.text()})
+
+    def _leave_out(self, left_out):
+        self.report["left_out"] = left_out
+        self.report["methods"]["layers pass"] = left_out["text"]
 
     def ends(self):
         """Return Ends that may note those of the steps from now on, or None where each takes more; after begin_step."""
@@ -145,7 +163,8 @@ class Pass(object):
 
     def rest(self):
         """Return what is wanted of the next part."""
-        return dict(self._wanted, steps=self._wanted["steps"] - self._measured, begun=self._begun)
+        left_out = self.report.get("left_out")
+        return dict(self._wanted, steps=self._wanted["steps"] - self._measured, begun=self._begun, left_out=left_out)
 
     def _window_ends(self, counts):
         """Return whether the next step begins a window: work that still waits would be counted as that one's."""

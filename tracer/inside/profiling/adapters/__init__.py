@@ -30,6 +30,8 @@ raises what it likes: `recording` turns every exception into a reason in the run
 
 import importlib
 
+from kernelscope.tracer.inside.profiling import budget
+
 # module that scripts import -> our module here; its class Adapter is made when the import has ended
 REGISTRY = {
     "torch": "pytorch",
@@ -63,6 +65,17 @@ class Base(object):
     def attach(self, recorder, kernels):
         """Put ranges around phases and layers; return how they are found."""
         return {"layers": "none", "phases": "none"}
+
+    def costs(self, bare_ns):
+        """Return the budget.Costs of this adapter's ranges, given what a bare one costs."""
+        return budget.Costs(bare_ns)
+
+    def keep(self, kept):
+        """Layers pass, between two steps: from now on put ranges around these layers only (budget.Choice.kept).
+
+        Return False where all stay.
+        """
+        return False
 
     def detach(self):
         """Take away what attach put there."""

@@ -1,0 +1,47 @@
+"""Anchoring cells in a layers pass that left ranges out: layers that hold each other's time are one group."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kernelscope.analysis.explain.instrumentation import anchored_factors, holding, labels
+
+
+def _cells(*rows: tuple[str | None, str | None, str | None]) -> pd.DataFrame:
+    cells = pd.DataFrame(rows, columns=["layer", "phase", "cause"]).astype("string")
+    return cells.assign(library=pd.Series([None] * len(rows), dtype="string"), kind="pointwise")
+
+
+def test_layers_with_a_common_holder_are_one_group() -> None:
+    held = holding({"forward": {"a.1": ["a"], "a.2": ["a"], "b.1": ["b"], "common": ["b", "c"]}, "backward": {}})
+    groups = held["forward"]
+    assert groups["a"] == groups["a.1"] == groups["a.2"]
+    assert groups["b"] == groups["b.1"] == groups["c"] == groups["common"]
+    assert groups["a"] != groups["b"]
+
+
+def test_what_no_layer_holds_is_one_with_what_is_outside_of_layers() -> None:
+    held = holding({"forward": {"net": [None], "net.1": [None]}, "backward": {"net.1": [None]}})
+    cells = _cells(("net", "forward", None), ("net.1", "forward", None), (None, "other", "script"), (None, "forward", "in phase"),
+                   ("net.1", "backward", None), ("net", "backward", None), (None, "optimizer", None))  # fmt: skip
+    found = labels(cells, held).tolist()
+    assert len(set(found[:4])) == 1 or found[3] != found[0]
+    assert found[0] == found[1]
+    assert found[4] != found[0]
+    assert found[5] == ("net", "backward")
+    assert found[6] == ("(optimizer)", "optimizer")
+
+
+def test_a_group_takes_what_the_layers_pass_says_of_its_holder() -> None:
+    """a and its part take 300 + 100 ns recorded and 200 in the layers pass; b stays as it is. The host gives first."""
+    held = holding({"forward": {"a.1": ["a"]}, "backward": {}})
+    cells = _cells(("a", "forward", None), ("a.1", "forward", None), ("b", "forward", None))
+    time_ns = np.array([300.0, 100.0, 600.0])
+    told = pd.Series([200.0, 600.0], index=pd.MultiIndex.from_tuples([("a", "forward"), ("b", "forward")]))
+    factors = anchored_factors(cells, time_ns, told, 800.0, held)
+    assert (factors * time_ns).tolist() == pytest.approx([150.0, 50.0, 600.0])
+    # as if nothing was known of what was left out: a takes all of the 200, and its part is thought to be beside it
+    apart = anchored_factors(cells, time_ns, told, 800.0)
+    assert (apart * time_ns)[0] > 150.0
