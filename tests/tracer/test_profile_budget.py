@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kernelscope.analysis import Run, breakdown
+from kernelscope.analysis.explain.explanation import explain
+from kernelscope.analysis.explain.sides import load
 from kernelscope.tracer.inside.profiling import budget
 from kernelscope.tracer.inside.ranges import Recorder
+from kernelscope.tracer.outside import environments
+from kernelscope.tracer.outside.errors import ChildError
 
+SCRIPT = Path(__file__).parent / "children" / "train_tiny.py"
 COSTS = budget.Costs(10.0, forward=1.0, backward=1.0, hook=1.0, other=1.0)
 
 
@@ -77,3 +87,72 @@ def test_a_shared_layer_is_held_by_all_that_call_it() -> None:
 
 def test_a_bare_range_costs_something(tmp_path: Any) -> None:
     assert 0 < budget.bare_ns(Recorder(str(tmp_path), layers=True)) < 1_000_000
+
+
+# --- a real script -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def profiled(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("profiled") / "run"
+    try:
+        python = str(environments.resolve("pytorch", None).python)
+    except ChildError as error:
+        pytest.skip(str(error))
+    ours = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(folder), "--steps", "10", "--"]
+    outputs = []
+    for command in ([], ours):
+        done = subprocess.run(
+            [*command, python, str(SCRIPT)], capture_output=True, text=True, timeout=200, check=False,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        outputs.append(done.stdout)
+    assert outputs[0] == outputs[1]
+    return Run(folder)
+
+
+def _ranges(run: Run) -> Any:
+    trace = run.layers_trace()
+    assert trace is not None
+    measured = trace.steps[~trace.steps["warmup"]]["step"]
+    ranges = trace.ranges[trace.ranges["category"] == "layer"]
+    return ranges[ranges["step"].isin(measured)] if "step" in ranges else ranges[ranges["start_ns"] >= _began(trace)]
+
+
+def _began(trace: Any) -> int:
+    return int(trace.steps[~trace.steps["warmup"]]["start_ns"].min())
+
+
+@pytest.mark.slow
+def test_measured_steps_have_the_ranges_that_were_kept_and_no_others(profiled: Run) -> None:
+    [layers] = profiled.passes("layers")
+    left_out, ranges = layers.report["left_out"], _ranges(profiled)
+    for way in ("forward", "backward"):
+        found = {budget.call_of(name) for name in ranges[ranges["phase"] == way]["layer"].dropna().unique()}
+        assert found == set(left_out["kept"][way])
+        assert not found & {budget.call_of(name) for name in left_out["layers"][way]}
+    assert "cell.inner.0" in left_out["layers"]["forward"]  # 12 times 4 values: its range takes longer than it does
+    assert "ranges of all layers would take" in layers.report["methods"]["layers pass"]
+    assert "Loop" in left_out["kept"]["forward"]
+
+
+@pytest.mark.slow
+def test_the_kernels_pass_has_all_layers(profiled: Run) -> None:
+    layers = {budget.call_of(str(name)) for name in breakdown(profiled.trace(), "layer").table["layer"]}
+    assert {"Loop", "cell", "cell.inner.0", "cell.inner.1", "cell.outer", "wide.0", "wide.1", "wide.2", "loss"} <= layers
+
+
+@pytest.mark.slow
+def test_explain_takes_layers_that_hold_each_other_as_one(profiled: Run) -> None:
+    """The layers pass says what a group of layers takes; the account's rows are of single layers and add up to the clean step."""
+    side = load(profiled.path)
+    assert side.layers_ns is not None
+    groups = side.held["forward"]
+    [layers] = profiled.passes("layers")
+    for layer, holders in layers.report["left_out"]["layers"]["forward"].items():
+        assert {groups[layer]} == {groups.get(holder, holder) for holder in holders if holder is not None} or None in holders
+    mean = layers.measured["end_ns"].sub(layers.measured["start_ns"]).mean()
+    assert side.layers_ns.sum() == pytest.approx(mean, rel=0.5)  # of the half of the windows closest to the clean step
+    result = explain(side, side)
+    assert sum(row["delta_ns"] for row in result["rows"]) == 0

@@ -47,7 +47,7 @@ class Recorder(object):
         self._begun = 0
         self._before = None
         self._steps = []
-        self._ranges = []
+        self._ranges = []  # RANGE_FIELDS of each, one after the other
         self._numbers = itertools.count(1)
         self._local = threading.local()
 
@@ -63,7 +63,10 @@ class Recorder(object):
         """Open a range on the calling thread; return its number. Outside a step, or with ranges off, this does nothing."""
         if not self.layers or not self.in_step:
             return None
-        stack = self._stack()
+        try:
+            stack = self._local.stack
+        except AttributeError:
+            stack = self._stack()
         if self.nvtx is not None:
             self.nvtx.push(name)
         number = next(self._numbers)
@@ -80,14 +83,18 @@ class Recorder(object):
         if not self.layers:
             return
         stack = self._stack()
-        if not stack:
-            return
+        if stack:
+            self._end(stack)
+
+    def _end(self, stack):
+        """Close the innermost range of the calling thread, whose stack this is."""
         start, category, name, layer, phase, number = stack.pop()
         if self.marker_fd is not None:
             # written before the range ends: what marking costs belongs to the range that is marked, not to the one around it
             os.write(self.marker_fd, b"@kernelscope %d E %s\n" % (now_ns(), name.encode("utf8", "replace")))
         end = now_ns()
-        self._ranges.append((self._local.thread, start, end, category, name, layer, phase, self.step))
+        # without a tuple for each: objects that hold others and stay have Python's garbage collector look at all there are
+        self._ranges.extend((self._local.thread, start, end, category, name, layer, phase, self.step))
         if self.correlator is not None:
             self.correlator.pop(number, name, self._local.thread, start, end)
         if self.nvtx is not None:
@@ -98,11 +105,14 @@ class Recorder(object):
 
         For ranges that may reach beyond a step's end, which closes all ranges of its thread.
         """
-        if number is None:
+        if number is None or not self.layers:
             return
-        stack = self._stack()
+        try:
+            stack = self._local.stack
+        except AttributeError:
+            stack = self._stack()
         if stack and stack[-1][5] == number:  # as nearly always
-            self.pop()
+            self._end(stack)
         elif any(entry[5] == number for entry in stack):
             while stack[-1][5] != number:
                 self.pop()
@@ -187,17 +197,18 @@ class Recorder(object):
                 row.update(_used(before, after))
                 out.write(json.dumps(row) + "\n")
         with open(os.path.join(self.folder, "ranges.jsonl"), "a") as out:
-            for row in self._ranges:
+            for row in self.ranges():
                 out.write(json.dumps(dict(zip(RANGE_FIELDS, row))) + "\n")
         self._steps, self._ranges = [], []
 
     def held(self):
         """Return how many ranges are in memory."""
-        return len(self._ranges)
+        return len(self._ranges) // len(RANGE_FIELDS)
 
     def ranges(self):
         """Return the ranges since the last flush, in the order of their ends, as tuples of RANGE_FIELDS."""
-        return list(self._ranges)
+        values = iter(self._ranges)
+        return list(zip(*[values] * len(RANGE_FIELDS)))
 
     def busy_times(self):
         """Return how long each step since the last flush took without what it waited for: its wall or processor time, in ns."""

@@ -238,6 +238,7 @@ class Layers(object):
         self._types = {}  # layer -> (type, parameters)
         self._order = {}  # layer -> rank of its first call
         self._counts = {}  # layer -> calls within the present call of the model
+        self._depths = threading.local()  # depth: how many calls that have ranges are open on a thread
         self._wanted = None  # ids of the modules that have ranges, None for all
         self._hooked = None  # tells which layers' gradients have ranges, None for all
         self._patches = Patches()
@@ -365,7 +366,7 @@ class Layers(object):
         return name
 
     def _calling(self, original):
-        recorder, backward, depths = self.recorder, self._backward, threading.local()
+        recorder, backward, depths = self.recorder, self._backward, self._depths
         enabled, compiling, wanted, hooked = self.torch.is_grad_enabled, _compiling(self.torch), self._wanted, self._hooked
 
         def called(module, *arguments, **keywords):
@@ -379,13 +380,14 @@ class Layers(object):
             layer = self._layer(module, depth == 0)
             if layer is None:
                 return original(module, *arguments, **keywords)
-            around = recorder.innermost_layer() if depth else None
+            gradients = enabled() and (hooked is None or hooked[layer])
+            around = recorder.innermost_layer() if depth and gradients else None
             depths.depth = depth + 1
             # the layers pass needs no range of the phase: the layer's says it
             phase = recorder.push("phase", "forward", None, "forward") if depth == 0 and self._kernels else None
             number = recorder.push("layer", layer, layer, "forward")
             try:
-                if not enabled() or (hooked is not None and not hooked[layer]):
+                if not gradients:
                     return original(module, *arguments, **keywords)
                 if hooked is not None and around is not None and not hooked[around]:
                     around = None
