@@ -32,6 +32,7 @@ SEEN = {
     "elementwise": """aten::add_ aten::mul aten::addcdiv_ aten::addcmul_ aten::sqrt aten::div_ aten::clamp_min MulBackward0
         torch::autograd::AccumulateGrad Mul AddV2 AddN Sub RealDiv DivNoNan Sqrt Square GreaterEqual SelectV2 FloorMod BiasAdd
         _mul_scalar _backward_mul_scalar _backward_Dropout elemwise_add broadcast_mul negative Minus586 Plus429 ElementTimes""",
+    "communication": "c10d::allreduce_ c10d::reduce_ c10d::gather_ c10d::broadcast_",
     "cast": "Cast aten::_to_copy amp_cast",
     "layout": "Transpose _MklTranspose SwapAxis _backward_SwapAxis TransposeDimensions",
     "copy": """aten::copy_ aten::fill_ aten::zero_ aten::zeros_like aten::cat aten::stack aten::item SelectBackward0 StridedSlice

@@ -46,6 +46,20 @@ def _times(result, column):
     return dict(zip(result.table[column], result.table["time_ns"], strict=True))
 
 
+def test_what_devices_exchange_is_a_known_part_of_the_step_and_no_layer():
+    trace = _trace()
+    exchange = {
+        "start_ns": 600, "end_ns": 640, "duration_ns": 40, "thread": MAIN, "name": "c10d::allreduce_", "kind": "communication",
+        "count": 1, "device": "cpu", "phase": "backward", "attribution": "launch range",
+    }  # fmt: skip
+    before = breakdown(trace, "layer")
+    trace.kernels = conform("kernels", pd.concat([trace.kernels, pd.DataFrame([exchange])]))
+    after = breakdown(trace, "layer")
+    assert _times(after, "layer")["(communication)"] == 40
+    assert after.coverage == pytest.approx(before.coverage + 0.04), "before it was the loop's own time"
+    assert sum(after.table["time_ns"]) == after.step_ns
+
+
 def test_overlapping_kernels_share_their_instants_and_the_host_gets_the_rest():
     kinds = breakdown(_trace(), "kind")
     assert kinds.step_ns == 1000

@@ -8,7 +8,7 @@ import tempfile
 import time
 import unittest
 
-from kernelscope.tracer.inside import child, choices, clock, nvtx, plan, remedies, steady
+from kernelscope.tracer.inside import child, choices, clock, memory, nvtx, plan, remedies, steady
 from kernelscope.tracer.inside.ranges import Recorder, native_thread_id
 
 PROGRAM = """
@@ -74,12 +74,12 @@ class ProgramTest(unittest.TestCase):
         """Remove it."""
         self.temporary.cleanup()
 
-    def load(self, text):
+    def load(self, text, devices=1):
         """Return the class of a file with this text, whose name would hide a module of Python's library."""
         path = os.path.join(self.temporary.name, "json.py")
         with open(path, "w") as file:
             file.write(text)
-        return child.program_class("pytorch", path)
+        return child.program_class("pytorch", path, devices)
 
     def test_the_class_comes_from_the_file(self):
         """It can tell where its source is, as tracing compilers and line profilers ask."""
@@ -88,12 +88,28 @@ class ProgramTest(unittest.TestCase):
         self.assertIs(sys.modules[program.__module__].Program, program)
         self.assertTrue(hasattr(json, "dumps"))
 
+    def test_several_devices_are_for_a_class_that_says_so(self):
+        """Others are refused, which is no fault."""
+        self.assertEqual(self.load("class Program(object):\n    DEVICES = True\n", 2).__name__, "Program")
+        with self.assertRaisesRegex(ValueError, "pytorch: a step on 2 devices is not supported: Program of json.py does not say"):
+            self.load("class Program(object):\n    pass\n", 2)
+
     def test_what_is_wrong_names_the_file(self):
         """Also where the import fails: that is no missing framework."""
         with self.assertRaisesRegex(RuntimeError, "json.py: defines no class Program"):
             self.load("class Programme(object):\n    pass\n")
         with self.assertRaisesRegex(RuntimeError, "json.py: import failed: .*no_such_module"):
             self.load("import no_such_module\n")
+
+
+class MemoryTest(unittest.TestCase):
+    """Resident memory of several processes."""
+
+    def test_processes_add_up(self):
+        """Also where one has ended."""
+        one, both = memory.resident(), memory.resident(["self", os.getpid(), 1 << 30])
+        self.assertEqual(set(one), {"peak_resident_bytes", "resident_bytes"})
+        self.assertAlmostEqual(both["peak_resident_bytes"] / one["peak_resident_bytes"], 2.0, places=1)
 
 
 FAULTS = """
