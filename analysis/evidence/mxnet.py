@@ -8,12 +8,17 @@ graph's operators of the type, which is checked, as is that what oneDNN ran has 
 line's stamp puts it into the operator that was running then; the profiler and oneDNN both read the wall clock, the profiler in
 whole microseconds.
 
+Where several devices share a step, each has engine threads of its own and runs the whole graph: positions count on each device.
+What its primitive was when two devices ran operators at once is told by the primitive's shape, and failing that by nothing.
+
 Python's forward and backward calls only queue operators. Where they do so while no operator runs, the step waits for them:
 these times are operators "queue forward" and "queue backward" of the loop's thread.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +44,8 @@ _SIGNALS = ("WaitForVar",)
 _ENGINE = ("DeleteVariable", "DeleteOperator")
 # The gradient that backward starts from, filled with ones
 _HEAD_GRADIENT = "SetValueOp"
+# The sum of the devices' gradients in the Trainer's key-value store, where no graph has such an operator
+_EXCHANGING = ("ElementwiseSum",)
 # What MXNet's iterators over records do on the engine: decoding a batch
 _LOADING = "DataLoader"
 # MXNet's own operators that move values without changing them
@@ -48,6 +55,15 @@ _COPIES = frozenset(
         "_backward_copy", "_backward_reshape", "_backward_squeeze", "_rnn_param_concat",
     )
 )  # fmt: skip
+_CLOCK_ERROR_NS = 2000  # both sources print whole microseconds
+# columns of a primitive and its operator that tell whether the two belong together
+_TELLING = ((("name", "kind", "problem"), ("layer", "phase")), (("name", "kind"), ("name",)))
+# how primitives begin -> what is in the names of the operators that call them
+_CALLERS = {
+    "convolution": "convolution", "inner_product": "fullyconnected", "pooling": "pooling", "eltwise": "activation|relu",
+    "softmax": "softmax", "logsoftmax": "softmax", "batch_normalization": "batchnorm", "layer_normalization": "layernorm",
+}  # fmt: skip
+_FAR_NS = 1e12  # longer than any operator
 _PRIMITIVE_COLUMNS = ("name", "kind", "dtype", "layout", "algorithm", "problem", "m", "n", "k", "transpose")
 
 
@@ -73,6 +89,7 @@ def _operators(folder: Path, context: Context, diagnostics: dict[str, int]) -> p
     rows = dump[~dump["asynchronous"] & (dump["category"] == "operator")]
     start = context.clock.from_wall(rows["start_ns"].to_numpy(np.int64))
     table = pd.DataFrame({"thread": rows["thread"].to_numpy(), "start_ns": start, "name": rows["name"].array})
+    table["place"] = rows["device"].fillna("").to_numpy()
     table["end_ns"] = start + rows["duration_ns"].to_numpy(np.int64)
     diagnostics["profiler events without a partner"] = int(dump.attrs["unpaired"])
     diagnostics["engine signals left out"] = int(table["name"].isin(_SIGNALS).sum())
@@ -89,6 +106,7 @@ def _attributed(folder: Path, operators: pd.DataFrame, diagnostics: dict[str, in
         _attribute_queued(operators, mxnet_queue.parse(found, path), diagnostics)
     else:
         _attribute(operators, _nodes(found["graphs"]), diagnostics)
+    del operators["place"]
 
 
 def _attribute_queued(operators: pd.DataFrame, queued: mxnet_queue.Queued, diagnostics: dict[str, int]) -> None:
@@ -124,7 +142,7 @@ def _attribute(operators: pd.DataFrame, nodes: pd.DataFrame, diagnostics: dict[s
     calls = float(repeats.mode().iloc[0]) if len(common) else 0.0
     whole = set(common[repeats == calls])
     size = operators["name"].map(in_graph).fillna(1).astype("int64")
-    operators["rank"] = operators.groupby("name").cumcount() % size
+    operators["rank"] = operators.groupby(["place", "name"]).cumcount() % size
     found = operators[["name", "rank"]].merge(
         nodes.rename(columns={"name": "scope", "op": "name"}), on=["name", "rank"], how="left"
     )
@@ -146,10 +164,11 @@ def _attribute_by_name(operators: pd.DataFrame, nodes: pd.DataFrame, ordered: pd
     head = (operators["name"] == _HEAD_GRADIENT) & bool(nodes["phase"].eq("backward").any())
     update = operators["name"].str.endswith("_update")
     loading = operators["name"] == _LOADING
+    exchange = operators["name"].isin(_EXCHANGING)
     operators["layer"] = operators["layer"].mask(rest, operators["name"].map(single["layer"])).mask(head, "loss")
     phase = operators["phase"].mask(rest, operators["name"].map(single["phase"])).mask(head, "backward")
-    operators["phase"] = phase.mask(update, "optimizer").mask(loading, "data").fillna("other")
-    named = rest | head | update | loading
+    operators["phase"] = phase.mask(update | exchange, "optimizer").mask(loading, "data").fillna("other")
+    named = rest | head | update | loading | exchange
     operators["attribution"] = operators["attribution"].mask(named, "operator name").astype("string")
 
 
@@ -164,28 +183,75 @@ def _primitives(
     kernels["start_ns"] = context.clock.from_wall(lines["wall_ns"].to_numpy(np.int64))
     kernels["duration_ns"] = lines["duration_ns"]
     kernels["end_ns"] = kernels["start_ns"] + kernels["duration_ns"]
-    owner, ambiguous = _running(operators, ((kernels["start_ns"] + kernels["end_ns"]) // 2).to_numpy(np.int64))
+    running = _running(operators, ((kernels["start_ns"] + kernels["end_ns"]) // 2).to_numpy(np.int64))
+    owner = np.where((running >= 0).sum(axis=0) == 1, running.max(axis=0, initial=-1), -1)
     _inherit(kernels, operators, owner)
+    settled = _settled(kernels, operators, running, owner)
+    _inherit(kernels, operators, settled)
+    kernels["attribution"] = kernels["attribution"].mask((settled >= 0) & (owner < 0) & kernels["layer"].notna(), "shape")
+    owner = settled
     kernels["library"], kernels["count"], kernels["device"] = "onednn", 1, "cpu"
     _place_by_shape(kernels, owner)
     traced = (kernels["start_ns"] >= operators["start_ns"].min()) & (kernels["start_ns"] <= operators["end_ns"].max())
     diagnostics["oneDNN lines outside of operators"] = int(((owner < 0) & traced).sum())
-    diagnostics["oneDNN lines with several operators running"] = ambiguous
+    diagnostics["oneDNN lines with several operators running"] = int(((running >= 0).any(axis=0) & (owner < 0)).sum())
     return kernels, owner
 
 
-def _running(operators: pd.DataFrame, at: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], int]:
-    """Return the operator that computes at each time (-1: none), and for how many times several threads ran one."""
+def _running(operators: pd.DataFrame, at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return [thread, time]: the operator that a thread computes at a time (-1: none)."""
     computing = np.flatnonzero(~operators["name"].isin(_ENGINE).to_numpy(bool))
     thread = operators["thread"].to_numpy(np.int64)[computing]
     start = operators["start_ns"].to_numpy(np.int64)[computing]
     end = operators["end_ns"].to_numpy(np.int64)[computing] + 1000  # stamps are cut to whole microseconds
-    owner, running = np.full(len(at), -1, dtype=np.int64), np.zeros(len(at), dtype=np.int64)
-    for value in np.unique(thread):
+    running = np.full((len(np.unique(thread)), len(at)), -1, dtype=np.int64)
+    for row, value in enumerate(np.unique(thread)):
         found = intervals.innermost(thread, start, end, np.full(len(at), value), at)
-        running += found >= 0
-        owner = np.where((owner < 0) & (found >= 0), computing[np.maximum(found, 0)], owner)
-    return np.where(running == 1, owner, -1), int((running > 1).sum())
+        running[row] = np.where(found >= 0, computing[np.maximum(found, 0)] if len(computing) else -1, -1)
+    return running
+
+
+def _settled(
+    kernels: pd.DataFrame, operators: pd.DataFrame, running: npt.NDArray[np.int64], owner: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return the owners, with those of primitives that ran while several threads computed, as far as they can be told.
+
+    It is an operator that held the primitive from start to end. Of several, it is one of a layer and phase of which primitives of
+    this problem are known, or of a type that calls this primitive; else, as where two devices run the same at once, the one that
+    began or ended closest to it.
+    """
+    placed = np.flatnonzero(owner >= 0)
+    known = [_said(kernels.iloc[placed], operators.iloc[owner[placed]], own, others) for own, others in _TELLING]
+    start, end = (operators[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    begun, done = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    settled, best = owner.copy(), np.full(len(owner), -np.inf)
+    for candidate in running:
+        mine = np.flatnonzero((owner < 0) & (candidate >= 0))
+        at = candidate[mine]
+        holds = (start[at] - _CLOCK_ERROR_NS <= begun[mine]) & (done[mine] <= end[at] + _CLOCK_ERROR_NS)
+        off = np.minimum(np.abs(start[at] - begun[mine]), np.abs(end[at] - done[mine]))
+        score = -off.astype(np.float64)
+        for seen, (own, others) in zip(known, _TELLING, strict=True):
+            score += _FAR_NS * _said(kernels.iloc[mine], operators.iloc[at], own, others).isin(seen)
+        score += _FAR_NS * _calls(kernels["name"].iloc[mine], operators["name"].iloc[at])
+        better = holds & (score > best[mine])
+        settled[mine[better]], best[mine[better]] = at[better], score[better]
+    return settled
+
+
+def _calls(primitives: pd.Series, operators: pd.Series) -> npt.NDArray[np.bool_]:
+    """Return which operators are of a type that calls the primitive at the same place."""
+    pairs = pd.MultiIndex.from_arrays([primitives.astype("string").to_numpy(str), operators.astype("string").to_numpy(str)])
+    codes, distinct = pd.factorize(pairs)
+    callers = [_CALLERS.get(re.split(r"[ _]v\d|[ ]", str(name))[0]) for name, _ in distinct]
+    fits = [bool(of and re.search(of, str(caller).lower())) for of, (_, caller) in zip(callers, distinct, strict=True)]
+    return np.array(fits, dtype=bool)[codes]
+
+
+def _said(kernels: pd.DataFrame, operators: pd.DataFrame, own: Sequence[str], others: Sequence[str]) -> pd.MultiIndex:
+    """Return what these columns of primitives and those of their operators say, which are in the same order."""
+    columns = [kernels[name] for name in own] + [operators[name] for name in others]
+    return pd.MultiIndex.from_arrays([column.astype("string").fillna("").to_numpy(str) for column in columns])
 
 
 def _inherit(kernels: pd.DataFrame, operators: pd.DataFrame, owner: npt.NDArray[np.int64]) -> None:
@@ -245,7 +311,8 @@ def _leaf_kernels(operators: pd.DataFrame, owner: npt.NDArray[np.int64]) -> pd.D
     holds[owner[owner >= 0]] = True
     leaves = operators[~holds & ~operators["name"].isin(_ENGINE).to_numpy(bool)]
     kernels = leaves[["start_ns", "end_ns", "thread", "name", "layer", "phase", "attribution"]].reset_index(drop=True)
-    kinds = {name: "copy" if name in _COPIES else operator_kind(name) for name in kernels["name"].unique()}
+    given = {**dict.fromkeys(_COPIES, "copy"), **dict.fromkeys(_EXCHANGING, "communication")}
+    kinds = {name: given.get(name) or operator_kind(name) for name in kernels["name"].unique()}
     library = "mshadow" if len(owner) else "mxnet"  # where nothing was printed, it may be oneDNN that computes inside
     return kernels.assign(
         duration_ns=kernels["end_ns"] - kernels["start_ns"], count=1, device="cpu", library=library,

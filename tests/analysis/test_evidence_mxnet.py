@@ -149,6 +149,40 @@ def test_nothing_was_lost_or_misplaced(name, request):
     }
 
 
+def test_two_devices_that_run_the_graph_at_once_are_told_apart(copy, lenet):
+    """The capture as if a second device had done the same, each operator 40 us after the first one's, and both had summed up."""
+    path, later_us = copy / "operators.mxnet.json.gz", 40
+    trace = json.loads(gzip.decompress(path.read_bytes()))
+    own = [event for event in trace["traceEvents"] if event["ph"] in "BE" and event["name"] != "WaitForVar"]
+    second = [{**event, "pid": 1, "tid": event["tid"] // 2, "ts": event["ts"] + later_us} for event in own]
+    sums = [{**event, "name": "ElementwiseSum"} for event in second if event["name"] == "multi_sgd_mom_update"]
+    trace["traceEvents"] += [event for event in second if event["name"] != "multi_sgd_mom_update"] + sums
+    path.write_bytes(gzip.compress(json.dumps(trace).encode()))
+    lines = []
+    for line in (copy / "stdout.raw").read_text().splitlines():
+        lines.append(line)
+        fields = line.split(",")
+        if fields[2:3] == ["exec"]:
+            fields[1] = f"{float(fields[1]) + later_us / 1000:.6f}"
+            lines.append(",".join(fields))
+    (copy / "stdout.raw").write_text("\n".join(lines) + "\n")
+    evidence = mxnet.read(copy, context_of(copy, "train"))
+    names = ["layer", "phase", "kind", "name", "problem"]
+    one, both = (
+        kernels[kernels["layer"].notna() & kernels["problem"].notna()].groupby(names, observed=True).size()
+        for kernels in (lenet[1].kernels, evidence.kernels)
+    )
+    off = both.sub(2 * one, fill_value=0)
+    assert not off[off.index.get_level_values("kind").str.startswith("convolution")].any()
+    assert off.abs().sum() / 2 <= 0.05 * both.sum(), "what is at a wrong layer counts at two"
+    operators = (table.operators.groupby(["layer", "phase", "name"], observed=True).size() for table in (lenet[1], evidence))
+    assert (next(operators) * 2).to_dict() == next(operators).to_dict()
+    assert evidence.diagnostics["operators out of the graph's order"] == 0
+    assert evidence.diagnostics["oneDNN lines with several operators running"] == 0
+    exchanged = evidence.kernels[evidence.kernels["kind"] == "communication"]
+    assert (len(exchanged), set(exchanged["phase"]), exchanged["layer"].notna().any()) == (3 * STEPS, {"optimizer"}, False)
+
+
 def test_operators_that_do_not_fit_the_graph_are_left_without_a_layer_and_counted(copy):
     graph = json.loads((copy / "graph.json").read_text())
     nodes = graph["graphs"][0]["nodes"]
