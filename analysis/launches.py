@@ -22,6 +22,7 @@ from kernelscope.analysis.trace import Trace
 
 Int = npt.NDArray[np.int64]
 
+_DENSE = 4  # places of a table for each number that is in it, at most
 _DEVICE_TABLES = ("kernels", "graphs", "copies")
 
 # Ranges that name PyTorch's operators: "aten::mm, seq = 3, sizes = [...]" of emit_nvtx, "{'op': 'conv2d', ...}" of PyProf
@@ -85,33 +86,49 @@ def _call_of(table: pd.DataFrame, calls: pd.DataFrame, diagnostics: dict[str, in
     known = np.flatnonzero((table["correlation"].notna() & table["process"].notna()).to_numpy())
     if not len(callers) or not len(known):
         return nothing
-    process = np.concatenate([table["process"].to_numpy(np.int64, na_value=0)[known], calls["process"].to_numpy()[callers]])
-    number = np.concatenate(
-        [
-            column.to_numpy(np.int64, na_value=0)[rows]
-            for column, rows in ((table["correlation"], known), (calls["correlation"], callers))
-        ]
-    )
-    key = _pair_keys(process, number)
-    wanted, offered = key[: len(known)], key[len(known) :]
-    first = _first_rows(offered)
-    if len(first[0]) < len(offered):  # of all tables' calls: the same for each, so not added up
-        diagnostics["API calls that repeat a correlation id"] = len(offered) - len(first[0])
-    at = np.minimum(np.searchsorted(first[0], wanted), len(first[0]) - 1)
-    nothing[known] = np.where(first[0][at] == wanted, callers[first[1][at]], -1)
+    processes = _chosen(table, "process", known), _chosen(calls, "process", callers)
+    numbers = _chosen(table, "correlation", known), _chosen(calls, "correlation", callers)
+    wanted, offered = _keys(processes, numbers)
+    distinct, rows = _first_rows(offered)
+    if len(distinct) < len(offered):  # of all tables' calls: the same for each, so not added up
+        diagnostics["API calls that repeat a correlation id"] = len(offered) - len(distinct)
+    nothing[known] = _looked_up(wanted, distinct, callers[rows])
     return nothing
 
 
-def _pair_keys(process: Int, number: Int) -> Int:
-    """Return integers that are equal where both process and number are."""
-    if process.min() == process.max():
+def _looked_up(wanted: Int, keys: Int, values: Int) -> Int:
+    """Return the value of each wanted key, -1 where there is none; keys are distinct and in order."""
+    low, room = int(keys[0]), int(keys[-1]) - int(keys[0]) + 1
+    if room > _DENSE * len(keys):
+        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        return np.where(keys[at] == wanted, values[at], -1)
+    table = np.full(room + 1, -1, dtype=np.int64)  # numbers count up in practice; the last place is that of all others
+    table[keys - low] = values
+    place = wanted - low
+    place[(wanted < low) | (wanted > keys[-1])] = room
+    return table.take(place)
+
+
+def _chosen(table: pd.DataFrame, name: str, rows: Int) -> Int:
+    """Return some rows of a column, 0 where null."""
+    values = table[name].to_numpy(np.int64, na_value=0)
+    return values if len(rows) == len(values) else values[rows]
+
+
+def _keys(process: tuple[Int, Int], number: tuple[Int, Int]) -> tuple[Int, Int]:
+    """Return integers for two tables that are equal where both process and number are."""
+    edges = {int(edge) for column in process for edge in (column.min(), column.max())}
+    if len(edges) == 1:
         return number
-    codes, distinct = pd.factorize(process)
-    low, high = int(number.min()), int(number.max())
+    codes, distinct = pd.factorize(np.concatenate(process))
+    numbers = np.concatenate(number)
+    low, high = int(numbers.min()), int(numbers.max())
     if (high - low + 1) * len(distinct) < 1 << 62:
-        return codes * (high - low + 1) + (number - low)
-    ranks, found = pd.factorize(number)
-    return np.asarray(codes.astype(np.int64) * len(found) + ranks)
+        key = codes * (high - low + 1) + (numbers - low)
+    else:
+        ranks, found = pd.factorize(numbers)
+        key = np.asarray(codes.astype(np.int64) * len(found) + ranks)
+    return key[: len(process[0])], key[len(process[0]) :]
 
 
 def _first_rows(keys: Int) -> tuple[Int, Int]:

@@ -258,6 +258,7 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
 }
 
 
+_DTYPES = {name: pd.api.types.pandas_dtype(name) for name in ("int64", "float64", "bool", "Int64", "Int32", "boolean", "string")}
 _NO_TEXTS = pd.CategoricalDtype(pd.Index([], dtype="str"))
 
 
@@ -268,16 +269,18 @@ def conform(name: str, rows: pd.DataFrame | Iterable[Mapping[str, Any]]) -> pd.D
     holds what its type cannot.
     """
     table = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows))
-    columns = {}
+    given, columns = set(table), {}
     for column in TABLES[name]:
         try:
-            columns[column.name] = _typed(table[column.name], column) if column.name in table else _absent(column, len(table))
+            columns[column.name] = _typed(table[column.name], column) if column.name in given else _absent(column, len(table))
         except (TypeError, ValueError, OverflowError) as error:
             raise EvidenceError(f"table {name}, column {column.name}: {error}") from error
     return pd.DataFrame({key: getattr(values, "array", values) for key, values in columns.items()}, copy=False)
 
 
 def _typed(values: pd.Series, column: Column) -> pd.Series:
+    if values.dtype == _DTYPES.get(column.dtype):
+        return values
     if column.dtype == "category":
         return with_text_categories(
             values if isinstance(values.dtype, pd.CategoricalDtype) else values.astype("string").astype("category")
