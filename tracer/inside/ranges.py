@@ -211,8 +211,8 @@ class Recorder(object):
         return list(zip(*[values] * len(RANGE_FIELDS)))
 
     def busy_times(self):
-        """Return how long each step since the last flush took without what it waited for: its wall or processor time, in ns."""
-        return [min(row[4] - row[3], _processor_ns(row[6]) - _processor_ns(row[5])) for row in self._steps]
+        """Return {step: how long it took without what it waited for, its wall or processor time in ns} since the last flush."""
+        return {row[0]: min(row[4] - row[3], _processor_ns(row[6]) - _processor_ns(row[5])) for row in self._steps}
 
     def step_times(self):
         """Return the durations in ns of the steps since the last flush, in order."""

@@ -73,20 +73,18 @@ def bare_ns(recorder):
 
 
 def choose(ranges, steps_ns, costs):
-    """Return the Choice for steps that took steps_ns in all with these ranges, or None where all may stay.
+    """Return the Choice, or None where all ranges may stay.
 
-    ranges: (thread, start, end, category, name, layer, phase, step) as the recorder keeps them.
+    ranges: (thread, start, end, category, name, layer, phase, step) as the recorder keeps them; steps_ns: {step: what it took}.
+    The step counts in which ranges weigh most: others met a machine that was busy, or what is done only once.
     """
-    tree = _Tree(ranges, costs)
-    fixed = costs.other * sum(not _is_layer(row) for row in ranges)
-    whole = fixed + sum(tree.cost.values())
-    clean_ns = max(steps_ns - whole, 1.0)
-    if whole <= SHARE * clean_ns or not tree.cost:
+    steps = [_Step([row for row in ranges if row[7] == step], taken, costs) for step, taken in steps_ns.items()]
+    heaviest = max(steps, key=lambda step: step.share)
+    if heaviest.share <= SHARE or not heaviest.cost:
         return None
-    kept, spent = tree.worth(SHARE * clean_ns - fixed)
-    kept = {way: {layer for layer, its in kept if its == way} for way in (FORWARD, BACKWARD)}
+    kept, share = heaviest.worth(SHARE)
     left_out = {way: _left_out(ranges, kept[way], way) for way in (FORWARD, BACKWARD)}
-    return Choice(kept, left_out, whole / clean_ns, (fixed + spent) / clean_ns)
+    return Choice(kept, left_out, heaviest.share, share)
 
 
 def call_of(layer):
@@ -94,10 +92,13 @@ def call_of(layer):
     return _NUMBER.sub("", layer)
 
 
-class _Tree(object):
-    """Of each (layer, way) what its ranges cost and the time in them and in those inside; of each layer the one around it."""
+class _Step(object):
+    """Of each (layer, way) what its ranges cost and the time in them and in those inside; of each layer the one around it.
 
-    def __init__(self, ranges, costs):
+    share: what all ranges cost, as a share of the step without them.
+    """
+
+    def __init__(self, ranges, taken_ns, costs):
         count, own, around = {}, {}, {}
         for row, outer in itertools.chain(_nested(ranges), ((row, None) for row in _gradients(ranges))):
             layer, way, length = call_of(row[5]), BACKWARD if row[6] == BACKWARD else FORWARD, row[2] - row[1]
@@ -113,6 +114,10 @@ class _Tree(object):
         for layer, way in count:
             if way == BACKWARD:
                 self.cost[layer, way] = costs.backward * count[layer, way] + costs.hook * count.get((layer, FORWARD), 0)
+        self.fixed = costs.other * sum(not _is_layer(row) for row in ranges)
+        whole = self.fixed + sum(self.cost.values())
+        self.clean_ns = max(taken_ns - whole, 1.0)
+        self.share = whole / self.clean_ns
         self.time = dict.fromkeys(self.cost, 0)
         for layer, way in self.cost:
             for holder in self._path(layer):
@@ -126,20 +131,21 @@ class _Tree(object):
             layer = self.around[layer]
         return path
 
-    def worth(self, budget):
-        """Return the (layer, way) to keep for so many ns, those around each among them, and what they cost.
+    def worth(self, share):
+        """Return the layers to keep for this share of the step, {way: layers}, those around each among them; and their share.
 
         Gradients are kept only of layers whose calls are: hooks are set by the wrapper of the call.
         """
-        kept, spent = set(), 0.0
+        kept, spent = set(), self.fixed
         for layer, way in sorted(self.cost, key=lambda one: (-self.time[one] / max(self.cost[one], 1.0), one)):
             ways = (FORWARD, BACKWARD) if way == BACKWARD else (FORWARD,)
             wanted = {(one, its) for one in self._path(layer) for its in ways} - kept
             price = sum(self.cost.get(one, 0.0) for one in wanted)
-            if spent + price <= budget:
+            if spent + price <= share * self.clean_ns:
                 kept |= wanted
                 spent += price
-        return {one for one in kept if one in self.cost}, spent
+        found = {way: {layer for layer, its in kept if its == way and (layer, way) in self.cost} for way in (FORWARD, BACKWARD)}
+        return found, spent / self.clean_ns
 
 
 def _is_layer(row):

@@ -122,7 +122,7 @@ class Pass(object):
         """Leave out ranges of layers where all of them cost too much, by what the steps so far had."""
         recorder, adapter = self.recorder, self.adapter
         costs = adapter.costs(budget.bare_ns(Recorder(self.folder, layers=True)))
-        choice = budget.choose(recorder.ranges(), sum(recorder.busy_times()), costs)
+        choice = budget.choose(recorder.ranges(), recorder.busy_times(), costs)
         if choice is not None and adapter.keep(choice.kept):
             kept = {way: sorted(layers) for way, layers in choice.kept.items()}
             self._leave_out({"layers": choice.left_out, "kept": kept, "text": choice.text()})

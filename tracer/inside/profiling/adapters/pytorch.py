@@ -18,7 +18,7 @@ from kernelscope.tracer.inside.profiling.patches import Patches
 MOST_NUMBERED = 8  # calls of one module within one call of the model that have rows of their own; later ones share one
 # How many times as much as a bare range one around a module costs, one of its gradients, and the hook that opens that: it is set
 # on a tensor, and the gradient becomes an object of Python's for it. Measured of policy gradients on CartPole.
-FORWARD, BACKWARD, HOOK = 5.0, 1.5, 2.5
+FORWARD, BACKWARD, HOOK = 5.0, 2.0, 5.0
 _WRAPPERS = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel")  # hold the model as `module`
 _SAMPLING = ("__init__", "sample", "rsample", "log_prob", "entropy")  # methods of distributions
 _LOSSES = ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
