@@ -130,12 +130,13 @@ def test_several_devices_from_start_to_end(tmp_path):
     environment = environments.find("pytorch")
     if environment is None:
         pytest.fail("no environment") if os.environ.get("CI") else pytest.skip("no environment for pytorch")
-    options = RunOptions(network="lenet", batch=32, devices=2, steps=5, warmup=2, repeats=1, passes=("clean", "kernels"))
+    options = RunOptions(network="lenet", batch=32, devices=2, steps=5, warmup=2, repeats=1, passes=("kernels",))
     Session([Variant("pytorch", environment)], options, [tmp_path / "run"], ["kernelscope"]).run(lambda *_: None)
     run = Run(tmp_path / "run")
     assert run.record["complete"], run.record
-    report = json.loads((tmp_path / "run/clean/1/child.json").read_text())
+    report = json.loads((tmp_path / "run/kernels/1/child.json").read_text())
     assert report["processes"] == 2
+    assert report["methods"]["processes"] == "what rank 0 of 2 does; the others' work is not recorded"
     table = breakdown(run.trace(), by="kind").table
     assert table[table["kind"] == "communication"]["time_ns"].sum() > 0
     rows = breakdown(run.trace(), by="layer")
