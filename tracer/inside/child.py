@@ -276,7 +276,8 @@ def program_class(framework, path, devices=1):
     """Return the class Program of the file at `path`, or without one the workload's own for this framework.
 
     One that says DEVICES = True shares a step among several devices itself; a workload may have another one for that, in the
-    module `parallel` beside its `program`. Raises ValueError where there is neither.
+    module `parallel` beside its `program`. Raises ValueError where there is neither, with the reason that a program gives as
+    ONE_DEVICE.
     """
     package = "kernelscope.workloads.%s" % module_of(framework)
     found = _own_program(path) if path else importlib.import_module(package + ".program").Program
@@ -284,8 +285,9 @@ def program_class(framework, path, devices=1):
         return found
     if not path and importlib.util.find_spec(package + ".parallel"):
         return importlib.import_module(package + ".parallel").Program
-    reason = ": Program of %s does not say DEVICES = True" % os.path.basename(path) if path else ""
-    raise ValueError("%s: a step on %d devices is %s%s" % (framework, devices, NOT_SUPPORTED, reason))
+    reason = "Program of %s does not say DEVICES = True" % os.path.basename(path) if path else getattr(found, "ONE_DEVICE", None)
+    said = "%s: a step on %d devices is %s" % (framework, devices, NOT_SUPPORTED)
+    raise ValueError("%s: %s" % (said, reason) if reason else said)
 
 
 def _own_program(path):

@@ -51,6 +51,8 @@ _SETTINGS = {"precision": "float32", "layout": "channels_first", "autotune": Fal
 class Program(object):
     """One network on CNTK; see the options in the session's specification (mode, batch, device, seed, dropout)."""
 
+    ONE_DEVICE = "CNTK's distributed learners need processes that OpenMPI's mpiexec starts, which is not set up here"
+
     def __init__(self, network, options):
         _refuse(network, options)
         self.network = network
