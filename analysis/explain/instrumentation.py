@@ -83,13 +83,13 @@ def anchored_factors(
     wanted = np.where(np.isnan(told), recorded * min(overall, 1.0), told)
     kept = time_ns.copy()
     for tier, least in _tiers(cells):
-        held = np.bincount(group, weights=kept, minlength=len(found)).astype(float)
+        has = np.bincount(group, weights=kept, minlength=len(found)).astype(float)
         there = np.bincount(group, weights=np.where(tier, kept, 0.0), minlength=len(found)).astype(float)
-        given = np.minimum(np.maximum(held - wanted, 0.0), there * (1 - least))
+        given = np.minimum(np.maximum(has - wanted, 0.0), there * (1 - least))
         share = np.divide(given, there, out=np.zeros_like(given), where=there > 0)
         kept = np.where(tier, kept * (1 - share[group]), kept)
-    held = np.bincount(group, weights=kept, minlength=len(found)).astype(float)
-    grown = np.divide(wanted, held, out=np.ones_like(held), where=held > 0)
+    has = np.bincount(group, weights=kept, minlength=len(found)).astype(float)
+    grown = np.divide(wanted, has, out=np.ones_like(has), where=has > 0)
     kept *= np.maximum(grown, 1.0)[group]
     kept *= np.clip(clean_ns / max(kept.sum(), 1.0), 1 / BOUND, BOUND)
     return np.divide(kept, time_ns, out=np.ones_like(kept), where=time_ns > 0)

@@ -27,7 +27,7 @@ class Program:
     """One program. command: with {python} and {bin}/name of its environment. source: the source distribution that has it, and
     `folder` in there where it runs. data: writes what it reads. seed: what is seeded from outside (see seeded/), where the
     program does not. options: of `kernelscope profile`. changing: files that differ from run to run by their nature. quick: among
-    those that CI runs.
+    those that CI runs. long: takes many minutes, and runs only when it is named.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Program:
     options: tuple[str, ...] = ()
     changing: tuple[str, ...] = ()
     quick: bool = False
+    long: bool = False
 
 
 ENVIRONMENTS = {
@@ -106,7 +107,7 @@ def _deepxde(backend: str, environment: str, folder: str, script: str, **more: o
 def _seq2seq(backend: str, environment: str, **more: object) -> Program:
     return Program(
         f"lstm_seq2seq.py (Keras on {backend})", _KERAS, environment, ("{python}", "lstm_seq2seq.py"), _KERAS, "examples",
-        sentences, variables={"KERAS_BACKEND": backend}, **more,  # type: ignore[arg-type]
+        sentences, variables={"KERAS_BACKEND": backend}, long=True, **more,  # type: ignore[arg-type]
     )  # fmt: skip
 
 
@@ -145,6 +146,7 @@ PROGRAMS = (
     _deepxde("pytorch", "torch", "operator", "antiderivative_aligned_pideeponet.py"),
     _deepxde("tensorflow", "tensorflow", "function", "func.py"),
     _deepxde("jax", "jax", "function", "func.py"),
+    _deepxde("tensorflow", "tensorflow", "pinn_forward", "diffusion_1d_resample.py"),  # larger steps than func.py's
     _seq2seq("tensorflow", "keras-tensorflow", seed="keras"),
     _seq2seq("jax", "keras-jax", seed="keras"),
     _seq2seq("cntk", "cntk", seed="cntk"),

@@ -60,7 +60,8 @@ def main() -> int:
     parser.add_argument("--markdown", metavar="PAGE", help="write the table into this page")
     parser.add_argument("--fetch-only", action="store_true", help="fetch, and run nothing")
     arguments = parser.parse_args()
-    chosen = [program for program in PROGRAMS if not arguments.only or any(name in program.name for name in arguments.only)]
+    wanted = arguments.only or [program.name for program in PROGRAMS if not program.long]
+    chosen = [program for program in PROGRAMS if any(name in program.name for name in wanted)]
     rows, fine = [], True
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(arguments.keep or temporary)

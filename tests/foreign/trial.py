@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +20,12 @@ import fetching
 from catalogue import Program
 
 LIMIT_S = 600
-PAIRED_STEPS = 60
+PAIRED_STEPS, PAIRS, SHORT_S = 60, 3, 15  # pairs of runs for what the layers pass costs, of programs that are over in so long
+# `kernelscope profile --passes rerun` that stops after the layers pass: the program runs twice instead of four times
+_TWO_PASSES = (
+    "import sys; from kernelscope.tracer.inside.launching import options; options.PASSES = ('clean', 'layers'); "
+    "from kernelscope.cli.main import main; sys.exit(main())"
+)
 # One thread: on a machine that others use too, threads that wait for each other measure the others
 THREADS = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
 # What is printed about time: durations with their unit, rates, dates, and bars that are redrawn as time goes by
@@ -64,17 +70,21 @@ class Trial:
 def attempt(program: Program, folder: Path, *, fetch: bool = True, twice: bool = True, paired: bool = True) -> Trial:
     """Run a program plainly and profiled; raise fetching.Missing where it cannot be had.
 
-    twice: run it plainly once more where outputs differ, to tell what is random by itself. paired: run it again for each pass,
-    for what the layers pass costs.
+    twice: run it plainly once more where outputs differ, to tell what is random by itself. paired: run it again, clean and with
+    the layers pass, for what that costs: the median of some pairs.
     """
     python, variables = fetching.python(program.environment, fetch)
     source = fetching.source(program.source, fetch) if program.source else None
     trial = Trial(program)
     command = [part.replace("{python}", str(python)).replace("{bin}", str(python.parent)) for part in program.command]
-    costs = folder.absolute() / "costs.json"
-    own = {"PYTHONPATH": str(Path(__file__).with_name("seeded")), "FOREIGN_SEED": program.seed or "", "FOREIGN_COST": str(costs)}
+    calls = folder.absolute() / "costs.json"
+    own = {
+        "PYTHONPATH": str(Path(__file__).with_name("seeded")),
+        "FOREIGN_SEED": program.seed or "",
+        "FOREIGN_COST": str(calls),
+    }
     environment = {**os.environ, **THREADS, **variables, **own, **program.variables}
-    costs.unlink(missing_ok=True)
+    calls.unlink(missing_ok=True)
 
     def once(name: str, before: list[str]) -> Outcome:
         outcome = _run([*before, *command], _prepared(program, source, folder), environment)
@@ -94,13 +104,21 @@ def attempt(program: Program, folder: Path, *, fetch: bool = True, twice: bool =
         trial.same = "random by itself"
     if profiled.status:
         trial.problems.append(f"profiled, it ends with status {profiled.status}: {_last(profiled.errors)}")
-    _read(run, costs, trial)
+    _read(run, calls, trial)
     if paired and not profiled.status:
-        again = folder / "rerun"
-        options = [*program.options, "--passes", "rerun", "--steps", str(PAIRED_STEPS)]
-        once("rerun", [*ours[:6], str(again), *options, "--"])
-        trial.layers = _paired(_steps(again, "clean"), _steps(again, "layers"))
+        trial.layers = _layers_cost(program, folder / "rerun", once, PAIRS if plain.seconds < SHORT_S else 1)
     return trial
+
+
+def _layers_cost(program: Program, again: Path, once: Callable[[str, list[str]], Outcome], pairs: int) -> float | None:
+    """Run the program clean and with the layers pass, so many times; return the median of what that pass costs (see _paired)."""
+    options = ["profile", "--force", "-o", str(again), *program.options, "--passes", "rerun", "--steps", str(PAIRED_STEPS)]
+    costs = []
+    for _ in range(pairs):
+        once("rerun", [sys.executable, "-c", _TWO_PASSES, *options, "--"])
+        costs.append(_paired(_steps(again, "clean"), _steps(again, "layers")))
+    known = [cost for cost in costs if cost is not None]
+    return statistics.median(known) if known else None
 
 
 def _prepared(program: Program, source: Path | None, folder: Path) -> Path:
