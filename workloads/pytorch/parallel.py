@@ -28,7 +28,11 @@ class Program(program.Program):
             torch.cuda.set_device(self.rank)
         share = options["batch"] // self.devices
         self.share = slice(self.rank * share, (self.rank + 1) * share)
-        self.others = ranks.Others(options) if self.rank == 0 else None
+        # by which the ranks find each other: rank 0 listens at a free port of this machine alone
+        self.store = distributed.TCPStore(
+            "127.0.0.1", options.get("port") or 0, self.devices, self.rank == 0, wait_for_workers=False
+        )
+        self.others = ranks.Others(options, self.store.port) if self.rank == 0 else None
         super(Program, self).__init__(network, options)
         torch.manual_seed((options.get("seed") or 0) + self.rank)  # of dropout, which would leave out the same of every share
         self.module = self.model
@@ -43,8 +47,7 @@ class Program(program.Program):
         else:
             ranks.tell_ready(options)
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # else gloo looks up the machine's name, which may have no address
-        store = self.others.store if self.others is not None else options["store"]
-        distributed.init_process_group(backend, init_method="file://" + store, rank=self.rank, world_size=self.devices)
+        distributed.init_process_group(backend, store=self.store, rank=self.rank, world_size=self.devices)
 
     def processes(self):
         """Return the ids of the other ranks' processes."""

@@ -11,11 +11,9 @@ import io
 import itertools
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 
 from kernelscope.workloads import data, networks
 
@@ -29,9 +27,7 @@ _END_LIMIT_S = 10
 class Others(object):
     """The processes of ranks 1 and up, as rank 0 sees them."""
 
-    def __init__(self, options):
-        self.folder = tempfile.mkdtemp(prefix="kernelscope-ranks-")
-        self.store = os.path.join(self.folder, "store")  # the file by which they find each other
+    def __init__(self, options, port):
         variables = {name: value for name, value in os.environ.items() if not name.endswith("_VERBOSE")}
         self.processes = []
         atexit.register(self.close)
@@ -41,7 +37,7 @@ class Others(object):
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sys.stderr, env=variables, bufsize=0,
             )  # fmt: skip
             self.processes.append(process)
-            told = dict(options.items(), rank=rank, store=self.store, parent=os.getpid())
+            told = dict(options.items(), rank=rank, port=port, parent=os.getpid())
             process.stdin.write((json.dumps(told) + "\n").encode())
 
     def wait_until_ready(self):
@@ -73,7 +69,6 @@ class Others(object):
                 process.kill()
                 process.wait()
         self.processes = []
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _ended(rank, process):
