@@ -133,10 +133,21 @@ class Stacks:
 
         At every instant the innermost open interval of a thread owns the piece; pieces of one thread follow each other.
         """
-        cuts = sorted_distinct(np.concatenate([self._start, self._end]))
+        touching = self._start[1:] < self._reached[:-1]
+        crowded = (np.append(touching, False) | np.append(False, touching))[: len(self._start)]
+        cuts = sorted_distinct(np.concatenate([self._start[crowded], self._end[crowded]]))
         found = self._open_at(cuts[:-1]) if len(cuts) else cuts
         owned = found >= 0
-        return self._rows(found[owned]), self._axis.times(cuts[:-1][owned]), self._axis.times(cuts[1:][owned])
+        owned[owned] = crowded[found[owned]]
+        position, start, end = found[owned], cuts[:-1][owned], cuts[1:][owned]
+        alone = np.flatnonzero(~crowded)
+        if len(alone):  # most, often: each is a piece
+            position, start, end = (
+                np.concatenate(parts) for parts in ((alone, position), (self._start[alone], start), (self._end[alone], end))
+            )
+            order = np.argsort(start, kind="stable")
+            position, start, end = position[order], start[order], end[order]
+        return self._rows(position), self._axis.times(start), self._axis.times(end)
 
 
 class _Depths:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
 import gc
 import os
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ctypes
 
 # Parameters of glibc's mallopt(3), and what they are set to: bytes
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -2, -3, -8
@@ -26,6 +29,8 @@ def start() -> None:
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(500_000, 20, 20)
+    import ctypes  # late: a stored table needs none of this
+
     with contextlib.suppress(OSError, AttributeError):  # another C library
         libc = ctypes.CDLL(None)
         libc.mallopt(_MMAP_THRESHOLD, _MAPPED)
@@ -36,6 +41,8 @@ def start() -> None:
 
 def _take_large_pages(libc: ctypes.CDLL) -> None:
     """Let the heap grow by as much as is kept, and ask for large pages there: they are had when they are first written to."""
+    import ctypes
+
     libc.sbrk.restype = libc.malloc.restype = ctypes.c_void_p
     libc.mallopt(_TOP_PAD, _KEPT)
     begin = libc.sbrk(0)
