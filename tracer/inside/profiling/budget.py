@@ -12,8 +12,9 @@ import re
 
 from kernelscope.tracer.inside.clock import now_ns
 
-# The pass may cost 5% of a step; what ranges cost is known to a third or so, as it depends on what the caches hold
-SHARE = 0.035
+# The pass may cost 5% of a step. What ranges cost is known to a factor of two only: a few among a program's own work cost more
+# each than many, by which the costs were measured.
+SHARE = 0.025
 FORWARD, BACKWARD = "forward", "backward"
 _NUMBER = re.compile(r" \(\d+(?: and later)?\)$")  # of a call that is repeated within one call of the model
 _SAMPLES = 41  # of a bare range: 2 ms in all
@@ -26,7 +27,7 @@ class Costs(object):
     is made ready for gradients.
     """
 
-    def __init__(self, bare_ns, forward=1.5, backward=1.5, hook=0.0, other=1.5):
+    def __init__(self, bare_ns, forward=1.5, backward=1.5, hook=0.0, other=3.0):
         self.forward = bare_ns * forward
         self.backward = bare_ns * backward
         self.hook = bare_ns * hook

@@ -18,7 +18,7 @@ from kernelscope.tracer.inside.profiling.patches import Patches
 MOST_NUMBERED = 8  # calls of one module within one call of the model that have rows of their own; later ones share one
 # How many times as much as a bare range one around a module costs, one of its gradients, and the hook that opens that: it is set
 # on a tensor, and the gradient becomes an object of Python's for it. Measured of policy gradients on CartPole.
-FORWARD, BACKWARD, HOOK = 5.0, 2.0, 5.0
+FORWARD, BACKWARD, HOOK = 7.0, 2.0, 4.0
 _WRAPPERS = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel")  # hold the model as `module`
 _SAMPLING = ("__init__", "sample", "rsample", "log_prob", "entropy")  # methods of distributions
 _LOSSES = ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
@@ -494,7 +494,18 @@ class Layers(object):
         """Return a step's arguments, its closure in a range of its own: forward and backward in there are not the optimizer's."""
         if not any(map(callable, arguments)) and not callable(keywords.get("closure")):
             return None  # as they are
-        ranged = functools.partial(self.recorder.ranged, category="phase", name="closure", phase="other")
+        push, close = self.recorder.push, self.recorder.close
+
+        def ranged(function):  # plainly: it is made anew for each step
+            def closure():
+                number = push("phase", "closure", None, "other")
+                try:
+                    return function()
+                finally:
+                    close(number)
+
+            return closure
+
         named = {name: ranged(value) if callable(value) else value for name, value in keywords.items()}
         return tuple(ranged(value) if callable(value) else value for value in arguments), named
 
