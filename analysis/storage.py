@@ -14,7 +14,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import TABLES, Trace, conform
 
 _NEVER_NULL = ("int64", "float64", "bool")
-_TYPES = {
+_TYPES: dict[str, pa.DataType] = {
     "int64": pa.int64(), "Int64": pa.int64(), "Int32": pa.int32(), "float64": pa.float64(), "bool": pa.bool_(),
     "boolean": pa.bool_(), "string": pa.large_string(), "category": pa.large_string(),
 }  # fmt: skip
@@ -64,7 +64,7 @@ def _write(table: pa.Table, file: Path) -> None:
     integers = {field.name: "DELTA_BINARY_PACKED" for field in table.schema if pa.types.is_integer(field.type)}
     others = [field.name for field in table.schema if field.name not in integers]
     encoding: Any = {"use_dictionary": others, "column_encoding": integers or None}
-    compression = {field.name: "NONE" if field.name in integers else "LZ4" for field in table.schema}
+    compression: Any = {field.name: "NONE" if field.name in integers else "LZ4" for field in table.schema}
     pq.write_table(table, file, compression=compression, write_statistics=False, **encoding)
 
 
