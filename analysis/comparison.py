@@ -43,6 +43,7 @@ def compare(runs: list[Run], left_out: list[dict[str, str]] | None = None) -> di
         "mode": options["mode"],
         "batch": options["batch"],
         "device": options["device"],
+        "device_count": options.get("devices", 1),
         "threads": options["threads"],
         "conditions": first["conditions"],
         "machine": first["machine"],

@@ -194,6 +194,7 @@ class Run:
             "network_name": options["network"],
             "mode": options["mode"],
             "batch": options["batch"],
+            "device_count": options.get("devices", 1),
             "pass": "kernels",
             "conditions": self.record["conditions"],
             "clean_step_ns": mean_step_ns(self.clean_steps()),

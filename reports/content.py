@@ -140,10 +140,18 @@ def work(result: Result) -> str:
     threads = result["threads"]
     parts = [
         f"{network['name']} ({network['title']})" if network.get("title") else network["name"], result["mode"],
-        f"batch {result['batch']}" if result.get("batch") else None, result["device"],
+        batch(result), result["device"],
         f"{threads} thread{'' if threads == 1 else 's'}" if threads else None, f"conditions: {result['conditions']}",
     ]  # fmt: skip
     return " · ".join(str(part) for part in parts if part)
+
+
+def batch(result: Result) -> str | None:
+    """Return how many samples a step has, and how many devices share them where these are several; None where nothing tells."""
+    if not result.get("batch"):
+        return None
+    count = result.get("device_count") or 1
+    return f"batch {result['batch']}" + (f" on {count} devices" if count > 1 else "")
 
 
 def machine(result: Result) -> str:

@@ -475,7 +475,7 @@ def _unit_of_step(result: Mapping[str, Any]) -> tuple[str, int]:
 
 def _beside(result: Mapping[str, Any]) -> str:
     """Return what stands beside a breakdown: batch, conditions, pass with its step against the clean one, coverage."""
-    parts = [f"batch {result['batch']}"] if result.get("batch") else []
+    parts = [text] if (text := content.batch(result)) else []
     parts += [f"conditions: {result['conditions']}"] if result.get("conditions") else []
     if result.get("pass"):
         clean = result.get("clean_step_ns")
