@@ -146,7 +146,7 @@ def work(result: Result) -> str:
     return " · ".join(str(part) for part in parts if part)
 
 
-def batch(result: Result) -> str | None:
+def batch(result: Mapping[str, Any]) -> str | None:
     """Return how many samples a step has, and how many devices share them where these are several; None where nothing tells."""
     if not result.get("batch"):
         return None

@@ -10,6 +10,7 @@ import os
 import tempfile
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -292,9 +293,7 @@ class Session:
             for index in turns.order(len(self.sides), number):
                 side = self.sides[index]
                 if side in alive:
-                    self._guard(
-                        side, name, lambda side=side, number=number, steps=steps: self._turn(side, number, steps, sampler)
-                    )  # type: ignore[misc]
+                    self._guard(side, name, partial(self._turn, side, number, steps, sampler))
 
     def _turn(self, side: Side, window: int | None, steps: int, sampler: Sampler) -> None:
         child = side.child
