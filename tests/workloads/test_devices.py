@@ -29,9 +29,8 @@ TOGETHER = [
     ("jax", NETWORKS),
     ("mxnet", NETWORKS),
     ("tensorflow", NETWORKS[:1]),
-    ("tensorflow", NETWORKS[1:]),
     ("keras-jax", NETWORKS[:1]),
-    ("keras-tensorflow", NETWORKS[:1]),
+    ("keras-tensorflow", NETWORKS[1:]),
 ]
 BATCH, DEVICES = 64, 2
 
