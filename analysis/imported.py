@@ -109,12 +109,13 @@ def write(
     try:
         saved = threads.submit(storage.save, trace, growing / "trace")
         described = threads.submit(lambda: [_source(path, None if number else digest) for number, path in enumerate(sources)])
+        devices = threads.submit(busy, trace)
         _write_breakdowns(trace, growing / "breakdowns")
         saved.result()
         record = {
             "schema": SCHEMA, "kernelscope": version, "created": created, "sources": described.result(),
             "info": trace.info, "diagnostics": trace.diagnostics,
-            "samples": summed_samples(trace), "devices": busy(trace),
+            "samples": summed_samples(trace), "devices": devices.result(),
             "tables": {name: len(getattr(trace, name)) for name in TABLES if len(getattr(trace, name))},
         }  # fmt: skip
         (growing / "import.json").write_text(json.dumps(record, indent=1), encoding="utf8")
