@@ -44,5 +44,6 @@ def sharding(platform, count, name):
             jax.config.update("jax_num_cpu_devices", count)
     found = jax.devices(platform)
     if len(found) < count:
-        raise ValueError("jax: %d devices are asked for, and JAX sees %d" % (count, len(found)))
+        remedy = "XLA_FLAGS or CUDA_VISIBLE_DEVICES says how many there are"
+        raise ValueError("jax: %d devices are asked for, and JAX sees %d: %s" % (count, len(found), remedy))
     return NamedSharding(Mesh(numpy.array(found[:count]), (name,)), PartitionSpec(name))
