@@ -50,7 +50,10 @@ class _Member(NamedTuple):
 
 
 class _Stream:
-    """What tarfile reads from: it asks for as many bytes as a record claims to have, which need not be true."""
+    """What tarfile reads from: it asks for as many bytes as a record claims to have, which need not be true.
+
+    Where the file ends before, tarfile takes it for the archive's end, unless that is in a member's content.
+    """
 
     def __init__(self, file: IO[bytes]):
         self._file = file
@@ -59,7 +62,10 @@ class _Stream:
     def read(self, size: int = _TAR_BLOCK) -> bytes:
         if not 0 <= size <= _LONGEST_READ:
             raise tarfile.ReadError("a record of its own is larger than any name can be")
-        return self._file.read(size)
+        found = self._file.read(size)
+        if len(found) < size:
+            raise tarfile.ReadError("it is cut off")
+        return found
 
 
 def unpack(archive: Path) -> Path | None:

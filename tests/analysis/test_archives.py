@@ -192,9 +192,12 @@ def test_a_tar_record_that_claims_to_be_huge(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["zip", "gztar", "tar", "xztar"])
 def test_archives_that_are_cut_off(run: Path, tmp_path: Path, form: str) -> None:
     whole = Path(shutil.make_archive(str(tmp_path / "whole"), form, run.parent, run.name)).read_bytes()
-    for share in (0.3, 0.9):
-        part = tmp_path / f"part-{share}"
-        part.write_bytes(whole[: int(len(whole) * share)])
+    length = len(whole.rstrip(b"\0")) if form == "tar" else len(whole)
+    # of a tar also within a header and at the end of a member
+    headers = [at + cut for at in (1536, 4608) for cut in (0, 511, 512, 1024)] if form == "tar" else []
+    for size in (int(length * 0.3), int(length * 0.9), *headers):
+        part = tmp_path / f"part-{size}"
+        part.write_bytes(whole[:size])
         with pytest.raises(ka.EvidenceError) as error:
             ka.read(part)
         assert str(error.value).startswith(f"{part}: ")

@@ -48,7 +48,7 @@ def report(folder: Path, name: str) -> dict[str, Any]:
 
 
 def test_a_training_script(python: str, tmp_path: Path) -> None:
-    script = (python, str(CHILDREN / "train_jax.py"), "75")
+    script = (python, str(CHILDREN / "train_jax.py"), "105")
     recorded = functools.partial(profiled, tmp_path / "run", options=("--steps", "10"))
     outcomes = [run(*script) for run in (plain, recorded)]
     assert [done.returncode for done in outcomes] == [3, 3], outcomes[1].stderr

@@ -19,7 +19,7 @@ def closure():
     return loss
 
 
-for step in range(45):
+for step in range(100):
     with torch.no_grad():
         size = net.first(x).abs().max()
     loss = optimizer.step(closure)
