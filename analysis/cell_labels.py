@@ -19,9 +19,10 @@ from kernelscope.analysis.trace import METHODS
 _NAMED_PHASES = {"optimizer": "(optimizer)", "data": "(data)"}
 _COMMUNICATION = "communication"  # a kind of kernel: what several devices exchange is no layer's
 BETWEEN_LAYERS = "(between layers)"
+PYTHON = "(python)"
 _NAMED_CAUSES = {
     parts.DISPATCH: "(dispatch)", parts.WAITING: "(waiting)", parts.DATA: "(data)", parts.IN_PHASE: BETWEEN_LAYERS,
-    parts.SCRIPT: "(python)",
+    parts.SCRIPT: PYTHON,
 }  # fmt: skip
 UNATTRIBUTED = "(unattributed)"
 # What is known to be no layer's is not unattributed, but no layer either: it does not raise the coverage

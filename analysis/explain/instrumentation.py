@@ -27,7 +27,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.breakdowns import layer_labels
-from kernelscope.analysis.cell_labels import BETWEEN_LAYERS, UNATTRIBUTED
+from kernelscope.analysis.cell_labels import BETWEEN_LAYERS, PYTHON, UNATTRIBUTED
 from kernelscope.analysis.partition import DEVICE
 
 Float = npt.NDArray[np.float64]
@@ -121,7 +121,7 @@ def holding(left_out: Mapping[str, Mapping[str, list[str | None]]]) -> Held:
             first = _REST if _REST in joined else min(joined)
             group |= dict.fromkeys([*names, *(name for name, own in group.items() if own in joined)], first)
         if _REST in group:
-            group |= dict.fromkeys((BETWEEN_LAYERS, UNATTRIBUTED, "(python)"), _REST)
+            group |= dict.fromkeys((BETWEEN_LAYERS, PYTHON, UNATTRIBUTED), _REST)
         found[way] = group
     return found
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +13,6 @@ from kernelscope.analysis.explain.explanation import explain
 from kernelscope.analysis.explain.sides import load
 from kernelscope.tracer.inside.profiling import budget
 from kernelscope.tracer.inside.ranges import Recorder
-from kernelscope.tracer.outside import environments
-from kernelscope.tracer.outside.errors import ChildError
 
 SCRIPT = Path(__file__).parent / "children" / "train_tiny.py"
 COSTS = budget.Costs(10.0, forward=1.0, backward=1.0, hook=1.0, other=1.0)
@@ -101,23 +97,8 @@ def test_a_bare_range_costs_something(tmp_path: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def profiled(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    folder = tmp_path_factory.mktemp("profiled") / "run"
-    try:
-        python = str(environments.resolve("pytorch", None).python)
-    except ChildError as error:
-        pytest.skip(str(error))
-    ours = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(folder), "--steps", "10", "--"]
-    outputs = []
-    for command in ([], ours):
-        done = subprocess.run(
-            [*command, python, str(SCRIPT)], capture_output=True, text=True, timeout=200, check=False,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        outputs.append(done.stdout)
-    assert outputs[0] == outputs[1]
-    return Run(folder)
+def profiled(pytorch_run: Callable[[Path, int], Run]) -> Run:
+    return pytorch_run(SCRIPT, 10)
 
 
 def _ranges(run: Run) -> Any:

@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kernelscope.analysis import Run, breakdown
-from kernelscope.tracer.outside import environments
-from kernelscope.tracer.outside.errors import ChildError
 
 SCRIPT = Path(__file__).parent / "children" / "train_derivatives.py"
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def profiled(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    folder = tmp_path_factory.mktemp("profiled")
-    try:
-        python = str(environments.resolve("pytorch", None).python)
-    except ChildError as error:
-        pytest.skip(str(error))
-    ours = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(folder / "run"), "--steps", "8", "--"]
-    outputs = []
-    for command in ([], ours):
-        done = subprocess.run(
-            [*command, python, str(SCRIPT)], capture_output=True, text=True, timeout=200, check=False,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        outputs.append(done.stdout)
-    assert outputs[0] == outputs[1]
-    return Run(folder / "run")
+def profiled(pytorch_run: Callable[[Path, int], Run]) -> Run:
+    return pytorch_run(SCRIPT, 8)
 
 
 def test_the_closure_is_not_the_optimizers(profiled: Run) -> None:

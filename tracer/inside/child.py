@@ -106,9 +106,13 @@ class Child(object):
             raise ValueError("%s: %s is %s" % (framework, options.ignored()[0], NOT_SUPPORTED))
         return program
 
+    def _others(self):
+        """Return the ids of further processes that share a step with this one."""
+        return getattr(self.program, "processes", list)()
+
     def _parts(self):
         """Return, where several processes share a step, what of it is recorded."""
-        others = len(getattr(self.program, "processes", list)())
+        others = len(self._others())
         return {"processes": "what rank 0 of %d does; the others' work is not recorded" % (1 + others)} if others else {}
 
     def _loaded(self, data, network):
@@ -251,7 +255,7 @@ class Child(object):
             self.report["nvtx_emitted"] = {"count": self.recorder.nvtx.emitted, "names": self.recorder.nvtx.names}
         self.report["settings"] = self.hooks.settings()  # again: a program may change them, and some show only once it ran
         self.report["losses"] = [float(loss) for loss in self.program.losses[-5:]]
-        others = getattr(self.program, "processes", list)()
+        others = self._others()
         self.report["memory"] = memory.resident(["self"] + others)
         self.report["processes"] = 1 + len(others)
         if self.pass_name == "clean":

@@ -43,9 +43,9 @@ class _OnJax(object):
 
     def __init__(self, options):
         from kernelscope.workloads.jax import parallel
+        from kernelscope.workloads.jax.program import platform
 
-        platform = "gpu" if str(options.get("device") or "cpu").startswith("cuda") else "cpu"
-        self.sharding = parallel.sharding(platform, options["devices"], "batch")
+        self.sharding = parallel.sharding(platform(options), options["devices"], "batch")
         names = ["%s:%d" % (device.platform, device.id) for device in self.sharding.mesh.devices]
         self.distribution = keras.distribution.DataParallel(devices=names)
 
