@@ -4,6 +4,8 @@ The folders stay at the top of the checkout (``analysis/`` is imported as ``kern
 to find, and no generic name such as ``analysis`` is installed at the top of anybody's ``site-packages``.
 """
 
+import runpy
+
 from setuptools import find_packages, setup
 
 FOLDERS = ("analysis", "cli", "nsys_wrappers", "reports", "tracer", "workloads")
@@ -13,6 +15,7 @@ for folder in FOLDERS:
     packages += [f"kernelscope.{folder}.{package}" for package in find_packages(folder)]
 
 setup(
+    version=runpy.run_path("tracer/version.py")["VERSION"],
     packages=packages,
     package_dir={f"kernelscope.{folder}": folder for folder in FOLDERS},
     package_data={

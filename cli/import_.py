@@ -57,21 +57,20 @@ def _import(files: list[Path], folder: Path, arguments: argparse.Namespace, ahea
     if not arguments.force or not folder.is_dir():
         prepare_output(folder, arguments.force)
     import datetime
-    import importlib.metadata
 
     # all that is needed later too, while the helper decodes
     from kernelscope.analysis import breakdowns, captures, imported, storage  # noqa: F401
     from kernelscope.cli import output, warn
     from kernelscope.reports import terminal  # noqa: F401
     from kernelscope.tracer.inside import disclosure  # noqa: F401
+    from kernelscope.tracer.version import VERSION
 
     trace = captures.read_together(files, arguments.format, ahead)
     warn.about(trace)
     trace = sharing.shareable_trace(trace, arguments.full_paths)
     prepare_output(folder, arguments.force)
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    version = importlib.metadata.version("kernelscope")
-    record = imported.write(trace, files, folder, now, version, ahead.digest if ahead else None)
+    record = imported.write(trace, files, folder, now, VERSION, ahead.digest if ahead else None)
     output.write_capture(record, imported.Imported(folder).breakdowns())
 
 

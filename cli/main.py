@@ -32,12 +32,12 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """Prints the version; finding it out is slow, so that it is done when asked for."""
+    """Prints the version."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        import importlib.metadata
+        from kernelscope.tracer.version import VERSION
 
-        print(importlib.metadata.version("kernelscope"))
+        print(VERSION)
         parser.exit()
 
 

@@ -53,9 +53,9 @@ def source(path: Path, full_paths: bool = False) -> Source:
 
 
 def _version() -> dict[str, Any]:
-    import importlib.metadata
+    from kernelscope.tracer.version import VERSION
 
-    return {"kernelscope": importlib.metadata.version("kernelscope")}
+    return {"kernelscope": VERSION}
 
 
 def _of_result(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import tempfile
 import zipapp
@@ -11,6 +10,7 @@ from pathlib import Path
 from kernelscope.tracer.outside.errors import InputError
 from kernelscope.tracer.outside.recipes import FRAMEWORKS
 from kernelscope.tracer.outside.staging import stage
+from kernelscope.tracer.version import VERSION
 from kernelscope.workloads import networks
 
 ABOUT = "kernelscope/tracer/inside/agent/about.json"
@@ -25,7 +25,7 @@ def pack(path: Path, force: bool = False) -> int:
     if path.exists() and not force:
         raise InputError(f"{path}: exists; name another file or pass --force to replace it")
     about = {
-        "kernelscope": importlib.metadata.version("kernelscope"),
+        "kernelscope": VERSION,
         "frameworks": list(FRAMEWORKS),
         "networks": list(networks.NETWORKS),
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from kernelscope.tracer.inside.launching.outcome import Outcome
 from kernelscope.tracer.outside import conditions
 from kernelscope.tracer.outside.errors import InputError, UsageError
 from kernelscope.tracer.outside.staging import stage
+from kernelscope.tracer.version import VERSION
 
 
 def profile(command: Sequence[str], options: ProfileOptions, folder: Path, label: str | None, asked: list[str]) -> Outcome:
@@ -22,7 +22,7 @@ def profile(command: Sequence[str], options: ProfileOptions, folder: Path, label
     asked: our own command line.
     """
     about = {
-        "kernelscope": importlib.metadata.version("kernelscope"),
+        "kernelscope": VERSION,
         "machine": conditions.machine(),
         "command": asked,
         "label": label,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import itertools
 import json
 import math
@@ -28,6 +27,7 @@ from kernelscope.tracer.outside.samplers.nvml import NvmlSource
 from kernelscope.tracer.outside.samplers.sampler import Sampler
 from kernelscope.tracer.outside.staging import stage
 from kernelscope.tracer.outside.variants import Variant
+from kernelscope.tracer.version import VERSION
 from kernelscope.workloads import networks
 
 _HOST_BYTES = 256 << 20  # of the batches that are cycled through: with more there are fewer of them
@@ -107,7 +107,7 @@ class Session:
     def _record(self, variant: Variant, command: list[str]) -> dict[str, Any]:
         environment, program = variant.environment, variant.program
         return {
-            "kernelscope": importlib.metadata.version("kernelscope"),
+            "kernelscope": VERSION,
             "label": variant.label,
             "framework": environment.framework,
             "version": environment.version,

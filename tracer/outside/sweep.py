@@ -11,7 +11,6 @@ A cell without cell.json is begun anew. All else is made from the cells' files, 
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import shutil
@@ -33,6 +32,7 @@ from kernelscope.tracer.outside.experiments import Experiment
 from kernelscope.tracer.outside.session import Session
 from kernelscope.tracer.outside.staging import stage
 from kernelscope.tracer.outside.variants import Variant
+from kernelscope.tracer.version import VERSION
 
 SCHEMA, CELL_SCHEMA = "kernelscope/sweep/1", "kernelscope/cell/1"
 SWEEP_FILE, CELL_FILE, CELLS, LOCK, STAGED = "sweep.json", "cell.json", "cells", ".lock", ".staged"
@@ -272,7 +272,7 @@ class Sweep:
         content = {
             "schema": SCHEMA, "name": self.experiment.name, "title": self.experiment.title,
             "experiment": self.experiment.experiment, "created": before.get("created") if before else now, "resumed": now,
-            "kernelscope": importlib.metadata.version("kernelscope"), "machine": self._machine,
+            "kernelscope": VERSION, "machine": self._machine,
             "gpus": [seen.as_dict() for seen in gpu.find().devices], "toml": conditions.without_home(self.experiment.text),
             "cells": cells,
         }  # fmt: skip
