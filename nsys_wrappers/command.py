@@ -23,7 +23,7 @@ _SINCE = {
     "--gpu-metrics-devices": (2024, 6),
     "--osrt-backtrace-threshold": (2021, 1),
 }
-_NEVER_NS = 10**12
+_LONGEST_NS = 2**31 - 1  # that nsys takes; 2023.4 and 2024.2 refuse more, 2022.4 some
 _TRACE = re.compile(r"[a-z0-9-]+")
 _DEVICES = re.compile(r"\d+|all|cuda-visible")
 
@@ -63,7 +63,7 @@ def nsys_command(tool: Tool, options: NsysOptions, program: Sequence[str], offer
     if environment:
         command.append("--env-var=" + ",".join(f"{name}={value}" for name, value in environment.items()))
     if "osrt" in options.traces and not options.cpu_sampling and _has(tool, "--osrt-backtrace-threshold", offered):
-        command.append(f"--osrt-backtrace-threshold={_NEVER_NS}")  # else each call that waits 80 us copies 6 kB of its stack
+        command.append(f"--osrt-backtrace-threshold={_LONGEST_NS}")  # else each call that waits 80 us copies 6 kB of its stack
     command += _cuda(tool, options, offered)
     command += [f"--delay={options.delay_s}"] if options.delay_s else []
     command += [f"--duration={options.duration_s}"] if options.duration_s else []

@@ -30,7 +30,7 @@ _VERSIONS = {
     "META_DATA_EXPORT": "SELECT value FROM META_DATA_EXPORT WHERE name = 'EXPORT_PRODUCT_VERSION'",
     "EXPORT_META_DATA": "SELECT value FROM EXPORT_META_DATA WHERE name = 'EXPORT_PRODUCT_VERSION'",
 }
-_WITHOUT_IS_ENABLED = (2023, 4)  # seen with 2022.4 and 2023.4, reported for 2023.2 (github.com/NVIDIA/NVTX/issues/126)
+_WITHOUT_IS_ENABLED = (2024, 2)  # seen with 2022.4, 2023.4 and 2024.2, reported for 2023.2 (github.com/NVIDIA/NVTX/issues/126)
 _WARNING = 2  # ENUM_DIAGNOSTIC_SEVERITY_LEVEL
 _NAMED = 3  # so many lost names are given
 

@@ -27,7 +27,8 @@ class Program:
     """One program. command: with {python} and {bin}/name of its environment. source: the source distribution that has it, and
     `folder` in there where it runs. data: writes what it reads. seed: what is seeded from outside (see seeded/), where the
     program does not. options: of `kernelscope profile`. changing: files that differ from run to run by their nature. quick: among
-    those that CI runs. long: takes many minutes, and runs only when it is named.
+    those that CI runs. long: takes many minutes, and runs only when it is named. longer: other values of options of the command,
+    for steps that are enough for many turns (see turns).
     """
 
     name: str
@@ -43,6 +44,12 @@ class Program:
     changing: tuple[str, ...] = ()
     quick: bool = False
     long: bool = False
+    longer: dict[str, str] = field(default_factory=dict)
+
+    def longer_command(self) -> tuple[str, ...]:
+        """Return the command with the values of `longer`."""
+        before = ("", *self.command[:-1])
+        return tuple(self.longer.get(option, part) for option, part in zip(before, self.command, strict=True))
 
 
 ENVIRONMENTS = {
@@ -94,6 +101,8 @@ def _pairs(count: int, words: Sequence[str], longest: int) -> list[tuple[str, st
     return [(" ".join(text), " ".join(reversed(text))) for text in texts]
 
 
+# ignite's agents stop once they have learned, and steps become longer with what they learn
+_UNLEARNED = {"--max-episodes": "10000", "--gamma": "0"}
 _DEEPXDE, _IGNITE, _FLAX, _KERAS = "deepxde==1.15.0", "pytorch-ignite==0.5.5", "flax==0.12.8", "Keras==2.2.4"
 
 
@@ -113,13 +122,14 @@ def _seq2seq(backend: str, environment: str, **more: object) -> Program:
 
 PROGRAMS = (
     Program(
-        "actor_critic.py", _IGNITE, "ignite", ("{python}", "actor_critic.py", "--max-episodes", "60"),
+        "actor_critic.py", _IGNITE, "ignite", ("{python}", "actor_critic.py", "--max-episodes", "60", "--gamma", "0.99"),
         _IGNITE, "examples/reinforcement_learning", seed="torch", quick=True,
-        options=("--steps", "6", "--warmup", "5"),
+        options=("--steps", "6", "--warmup", "5"), longer=_UNLEARNED,
     ),
     Program(
-        "reinforce.py", _IGNITE, "ignite", ("{python}", "reinforce.py", "--max-episodes", "60"),
+        "reinforce.py", _IGNITE, "ignite", ("{python}", "reinforce.py", "--max-episodes", "60", "--gamma", "0.99"),
         _IGNITE, "examples/reinforcement_learning", seed="torch", options=("--steps", "6", "--warmup", "5"),
+        longer=_UNLEARNED,
     ),
     Program(
         "test_script", "accelerate==1.15.0", "ignite", ("{python}", "-m", "accelerate.test_utils.scripts.test_script"),
@@ -128,19 +138,19 @@ PROGRAMS = (
         "pykeen train", "pykeen==1.11.1", "torch",
         ("{bin}/pykeen", "train", "rotate", "--dataset", "nations", "-n", "30", "-b", "64", "--embedding-dim", "64",
          "--random-seed", "0", "--device", "cpu", "--output-directory", "out"),
-        changing=("out/*",),
+        changing=("out/*",), longer={"-n": "100"},
     ),
     Program(
         "rl_zoo3.train", "rl_zoo3==2.9.2", "torch",
         ("{python}", "-m", "rl_zoo3.train", "--algo", "ppo", "--env", "CartPole-v1", "-n", "3000", "--seed", "1",
          "--device", "cpu", "--eval-freq", "-1", "-f", "logs", "-params", "n_envs:1", "n_steps:256", "batch_size:64"),
-        changing=("*.zip", "*.csv", "*tfevents*", "*.pkl"),
+        changing=("*.zip", "*.csv", "*tfevents*", "*.pkl"), longer={"-n": "12000"},
     ),
     Program(
         "chemprop train", "chemprop==2.3.1", "torch",
         ("{bin}/chemprop", "train", "--data-path", "molecules.csv", "--epochs", "12", "--pytorch-seed", "0", "-b", "32",
          "--accelerator", "cpu", "-n", "0", "-o", "out", "--remove-checkpoints"),
-        data=molecules, seed="torch", changing=("*.pt", "*.ckpt", "*.log"),
+        data=molecules, seed="torch", changing=("*.pt", "*.ckpt", "*.log"), longer={"--epochs": "120"},
     ),
     _deepxde("pytorch", "torch", "function", "func.py"),
     _deepxde("pytorch", "torch", "operator", "antiderivative_aligned_pideeponet.py"),
@@ -162,5 +172,6 @@ PROGRAMS = (
          "--max-updates", "120", "--checkpoint-interval", "60", "--decode-and-evaluate", "0", "--seed", "1",
          "--num-words", "500"),
         data=parallel_texts, changing=("model/log", "model/metrics", "model/training_state/training.pkl"),
+        longer={"--max-updates": "1200", "--checkpoint-interval": "1200"},
     ),
 )  # fmt: skip

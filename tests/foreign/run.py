@@ -4,9 +4,8 @@
 
 Everything is fetched from the package registry first (see fetching), once. Each program runs as it is and profiled, one after
 the other, and its printed text and files are compared. Clean is what our calls at the ends of clean steps took (median), as a
-share of the median step; layers is the median
-processor time of steps of the layers pass against that of the clean one. Exits with 1 when outputs differ or coverage is below
-its limit.
+share of the median step; layers is what the layers pass adds to a step, in a run in which both take turns (see turns),
+with its interval of 95% confidence and the number of turns. Exits with 1 when outputs differ or coverage is below its limit.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from pathlib import Path
 import fetching
 from catalogue import PROGRAMS
 from trial import Trial, attempt
+from turns import Cost
 
 COVERAGE, CLEAN, LAYERS = 0.85, 0.01, 0.05
 BEGIN, END = "<!-- programs: tests/foreign/run.py --markdown writes between these lines -->", "<!-- end of programs -->"
@@ -31,12 +31,18 @@ def cells(trial: Trial) -> tuple[str, ...]:
     return (
         f"`{program.name}`", program.package.replace("==", " "), trial.framework, trial.steps or "none",
         "-" if trial.step_ms is None else f"{trial.step_ms:.2f}", _percent(trial.coverage),
-        trial.same or "identical", _percent(trial.clean, 2), _percent(trial.layers),
+        trial.same or "identical", _percent(trial.clean, 2), _spread(trial.layers),
     )  # fmt: skip
 
 
 def _percent(share: float | None, digits: int = 1) -> str:
     return "-" if share is None else f"{100 * share:.{digits}f}%"
+
+
+def _spread(cost: Cost | None) -> str:
+    if cost is None:
+        return "-"
+    return f"{100 * cost.share:+.1f}% ({100 * cost.low:+.1f} to {100 * cost.high:+.1f}; {cost.turns})"
 
 
 def write(page: Path, rows: list[tuple[str, ...]]) -> None:

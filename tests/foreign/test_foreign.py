@@ -70,7 +70,7 @@ def test_a_program_of_a_package(scripts: dict[str, ModuleType], tmp_path: Path, 
     [program] = [program for program in scripts["catalogue"].PROGRAMS if program.name == name]
     assert program.quick
     try:
-        trial = scripts["trial"].attempt(program, tmp_path, twice=False, paired=False)
+        trial = scripts["trial"].attempt(program, tmp_path, twice=False, in_turns=False)
     except scripts["fetching"].Missing as error:
         pytest.skip(f"cannot be had: {error}")
     assert trial.problems == []

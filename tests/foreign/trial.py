@@ -12,20 +12,14 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import fetching
+import turns
 from catalogue import Program
 
 LIMIT_S = 600
-PAIRED_STEPS, PAIRS, SHORT_S = 60, 3, 15  # pairs of runs for what the layers pass costs, of programs that are over in so long
-# `kernelscope profile --passes rerun` that stops after the layers pass: the program runs twice instead of four times
-_TWO_PASSES = (
-    "import sys; from kernelscope.tracer.inside.launching import options; options.PASSES = ('clean', 'layers'); "
-    "from kernelscope.cli.main import main; sys.exit(main())"
-)
 # One thread: on a machine that others use too, threads that wait for each other measure the others
 THREADS = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
 # What is printed about time: durations with their unit, rates, dates, and bars that are redrawn as time goes by
@@ -53,7 +47,7 @@ class Outcome:
 
 @dataclass
 class Trial:
-    """A program's row. coverage and the overheads are shares, None where they could not be measured; problems: what is wrong."""
+    """A program's row. coverage and clean are shares, None where they could not be measured; problems: what is wrong."""
 
     program: Program
     framework: str = ""
@@ -61,22 +55,21 @@ class Trial:
     step_ms: float | None = None
     coverage: float | None = None
     clean: float | None = None
-    layers: float | None = None
+    layers: turns.Cost | None = None
     same: str = ""
     seconds: float = 0.0
     problems: list[str] = field(default_factory=list)
 
 
-def attempt(program: Program, folder: Path, *, fetch: bool = True, twice: bool = True, paired: bool = True) -> Trial:
+def attempt(program: Program, folder: Path, *, fetch: bool = True, twice: bool = True, in_turns: bool = True) -> Trial:
     """Run a program plainly and profiled; raise fetching.Missing where it cannot be had.
 
-    twice: run it plainly once more where outputs differ, to tell what is random by itself. paired: run it again, clean and with
-    the layers pass, for what that costs: the median of some pairs.
+    twice: run it plainly once more where outputs differ, to tell what is random by itself. in_turns: run it again for what the
+    layers pass costs.
     """
     python, variables = fetching.python(program.environment, fetch)
     source = fetching.source(program.source, fetch) if program.source else None
     trial = Trial(program)
-    command = [part.replace("{python}", str(python)).replace("{bin}", str(python.parent)) for part in program.command]
     calls = folder.absolute() / "costs.json"
     own = {
         "PYTHONPATH": str(Path(__file__).with_name("seeded")),
@@ -86,7 +79,8 @@ def attempt(program: Program, folder: Path, *, fetch: bool = True, twice: bool =
     environment = {**os.environ, **THREADS, **variables, **own, **program.variables}
     calls.unlink(missing_ok=True)
 
-    def once(name: str, before: list[str]) -> Outcome:
+    def once(name: str, before: list[str], parts: tuple[str, ...] = program.command) -> Outcome:
+        command = [part.replace("{python}", str(python)).replace("{bin}", str(python.parent)) for part in parts]
         outcome = _run([*before, *command], _prepared(program, source, folder), environment)
         (folder / f"{name}.txt").write_text(f"{outcome.printed}\n{outcome.errors}\n{json.dumps(outcome.files, indent=1)}\n")
         return outcome
@@ -105,20 +99,10 @@ def attempt(program: Program, folder: Path, *, fetch: bool = True, twice: bool =
     if profiled.status:
         trial.problems.append(f"profiled, it ends with status {profiled.status}: {_last(profiled.errors)}")
     _read(run, calls, trial)
-    if paired and not profiled.status:
-        trial.layers = _layers_cost(program, folder / "rerun", once, PAIRS if plain.seconds < SHORT_S else 1)
+    if in_turns and not profiled.status:
+        once("turns", turns.command(folder / "turns"), program.longer_command())
+        trial.layers = turns.cost(folder / "turns")
     return trial
-
-
-def _layers_cost(program: Program, again: Path, once: Callable[[str, list[str]], Outcome], pairs: int) -> float | None:
-    """Run the program clean and with the layers pass, so many times; return the median of what that pass costs (see _paired)."""
-    options = ["profile", "--force", "-o", str(again), *program.options, "--passes", "rerun", "--steps", str(PAIRED_STEPS)]
-    costs = []
-    for _ in range(pairs):
-        once("rerun", [sys.executable, "-c", _TWO_PASSES, *options, "--"])
-        costs.append(_paired(_steps(again, "clean"), _steps(again, "layers")))
-    known = [cost for cost in costs if cost is not None]
-    return statistics.median(known) if known else None
 
 
 def _prepared(program: Program, source: Path | None, folder: Path) -> Path:
@@ -210,22 +194,6 @@ def _steps(run: Path, name: str) -> list[dict[str, int]]:
     path = run / name / "1" / "steps.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
     return [row for row in rows if not row["warmup"]]
-
-
-def _paired(clean: list[dict[str, int]], layers: list[dict[str, int]]) -> float | None:
-    """Return what the layers pass adds to the processor time of a step, as a share of the clean one's.
-
-    The same step of the same program with the same seed does the same work, in whichever run; and processor time hardly changes
-    by what others do on the machine. The median over steps, as one may meet the system at work for the process.
-    """
-    traced = {row["step"]: _processor_ns(row) for row in layers}
-    pairs = [(_processor_ns(row), traced[row["step"]]) for row in clean if row["step"] in traced]
-    usual = statistics.median(before for before, _ in pairs) if pairs else 0
-    return statistics.median(after - before for before, after in pairs) / usual if usual else None
-
-
-def _processor_ns(step: dict[str, int]) -> int:
-    return step["user_ns"] + step["system_ns"]
 
 
 def _coverage(run: Path, trial: Trial) -> float | None:

@@ -1,0 +1,74 @@
+"""What the layers pass costs a program: clean and layers steps that take turns within one run of it.
+
+Two runs of a program differ by more than the pass may cost: their memory lies elsewhere, and the machine is another one a minute
+later. Within one process neither does. Each turn opens and closes a pass as `kernelscope profile` does, with wrappers, budget of
+ranges and files; that lies between steps.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+STEPS, SKIPPED, MOST = 10, 2, 400  # of a turn, of which so many do not count; turns of each side, if the program goes on so long
+FEWEST = 8  # turns of each side that say anything
+# `kernelscope profile` whose passes are many turns of two
+_PROGRAM = (
+    "import sys; from kernelscope.tracer.inside.launching import options; "
+    "turns = [{{'pass': name, 'skip': {skipped}, 'steps': {steps}}} for name in ('clean', 'layers')]; "
+    "options.ProfileOptions.plans = lambda self: [turns * {most}]; "
+    "from kernelscope.cli.main import main; sys.exit(main())"
+)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the layers pass adds to a step, as a share of it, with its interval of 95% confidence. turns: how many say it."""
+
+    share: float
+    low: float
+    high: float
+    turns: int
+
+
+def command(folder: Path, steps: int = STEPS) -> list[str]:
+    """Return what stands before a program's command to run it in turns, recorded in a folder."""
+    code = _PROGRAM.format(skipped=SKIPPED, steps=steps, most=MOST)
+    return [sys.executable, "-c", code, "profile", "--force", "-o", str(folder), "--"]
+
+
+def cost(folder: Path) -> Cost | None:
+    """Return what a run in turns says, or None where it has too few of them.
+
+    A turn of layers is compared with the mean of the clean ones before and after it, so that what drifts hits both sides; all
+    turns together count, as the steps of some programs hold more work than others. Times are the processor's: who else uses the
+    machine hardly counts. The interval is that of 2000 drawings of as many turns, with replacement (the percentile bootstrap of
+    Efron, 1979).
+    """
+    clean, layers = ([_usual(part) for part in _parts(folder / name)] for name in ("clean", "layers"))
+    around = zip(clean, layers, clean[1:], strict=False)
+    pairs = np.array([(one, (before + after) / 2) for before, one, after in around if before and one and after])
+    if len(pairs) < FEWEST:
+        return None
+    drawn = pairs[np.random.default_rng(0).integers(0, len(pairs), (2000, len(pairs)))].sum(axis=1)
+    low, high = np.quantile(drawn[:, 0] / drawn[:, 1], (0.025, 0.975)) - 1
+    with_ranges, without = pairs.sum(axis=0)
+    return Cost(float(with_ranges / without - 1), float(low), float(high), len(pairs))
+
+
+def _parts(folder: Path) -> list[Path]:
+    found = [part for part in folder.iterdir() if part.name.isdigit()] if folder.is_dir() else []
+    return sorted(found, key=lambda part: int(part.name))
+
+
+def _usual(part: Path) -> float | None:
+    """Return the processor time of a turn's step: the median in ns, None where the turn was not ended."""
+    path = part / "steps.jsonl"
+    rows = [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()] if path.is_file() else []
+    times = [row["user_ns"] + row["system_ns"] for row in rows if not row["warmup"]]
+    return statistics.median(times) if len(times) == STEPS else None
