@@ -1,4 +1,4 @@
-"""How busy each core was over a run's clean pass, reading by reading, on a clock that only goes while the run had its turn."""
+"""How busy cores were: each over a run's clean pass, reading by reading, and how much of it was other processes' work."""
 
 from __future__ import annotations
 
@@ -8,13 +8,30 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.run import Run
 
 COLUMNS = ("core", "start_ns", "end_ns", "busy")
+FOREIGN_CORES = 0.25  # cores' worth of others' work from which on it counts: sampling costs a few percent of one
+_LEAST_SAMPLES = 10  # of each core: fewer say little of a mean
+
+
+def foreign(samples: pd.DataFrame, steps: pd.DataFrame) -> float | None:
+    """Return how many cores other processes kept busy while steps ran; None where it was not sampled, or not often enough.
+
+    samples, steps: the Trace's tables of that name, steps without those of the warm-up. What cores were busy less what the
+    process used of the processor, both as shares of the time.
+    """
+    cores = samples[(samples["metric"] == "core_busy").to_numpy(bool)]
+    used = (steps["user_ns"] + steps["system_ns"]).dropna()
+    wall = float((steps["end_ns"] - steps["start_ns"]).sum())
+    if len(cores) < _LEAST_SAMPLES * cores["core"].nunique() or cores.empty or len(used) < len(steps) or wall <= 0:
+        return None
+    busy = float(cores.groupby("core")["value"].mean().sum())
+    return max(0.0, busy - float(used.sum()) / wall)
 
 
 def timeline(run: Run, repeat: int = 0) -> pd.DataFrame:
     """Return one row a reading: core, start_ns, end_ns since the first measured window began, and the busy share, 0 to 1.
 
-    A reading covers the time since the one before it in the same window, or since the window's first step. Time between
-    windows, when others had their turn, is left out; warm-up is too. Raises EvidenceError when nothing was sampled.
+    The clock only goes while the run had its turn: time between windows, and warm-up, is left out. A reading covers the time
+    since the one before it in the same window, or since the window's first step. Raises EvidenceError when nothing was sampled.
     """
     restarts = run.passes("clean")
     if repeat >= len(restarts):

@@ -7,7 +7,7 @@ pass, as `compare` does, so that both show the same numbers.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kernelscope.analysis import archives, energy
+from kernelscope.analysis import archives, core_use, energy
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.readers.records import read_object
-from kernelscope.analysis.run import Run
+from kernelscope.analysis.run import PassData, Run
 from kernelscope.analysis.statistics import interval_of_median, median_step_ns
 
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/sweep", 1
@@ -81,6 +81,7 @@ COLUMNS = _columns(
     ),
     ("host_memory_mib", pa.float64(), "MiB", "most resident memory of the process, over all restarts"),
     ("processor_utilisation", _NUMBERS, "", "mean share of the clean windows in which each core was busy"),
+    ("foreign_cores", pa.float64(), "", "cores that other processes kept busy while its steps ran"),
     ("lines_of_code", pa.int64(), "", "lines that the workload takes in this framework for this network and mode"),
     ("energy_j_per_sample", pa.float64(), "J", "gross energy of a sample from the energy pass"),
     ("started", pa.string(), "", "when the cell was begun: ISO 8601, UTC"),
@@ -206,6 +207,7 @@ def measured(path: Path) -> dict[str, Any]:
         "gpu_memory_mib": _gpu_memory(samples),
         "host_memory_mib": max((peak / _MIB for peak in peaks if peak), default=None),
         "processor_utilisation": _utilisation(samples),
+        "foreign_cores": _foreign_cores(run, samples, restarts),
         "lines_of_code": next((count for count in lines if count is not None), None),
         **_energy(run),
     }
@@ -245,6 +247,29 @@ def _gpu_memory(samples: pd.DataFrame) -> float | None:
 def _utilisation(samples: pd.DataFrame) -> list[float] | None:
     by_core = _of(samples, "core_busy").groupby("core")["value"].mean()
     return [float(share) for share in by_core] or None
+
+
+def _foreign_cores(run: Run, samples: pd.DataFrame, restarts: Sequence[PassData]) -> float | None:
+    """Return how many cores others kept busy over all restarts; None where it is not known: ranks are processes too."""
+    if (run.record["options"].get("devices") or 1) > 1:
+        return None
+    return core_use.foreign(samples, pd.concat([data.measured for data in restarts]))
+
+
+def disturbed(cells: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return one line that says beside how many of these cells other processes worked; None where beside none that is known.
+
+    Their numbers tell of that, too: threads that wait for each other wait for the others as well.
+    """
+    found = [float(cell["foreign_cores"]) for cell in cells if cell["foreign_cores"] is not None]
+    busy = sorted(cores for cores in found if cores >= core_use.FOREIGN_CORES)
+    if not busy:
+        return None
+    most = f"{busy[0]:.1f} to {busy[-1]:.1f} cores" if len(busy) > 1 else f"{busy[0]:.1f} cores"
+    return (
+        f"other processes kept {most} busy beside {len(busy)} of {len(found)} cells for which that is known: their numbers tell "
+        "of those, too; measure them again on a machine that has nothing else to do"
+    )
 
 
 def _energy(run: Run) -> dict[str, Any]:

@@ -165,6 +165,9 @@ def _summarise(sweep: Sweep, cells: Sequence[Cell], form: str) -> None:
     counts = table["status"].value_counts()
     told = ", ".join(f"{counts[status]} {status}" for status in sweeps.STATUSES if status in counts.index)
     print(f"{told}; kernelscope report {sweep.folder} draws them", file=sys.stderr)
+    beside = sweeps.disturbed({"foreign_cores": None if cores != cores else cores} for cores in table["foreign_cores"])
+    if beside:
+        print(f"kernelscope: warning: {beside}", file=sys.stderr)
 
 
 def _readable(row: dict[str, Any], printable: Callable[[object], str]) -> dict[str, Any]:

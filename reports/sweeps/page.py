@@ -14,7 +14,7 @@ import matplotlib as mpl
 from markupsafe import Markup
 
 from kernelscope.analysis.published import SOURCES, Group, Value, compare
-from kernelscope.analysis.sweeps import Sweep
+from kernelscope.analysis.sweeps import Sweep, disturbed
 from kernelscope.reports import figures, html, svg
 from kernelscope.reports.sections import View
 from kernelscope.reports.sweeps import agreement, cells, published, tables
@@ -206,7 +206,8 @@ def _facts(found: Content) -> list[str]:
     if wins:
         ordered = sorted(wins.items(), key=lambda item: -item[1])
         said.append("shortest median step: " + ", ".join(f"{printable(name)} in {count}" for name, count in ordered))
-    return said
+    beside = disturbed(found.rows)
+    return [*said, beside] if beside else said
 
 
 def _shortened(view: View) -> View:

@@ -4,7 +4,7 @@ import math
 import pandas as pd
 import pytest
 
-from kernelscope.analysis.core_use import binned, timeline
+from kernelscope.analysis.core_use import binned, foreign, timeline
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.run import Run
 
@@ -60,3 +60,15 @@ def test_what_was_not_sampled_is_an_error(run):
         timeline(run)
     with pytest.raises(EvidenceError, match="no restart 2"):
         timeline(run, 1)
+
+
+def test_what_other_processes_kept_busy_is_what_this_one_did_not_use():
+    """Two cores busy for 100% and 50% of the time; steps of 100 ms in which the process used 60 ms of them: 1.5 less 0.6."""
+    samples = pd.DataFrame([reading(1, 10 * n, core, value) for n in range(10) for core, value in ((0, 1.0), (1, 0.5))])
+    steps = pd.DataFrame(
+        {"start_ns": [0, 100 * MS], "end_ns": [100 * MS, 200 * MS], "user_ns": [40 * MS] * 2, "system_ns": [20 * MS] * 2}
+    )
+    assert foreign(samples, steps) == pytest.approx(0.9)
+    assert foreign(samples, steps.assign(user_ns=180 * MS)) == 0.0  # the kernel counts cores in ticks: never less than nothing
+    assert foreign(samples.iloc[:18], steps) is None  # nine of each core say too little
+    assert foreign(samples, steps.assign(user_ns=[40 * MS, None])) is None

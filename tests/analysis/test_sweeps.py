@@ -15,7 +15,7 @@ CELL = {
     "cell": "mxnet-lenet-train-b64-cpu-t2", "experiment": "thesis", "framework": "mxnet", "network": "lenet", "mode": "train",
     "batch": 64, "threads": 2, "device": "cpu", "devices": 1, "status": "done", "step_ns": 6_400_000, "repeats": 3,
     "samples_per_second": 10_000.0, "repeat_samples_per_second": [9_000.0, 10_000.0, 11_000.0], "autotune": False,
-    "processor_utilisation": [0.5, 0.75],
+    "processor_utilisation": [0.5, 0.75], "foreign_cores": 0.125,
 }  # fmt: skip
 MISSING = {**{key: CELL[key] for key in list(CELL)[:9]}, "cell": "b", "status": "not available", "reason": "cntk is not set up"}
 
@@ -107,3 +107,14 @@ def test_damage_is_said_in_one_line(folder, damage, expected):
     with pytest.raises(EvidenceError, match=expected) as caught:
         sweeps.read(folder)
     assert "\n" not in str(caught.value)
+
+
+def test_cells_beside_which_others_worked_are_told():
+    quiet = [{"foreign_cores": None}, {"foreign_cores": 0.1}]
+    assert sweeps.disturbed(quiet) is None
+    assert sweeps.disturbed([*quiet, {"foreign_cores": 0.5}]).startswith(
+        "other processes kept 0.5 cores busy beside 1 of 2 cells for which that is known: "
+    )
+    assert "0.5 to 1.8 cores busy beside 2 of 3 cells" in sweeps.disturbed(
+        [*quiet, {"foreign_cores": 1.8}, {"foreign_cores": 0.5}]
+    )

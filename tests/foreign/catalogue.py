@@ -150,7 +150,7 @@ PROGRAMS = (
         "chemprop train", "chemprop==2.3.1", "torch",
         ("{bin}/chemprop", "train", "--data-path", "molecules.csv", "--epochs", "12", "--pytorch-seed", "0", "-b", "32",
          "--accelerator", "cpu", "-n", "0", "-o", "out", "--remove-checkpoints"),
-        data=molecules, seed="torch", changing=("*.pt", "*.ckpt", "*.log"), longer={"--epochs": "120"},
+        data=molecules, seed="torch", changing=("*.pt", "*.ckpt", "*.log"), longer={"--epochs": "400"},
     ),
     _deepxde("pytorch", "torch", "function", "func.py"),
     _deepxde("pytorch", "torch", "operator", "antiderivative_aligned_pideeponet.py"),

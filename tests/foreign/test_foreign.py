@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 FOLDER = Path(__file__).parent
-NAMES = ("catalogue", "fetching", "trial", "run")
+NAMES = ("catalogue", "fetching", "trial", "turns", "run")
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +62,29 @@ def test_the_table_keeps_rows_of_programs_that_did_not_run(scripts: dict[str, Mo
     assert "75.0%" in text
     assert "50.0%" not in text
     assert text.count(f"`{second.name}`") == 1
+
+
+def test_layers_are_compared_with_the_clean_turns_around_them(scripts: dict[str, ModuleType], tmp_path: Path) -> None:
+    """Steps of 100, 102, ... us, which drift, and 5% more with ranges: exactly that is found; turns cut short do not count."""
+    turns = scripts["turns"]
+    for number in range(1, 12):
+        for name, offset, factor in (("clean", 0, 1.0), ("layers", 1, 1.05)):
+            part = tmp_path / name / str(number)
+            part.mkdir(parents=True)
+            usual = round((100_000 + 2_000 * (2 * number + offset)) * factor)
+            rows = [{"warmup": True, "user_ns": 10**9, "system_ns": 0}] * turns.SKIPPED
+            rows += [{"warmup": False, "user_ns": usual - 100, "system_ns": 100}] * (turns.STEPS if number < 11 else 1)
+            (part / "steps.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = turns.cost(tmp_path)
+    assert found.turns == 9
+    assert found.share == pytest.approx(0.05, abs=1e-5)
+    assert found.low == pytest.approx(0.05, abs=1e-5)
+    assert turns.cost(tmp_path / "clean") is None
+
+
+def test_a_longer_run_has_other_values_of_the_same_options(scripts: dict[str, ModuleType]) -> None:
+    [program] = [program for program in scripts["catalogue"].PROGRAMS if program.name == "reinforce.py"]
+    assert program.longer_command() == ("{python}", "reinforce.py", "--max-episodes", "10000", "--gamma", "0")
 
 
 @pytest.mark.slow

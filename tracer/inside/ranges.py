@@ -50,6 +50,8 @@ class Recorder(object):
         self._ranges = []  # RANGE_FIELDS of each, one after the other
         self._numbers = itertools.count(1)
         self._local = threading.local()
+        self._thread = None  # that steps, and the ranges that are open on it, the outermost first
+        self._open = []
 
     def _stack(self):
         try:
@@ -158,6 +160,8 @@ class Recorder(object):
     def begin_step(self, since=None):
         """Begin a step on the calling thread. since: when it began, where the work of steps goes on between them."""
         self.step += 1
+        self._open = self._stack()
+        self._thread = self._local.thread
         self._before = resource.getrusage(resource.RUSAGE_SELF)
         self._begun = now_ns() if since is None else since
         self.in_step = True
@@ -175,15 +179,21 @@ class Recorder(object):
         return self._begun, end
 
     def ended(self, stamps, warmup, windows):
-        """Take over ends of steps that others noted: [end, used by then, beginning of the next step], and each one's window."""
-        for (end, after, begun), window in zip(stamps, windows):
-            self._steps.append((self.step, window, warmup, self._begun, end, self._before, after))
-            self.step += 1
+        """Take over ends of steps that others noted: [end, used by then, beginning of the next step], and each one's window.
+
+        They were counted in `step` when they were noted, and no range but the step's own was open.
+        """
+        for step, (end, after, begun), window in zip(itertools.count(self.step - len(stamps)), stamps, windows):
+            self._steps.append((step, window, warmup, self._begun, end, self._before, after))
+            if self._open:
+                start, category, name, layer, phase, number = self._open[0]
+                self._ranges.extend((self._thread, start, end, category, name, layer, phase, step))
+                self._open[0] = begun, category, "step %d" % (step + 1), layer, phase, number
             self._begun, self._before = begun, after
 
     def flush(self):
         """Append what was recorded to steps.jsonl and ranges.jsonl in the pass's folder, and forget it."""
-        thread = native_thread_id()
+        thread = native_thread_id() if self._thread is None else self._thread
         with open(os.path.join(self.folder, "steps.jsonl"), "a") as out:
             for step, window, warmup, start, end, before, after in self._steps:
                 row = {
@@ -201,6 +211,10 @@ class Recorder(object):
                 out.write(json.dumps(dict(zip(RANGE_FIELDS, row))) + "\n")
         self._steps, self._ranges = [], []
 
+    def open_ranges(self):
+        """Return the ranges that are open on the thread that steps, the outermost first: the list itself, which changes."""
+        return self._open
+
     def held(self):
         """Return how many ranges are in memory."""
         return len(self._ranges) // len(RANGE_FIELDS)
@@ -208,7 +222,7 @@ class Recorder(object):
     def ranges(self):
         """Return the ranges since the last flush, in the order of their ends, as tuples of RANGE_FIELDS."""
         values = iter(self._ranges)
-        return list(zip(*[values] * len(RANGE_FIELDS)))
+        return sorted(zip(*[values] * len(RANGE_FIELDS)), key=lambda row: row[2])
 
     def busy_times(self):
         """Return {step: how long it took without what it waited for, its wall or processor time in ns} since the last flush."""

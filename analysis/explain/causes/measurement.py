@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from kernelscope.analysis import core_use
 from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
 
@@ -16,9 +17,6 @@ FALLING = 0.25
 LEAST_STEPS = 6  # fewer cannot be cut into three parts whose medians mean anything
 # Clocks of the same device vary by about a percent from capture to capture
 SLOWER_CLOCK = 0.05
-# Cores' worth of work by other processes; sampling it costs and counts a few percent of one core
-FOREIGN_CORES = 0.25
-LEAST_SAMPLES = 10  # of each core: fewer say little of a mean
 
 
 def _thirds(steps: pd.DataFrame) -> tuple[float, float, float] | None:
@@ -102,16 +100,8 @@ def throttled(case: Case) -> list[Suspicion]:
 
 
 def _foreign_cores(side: Side) -> float | None:
-    """Return how many cores other processes kept busy while the side's recorded steps ran; None where it was not sampled."""
-    samples = side.trace.samples
-    cores = samples[(samples["metric"] == "core_busy").to_numpy(bool)]
-    steps = side.trace.steps[~side.trace.steps["warmup"]]
-    used = (steps["user_ns"] + steps["system_ns"]).dropna()
-    wall = float((steps["end_ns"] - steps["start_ns"]).sum())
-    if len(cores) < LEAST_SAMPLES * cores["core"].nunique() or cores.empty or len(used) < len(steps) or wall <= 0:
-        return None
-    busy = float(cores.groupby("core")["value"].mean().sum())
-    return max(0.0, busy - float(used.sum()) / wall)
+    """Return how many cores other processes kept busy while the side's recorded steps ran."""
+    return core_use.foreign(side.trace.samples, side.trace.steps[~side.trace.steps["warmup"]])
 
 
 def _taking_turns(case: Case) -> bool:
@@ -127,7 +117,7 @@ def loaded(case: Case) -> list[Suspicion]:
     foreign = evidence.known(evidence.both(case, _foreign_cores))
     if _taking_turns(case):
         return []  # such a load hits both sides alike
-    if foreign is None or abs(foreign[1] - foreign[0]) < FOREIGN_CORES:
+    if foreign is None or abs(foreign[1] - foreign[0]) < core_use.FOREIGN_CORES:
         return []
     side, sign = (case.b, 1) if foreign[1] > foreign[0] else (case.a, -1)
     if sign * case.account.wall.delta_ns <= 0:

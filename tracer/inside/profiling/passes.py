@@ -111,8 +111,9 @@ class Pass(object):
             self._tried("a budget for ranges", self._budget)
         if self.printed is not None:
             self._full = not self.printed.drain() or self._full
-        if not recorder.layers and now_ns() - self._flushed > FLUSH_NS:
-            recorder.flush()  # a process that is killed leaves its steps; ranges, which are many, wait for the pass's end
+        if now_ns() - self._flushed > FLUSH_NS:
+            if not recorder.layers:
+                recorder.flush()  # a process that is killed leaves its steps; ranges, which are many, wait for the pass's end
             self._flushed = now_ns()
         if last or self._impatient():
             return OVER
@@ -134,12 +135,12 @@ class Pass(object):
     def ends(self):
         """Return Ends that may note those of the steps from now on, or None where each takes more; after begin_step."""
         left = self._wanted["steps"] - self._measured - 1
-        if self.recorder.layers or self.lines.watching or self._done < self._wanted["skip"]:
+        if self.name == "kernels" or self.lines.watching or self._done < self._wanted["skip"]:
             return None
         if self.adapter.queues:
             left = min(left, plan.WINDOW_STEPS - self._measured % plan.WINDOW_STEPS - 1)
         until = min(self._flushed + FLUSH_NS, self._begun + int(self._seconds * 1e9))
-        return Ends(left, until, self.adapter.queues) if left > 0 else None
+        return Ends(self.recorder, left, until, self.adapter.queues) if left > 0 else None
 
     def noted(self, stamps):
         """Take over ends that were noted, all of steps that are measured."""
