@@ -100,8 +100,13 @@ def attempt(program: Program, folder: Path, *, fetch: bool = True, twice: bool =
         trial.problems.append(f"profiled, it ends with status {profiled.status}: {_last(profiled.errors)}")
     _read(run, calls, trial)
     if in_turns and not profiled.status:
+        calls.unlink(missing_ok=True)
         once("turns", turns.command(folder / "turns"), program.longer_command())
         trial.layers = turns.cost(folder / "turns")
+        clean = turns.clean_steps(folder / "turns")
+        if trial.layers is not None:  # more steps say more
+            trial.clean = _clean_cost(calls, clean)
+            trial.step_ms = _median_ns(clean) / 1e6
     return trial
 
 
@@ -182,12 +187,24 @@ def _read(run: Path, costs: Path, trial: Trial) -> None:
     trial.problems += [f"{what}: {why}" for what, why in (record.get("unavailable") or {}).items()]
     clean = _steps(run, "clean")
     if clean:
-        median = statistics.median(row["end_ns"] - row["start_ns"] for row in clean)
-        trial.step_ms = median / 1e6
+        trial.step_ms = _median_ns(clean) / 1e6
         trial.steps = f"{len(clean)} of {(record.get('options') or {}).get('mode')}"
-        calls = json.loads(costs.read_text()) if costs.is_file() else []
-        trial.clean = statistics.median(calls) * 1e9 * len(calls) / len(clean) / median if calls else None
+        trial.clean = _clean_cost(costs, clean)
     trial.coverage = _coverage(run, trial)
+
+
+def _clean_cost(costs: Path, steps: list[dict[str, int]]) -> float | None:
+    """Return what our calls at the ends of clean steps took, as a share of the median step; steps: all that were clean."""
+    taken = json.loads(costs.read_text()) if costs.is_file() else {"calls": [], "timing": []}
+    if not taken["calls"] or not taken["timing"] or not steps:
+        return None
+    call_ns = (statistics.median(taken["calls"]) - statistics.median(taken["timing"])) * 1e9
+    calls = (len(taken["calls"]) + len(taken["timing"])) / len(steps)
+    return call_ns * calls / _median_ns(steps)
+
+
+def _median_ns(steps: list[dict[str, int]]) -> float:
+    return statistics.median(row["end_ns"] - row["start_ns"] for row in steps)
 
 
 def _steps(run: Path, name: str) -> list[dict[str, int]]:

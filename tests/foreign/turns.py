@@ -61,6 +61,11 @@ def cost(folder: Path) -> Cost | None:
     return Cost(float(with_ranges / without - 1), float(low), float(high), len(pairs))
 
 
+def clean_steps(folder: Path) -> list[dict[str, int]]:
+    """Return the clean steps of a run in turns, those that do not count among them."""
+    return [row for part in _parts(folder / "clean") for row in _rows(part)]
+
+
 def _parts(folder: Path) -> list[Path]:
     found = [part for part in folder.iterdir() if part.name.isdigit()] if folder.is_dir() else []
     return sorted(found, key=lambda part: int(part.name))
@@ -68,7 +73,10 @@ def _parts(folder: Path) -> list[Path]:
 
 def _usual(part: Path) -> float | None:
     """Return the processor time of a turn's step: the median in ns, None where the turn was not ended."""
-    path = part / "steps.jsonl"
-    rows = [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()] if path.is_file() else []
-    times = [row["user_ns"] + row["system_ns"] for row in rows if not row["warmup"]]
+    times = [row["user_ns"] + row["system_ns"] for row in _rows(part) if not row["warmup"]]
     return statistics.median(times) if len(times) == STEPS else None
+
+
+def _rows(part: Path) -> list[dict[str, int]]:
+    path = part / "steps.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()] if path.is_file() else []

@@ -181,8 +181,10 @@ class Recorder(object):
     def ended(self, stamps, warmup, windows):
         """Take over ends of steps that others noted: [end, used by then, beginning of the next step], and each one's window.
 
-        They were counted in `step` when they were noted, and no range but the step's own was open.
+        With ranges on they were counted in `step` when they were noted, and no range but the step's own was open.
         """
+        if not self.layers:
+            self.step += len(stamps)
         for step, (end, after, begun), window in zip(itertools.count(self.step - len(stamps)), stamps, windows):
             self._steps.append((step, window, warmup, self._begun, end, self._before, after))
             if self._open:

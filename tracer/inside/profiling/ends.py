@@ -10,30 +10,32 @@ import resource
 
 from kernelscope.tracer.inside.clock import now_ns
 
-_USAGE, _SELF = resource.getrusage, resource.RUSAGE_SELF
-
 
 class Ends(object):
     """The ends noted since the last one that was not; `stamps` holds [end, used by then, beginning of the next step].
 
     recorder: of the pass, which counts the steps. count: how many may be noted. until: when none may any more, in ns. queued:
     steps begin where the last one ends, since their work goes on.
+
+    noted() notes an end and returns whether that is all. It is a function of its own variables, not a method: those lie
+    together, while attributes are looked up in places that the step's own work has driven out of the caches.
     """
 
     def __init__(self, recorder, count, until, queued):
-        self.stamps = []
-        self._recorder = recorder
-        self._open = recorder.open_ranges()  # at most that of the step itself
-        self._left = count
-        self._until = until
-        self._queued = queued
+        self.stamps = stamps = []
+        opened = recorder.open_ranges() if recorder.layers else None  # at most that of the step itself
 
-    def noted(self):
-        """Note an end; return whether that is all."""
-        end = now_ns()
-        if self._left <= 0 or end > self._until or len(self._open) > 1:
-            return False
-        self._left -= 1
-        self._recorder.step += 1  # of ranges from now on
-        self.stamps.append((end, _USAGE(_SELF), end if self._queued else now_ns()))
-        return True
+        def noted(now=now_ns, used=resource.getrusage, process=resource.RUSAGE_SELF, note=stamps.append):
+            nonlocal count
+            end = now()
+            if count <= 0 or end > until:
+                return False
+            if opened is not None:
+                if len(opened) > 1:
+                    return False
+                recorder.step += 1  # of ranges from now on
+            count -= 1
+            note((end, used(process), end if queued else now()))
+            return True
+
+        self.noted = noted
