@@ -266,6 +266,7 @@ def _run(path: Path, tasks: tuple[str, ...], parent: socket.socket) -> None:
         if _SECRETS in tasks:
             _search(path, unpacked, parent)
         if _DIGEST in tasks:
+            os.nice(19)  # it is needed last, and the tables that are made and written meanwhile keep two processors busy
             _digest(path, parent)
     finally:
         os._exit(0)

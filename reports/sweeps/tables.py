@@ -97,19 +97,19 @@ def _factors(rows: Sequence[Row]) -> list[View]:
     names = list(dict.fromkeys(map(setup, rows)))
     if len(names) < 2:
         return []
-    works = list(dict.fromkeys(cells.work(row) for row in rows))
+    asked = {(cells.work(row), setup(row)) for row in rows}
+    works = dict.fromkeys(cells.work(row) for row in rows)
+    pairs = [(work, name) for work in works for name in names[1:] if (work, name) in asked]
     rate = {(row["framework"], cells.work(row), setup(row)): THROUGHPUT.value(row) for row in reversed(rows)}
     body = []
     for framework in cells.frameworks(rows):
         line = [text_cell(framework)]
-        for work in works:
-            base = rate.get((framework, work, names[0]))
-            for name in names[1:]:
-                value = rate.get((framework, work, name))
-                factor = value / base if value is not None and base else None
-                line.append(Cell(units.ratio(factor), factor))
+        for work, name in pairs:
+            base, value = rate.get((framework, work, names[0])), rate.get((framework, work, name))
+            factor = value / base if value is not None and base else None
+            line.append(Cell(units.ratio(factor), factor))
         body.append(line)
-    heads = [Column("framework"), *(Column(f"{work}: {name}", True) for work in works for name in names[1:])]
+    heads = [Column("framework"), *(Column(f"{work}: {name}", True) for work, name in pairs)]
     return [View("measured-factors", f"Scaling factors: throughput against {names[0]}", heads, body, tools=False)]
 
 
