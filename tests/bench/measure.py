@@ -35,13 +35,16 @@ class Run:
 
 @dataclass(frozen=True)
 class Side:
-    """A process to measure. before: done each time before it starts, not timed. output: file for its stdout."""
+    """A process to measure. before: done each time before it starts, not timed. output: file for its stdout. then: the command
+    of a second process, whose times are added.
+    """
 
     name: str
     command: Sequence[str]
     variables: Mapping[str, str] = field(default_factory=dict)
     before: Callable[[], None] | None = None
     output: Path | None = None
+    then: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -87,25 +90,30 @@ def alternate(sides: Sequence[Side], repeats: int, missing: Mapping[str, str] | 
 
 def run(side: Side) -> Run:
     """Run a side once; raise Failed when it exits with another status than 0 or takes too long."""
-    # Python keeps what it compiled, as where packages are installed, whatever this environment says
-    variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     if side.before is not None:
         side.before()
+    runs = [_run(side, command) for command in (side.command, side.then) if command]
+    return Run(sum(one.wall_s for one in runs), sum(one.cpu_s for one in runs), max(one.peak_bytes for one in runs))
+
+
+def _run(side: Side, command: Sequence[str]) -> Run:
+    # Python keeps what it compiled, as where packages are installed, whatever this environment says
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryFile() as errors, open(side.output or os.devnull, "wb") as output:
         start = time.perf_counter()
         try:
             child = subprocess.Popen(
-                list(side.command), stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
+                list(command), stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
                 env={**variables, **side.variables}, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
-            raise Failed(f"{side.command[0]}: {error.strerror}") from error
+            raise Failed(f"{command[0]}: {error.strerror}") from error
         usage, status = _wait(child)
         wall = time.perf_counter() - start
         if status != 0:
             errors.seek(0)
             lines = errors.read().decode(errors="replace").strip().splitlines()
-            raise Failed(f"{Path(side.command[0]).name} exited with {status}: {lines[-1] if lines else 'it said nothing'}")
+            raise Failed(f"{Path(command[0]).name} exited with {status}: {lines[-1] if lines else 'it said nothing'}")
     return Run(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
 
 

@@ -32,6 +32,7 @@ from results import Report
 
 PROGRAMS = Path(__file__).with_name("programs.py")
 TABLE, IMPORT, STORED = "kernelscope, table from SQLite", "kernelscope, import", "kernelscope, table from the import"
+BOTH = "kernelscope, import, then table from it"
 NSYS_STATS, WARM, SKILL = "nsys stats, kernels by range", "nsys-ai, building its cache", "nsys-ai, table from its cache"
 OURS, HTA = "kernelscope, read", "HolisticTraceAnalysis, load"
 OUR_IMPORT, HTA_IMPORT = "kernelscope, bare import", "HolisticTraceAnalysis, bare import"
@@ -85,8 +86,9 @@ def nsys(bench: Bench) -> None:
     report.faster(measured, NSYS_STATS, TABLE, 20)
     report.faster(measured, WARM, TABLE, 5)
     report.faster(measured, WARM, IMPORT, 5)
-    if measured.has(NSYS_STATS, IMPORT):
+    if measured.has(NSYS_STATS, IMPORT, BOTH):
         report.faster(measured, NSYS_STATS, IMPORT)
+        report.faster(measured, NSYS_STATS, BOTH)
     if measured.has(NSYS_STATS, TABLE):
         _same_kernels(bench, file, table, summary)
     _from_floor(report, measured, TABLE, BYTES, SQLITE, ROWS)
@@ -121,6 +123,10 @@ def _nsys_cold(bench: Bench, file: Path, table: Path, wanted: dict[str, Callable
         **wanted,
         IMPORT: lambda: Side(
             IMPORT, ours("import", file, "-o", folder), before=lambda: shutil.rmtree(folder, ignore_errors=True)
+        ),
+        BOTH: lambda: Side(
+            BOTH, ours("import", file, "-o", folder), before=lambda: shutil.rmtree(folder, ignore_errors=True),
+            then=ours("breakdown", folder, "--by", "range", "--format", "csv"),
         ),
         WARM: lambda: Side(
             WARM, [bench.peers.nsys_ai(), "warm", str(file)], bench.peers.variables, lambda: _remove_cache(file)
