@@ -1,14 +1,13 @@
 """What a script may say of itself: `annotate` and `mark` as in the nvtx package, and `step` where a step cannot be found.
 
-Where nothing records, a block costs less than 200 ns: a with statement calls two methods, and then both are a function of the
-interpreter's own that takes what it is given and returns nothing true. `record` and `listen` put the real ones in their place.
+Where nothing records, a block costs less than 200 ns: `annotate` looks a name up, and the with statement calls two methods; all
+three are then functions of the interpreter's own. `record` and `listen` put the real methods in the place of the latter.
 """
 
 import functools
 import threading
 
 _NOTHING = "".format
-_KNOWN = {}
 _MOST_KNOWN = 1000
 _recorder = None
 _open = {}  # thread -> [(annotation, number of its range)], innermost last
@@ -44,15 +43,21 @@ class step(object):  # noqa: N801  used like a function, as in nvtx
         return _around(self, function)
 
 
-def annotate(name):
-    """Return a range around a block, or around each call of a function: ``with annotate("load"):``, ``@annotate("load")``."""
-    try:
-        return _KNOWN[name]
-    except KeyError:
+class _Known(dict):
+    """The annotation of each name, made when it is first asked for; of most of them, should a program make up ever new names."""
+
+    __slots__ = ()
+
+    def __missing__(self, name):
         made = Annotation(name)
-        if len(_KNOWN) < _MOST_KNOWN:
-            _KNOWN[name] = made
+        if len(self) < _MOST_KNOWN:
+            self[name] = made
         return made
+
+
+# annotate(name): a range around a block, or around each call of a function: `with annotate("load"):`, `@annotate("load")`.
+# A function that looks up in a dict would take half as long again as the dict itself, with Python 3.6 more than 200 ns.
+annotate = _Known().__getitem__
 
 
 def mark(name):
