@@ -36,9 +36,9 @@ class Cost:
     turns: int
 
 
-def command(folder: Path, steps: int = STEPS) -> list[str]:
+def command(folder: Path) -> list[str]:
     """Return what stands before a program's command to run it in turns, recorded in a folder."""
-    code = _PROGRAM.format(skipped=SKIPPED, steps=steps, most=MOST)
+    code = _PROGRAM.format(skipped=SKIPPED, steps=STEPS, most=MOST)
     return [sys.executable, "-c", code, "profile", "--force", "-o", str(folder), "--"]
 
 

@@ -30,7 +30,6 @@ FEWEST_STEPS = 3  # of a pass that takes too long
 PART = "part"  # as in passes, which is loaded late
 MARKED = "a step that the script marked"
 _NOTHING = object()  # no adapter's key
-_thread = threading.get_ident
 _RECORDING = None
 
 
@@ -79,7 +78,6 @@ class Recording(object):
         self._marked = False  # whether the script says itself where its steps end
         self._found = False  # whether the adapter knows what ends steps
         self._ending, self._ends = _NOTHING, None  # the key whose ends are only noted for now, and where
-        self._noted = None  # what notes them
         self._focus = None  # which functions' lines are watched, once passes begin
         annotations.listen(self.step_marked)
         if hasattr(os, "register_at_fork"):
@@ -95,7 +93,7 @@ class Recording(object):
 
     def stepped(self, adapter, key, training=True):
         """Something has ended that may be a step's end (see adapters)."""
-        if key == self._ending and self._odd is None and _thread() == self._thread and self._noted():
+        if key == self._ending and self._odd is None and threading.get_ident() == self._thread and self._ends.noted():
             return
         if self.over or self._busy or os.getpid() != self._pid:
             return
@@ -238,8 +236,7 @@ class Recording(object):
             # where forks cannot be told, every end has to look whether this is still the process that is recorded
             if hasattr(os, "register_at_fork") and self._rounds.known == {self._rounds.closing}:
                 self._ends = self.recording.ends()
-                if self._ends is not None:
-                    self._ending, self._noted = self._rounds.closing, self._ends.noted
+                self._ending = _NOTHING if self._ends is None else self._rounds.closing
         self._last = now_ns()
 
     def _warm(self):
