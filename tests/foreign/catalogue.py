@@ -153,7 +153,6 @@ PROGRAMS = (
         data=molecules, seed="torch", changing=("*.pt", "*.ckpt", "*.log"), longer={"--epochs": "400"},
     ),
     _deepxde("pytorch", "torch", "function", "func.py"),
-    _deepxde("pytorch", "torch", "operator", "antiderivative_aligned_pideeponet.py"),
     _deepxde("tensorflow", "tensorflow", "function", "func.py"),
     _deepxde("jax", "jax", "function", "func.py"),
     _deepxde("tensorflow", "tensorflow", "pinn_forward", "diffusion_1d_resample.py"),  # larger steps than func.py's

@@ -1,10 +1,10 @@
 """Run programs that nobody here wrote under `kernelscope profile`, and print how it went.
 
-    python tests/foreign/run.py [--only NAME ...] [--keep DIR] [--markdown docs/own-scripts.md]
+    python tests/foreign/run.py [--only NAME ...] [--repeats 3] [--keep DIR] [--markdown docs/own-scripts.md]
 
 Everything is fetched from the package registry first (see fetching), once. Each program runs as it is and profiled, one after
 the other, and its printed text and files are compared. Clean is what our calls at the ends of clean steps took (median), as a
-share of the median step; layers is what the layers pass adds to a step, in a run in which both take turns (see turns),
+share of the median step; layers is what the layers pass adds to a step, in runs in which both take turns (see turns),
 with its interval of 95% confidence and the number of turns. Exits with 1 when outputs differ or coverage is below its limit.
 """
 
@@ -62,6 +62,7 @@ def main() -> int:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--only", nargs="+", metavar="NAME", help="programs whose name contains one of these")
+    parser.add_argument("--repeats", type=int, default=3, help="runs in turns of a program, if the first has few (default: 3)")
     parser.add_argument("--keep", metavar="DIR", help="keep run folders here")
     parser.add_argument("--markdown", metavar="PAGE", help="write the table into this page")
     parser.add_argument("--fetch-only", action="store_true", help="fetch, and run nothing")
@@ -77,7 +78,8 @@ def main() -> int:
                     fetching.python(program.environment)
                     fetching.source(program.source) if program.source else None
                     continue
-                trial = attempt(program, folder / program.name.translate({ord(c): "-" for c in "/ ()"}))
+                own = folder / program.name.translate({ord(c): "-" for c in "/ ()"})
+                trial = attempt(program, own, in_turns=arguments.repeats)
             except fetching.Missing as error:
                 print(f"{program.name}: not run: {error}", flush=True)
                 continue

@@ -75,11 +75,12 @@ def test_layers_are_compared_with_the_clean_turns_around_them(scripts: dict[str,
             rows = [{"warmup": True, "user_ns": 10**9, "system_ns": 0}] * turns.SKIPPED
             rows += [{"warmup": False, "user_ns": usual - 100, "system_ns": 100}] * (turns.STEPS if number < 11 else 1)
             (part / "steps.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = turns.cost(tmp_path)
+    found = turns.cost([tmp_path])
     assert found.turns == 9
     assert found.share == pytest.approx(0.05, abs=1e-5)
     assert found.low == pytest.approx(0.05, abs=1e-5)
-    assert turns.cost(tmp_path / "clean") is None
+    assert turns.cost([tmp_path, tmp_path]).turns == 18
+    assert turns.cost([tmp_path / "clean"]) is None
 
 
 def test_a_longer_run_has_other_values_of_the_same_options(scripts: dict[str, ModuleType]) -> None:
@@ -94,7 +95,7 @@ def test_a_program_of_a_package(scripts: dict[str, ModuleType], tmp_path: Path, 
     [program] = [program for program in scripts["catalogue"].PROGRAMS if program.name == name]
     assert program.quick
     try:
-        trial = scripts["trial"].attempt(program, tmp_path, twice=False, in_turns=False)
+        trial = scripts["trial"].attempt(program, tmp_path, twice=False, in_turns=0)
     except scripts["fetching"].Missing as error:
         pytest.skip(f"cannot be had: {error}")
     assert trial.problems == []

@@ -61,11 +61,11 @@ class Trial:
     problems: list[str] = field(default_factory=list)
 
 
-def attempt(program: Program, folder: Path, *, fetch: bool = True, twice: bool = True, in_turns: bool = True) -> Trial:
+def attempt(program: Program, folder: Path, *, fetch: bool = True, twice: bool = True, in_turns: int = 1) -> Trial:
     """Run a program plainly and profiled; raise fetching.Missing where it cannot be had.
 
-    twice: run it plainly once more where outputs differ, to tell what is random by itself. in_turns: run it again for what the
-    layers pass costs.
+    twice: run it plainly once more where outputs differ, to tell what is random by itself. in_turns: run it up to
+    so many times more for what the layers pass costs.
     """
     python, variables = fetching.python(program.environment, fetch)
     source = fetching.source(program.source, fetch) if program.source else None
@@ -100,12 +100,17 @@ def attempt(program: Program, folder: Path, *, fetch: bool = True, twice: bool =
         trial.problems.append(f"profiled, it ends with status {profiled.status}: {_last(profiled.errors)}")
     _read(run, calls, trial)
     if in_turns and not profiled.status:
-        calls.unlink(missing_ok=True)
-        once("turns", turns.command(folder / "turns"), program.longer_command())
-        trial.layers = turns.cost(folder / "turns")
-        clean = turns.clean_steps(folder / "turns")
+        folders: list[Path] = []
+        taken: dict[str, list[float]] = {"calls": [], "timing": []}
+        while len(folders) < in_turns and (trial.layers is None or trial.layers.turns < turns.ENOUGH):
+            folders.append(folder / f"turns{len(folders)}")
+            once(folders[-1].name, turns.command(folders[-1]), program.longer_command())
+            for what, seconds in _taken(calls).items():
+                taken[what] += seconds
+            trial.layers = turns.cost(folders)
+        clean = [row for each in folders for row in turns.clean_steps(each)]
         if trial.layers is not None:  # more steps say more
-            trial.clean = _clean_cost(calls, clean)
+            trial.clean = _clean_cost(taken, clean)
             trial.step_ms = _median_ns(clean) / 1e6
     return trial
 
@@ -189,13 +194,19 @@ def _read(run: Path, costs: Path, trial: Trial) -> None:
     if clean:
         trial.step_ms = _median_ns(clean) / 1e6
         trial.steps = f"{len(clean)} of {(record.get('options') or {}).get('mode')}"
-        trial.clean = _clean_cost(costs, clean)
+        trial.clean = _clean_cost(_taken(costs), clean)
     trial.coverage = _coverage(run, trial)
 
 
-def _clean_cost(costs: Path, steps: list[dict[str, int]]) -> float | None:
+def _taken(costs: Path) -> dict[str, list[float]]:
+    """Return what a run's calls took, in s, as seeded/sitecustomize wrote it, and remove the file."""
+    found = json.loads(costs.read_text()) if costs.is_file() else {"calls": [], "timing": []}
+    costs.unlink(missing_ok=True)
+    return found
+
+
+def _clean_cost(taken: dict[str, list[float]], steps: list[dict[str, int]]) -> float | None:
     """Return what our calls at the ends of clean steps took, as a share of the median step; steps: all that were clean."""
-    taken = json.loads(costs.read_text()) if costs.is_file() else {"calls": [], "timing": []}
     if not taken["calls"] or not taken["timing"] or not steps:
         return None
     call_ns = (statistics.median(taken["calls"]) - statistics.median(taken["timing"])) * 1e9

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import statistics
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 STEPS, SKIPPED, MOST = 10, 2, 400  # of a turn, of which so many do not count; turns of each side, if the program goes on so long
-FEWEST = 8  # turns of each side that say anything
+FEWEST, ENOUGH = 8, 390  # turns of each side that say anything, and that need no further run
 # `kernelscope profile` whose passes are many turns of two
 _PROGRAM = (
     "import sys; from kernelscope.tracer.inside.launching import options; "
@@ -42,23 +43,28 @@ def command(folder: Path) -> list[str]:
     return [sys.executable, "-c", code, "profile", "--force", "-o", str(folder), "--"]
 
 
-def cost(folder: Path) -> Cost | None:
-    """Return what a run in turns says, or None where it has too few of them.
+def cost(folders: Iterable[Path]) -> Cost | None:
+    """Return what runs in turns, a folder each, say together, or None where they have too few.
 
     A turn of layers is compared with the mean of the clean ones before and after it, so that what drifts hits both sides; all
     turns together count, as the steps of some programs hold more work than others. Times are the processor's: who else uses the
     machine hardly counts. The interval is that of 2000 drawings of as many turns, with replacement (the percentile bootstrap of
     Efron, 1979).
     """
-    clean, layers = ([_usual(part) for part in _parts(folder / name)] for name in ("clean", "layers"))
-    around = zip(clean, layers, clean[1:], strict=False)
-    pairs = np.array([(one, (before + after) / 2) for before, one, after in around if before and one and after])
+    pairs = np.array([pair for folder in folders for pair in _pairs(folder)])
     if len(pairs) < FEWEST:
         return None
     drawn = pairs[np.random.default_rng(0).integers(0, len(pairs), (2000, len(pairs)))].sum(axis=1)
     low, high = np.quantile(drawn[:, 0] / drawn[:, 1], (0.025, 0.975)) - 1
     with_ranges, without = pairs.sum(axis=0)
     return Cost(float(with_ranges / without - 1), float(low), float(high), len(pairs))
+
+
+def _pairs(folder: Path) -> list[tuple[float, float]]:
+    """Return a step's processor time in ns in each turn of layers of a run, and that in the clean turns around it."""
+    clean, layers = ([_usual(part) for part in _parts(folder / name)] for name in ("clean", "layers"))
+    around = zip(clean, layers, clean[1:], strict=False)
+    return [(one, (before + after) / 2) for before, one, after in around if before and one and after]
 
 
 def clean_steps(folder: Path) -> list[dict[str, int]]:
