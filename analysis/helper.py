@@ -1,9 +1,9 @@
 """A second process that reads ahead: it decodes a capture's tables and searches it for secrets while this one imports libraries.
 
 Decoding takes numpy (see readers.nsys_columns and readers.kineto_columns), but a Trace takes pandas and pyarrow, which take
-longer to import than a capture of 100 MB takes to be decoded. So the fork comes before any of them is imported: a process with
-threads must not fork, and these libraries start some, as numpy does unless OPENBLAS_NUM_THREADS is 1. Columns come over in memory
-that both processes share (see helper_messages).
+longer to import than a capture of 100 MB takes to be decoded. So the fork comes after numpy's import, which would start threads
+(see blas_threads), and before theirs: a process with threads must not fork, and these libraries start some. Columns come over in
+memory that both processes share (see helper_messages).
 
 Nothing depends on the helper: what it does not deliver, because it died or could not be started, is done in this process. After
 the first message that is not as agreed it is not listened to any more.
@@ -15,6 +15,7 @@ import contextlib
 import gc
 import mmap
 import os
+import select
 import signal
 import socket
 import struct
@@ -24,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kernelscope.analysis import blas_threads
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.readers.magic import GZIP_MAGIC, SQLITE_MAGIC
 
@@ -50,17 +52,20 @@ def started(path: Path, digest: bool = False) -> Iterator[Helper | None]:
 
     digest: let it take the file's digest too, when all else is done.
     """
-    helper = None
+    helper, threads = None, 0
     if _possible() and _worthwhile(path):
+        threads = blas_threads.import_numpy()  # once for all processes
         shares = _shares(path)
         if digest and shares:
             shares[0] = (*shares[0], _DIGEST)
-        helper = Helper(path, shares)
+        helper = Helper(path, shares if _is_alone() else [])
     try:
         yield helper
     finally:
         if helper:
             helper.close()
+        if threads:
+            blas_threads.give(threads)  # not before: for their first 50 ms they wait busily
 
 
 def _possible() -> bool:
@@ -68,10 +73,13 @@ def _possible() -> bool:
     if not (hasattr(os, "fork") and hasattr(os, "memfd_create") and hasattr(os, "sched_getaffinity")):
         return False
     try:
-        alone = len(os.listdir("/proc/self/task")) == 1 and threading.active_count() == 1
+        return _is_alone() and len(os.sched_getaffinity(0)) > 1
     except OSError:
         return False
-    return alone and len(os.sched_getaffinity(0)) > 1
+
+
+def _is_alone() -> bool:
+    return len(os.listdir("/proc/self/task")) == 1 and threading.active_count() == 1
 
 
 def _worthwhile(path: Path) -> bool:
@@ -96,6 +104,10 @@ class Helper:
                 self._workers.append(_Worker(path, tasks, self._workers))
         except OSError:
             self.close()  # no more processes or descriptors: this process does the rest
+
+    def is_busy(self) -> bool:
+        """Return whether nothing has come that was not taken: who waits for something has time for what will be needed later."""
+        return not any(worker.is_heard() for worker in self._workers)
 
     def decoded(self, name: str) -> Gathered | None:
         """Return the columns that readers.nsys_columns.GATHERED[name] makes of the capture; None if they are not to be had.
@@ -184,6 +196,14 @@ class _Worker:
                 worker._socket.close()  # so that a process whose parent is gone notices
             _run(path, tasks, remote)
         remote.close()
+
+    def is_heard(self) -> bool:
+        """Return whether something has come, or the process has ended."""
+        if self._arrived or self._socket.fileno() < 0:
+            return True
+        waiting = select.poll()
+        waiting.register(self._socket, select.POLLIN)
+        return bool(waiting.poll(0))
 
     def take(self, task: str) -> Content | None:
         """Return what came out of a task, once; None where nothing came before the process ended."""

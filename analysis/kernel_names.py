@@ -17,7 +17,7 @@ Winograd convolution are convolutions.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -124,9 +124,10 @@ def prepare(names: Iterable[str]) -> None:
         _look(name)
 
 
-def warm_up() -> None:
-    """Make what the first name needs: for who has to wait for something else anyway."""
+def warm_up(waiting: Callable[[], bool]) -> None:
+    """Make what the first name needs, and as long as `waiting` says so what other names may need: for who has to wait anyway."""
     describe("sgemm", "aten::mm")
+    _PATTERNS.compile(waiting)
 
 
 def spell(name: str) -> str:

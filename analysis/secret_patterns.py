@@ -53,13 +53,15 @@ _ASSIGNED = rf"{_QUOTE}?{_PAIR}(?:=|[ \t]{{1,8}}=>?[ \t]{{0,8}}|[ \t]{{0,8}}:[ \
 _OPTION = rf"(?:[ \t]{{1,8}}|\x00|{_QUOTE}?,\s{{0,40}})"  # --token abc, and lists of arguments
 _PLAIN = r"[^\s\"'\\,;&<>(){}\[\]\x00-\x20\x7f]"
 
+# What the patterns of shapes alone find: most of what looks suspicious does by a name, and need not be searched for each shape
+_SHAPED = "|".join((*(shape.replace("?P<v>", "") for _, shape in SHAPES), _PRIVATE_KEY))
+
 # RE2 runs over everything; what it points at is looked at again, with the exact patterns below.
 _SCREEN = "|".join(
     (
-        *(shape.replace("?P<v>", "") for _, shape in SHAPES),
+        _SHAPED,
         rf"{_WORD}{_ASSIGNED}{_QUOTE}?{_PLAIN}",
         rf"--[A-Za-z0-9_-]{{0,40}}{_WORD}{_OPTION}{_QUOTE}?{_PLAIN}",
-        _PRIVATE_KEY,
     )
 )
 
@@ -136,13 +138,25 @@ def suspicious_values(values: list[bytes], pattern: str = _SCREEN) -> list[int]:
     return _matching(pa.py_buffer(b"".join(values)), offsets, pattern)
 
 
+def spans_of(values: list[bytes], thorough: bool = False) -> dict[int, list[Span]]:
+    """Return what `spans` finds in each of the values in which it may find something, by their places."""
+    held = suspicious_values(values)
+    shaped = {held[place] for place in suspicious_values([values[place] for place in held], _SHAPED)}
+    return {place: _spans(values[place], thorough, place in shaped) for place in held}
+
+
 def spans(text: bytes, thorough: bool = False) -> list[Span]:
     """Return what looks like a secret, in order, without overlaps.
 
     thorough: also values that look harmless, short or like placeholders where an environment variable's name (in capitals) says
     that they are secret: what is overwritten may be too much, never too little.
     """
-    found = [*_shapes(text), *_assignments(text, thorough), *_environment(text, thorough)]
+    return _spans(text, thorough, True)
+
+
+def _spans(text: bytes, thorough: bool, shaped: bool) -> list[Span]:
+    """Return as `spans` does. shaped: whether _SHAPED matches somewhere."""
+    found = [*(_shapes(text) if shaped else ()), *_assignments(text, thorough), *_environment(text, thorough)]
     merged: list[Span] = []
     for span in sorted(found, key=lambda span: (span.start, -span.end)):
         if merged and span.start < merged[-1].end:

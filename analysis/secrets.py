@@ -440,9 +440,9 @@ def _judged(cells: list[Cell], option: bool, thorough: bool) -> Generator[CellHi
     A cell is judged by what it holds, by its row's name (columns name and value, of environments) and, where command lines are
     kept one argument a row, by the option in the row before.
     """
-    held = set(secret_patterns.suspicious_values([cell.value for cell in cells]))
+    held = secret_patterns.spans_of([cell.value for cell in cells], thorough)
     for place, cell in enumerate(cells):
-        found = secret_patterns.spans(cell.value, thorough) if place in held else []
+        found = held.get(place, [])
         if cell.name is not None:
             if not found:
                 found = _judged_by_name(cell, option, thorough)

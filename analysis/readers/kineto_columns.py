@@ -138,7 +138,7 @@ class _Gathering:
         columns: phase and category.
         """
         if group.required:
-            required = self._argument(piece, group.required).valid
+            required = piece.having(FIELDS[group.required])
             piece, columns = piece.of(required), {name: values[required] for name, values in columns.items()}
         start, timed = piece.times("ts")
         duration, lasting = piece.times("dur")

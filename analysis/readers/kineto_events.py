@@ -203,6 +203,14 @@ class Piece:
         valid = values != _MISSING
         return np.where(valid, values, 0), valid
 
+    def having(self, names: Iterable[str]) -> Bool:
+        """Return which events have an integer by one of these names of arguments."""
+        found = np.zeros(len(self.events), dtype=bool)
+        for name in names:  # without a list of all arguments: most events that are asked for one have none
+            values = map(attrgetter(f"args.{name}"), self.events)
+            found |= np.fromiter(values, dtype=np.int64, count=len(self.events)) != _MISSING
+        return found
+
     def _values(self, name: str) -> Iterable[Any]:
         return map(attrgetter(name), self._args if name in _ARGUMENT_FIELDS else self.events)
 
@@ -211,8 +219,22 @@ class Piece:
         return list(map(attrgetter("args"), self.events))
 
 
+class _TaggedPiece(Piece):
+    """Events decoded with a type for each category: the same columns."""
+
+    def texts(self, name: str, known: Texts) -> Codes:
+        return known.codes(map(type, self.events), _category) if name == "cat" else super().texts(name, known)
+
+
+def _category(event_type: Any) -> str | None:
+    return _plain(event_type.cat)
+
+
 class _UntypedPiece(Piece):
     """Events decoded as text: the same columns."""
+
+    def having(self, names: Iterable[str]) -> Bool:
+        return reduce(or_, (self.integers(name)[1] for name in names))
 
     def times(self, name: str) -> tuple[Int, Bool]:
         from kernelscope.analysis.readers import json_numbers  # late, as below: it imports pyarrow, which is needed here only
@@ -267,7 +289,8 @@ class Decoding:
         """
         for decoder in () if self._as_text else (self._by_category, _TYPED) if self._patience else (_TYPED,):
             try:
-                return make(Piece(decoder.decode(text)))
+                events = decoder.decode(text)
+                return make(_TaggedPiece(events) if decoder is self._by_category else Piece(events))
             except msgspec.ValidationError:
                 self._patience -= decoder is self._by_category
             except (msgspec.DecodeError, UnicodeDecodeError):

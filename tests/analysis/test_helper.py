@@ -180,14 +180,14 @@ def test_no_helper_where_the_system_has_none(missing, monkeypatch):
     assert not helper._possible()
 
 
-# A program of a user's own: BEFORE is Python, and what forks tells what was imported by then.
+# A program of a user's own: BEFORE is Python, and what forks tells how many threads there are by then.
 PROGRAM = """
 import os, sys
 from kernelscope.analysis import helper
 import kernelscope.analysis as ka
 helper._WORTHWHILE = 0
 fork = os.fork
-os.fork = lambda: print("forked, numpy imported:", "numpy" in sys.modules) or fork()
+os.fork = lambda: print("forked, threads:", len(os.listdir("/proc/self/task"))) or fork()
 {before}
 trace = ka.read(sys.argv[1])
 print(trace.kernels.to_csv(), trace.ranges.to_csv(), trace.info["warnings"])
@@ -208,9 +208,42 @@ def test_reading_in_a_program_starts_a_helper_unless_there_are_threads(export, b
     done = subprocess.run(
         [sys.executable, "-c", script, str(export)], capture_output=True, text=True, timeout=60, check=True, env=environment
     )
-    assert done.stdout.count("forked, numpy imported: False") == done.stdout.count("forked") == forked
+    assert done.stdout.count("forked, threads: 1") == done.stdout.count("forked") == forked
     assert "own text" in done.stdout
     assert "looks like a secret: GitHub token" in done.stdout
+
+
+# How many threads numpy's linear algebra has, and what a user's variable says; BEFORE is Python.
+BLAS_THREADS = """
+import ctypes, os, sys
+from pathlib import Path
+import kernelscope.analysis as ka
+from kernelscope.analysis import helper
+helper._WORTHWHILE = 0
+{before}
+import numpy
+names = [prefix + "openblas_get_num_threads" + suffix for prefix in ("", "scipy_") for suffix in ("", "64_", "_64")]
+for file in sorted({line.split()[-1] for line in open("/proc/self/maps") if "openblas" in line}):
+    library = ctypes.CDLL(file)
+    print("threads", [getattr(library, name)() for name in names if hasattr(library, name)])
+print(os.environ.get("OPENBLAS_NUM_THREADS"))
+"""
+
+
+@pytest.mark.parametrize("variables", [{}, {"OPENBLAS_NUM_THREADS": "1"}, {"OMP_NUM_THREADS": "1"}])
+def test_reading_takes_no_threads_from_the_programs_linear_algebra(export, variables):
+    others = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")
+    environment = {name: value for name, value in os.environ.items() if name not in others} | variables
+    printed = []
+    for before in ("", "ka.read(sys.argv[1])"):
+        command = [sys.executable, "-c", BLAS_THREADS.replace("{before}", before), str(export)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env=environment)
+        printed.append(done.stdout)
+    if "threads [" not in printed[0]:
+        pytest.skip("numpy's linear algebra is not OpenBLAS's")
+    assert printed[1] == printed[0]
+    if not variables:
+        assert f"threads [{len(os.sched_getaffinity(0))}]" in printed[1]
 
 
 def test_the_command_with_a_helper_and_without(export):
