@@ -12,6 +12,9 @@ from functools import cached_property
 from itertools import product
 from math import prod
 
+import numpy as np
+import numpy.typing as npt
+
 # Some characters that occur once each; or a character, class or bracket of a pattern, and how often it may occur
 _ATOM = re.compile(
     r"((?:[\w:<> ,=-](?![?*+{]))+|\(\?[a-zA-Z]+\)|\((?:\?(?:<?[=!]|[a-zA-Z]*:))?|\[\^?\]?(?:\\.|[^\]\\])*\]|\\.|.)"
@@ -19,7 +22,7 @@ _ATOM = re.compile(
     re.DOTALL,
 )
 _SPECIAL = frozenset(".^$|()[\\")
-_SHORTEST = 3  # characters of a word that is looked for; words are found by so many
+_SHORTEST = 3  # characters of a word that is looked for; words are found by so many (see _codes)
 _MOST = 12  # clauses that are made of alternatives
 
 _Clause = frozenset[str]  # words of which a text must have one
@@ -51,13 +54,13 @@ class Patterns:
             self._pattern(number)
 
     def _likely(self, text: str) -> Iterator[int]:
-        """Yield the positions of patterns whose words are in a text."""
+        """Yield the positions of patterns whose words are in a text of ASCII."""
         words, needed = self._words
         lower = text.lower()
-        beginnings = {lower[at : at + _SHORTEST] for at in range(len(lower))}
+        codes = _codes(lower)
         met: set[_Clause] = set()
-        for beginning in words.keys() & beginnings:
-            met.update(*(fulfilled for word, fulfilled in words[beginning].items() if word in lower))
+        for code in set(codes[self._begun[codes]].tolist()):
+            met.update(*(fulfilled for word, fulfilled in words[code].items() if word in lower))
         return (number for number, clauses in enumerate(needed) if clauses <= met)
 
     def _pattern(self, number: int) -> re.Pattern[str]:
@@ -65,14 +68,27 @@ class Patterns:
         return found or self._compiled.setdefault(number, re.compile(self._patterns[number]))
 
     @cached_property
-    def _words(self) -> tuple[dict[str, dict[str, set[_Clause]]], list[frozenset[_Clause]]]:
-        """The clauses that each word fulfils, by its beginning; and the clauses of each pattern."""
+    def _words(self) -> tuple[dict[int, dict[str, set[_Clause]]], list[frozenset[_Clause]]]:
+        """The clauses that each word fulfils, by the code of its beginning; and the clauses of each pattern."""
         needed = [frozenset(clauses(pattern)) for pattern in self._patterns]
-        words: dict[str, dict[str, set[_Clause]]] = {}
+        words: dict[int, dict[str, set[_Clause]]] = {}
         for clause in frozenset().union(*needed):
             for word in clause:
-                words.setdefault(word[:_SHORTEST], {}).setdefault(word, set()).add(clause)
+                words.setdefault(int(_codes(word)[0]), {}).setdefault(word, set()).add(clause)
         return words, needed
+
+    @cached_property
+    def _begun(self) -> npt.NDArray[np.bool_]:
+        """Whether a word begins so, by code."""
+        begun = np.zeros(1 << 7 * _SHORTEST, dtype=np.bool_)
+        begun[list(self._words[0])] = True
+        return begun
+
+
+def _codes(text: str) -> npt.NDArray[np.int32]:
+    """Return a number for the _SHORTEST characters, of ASCII, from each place of a text on."""
+    letters = np.frombuffer(text.encode("ascii"), dtype=np.uint8).astype(np.int32)
+    return np.asarray(letters[:-2] << 14 | letters[1:-1] << 7 | letters[2:])
 
 
 def clauses(pattern: str) -> list[_Clause]:
