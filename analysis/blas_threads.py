@@ -5,6 +5,7 @@ Functions of OpenBLAS: its openblas_set_num_threads, which builds of it rename (
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -34,13 +35,14 @@ def import_numpy() -> int:
 
 
 def give(count: int) -> None:
-    """Let every OpenBLAS that is loaded have so many threads."""
+    """Let every OpenBLAS that is loaded have so many threads. Files of that name that are no library do not count."""
     import ctypes
 
     with open("/proc/self/maps", encoding="utf8", errors="replace") as maps:
         files = {line.split(maxsplit=5)[-1].rstrip("\n") for line in maps if "openblas" in line}
     for file in files:
-        library = ctypes.CDLL(file)
-        found = next((name for name in _NAMES if hasattr(library, name)), None)
-        if found:
-            getattr(library, found)(count)
+        with contextlib.suppress(OSError):
+            library = ctypes.CDLL(file)
+            for name in _NAMES:
+                if hasattr(library, name):
+                    getattr(library, name)(count)
