@@ -12,7 +12,8 @@ PROGRAMS = Path(__file__).with_name("programs")
 class Plant:
     """One pair of sides of a framework: A as it is, B with one change.
 
-    program: of B, in the folder programs; base: of both sides, for a change that is only a variable. env: variables of B.
+    program: of B, in the folder programs; base: of both sides, for a change that is only a variable. env: variables of B;
+    base_env: of A, where a machine's default would do.
     causes: names of causes of which one must be ranked first; empty for a control, about which nothing may be said. Sizes are
     such that the change moves the step by 30% at least, and one thread where the change is not about threads: two are
     disturbed by whatever else a machine of two cores does.
@@ -24,6 +25,7 @@ class Plant:
     program: str | None = None
     base: str | None = None
     env: dict[str, str] = field(default_factory=dict)
+    base_env: dict[str, str] = field(default_factory=dict)
     mode: str = "train"
     batch: int = 64
     threads: int = 1
@@ -53,7 +55,8 @@ PLANTS = (
     Plant("pytorch clones", ("extra copies",), "lenet", "pytorch_clones", batch=128),
     Plant("pytorch unrolled lstm", ("recurrent layer cell by cell",), "lstm", "pytorch_unrolled_lstm", batch=32),
     Plant("tensorflow eager", ("eager against graph",), "lenet", "tensorflow_eager", batch=32),
-    Plant("tensorflow onednn off", ("library switched off",), "cnn", batch=16, env={"TF_ENABLE_ONEDNN_OPTS": "0"}),
+    Plant("tensorflow onednn off", ("library switched off",), "cnn", batch=16, env={"TF_ENABLE_ONEDNN_OPTS": "0"},
+          base_env={"TF_ENABLE_ONEDNN_OPTS": "1"}),  # not every processor has it on by default
     Plant("tensorflow slow input", ("input pipeline",), "lenet", "tensorflow_slow_input", batch=32),
     Plant("mxnet imperative", ("eager against graph",), "lenet", "mxnet_imperative", batch=1),
     Plant("mxnet bulk off", ("execution settings",), "lenet", base="mxnet_many_operators", batch=1, steps=20,

@@ -72,7 +72,7 @@ def record(plant: Plant, folder: Path, repeats: int, steady: bool) -> None:
     )  # fmt: skip
     environment = environments.resolve(plant.framework)
     variants = [
-        Variant("a", environment, _program(plant.base)),
+        Variant("a", environment, _program(plant.base), plant.base_env),
         Variant("b", environment, _program(plant.program or plant.base), plant.env),
     ]
     session = Session(variants, options, [folder / variant.label for variant in variants], ["tests/planted/run.py", plant.name])

@@ -56,7 +56,8 @@ ranges = [json.loads(line) for line in open(folder + "/ranges.jsonl")]
 print(json.dumps({"ranges": ranges, "methods": methods, "files": files, "left": sorted(os.listdir(folder)),
                   "left_open": left_open, "sums": sums, "losses": losses, "size": len(trace),
                   "host_name": (b'"' + bytes([len(socket.gethostname())]) + socket.gethostname().encode()) in trace,
-                  "matmul": b"fc1/matmul:" in trace.lower(), "settings": hooks.settings(), "versions": hooks.versions()}))
+                  "matmul": b"fc1/matmul:" in trace.lower(), "replaced": b"_Mkl" in trace,
+                  "settings": hooks.settings(), "versions": hooks.versions()}))
 """
 
 
@@ -97,10 +98,16 @@ def test_settings_and_versions_are_those_in_force(hooked):
     assert (settings["threads"], settings["interop_threads"]) == (2, 2)
     assert settings["execution"] == "graph (tf.function)"
     assert settings["memory_format"] == "channels last"
-    assert settings["onednn"] is True
+    assert settings["onednn"] is hooked["replaced"]  # which TensorFlow decides by the processor
     assert settings["xla_jit"] == "off"
     assert {"tensorflow", "keras", "numpy"} <= set(hooked["versions"])
     assert "operator names" in hooked["methods"]["layers"]
+
+
+@pytest.mark.parametrize("value", ["0", "1"])
+def test_onednn_is_stated_as_the_operators_show_it(run_inside, value):
+    found = run_inside(f'import os\nos.environ["TF_ENABLE_ONEDNN_OPTS"] = "{value}"\n{HOOKS}')
+    assert found["settings"]["onednn"] is found["replaced"] is (value == "1")
 
 
 CHOICES = """

@@ -34,23 +34,33 @@ _LIBRARY = {
 def switched_off(case: Case) -> list[Suspicion]:
     """oneDNN on by setting on one side and off on the other, and the layers that another library computes therefore."""
     stated = [name for name in _SWITCHES if name in host_evidence.differing(case)]
-    if not stated or not case.same_framework:
-        return []
     left = {
         (off, on): [group for group in ev.candidates(case) if _left(group, on, off, "onednn")]
-        for off, on in (("b", "a"), ("a", "b"))
+        for off, on in _orders(case, stated)
     }
+    if not left:
+        return []
     (off, on), chosen = max(left.items(), key=lambda item: len(item[1]))
     claims = ev.merged(ev.claim(case, group, _computed(group)) for group in chosen)
-    if ev.slower(claims, chosen) is None:
+    effect = "slower" if ev.slower(claims, chosen) == (off, on) else "faster"
+    if ev.slower(claims, chosen) is None or (effect == "faster" and not case.same_framework):
         return []
     if host_evidence.only_difference(case, "libraries"):
         claims = host_evidence.everything(case)
-    effect = "slower" if ev.slower(claims, chosen) == (off, on) else "faster"
     title = f"{ev.name(case, off)} runs {ev.layers(chosen)} without oneDNN, which makes it {effect} than {ev.name(case, on)}"
     sentences = [host_evidence.stated(case, stated), *_examples(case, chosen, (off, on))]
     remedy = ev.remedy(case, off, _ONEDNN) if effect == "slower" else "leave oneDNN off for these layers"
-    return [Suspicion("library switched off", title, claims, "high", sentences, remedy, precedence=0)]
+    # between frameworks more than the switch differs in such a layer
+    confidence, precedence = ("high", 0) if case.same_framework else ("medium", 1)
+    return [Suspicion("library switched off", title, claims, confidence, sentences, remedy, precedence)]
+
+
+def _orders(case: Case, stated: list[str]) -> list[tuple[str, str]]:
+    """Return the (side without oneDNN, side with it) that the recorded switches allow: between frameworks one order, or none."""
+    if case.same_framework:
+        return [("b", "a"), ("a", "b")] if stated else []
+    known = {(True, False): ("b", "a"), (False, True): ("a", "b")}.get(case.setting("onednn"))
+    return [known] if known else []
 
 
 def _left(group: ev.Group, present: str, absent: str, library: str) -> bool:

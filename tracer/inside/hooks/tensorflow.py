@@ -10,6 +10,7 @@ The ranges here tell the rest: "call" is the time in a compiled function (what n
 """
 
 import functools
+import importlib
 import json
 import os
 import sys
@@ -133,7 +134,7 @@ class Hooks(object):
             "threads": tf.config.threading.get_intra_op_parallelism_threads() // hooks.sharing(self.spec),
             "interop_threads": tf.config.threading.get_inter_op_parallelism_threads() // hooks.sharing(self.spec),
             "cores": hooks.cores(),
-            "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1") != "0",
+            "onednn": _onednn_enabled(),
             "xla_jit": tf.config.optimizer.get_jit() or ("jit_compile" if self.jit_compiled else "off"),
             "execution": self._execution(),
             "tf32_matmul": bool(tf.config.experimental.tensor_float_32_execution_enabled()),
@@ -233,6 +234,19 @@ def _determinism_enabled():
     except ImportError:
         return False
     return is_op_determinism_enabled()
+
+
+def _onednn_enabled():
+    """Return whether oneDNN's operators take the place of TensorFlow's own; None where this version cannot tell.
+
+    Where TF_ENABLE_ONEDNN_OPTS is not set, TensorFlow decides by the processor: those without AVX512-VNNI or newer go without.
+    """
+    for name in ("tensorflow.python.util._pywrap_util_port", "tensorflow.python._pywrap_util_port"):
+        try:
+            return bool(importlib.import_module(name).IsMklEnabled())
+        except (ImportError, AttributeError):
+            continue
+    return None
 
 
 def _optimizer_options(tf):

@@ -107,3 +107,33 @@ def test_a_library_that_is_off_may_still_serve_another(make_kernel, make_kernels
     (found,) = [one for one in suspected(libraries, made) if one.precedence == 0]
     assert found.title == "B runs conv1 and pool1 without oneDNN, which makes it slower than A"
     assert found.claims == {"r1": -600, "r2": 1400, "r3": 400}
+
+
+def test_between_frameworks_the_one_without_onednn_is_told_how_to_get_it(
+    make_kernel, make_kernels_case, make_side, suspected, swapped
+):
+    sides = [make_side(name, name, settings={"onednn": value}) for name, value in (("pytorch", True), ("tensorflow", False))]
+    onednn = [make_kernel("convolution jit:avx2", "convolution forward", 600, library="onednn")]
+    eigen = [make_kernel("gemm_api", "gemm", 1400, 40.0, library="onednn")]
+    made = make_kernels_case([("conv1", "forward", onednn, eigen)], *sides)
+    (found,) = suspected(libraries, made)
+    assert found.title == "tensorflow runs conv1 without oneDNN, which makes it slower than pytorch"
+    assert (found.precedence, found.confidence) == (1, "medium")
+    assert found.evidence[0] == "onednn: True for pytorch, False for tensorflow"
+    assert found.claims == {"r1": -600, "r2": 1400}
+    assert "TF_ENABLE_ONEDNN_OPTS=1" in found.remedy
+    (mirrored,) = suspected(libraries, swapped(made))
+    assert (mirrored.title, mirrored.claims) == (found.title, {row: -ns for row, ns in found.claims.items()})
+
+
+def test_between_frameworks_nothing_is_said_of_a_switch_that_makes_faster_or_is_not_stated(
+    make_kernel, make_kernels_case, make_side, suspected
+):
+    onednn = [make_kernel("convolution jit:avx2", "convolution forward", 1600, library="onednn")]
+    eigen = [make_kernel("gemm_api", "gemm", 400, 40.0, library="onednn")]
+    for theirs in (False, None, True):
+        sides = (
+            make_side("pytorch", "pytorch", settings={"onednn": True}),
+            make_side("tensorflow", "tensorflow", settings={"onednn": theirs}),
+        )
+        assert suspected(libraries, make_kernels_case([("conv1", "forward", onednn, eigen)], *sides)) == []
