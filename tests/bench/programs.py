@@ -50,9 +50,9 @@ def read_bytes(path: str) -> None:
 
 
 def unpack(path: str) -> None:
-    import gzip
+    from isal import igzip
 
-    with gzip.open(path, "rb") as file:
+    with igzip.open(path, "rb") as file:
         while file.read(_PIECE):
             pass
 
