@@ -105,9 +105,10 @@ class Helper:
         except OSError:
             self.close()  # no more processes or descriptors: this process does the rest
 
-    def is_busy(self) -> bool:
-        """Return whether nothing has come that was not taken: who waits for something has time for what will be needed later."""
-        return not any(worker.is_heard() for worker in self._workers)
+    def is_gathering(self) -> bool:
+        """Return whether `events` are still to come: who waits for them has time for what will be needed later."""
+        worker = self._doing(_EVENTS)
+        return worker is not None and not worker.is_heard()
 
     def decoded(self, name: str) -> Gathered | None:
         """Return the columns that readers.nsys_columns.GATHERED[name] makes of the capture; None if they are not to be had.
@@ -144,8 +145,11 @@ class Helper:
         while self._workers:
             self._workers.pop().close()
 
+    def _doing(self, task: str) -> _Worker | None:
+        return next((worker for worker in self._workers if task in worker.tasks), None)
+
     def _take(self, task: str) -> Content | None:
-        worker = next((worker for worker in self._workers if task in worker.tasks), None)
+        worker = self._doing(task)
         return worker.take(task) if worker else None
 
 

@@ -56,7 +56,7 @@ def matches(head: Head) -> bool:
 def read(path: Path, helper: Helper | None = None) -> Trace:
     """Read a trace; raises EvidenceError when it cannot be read or is none. helper: reads ahead in the same file."""
     if helper:
-        kernel_names.warm_up(helper.is_busy)
+        kernel_names.warm_up(helper.is_gathering)
     ahead = helper.events() if helper else None
     return of_scan(kineto.tables_of(ahead or kineto_columns.gather(path, GROUPS), GROUPS))
 

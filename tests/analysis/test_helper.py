@@ -180,6 +180,10 @@ def test_no_helper_where_the_system_has_none(missing, monkeypatch):
     assert not helper._possible()
 
 
+def test_nobody_waits_for_events_that_no_process_gathers(export):
+    assert not helper.Helper(export, []).is_gathering()
+
+
 # A program of a user's own: BEFORE is Python, and what forks tells how many threads there are by then.
 PROGRAM = """
 import os, sys

@@ -42,8 +42,9 @@ def switched_off(case: Case) -> list[Suspicion]:
         return []
     (off, on), chosen = max(left.items(), key=lambda item: len(item[1]))
     claims = ev.merged(ev.claim(case, group, _computed(group)) for group in chosen)
-    effect = "slower" if ev.slower(claims, chosen) == (off, on) else "faster"
-    if ev.slower(claims, chosen) is None or (effect == "faster" and not case.same_framework):
+    sides = ev.slower(claims, chosen)
+    effect = "slower" if sides == (off, on) else "faster"
+    if sides is None or (effect == "faster" and not case.same_framework):
         return []
     if host_evidence.only_difference(case, "libraries"):
         claims = host_evidence.everything(case)
