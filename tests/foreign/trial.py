@@ -101,7 +101,7 @@ def attempt(program: Program, folder: Path, *, fetch: bool = True, twice: bool =
     _read(run, calls, trial)
     if in_turns and not profiled.status:
         folders: list[Path] = []
-        taken: dict[str, list[float]] = {"calls": [], "timing": []}
+        taken = _nothing_taken()
         while len(folders) < in_turns and (trial.layers is None or trial.layers.turns < turns.ENOUGH):
             folders.append(folder / f"turns{len(folders)}")
             once(folders[-1].name, turns.command(folders[-1]), program.longer_command())
@@ -200,17 +200,23 @@ def _read(run: Path, costs: Path, trial: Trial) -> None:
 
 def _taken(costs: Path) -> dict[str, list[float]]:
     """Return what a run's calls took, in s, as seeded/sitecustomize wrote it, and remove the file."""
-    found = json.loads(costs.read_text()) if costs.is_file() else {"calls": [], "timing": []}
+    found: dict[str, list[float]] = json.loads(costs.read_text()) if costs.is_file() else _nothing_taken()
     costs.unlink(missing_ok=True)
     return found
 
 
+def _nothing_taken() -> dict[str, list[float]]:
+    return {"calls": [], "between": [], "timing": []}
+
+
 def _clean_cost(taken: dict[str, list[float]], steps: list[dict[str, int]]) -> float | None:
-    """Return what our calls at the ends of clean steps took, as a share of the median step; steps: all that were clean."""
+    """Return what our calls at the ends of clean steps took, without those that did what is done between steps, as a share of
+    the median step; steps: all that were clean.
+    """
     if not taken["calls"] or not taken["timing"] or not steps:
         return None
     call_ns = (statistics.median(taken["calls"]) - statistics.median(taken["timing"])) * 1e9
-    calls = (len(taken["calls"]) + len(taken["timing"])) / len(steps)
+    calls = sum(len(times) for times in taken.values()) / len(steps)
     return call_ns * calls / _median_ns(steps)
 
 

@@ -2,11 +2,13 @@
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 from kernelscope.tracer.inside import child, choices, clock, memory, nvtx, plan, remedies, steady
 from kernelscope.tracer.inside.ranges import Recorder, native_thread_id
@@ -187,6 +189,24 @@ class RangesTest(unittest.TestCase):
         recorder.flush()
         self.assertEqual(rows(self.folder, "ranges.jsonl"), [])
         self.assertEqual([s["warmup"] for s in rows(self.folder, "steps.jsonl")], [True, True])
+
+    def test_steps_between_two_readings_share_what_was_used(self):
+        """In proportion to how long they took, to the last fault and nanosecond; after the last reading it is unknown."""
+
+        def used(user, faults):
+            return resource.struct_rusage((user, 0.5) + (0,) * 4 + (faults,) + (0,) * 9)
+
+        with mock.patch("resource.getrusage", side_effect=[used(1.0, 100)]):
+            recorder = Recorder(self.folder)
+            recorder.begin_step(since=1000)
+        stamps = [(2000, None, 2000), (5000, None, 5000), (6000, used(1.0625, 113), 6000), (7000, None, 7000)]
+        recorder.ended(stamps, False, [0] * len(stamps))
+        self.assertEqual(recorder.busy_times(), {0: 1000, 1: 3000, 2: 1000, 3: 1000})
+        recorder.flush()
+        steps = rows(self.folder, "steps.jsonl")
+        self.assertEqual([s["minor_faults"] for s in steps], [2, 8, 3, None])
+        self.assertEqual([s["user_ns"] for s in steps], [12500000, 37500000, 12500000, None])
+        self.assertEqual([s["system_ns"] for s in steps], [0, 0, 0, None])
 
     def test_ranges_are_emitted_to_nvtx_in_pairs(self):
         """What a tool would receive: the same nesting, counted."""

@@ -66,6 +66,19 @@ def test_a_critic_that_steps_five_times_for_one_step_of_the_generator() -> None:
     assert ends[6:] == [False, False, False, False, False, True] * 2
 
 
+def test_ends_that_were_only_noted_count() -> None:
+    rounds = Rounds()
+    assert [rounds.ends(key) for key in ("first", "second")] == [True, True]
+    for noted in range(1, 100):
+        rounds.noted(noted)
+        assert not rounds.ends("first")
+    found = []
+    for _ in range(60):
+        rounds.noted(99)
+        found.append(rounds.ends("first"))
+    assert found.index(True) == SILENT - 2  # one of the silent ones was already told above
+
+
 def test_one_that_no_longer_steps_gives_way() -> None:
     rounds = Rounds()
     for key in "ab":
@@ -258,7 +271,9 @@ def test_passes_follow_each_other_in_one_process(tmp_path: Path) -> None:
     assert not list(folder.glob("*/*/stdout.spool"))
 
 
-def test_a_step_lasts_from_one_end_to_the_next(tmp_path: Path) -> None:
+@pytest.mark.parametrize("others", ["0", "8", "60"])
+def test_a_step_lasts_from_one_end_to_the_next(tmp_path: Path, others: str) -> None:
+    """Also where another optimizer steps in each round, or did so in the first ones, through parts of the clean pass."""
     folder, told = tmp_path / "run", tmp_path / "ends.json"
     _profiled(
         folder,
@@ -266,14 +281,15 @@ def test_a_step_lasts_from_one_end_to_the_next(tmp_path: Path) -> None:
         str(TOY),
         "60",
         options=("--steps", "23", "--warmup", "2"),
-        env={**os.environ, "TOY_ENDS": str(told)},
+        env={**os.environ, "TOY_ENDS": str(told), "TOY_OTHERS": others},
     )
     rows, ends = _steps(folder, "clean"), json.loads(told.read_text())
     assert [row["step"] for row in rows] == list(range(rows[0]["step"], rows[0]["step"] + 23))
+    first = 2 if int(others) else 1  # the other one's first step was taken for a step's end
     assert [row["window"] for row in rows] == [number // 5 for number in range(23)]
     assert not any(row["warmup"] for row in rows)
     for row in rows:
-        (told_before, after_before), (told_now, after_now) = ends[row["step"] - 1 : row["step"] + 1]
+        (told_before, after_before), (told_now, after_now) = ends[row["step"] - first : row["step"] - first + 2]
         assert told_before <= row["start_ns"] <= after_before
         assert told_now <= row["end_ns"] <= after_now
     assert all(after["start_ns"] >= before["end_ns"] for before, after in itertools.pairwise(rows))

@@ -179,7 +179,8 @@ class Recorder(object):
         return self._begun, end
 
     def ended(self, stamps, warmup, windows):
-        """Take over ends of steps that others noted: [end, used by then, beginning of the next step], and each one's window.
+        """Take over ends of steps that others noted: [end, used by then or None, beginning of the next step], and each one's
+        window. Steps without a reading at their end share the next one (see _used).
 
         With ranges on they were counted in `step` when they were noted, and no range but the step's own was open.
         """
@@ -197,7 +198,7 @@ class Recorder(object):
         """Append what was recorded to steps.jsonl and ranges.jsonl in the pass's folder, and forget it."""
         thread = native_thread_id() if self._thread is None else self._thread
         with open(os.path.join(self.folder, "steps.jsonl"), "a") as out:
-            for step, window, warmup, start, end, before, after in self._steps:
+            for (step, window, warmup, start, end, _, _), used in zip(self._steps, _used(self._steps)):
                 row = {
                     "step": step,
                     "window": window,
@@ -206,7 +207,7 @@ class Recorder(object):
                     "start_ns": start,
                     "end_ns": end,
                 }
-                row.update(_used(before, after))
+                row.update(used)
                 out.write(json.dumps(row) + "\n")
         with open(os.path.join(self.folder, "ranges.jsonl"), "a") as out:
             for row in self.ranges():
@@ -228,7 +229,11 @@ class Recorder(object):
 
     def busy_times(self):
         """Return {step: how long it took without what it waited for, its wall or processor time in ns} since the last flush."""
-        return {row[0]: min(row[4] - row[3], _processor_ns(row[6]) - _processor_ns(row[5])) for row in self._steps}
+        taken = {step[0]: step[4] - step[3] for step in self._steps}
+        for step, used in zip(self._steps, _used(self._steps)):
+            if used["user_ns"] is not None:
+                taken[step[0]] = min(taken[step[0]], used["user_ns"] + used["system_ns"])
+        return taken
 
     def step_times(self):
         """Return the durations in ns of the steps since the last flush, in order."""
@@ -236,19 +241,37 @@ class Recorder(object):
 
 
 RANGE_FIELDS = ("thread", "start_ns", "end_ns", "category", "name", "layer", "phase", "step")
+_USAGE = {  # name of what a step used -> field of getrusage, how many of ours make one of its units
+    "minor_faults": ("ru_minflt", 1),
+    "major_faults": ("ru_majflt", 1),
+    "user_ns": ("ru_utime", 1e9),
+    "system_ns": ("ru_stime", 1e9),
+    "voluntary_switches": ("ru_nvcsw", 1),
+    "involuntary_switches": ("ru_nivcsw", 1),
+}
 
 
-def _processor_ns(usage):
-    return int((usage.ru_utime + usage.ru_stime) * 1e9)
+def _used(steps):
+    """Return what the process used in each of these steps, as a list of {name: count or ns}.
+
+    Steps without a reading between them share what was used in all, in proportion to how long they took, so that it adds up;
+    it is unknown (None) of steps after which there was no reading any more.
+    """
+    found, group = [], []
+    for step in steps:
+        group.append(step)
+        if step[6] is not None:
+            found += _shared(_between(group[0][5], step[6]), [max(1, end - start) for _, _, _, start, end, _, _ in group])
+            group = []
+    return found + [dict.fromkeys(_USAGE) for _ in group]
 
 
-def _used(before, after):
+def _shared(used, durations):
+    reached = [0] + list(itertools.accumulate(durations))
+    parts = zip(reached, reached[1:])
+    return [{name: used[name] * end // reached[-1] - used[name] * start // reached[-1] for name in used} for start, end in parts]
+
+
+def _between(before, after):
     """Return what the process used between two getrusage readings."""
-    return {
-        "minor_faults": after.ru_minflt - before.ru_minflt,
-        "major_faults": after.ru_majflt - before.ru_majflt,
-        "user_ns": int((after.ru_utime - before.ru_utime) * 1e9),
-        "system_ns": int((after.ru_stime - before.ru_stime) * 1e9),
-        "voluntary_switches": after.ru_nvcsw - before.ru_nvcsw,
-        "involuntary_switches": after.ru_nivcsw - before.ru_nivcsw,
-    }
+    return {name: int((getattr(after, field) - getattr(before, field)) * scale) for name, (field, scale) in _USAGE.items()}

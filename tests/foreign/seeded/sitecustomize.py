@@ -2,7 +2,8 @@
 
 FOREIGN_SEED names what is seeded when it is imported, beside random and numpy. FOREIGN_COST names a file for what our own call at
 each end of a step took in the clean pass, in seconds: {"calls": every second of them, "timing": what it takes to time a function
-that does nothing, in the place of the others}.
+that does nothing, in the place of the others, "between": those of "calls" that did what is done between steps (the end of a pass
+or of a window, steps that do not count), which are not in "calls"}.
 """
 
 import atexit
@@ -16,7 +17,7 @@ _RECORDING = "kernelscope.tracer.inside.profiling.recording"
 
 def _time_calls(recording):
     """Take the time of each call that may end a clean step."""
-    calls, timing, stepped = [], [], recording.Recording.stepped
+    calls, between, timing, stepped = [], [], [], recording.Recording.stepped
     clock = getattr(time, "thread_time", time.perf_counter)  # of this thread alone, from Python 3.7 on
 
     def nothing(self, *arguments, **keywords):
@@ -25,17 +26,22 @@ def _time_calls(recording):
     def timed(self, *arguments, **keywords):
         if self.recording is None or self.recording.name != "clean":
             return stepped(self, *arguments, **keywords)
-        own = len(calls) <= len(timing)
-        function, taken = (stepped, calls) if own else (nothing, timing)
+        own = len(calls) + len(between) <= len(timing)
+        function, noting = stepped if own else nothing, self._ends
         begun = clock()
         function(self, *arguments, **keywords)
-        taken.append(clock() - begun)
-        return None if own else stepped(self, *arguments, **keywords)
+        taken = clock() - begun
+        if not own:
+            timing.append(taken)
+            return stepped(self, *arguments, **keywords)
+        more = noting is None or noting is not self._ends
+        (between if more else calls).append(taken)
+        return None
 
     def write():
-        if calls:
+        if timing:
             with open(os.environ["FOREIGN_COST"], "w") as out:
-                json.dump({"calls": calls, "timing": timing}, out)
+                json.dump({"calls": calls, "between": between, "timing": timing}, out)
 
     recording.Recording.stepped = timed
     atexit.register(write)

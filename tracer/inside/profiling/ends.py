@@ -1,32 +1,42 @@
-"""Ends of clean steps, and of those with layers, at their cheapest: two readings of the clock and one of what the process used.
+"""Ends of clean steps, and of those with layers, at their cheapest: one or two readings of the clock.
 
 A step may last a quarter of a millisecond, and a hundredth of it is 2.5 us. So where all that is to be done at a step's end is to
 note it, that is done here, and told to the pass later, at the next end that takes more: the last of the pass, the first that
 comes half a second later, one of a step that is not like others or has ranges open, or of a window after which queued work is
-waited for. What takes more costs the next step too, as it fills the processor's caches with ours.
+waited for. What takes more costs the next step too, as it fills the processor's caches with ours. What the process used costs
+more to read than all else here (the kernel adds up its threads): it is read after 5 ms, so that short steps share it.
 """
 
 import resource
+import threading
 
 from kernelscope.tracer.inside.clock import now_ns
 
+READ_NS = 5000000  # between two readings of what the process used
+
 
 class Ends(object):
-    """The ends noted since the last one that was not; `stamps` holds [end, used by then, beginning of the next step].
+    """The ends noted since the last one that was not; `stamps` holds [end, used by then or None where it was not read,
+    beginning of the next step].
 
-    recorder: of the pass, which counts the steps. count: how many may be noted. until: when none may any more, in ns. queued:
-    steps begin where the last one ends, since their work goes on.
+    recorder: of the pass, which counts the steps. key: whose ends they are, on the calling thread. count: how many may be noted.
+    until: when none may any more, in ns. queued: steps begin where the last one ends, since their work goes on.
 
-    noted() notes an end and returns whether that is all. It is a function of its own variables, not a method: those lie
+    noted(key) notes an end and returns whether that is all. It is a function of its own variables, not a method: those lie
     together, while attributes are looked up in places that the step's own work has driven out of the caches.
     """
 
-    def __init__(self, recorder, count, until, queued):
+    def __init__(self, recorder, key, count, until, queued):
         self.stamps = stamps = []
         opened = recorder.open_ranges() if recorder.layers else None  # at most that of the step itself
+        thread, this, now, used, note = threading.get_ident, threading.get_ident(), now_ns, resource.getrusage, stamps.append
+        process, pause = resource.RUSAGE_SELF, READ_NS
+        due = now() + pause
 
-        def noted(now=now_ns, used=resource.getrusage, process=resource.RUSAGE_SELF, note=stamps.append):
-            nonlocal count
+        def noted(ended):
+            nonlocal count, due
+            if ended != key or thread() != this:
+                return False
             end = now()
             if count <= 0 or end > until:
                 return False
@@ -35,7 +45,11 @@ class Ends(object):
                     return False
                 recorder.step += 1  # of ranges from now on
             count -= 1
-            note((end, used(process), end if queued else now()))
+            usage = None
+            if end >= due:
+                usage = used(process)
+                due = end + pause
+            note((end, usage, end if queued else now()))
             return True
 
         self.noted = noted

@@ -132,15 +132,15 @@ class Pass(object):
         self.report["left_out"] = left_out
         self.report["methods"]["layers pass"] = left_out["text"]
 
-    def ends(self):
-        """Return Ends that may note those of the steps from now on, or None where each takes more; after begin_step."""
+    def ends(self, key):
+        """Return Ends that may note those of the steps that `key` ends from now on, or None where each takes more."""
         left = self._wanted["steps"] - self._measured - 1
         if self.name == "kernels" or self.lines.watching or self._done < self._wanted["skip"]:
             return None
         if self.adapter.queues:
             left = min(left, plan.WINDOW_STEPS - self._measured % plan.WINDOW_STEPS - 1)
         until = min(self._flushed + FLUSH_NS, self._begun + int(self._seconds * 1e9))
-        return Ends(self.recorder, left, until, self.adapter.queues) if left > 0 else None
+        return Ends(self.recorder, key, left, until, self.adapter.queues) if left > 0 else None
 
     def noted(self, stamps):
         """Take over ends that were noted, all of steps that are measured."""

@@ -29,7 +29,6 @@ WARMUP_SECONDS = 30.0
 FEWEST_STEPS = 3  # of a pass that takes too long
 PART = "part"  # as in passes, which is loaded late
 MARKED = "a step that the script marked"
-_NOTHING = object()  # no adapter's key
 _RECORDING = None
 
 
@@ -45,6 +44,11 @@ def of(path):
 def current():
     """Return this process's recording, or None."""
     return _RECORDING
+
+
+def _never(key):
+    """Note no end."""
+    return False
 
 
 class Recording(object):
@@ -77,7 +81,8 @@ class Recording(object):
         self._claimed = False
         self._marked = False  # whether the script says itself where its steps end
         self._found = False  # whether the adapter knows what ends steps
-        self._ending, self._ends = _NOTHING, None  # the key whose ends are only noted for now, and where
+        self._ends = None  # those that are only noted for now
+        self._noted = _never  # notes an end where that is all (see Ends)
         self._focus = None  # which functions' lines are watched, once passes begin
         annotations.listen(self.step_marked)
         if hasattr(os, "register_at_fork"):
@@ -93,7 +98,7 @@ class Recording(object):
 
     def stepped(self, adapter, key, training=True):
         """Something has ended that may be a step's end (see adapters)."""
-        if key == self._ending and self._odd is None and threading.get_ident() == self._thread and self._ends.noted():
+        if self._noted(key):
             return
         if self.over or self._busy or os.getpid() != self._pid:
             return
@@ -118,6 +123,7 @@ class Recording(object):
     def interrupted(self, reason):
         """The present step is not like others: a model is evaluated, a checkpoint written. It is not measured."""
         self._odd = reason
+        self._noted = _never
 
     def finish(self, reason):
         """Record no longer; what was recorded is written."""
@@ -165,7 +171,11 @@ class Recording(object):
     def _step_may_end(self, adapter, key, training):
         if self._marked and key is not MARKED:
             return
-        if not self._counts(adapter, training) or not self._rounds.ends(key):
+        if not self._counts(adapter, training):
+            return
+        if self._ends is not None:
+            self._rounds.noted(len(self._ends.stamps))
+        if not self._rounds.ends(key):
             return
         if self._thread is None or self.recording is None:
             self._thread = threading.get_ident()
@@ -198,7 +208,7 @@ class Recording(object):
 
     def _take_noted(self):
         """Tell the pass of the ends that were only noted; none is noted any more."""
-        noting, self._ending, self._ends = self._ends, _NOTHING, None
+        noting, self._ends, self._noted = self._ends, None, _never
         if noting is None or not noting.stamps:
             return
         self.recording.noted(noting.stamps)
@@ -234,9 +244,9 @@ class Recording(object):
         if self.recording is not None:
             self.recording.begin_step(self.steps)
             # where forks cannot be told, every end has to look whether this is still the process that is recorded
-            if hasattr(os, "register_at_fork") and self._rounds.known == {self._rounds.closing}:
-                self._ends = self.recording.ends()
-                self._ending = _NOTHING if self._ends is None else self._rounds.closing
+            if hasattr(os, "register_at_fork"):
+                self._ends = self.recording.ends(self._rounds.closing)
+                self._noted = _never if self._ends is None else self._ends.noted
         self._last = now_ns()
 
     def _warm(self):
@@ -339,7 +349,7 @@ class Recording(object):
     def _forked(self):
         """In a forked process nothing is recorded, and what it prints goes where it would."""
         self.over = True
-        self._ending, self._ends = _NOTHING, None
+        self._ends, self._noted = None, _never
         annotations.listen(None)
         if self.recording is not None:
             with _quiet():

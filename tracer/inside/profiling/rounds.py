@@ -16,6 +16,12 @@ class Rounds(object):
         self.closing = None
         self.known = set()
         self._others = 0
+        self._noted = 0
+
+    def noted(self, count):
+        """Tell how many ends of `closing` were only noted since `ends` told of one: since the last look it may have had some."""
+        if count != self._noted:
+            self._noted, self._others = count, 0
 
     def ends(self, key):
         """Tell that `key` has ended something; return whether that ends a step."""
