@@ -22,16 +22,17 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import IO, TypeVar
 
-from kernelscope.analysis import secret_patterns, secrets
+from kernelscope.analysis import secret_cells, secret_patterns, secret_texts
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.readers.magic import GZIP_MAGIC, SQLITE_MAGIC
+from kernelscope.analysis.secrets import REPORT_MAGIC
 
 _MOST_FINDINGS = 1_000_000
 _MOST_UNPACKED = 1 << 30  # bytes, or this many times the packed size if that is more
 _MOST_RATIO = 200
 _PASSES = 4  # what was overwritten can make something else be seen
 _AGAIN = "the same value again"
-_BINARY = (secrets.REPORT_MAGIC, GZIP_MAGIC, b"PAR1", b"ARROW1", b"PK\x03\x04", b"\x80")
+_BINARY = (REPORT_MAGIC, GZIP_MAGIC, b"PAR1", b"ARROW1", b"PK\x03\x04", b"\x80")
 _Found = TypeVar("_Found")
 
 
@@ -75,8 +76,8 @@ def redact(source: Path, target: Path) -> list[Change]:
 
 
 def _redact_file(source: Path, head: bytes, copy: Path) -> list[Change]:
-    packed, wide = head.startswith(GZIP_MAGIC), head.startswith(secrets.UTF16)
-    with secrets.opened(source, head) as file, copy.open("wb") as out:
+    packed, wide = head.startswith(GZIP_MAGIC), head.startswith(secret_texts.UTF16)
+    with secret_texts.opened(source, head) as file, copy.open("wb") as out:
         _unpack(file, out, source, packed)
     with copy.open("rb") as file:
         _refuse_binary(source, file.read(1 << 16))
@@ -114,7 +115,7 @@ def _refuse_binary(source: Path, head: bytes) -> None:
 
 def _as_utf16(copy: Path, head: bytes) -> bytes:
     """Return a file of UTF-8 as UTF-16 in the byte order of this head."""
-    order = "utf-16-le" if head.startswith(secrets.UTF16[0]) else "utf-16-be"
+    order = "utf-16-le" if head.startswith(secret_texts.UTF16[0]) else "utf-16-be"
     return head[:2] + copy.read_bytes().decode("utf8", "surrogatepass").encode(order, "surrogatepass")
 
 
@@ -135,7 +136,7 @@ def _overwrite(copy: Path, source: Path) -> list[Change]:
     values: set[bytes] = set()
     for _ in range(_PASSES):
         with copy.open("rb") as file:
-            hits = _few(secrets.all_hits(file, copy), source)
+            hits = _few(secret_texts.hits(file, copy), source)
         new = [(hit.start, hit.end, hit.what) for hit in hits]
         _patch(copy, new)
         values.update(hit.value for hit in hits if secret_patterns.telling(hit.value))
@@ -147,7 +148,7 @@ def _overwrite(copy: Path, source: Path) -> list[Change]:
     else:
         raise _stubborn(source)
     with copy.open("rb") as file:
-        named = secrets.places(file, copy, [start for start, _, _ in found]) if found else []
+        named = secret_texts.places(file, copy, [start for start, _, _ in found]) if found else []
     return [Change(place, what, end - start) for place, (start, end, what) in zip(named, found, strict=True)]
 
 
@@ -178,7 +179,7 @@ def _occurrences(path: Path, values: set[bytes]) -> Iterator[tuple[int, int, str
     for screen, exact in _searches(values):
         reached = 0
         with path.open("rb") as file:
-            for start, data, _ in secrets.blocks(file, path):
+            for start, data, _ in secret_texts.blocks(file, path):
                 for low, high in secret_patterns.suspicious(data, screen):
                     for match in exact.finditer(data, low, high):
                         if start + match.start() >= reached:
@@ -208,7 +209,9 @@ def _redact_database(source: Path, copy: Path) -> list[Change]:
             changes, values = _change_cells(database, source)
             database.execute("VACUUM")
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise EvidenceError(f"{source}: cannot be rewritten ({secrets.shown(str(error), 200)}); export it again") from error
+        raise EvidenceError(
+            f"{source}: cannot be rewritten ({secret_patterns.shown(str(error), 200)}); export it again"
+        ) from error
     if next(_occurrences(copy, values), None):
         raise EvidenceError(
             f"{source}: a secret value is left outside of the tables' cells; nothing was written, do not share it"
@@ -219,7 +222,9 @@ def _redact_database(source: Path, copy: Path) -> list[Change]:
 def _writable(copy: Path) -> sqlite3.Connection:
     """Open the copy so that nothing in it runs, and nothing that is overwritten stays on its freed pages."""
     size = copy.stat().st_size
-    database = secrets.prepared(sqlite3.connect(copy, isolation_level=None), size, most_cell=max(1 << 24, min(size, 1 << 30)))
+    database = secret_cells.prepared(
+        sqlite3.connect(copy, isolation_level=None), size, most_cell=max(1 << 24, min(size, 1 << 30))
+    )
     for setting in (
         "trusted_schema = OFF", "journal_mode = DELETE", "journal_mode = OFF", "synchronous = OFF", "secure_delete = ON",
         "foreign_keys = OFF", "ignore_check_constraints = ON", "cell_size_check = ON",
@@ -233,7 +238,7 @@ def _change_cells(database: sqlite3.Connection, source: Path) -> tuple[list[Chan
     changes: list[Change] = []
     values: set[bytes] = set()
     for _ in range(_PASSES):
-        hits = _few(secrets.screened(secrets.all_cells(database), source, thorough=True), source)
+        hits = _few(secret_cells.screened(secret_cells.all_cells(database), source, thorough=True), source)
         changes += _write(database, source, hits, not changes)
         values.update(hit.value for hit in hits if secret_patterns.telling(hit.value))
         again = _few(_cells_with(database, values), source)
@@ -244,22 +249,22 @@ def _change_cells(database: sqlite3.Connection, source: Path) -> tuple[list[Chan
         raise _stubborn(source)
     for name, text in database.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall():
         if isinstance(text, bytes) and secret_patterns.spans(text):
-            what = secrets.shown(str(name, "utf8", "replace"))
+            what = secret_patterns.shown(str(name, "utf8", "replace"))
             raise EvidenceError(f"{source}: {what}: its definition holds what looks like a secret; do not share it")
     return changes, values
 
 
-def _cells_with(database: sqlite3.Connection, values: set[bytes]) -> Iterator[secrets.CellHit]:
+def _cells_with(database: sqlite3.Connection, values: set[bytes]) -> Iterator[secret_cells.CellHit]:
     """Yield where these values occur in cells."""
     for screen, exact in _searches(values):
-        for cells in secrets.all_cells(database):
+        for cells in secret_cells.all_cells(database):
             for place in secret_patterns.suspicious_values([cell.value for cell in cells], screen):
                 cell = cells[place]
                 for match in exact.finditer(cell.value):
-                    yield secrets.CellHit(cell.table, cell.row, cell.column, *match.span(), _AGAIN, match[0])
+                    yield secret_cells.CellHit(cell.table, cell.row, cell.column, *match.span(), _AGAIN, match[0])
 
 
-def _write(database: sqlite3.Connection, source: Path, hits: list[secrets.CellHit], first: bool) -> list[Change]:
+def _write(database: sqlite3.Connection, source: Path, hits: list[secret_cells.CellHit], first: bool) -> list[Change]:
     """Overwrite findings in cells; before the first time, take triggers out. Return what was done."""
     changes = _drop_triggers(database, source) if hits and first else []
     for _, group in groupby(hits, key=lambda hit: (hit.table, hit.row, hit.column)):
@@ -274,18 +279,18 @@ def _drop_triggers(database: sqlite3.Connection, source: Path) -> list[Change]:
         raise EvidenceError(f"{source}: a database in UTF-16; dump it and load it into a new one")
     names = [str(row[0], "utf8") for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()]
     for name in names:
-        database.execute(f"DROP TRIGGER {secrets.quoted(name)}")
-    return [Change(f"trigger {secrets.shown(name)}", "taken out, as it would run", 0) for name in names]
+        database.execute(f"DROP TRIGGER {secret_cells.quoted(name)}")
+    return [Change(f"trigger {secret_patterns.shown(name)}", "taken out, as it would run", 0) for name in names]
 
 
-def _rewrite_cell(database: sqlite3.Connection, source: Path, hits: list[secrets.CellHit]) -> None:
+def _rewrite_cell(database: sqlite3.Connection, source: Path, hits: list[secret_cells.CellHit]) -> None:
     """Overwrite findings in one cell, whose value keeps its type and its other bytes."""
     table, row, column, *_ = hits[0]
-    key = secrets.columns(database, table).rewritable(source, table)
-    name, cell = secrets.quoted(column), f"{secrets.quoted(table)} WHERE {key} = ?"
+    key = secret_cells.columns(database, table).rewritable(source, table)
+    name, cell = secret_cells.quoted(column), f"{secret_cells.quoted(table)} WHERE {key} = ?"
     content, kind = database.execute(f"SELECT CAST({name} AS BLOB), typeof({name}) FROM {cell}", (row,)).fetchone()  # noqa: S608
     new = bytearray(content)
     for hit in hits:
         new[hit.start : hit.end] = b"x" * (hit.end - hit.start)
     value = "CAST(? AS TEXT)" if kind == b"text" else "?"
-    database.execute(f"UPDATE {secrets.quoted(table)} SET {name} = {value} WHERE {key} = ?", (bytes(new), row))  # noqa: S608
+    database.execute(f"UPDATE {secret_cells.quoted(table)} SET {name} = {value} WHERE {key} = ?", (bytes(new), row))  # noqa: S608

@@ -280,3 +280,9 @@ def _random(value: bytes) -> bool:
 def telling(value: bytes) -> bool:
     """Return whether a secret is so unlike anything else that it is the same secret wherever it occurs."""
     return len(value) >= 12 and len(set(value)) >= 6 and _random(value)
+
+
+def shown(name: str, most: int = 60) -> str:
+    """Return a name out of a capture as it may stand in a message: printable and not long."""
+    text = name if name.isprintable() else name.encode("unicode_escape").decode("ascii")
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelscope.analysis import secret_patterns, secrets
+from kernelscope.analysis import secret_cells, secret_patterns, secret_texts, secrets
 from kernelscope.analysis.errors import EvidenceError
 
 CORPUS = Path(__file__).resolve().parents[2].parent / "shared/corpus"
@@ -180,14 +180,14 @@ def test_secrets_over_the_edges_of_chunks(offset):
 
 
 def test_secrets_over_the_edges_of_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr(secrets, "_BLOCK", 1 << 16)
+    monkeypatch.setattr(secret_texts, "_BLOCK", 1 << 16)
     path = tmp_path / "a.log"
     tokens = ["gh" + "p_" + drawn(36, seed=number) for number in range(200)]
     rng = random.Random(1)
     text = "".join(" " * rng.randrange(3000) + token + "\n" for token in tokens)
     path.write_text(text)
     with path.open("rb") as file:
-        hits = list(secrets.all_hits(file, path))
+        hits = list(secret_texts.hits(file, path))
     assert [hit.value.decode() for hit in hits] == tokens
     assert [text[hit.start : hit.end] for hit in hits] == tokens
     assert secrets.find(path).total == 200
@@ -195,8 +195,8 @@ def test_secrets_over_the_edges_of_blocks(tmp_path, monkeypatch):
 
 
 def test_what_is_left_out_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(secrets, "_BLOCK", 1 << 16)
-    monkeypatch.setattr(secrets, "_MOST_BYTES", 1 << 19)
+    monkeypatch.setattr(secret_texts, "_BLOCK", 1 << 16)
+    monkeypatch.setattr(secret_texts, "_MOST_BYTES", 1 << 19)
     token = ALL[0][1].encode()
     path = tmp_path / "a.log"
     path.write_bytes(token + b" " * (1 << 20) + token + b" " * (1 << 20) + b"\n" + token)
@@ -210,7 +210,7 @@ def test_what_is_left_out_is_said(tmp_path, monkeypatch):
     assert result.unread.endswith("of the unpacked content")
     many = tmp_path / "many.json"
     many.write_text("".join(f'{{"password": "{drawn(8, seed=number)}"}}\n' for number in range(20_000)))
-    monkeypatch.setattr(secrets, "_MOST_SECOND_LOOKS", 1 << 18)
+    monkeypatch.setattr(secret_texts, "_MOST_SECOND_LOOKS", 1 << 18)
     result = secrets.find(many)
     assert result.total > 1000
     assert "too much of it looks suspicious" in result.unread
@@ -263,7 +263,7 @@ def test_places_in_nsight_systems_exports(tmp_path):
 
 
 def test_large_tables_are_looked_through_at_both_ends(tmp_path, monkeypatch):
-    monkeypatch.setattr(secrets, "_MOST_ROWS", 100)
+    monkeypatch.setattr(secret_cells, "_MOST_ROWS", 100)
     token = ALL[0][1]
     path = database(tmp_path / "a.sqlite", "CREATE TABLE t (id INTEGER PRIMARY KEY, value TEXT)")
     with sqlite3.connect(path) as connection:
