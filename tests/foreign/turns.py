@@ -79,7 +79,8 @@ def _parts(folder: Path) -> list[Path]:
 
 def _usual(part: Path) -> float | None:
     """Return the processor time of a turn's step: the median in ns, None where the turn was not ended."""
-    times = [row["user_ns"] + row["system_ns"] for row in _rows(part) if not row["warmup"]]
+    rows = [row for row in _rows(part) if not row["warmup"] and row["user_ns"] is not None]
+    times = [row["user_ns"] + row["system_ns"] for row in rows]
     return statistics.median(times) if len(times) == STEPS else None
 
 
