@@ -404,20 +404,35 @@ def _tabled(result: Mapping[str, Any], most: int, first: Sequence[str], width: i
         table.add_column(key, footer="" if number else content.whole(result), overflow="fold")
     table.add_column(unit, justify="right", footer=units.in_unit(content.whole_ns(result), unit, decimals), no_wrap=True)
     table.add_column("share", justify="right", footer="100.0%", no_wrap=True)
-    table.add_column("", width=bars, no_wrap=True)
+    table.add_column("", width=bars, no_wrap=True, style="blue")
     table.add_column("count", justify="right", no_wrap=True)
     table.add_column("method", overflow="fold", style="dim")
     longest = max((row["share"] for row in shown), default=1.0) or 1.0
+    lines = []
     for row in shown:
-        keys = [Text(_value(row, key)) for key in first]
         numbers = units.in_unit(content.row_ns(row), unit, decimals), units.percent(row["share"])
-        drawn = Text(bar(row["share"] / longest, bars), style="blue")
-        table.add_row(*keys, *numbers, drawn, units.count(row["count"]), Text(printable(row.get("method"))))
+        drawn = bar(row["share"] / longest, bars)
+        lines.append(
+            (*(_value(row, key) for key in first), *numbers, drawn, units.count(row["count"]), printable(row.get("method")))
+        )
     if rest:
         time, share = _sums(rest)
-        blank = [Text("")] * (len(first) - 1)
-        table.add_row(Text(f"({len(rest)} more)"), *blank, units.in_unit(time, unit, decimals), units.percent(share))
+        blank = [""] * (len(first) - 1)
+        more = f"({len(rest)} more)"
+        lines.append((more, *blank, units.in_unit(time, unit, decimals), units.percent(share), "", "", ""))
+    _fill(table, lines, width)
     return table
+
+
+def _fill(table: Table, lines: Sequence[tuple[str, ...]], width: int) -> None:
+    """Add rows to a table of _grid; where nothing has to wrap, as one row with many lines, which rich draws much faster."""
+    columns = list(zip(table.columns, zip(*lines, strict=True), strict=True)) if lines else []
+    wide = [column.width or max(map(cell_len, (str(column.header), str(column.footer), *texts))) for column, texts in columns]
+    if columns and sum(wide) + len(wide) - 1 <= width:
+        table.add_row(*(Text("\n".join(texts)) for _, texts in columns))
+        return
+    for line in lines:
+        table.add_row(*map(Text, line))
 
 
 def _room_for_bars(rows: Sequence[Row], first: Sequence[str], unit: str, decimals: int, width: int) -> int:
