@@ -133,15 +133,15 @@ class Run:
         return [self._trace_of(data) for data in self.passes("kernels")]
 
     def layers_trace(self) -> Trace | None:
-        """Return the steps and ranges of the layers pass as a Trace; None when there is none.
+        """Return the steps and ranges of the layers pass as a Trace; None when there is none, or it has no ranges for their cost.
 
         info["left_out"]: whose ranges were left out as they cost too much (see explain.instrumentation.holding).
         """
         for data in self.passes("layers"):
-            if (data.folder / "ranges.jsonl").is_file():
-                left_out = (data.report.get("left_out") or {}).get("layers", {})
+            left_out = data.report.get("left_out") or {}
+            if (data.folder / "ranges.jsonl").is_file() and left_out.get("phases", True):
                 ranges = recomputed_ranges(read_table(data.folder / "ranges.jsonl", "ranges"))
-                return Trace(steps=data.steps, ranges=ranges, info={"left_out": left_out})
+                return Trace(steps=data.steps, ranges=ranges, info={"left_out": left_out.get("layers", {})})
         return None
 
     def _trace_of(self, data: PassData) -> Trace:

@@ -38,7 +38,7 @@ def compared(request, tmp_path_factory):
     """One real comparison of all four frameworks: (folder, network, mode)."""
     network, mode = request.param.split()
     folder = tmp_path_factory.mktemp("compare") / f"{network}-{mode}"
-    repeats = 2 if network == "lenet" else 1  # restarts are the same for all networks
+    repeats = 2 if request.param == COMPARED[0] else 1  # restarts are the same for all networks
     options = ["--device", "cpu", "--mode", mode, "--batch", 64, "--steps", 15, "--repeats", repeats, "-o", folder]
     done = kernelscope("compare", network, "-f", ",".join(FRAMEWORKS), *options)
     assert done.returncode == 0, done.stderr

@@ -28,7 +28,7 @@ class Program:
     `folder` in there where it runs. data: writes what it reads. seed: what is seeded from outside (see seeded/), where the
     program does not. options: of `kernelscope profile`. changing: files that differ from run to run by their nature. quick: among
     those that CI runs. long: takes many minutes, and runs only when it is named. longer: other values of options of the command,
-    for steps that are enough for many turns (see turns).
+    for steps that are enough for many turns (see turns). runs: how often it is run instead, where it cannot be made longer.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Program:
     quick: bool = False
     long: bool = False
     longer: dict[str, str] = field(default_factory=dict)
+    runs: int = 0
 
     def longer_command(self) -> tuple[str, ...]:
         """Return the command with the values of `longer`."""
@@ -133,6 +134,7 @@ PROGRAMS = (
     ),
     Program(
         "test_script", "accelerate==1.15.0", "ignite", ("{python}", "-m", "accelerate.test_utils.scripts.test_script"),
+        runs=20,
     ),
     Program(
         "pykeen train", "pykeen==1.11.1", "torch",

@@ -83,6 +83,27 @@ def test_layers_are_compared_with_the_clean_turns_around_them(scripts: dict[str,
     assert turns.cost([tmp_path / "clean"]) is None
 
 
+def test_a_step_is_compared_with_itself_in_other_runs(scripts: dict[str, ModuleType], tmp_path: Path) -> None:
+    """Steps that differ tenfold, runs that differ by a fifth, and 4% more with layers: exactly that is found."""
+    turns = scripts["turns"]
+    for run in range(8):
+        rows: dict[str, list[dict[str, object]]] = {"clean": [], "layers": []}
+        for step in range(40):
+            name = ("clean", "layers")[(run + step // 10) % 2]
+            usual = round((1 + 0.2 * (run // 4)) * (1000 if step < 20 else 100) * (1.04 if name == "layers" else 1) * 1000)
+            used = None if step == 39 else usual
+            rows[name].append({"step": step, "warmup": step % 10 < 2, "user_ns": used, "system_ns": used and 0})
+        for name, steps in rows.items():
+            part = tmp_path / str(run) / name / "1"
+            part.mkdir(parents=True)
+            (part / "steps.jsonl").write_text("".join(json.dumps(row) + "\n" for row in steps))
+    found = turns.cost_by_step([tmp_path / str(run) for run in range(8)])
+    assert found.turns == 31
+    assert found.share == pytest.approx(0.04, abs=1e-6)
+    assert found.low <= found.share <= found.high
+    assert turns.cost_by_step([tmp_path / "nothing"]) is None
+
+
 def test_a_longer_run_has_other_values_of_the_same_options(scripts: dict[str, ModuleType]) -> None:
     [program] = [program for program in scripts["catalogue"].PROGRAMS if program.name == "reinforce.py"]
     assert program.longer_command() == ("{python}", "reinforce.py", "--max-episodes", "10000", "--gamma", "0")

@@ -102,12 +102,15 @@ def attempt(program: Program, folder: Path, *, fetch: bool = True, twice: bool =
     if in_turns and not profiled.status:
         folders: list[Path] = []
         taken = _nothing_taken()
-        while len(folders) < in_turns and (trial.layers is None or trial.layers.turns < turns.ENOUGH):
+        while len(folders) < (program.runs or in_turns) and (trial.layers is None or trial.layers.turns < turns.ENOUGH):
+            layers_first = program.runs > 0 and len(folders) % 2 == 1
             folders.append(folder / f"turns{len(folders)}")
-            once(folders[-1].name, turns.command(folders[-1]), program.longer_command())
+            once(folders[-1].name, turns.command(folders[-1], layers_first), program.longer_command())
             for what, seconds in _taken(calls).items():
                 taken[what] += seconds
-            trial.layers = turns.cost(folders)
+            trial.layers = None if program.runs else turns.cost(folders)
+        if program.runs:
+            trial.layers = turns.cost_by_step(folders)
         clean = [row for each in folders for row in turns.clean_steps(each)]
         if trial.layers is not None:  # more steps say more
             trial.clean = _clean_cost(taken, clean)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from kernelscope.analysis.explain.sides import load
 from kernelscope.tracer.inside.profiling import budget
 from kernelscope.tracer.inside.ranges import Recorder
 
-SCRIPT = Path(__file__).parent / "children" / "train_tiny.py"
+SCRIPT, LEAST = (Path(__file__).parent / "children" / name for name in ("train_tiny.py", "train_least.py"))
 COSTS = budget.Costs(10.0, forward=1.0, backward=1.0, hook=1.0, other=1.0)
 
 
@@ -51,6 +52,8 @@ def test_the_layers_with_most_time_for_their_cost_stay_and_those_around_them() -
     assert choice.kept_share == pytest.approx(50 / 2100)
     assert "6% of a step" in choice.text()
     assert "1 of 5 forward, 3 of 3 backward" in choice.text()
+    assert choice.phases
+    assert "phases" not in choice.text()
 
 
 def test_the_step_counts_in_which_ranges_weigh_most() -> None:
@@ -61,12 +64,14 @@ def test_the_step_counts_in_which_ranges_weigh_most() -> None:
     assert choice.share == pytest.approx(120 / 2100)
 
 
-def test_where_not_even_phases_fit_the_text_says_so() -> None:
+def test_where_not_even_phases_fit_there_are_none() -> None:
     choice = budget.choose(STEP, {0: 200 + 120}, COSTS)
     assert choice is not None
     assert choice.kept == {"forward": set(), "backward": set()}
     assert choice.left_out["forward"]["block.conv1"] == [None]
-    assert choice.text().endswith("the phases' ranges alone take 5%")
+    assert not choice.phases
+    assert choice.kept_share == 0
+    assert choice.text().endswith("so are the phases' ranges, which alone would take 5%")
 
 
 def test_gradients_stay_where_they_hold_more_and_their_hooks_are_paid_for() -> None:
@@ -145,3 +150,19 @@ def test_explain_takes_layers_that_hold_each_other_as_one(profiled: Run) -> None
     assert side.layers_ns.sum() == pytest.approx(mean, rel=0.5)  # of the half of the windows closest to the clean step
     result = explain(side, side)
     assert sum(row["delta_ns"] for row in result["rows"]) == 0
+
+
+@pytest.mark.slow
+def test_steps_in_which_not_even_phases_fit_have_no_ranges(pytorch_run: Callable[[Path, int], Run]) -> None:
+    """And what recording its kernels cost is taken out by the events, as without a layers pass; the kernels pass has all."""
+    run = pytorch_run(LEAST, 20)
+    [layers] = run.passes("layers")
+    assert layers.report["left_out"]["phases"] is False
+    assert "so are the phases' ranges" in layers.report["methods"]["layers pass"]
+    rows = [json.loads(line) for line in (layers.folder / "ranges.jsonl").read_text().splitlines()]
+    measured = set(layers.measured["step"])
+    assert {row["category"] for row in rows if row["step"] in measured} == {"step"}
+    assert {"phase", "layer"} < {row["category"] for row in rows}  # of the steps that told what they would cost
+    assert run.layers_trace() is None
+    assert {"Linear", "(optimizer)"} <= set(breakdown(run.trace(), "layer").table["layer"])
+    assert sum(row["delta_ns"] for row in explain(load(run.path), load(run.path))["rows"]) == 0

@@ -4,7 +4,7 @@ A range costs some microseconds, so that a model of tiny modules pays more for i
 steps that do not count have all ranges. They tell how often each layer runs and how long it takes, forward and backward, and what
 a range costs is measured in this process. Of these ranges those are kept that hold the most time for what they cost, from the
 outermost layer inwards, as far as the budget goes. The time of a layer that is left out is that of the nearest kept layer around
-it, or, where there is none, of its phase.
+it, or, where there is none, of its phase. Where not even the ranges of phases fit, there are none at all.
 """
 
 import itertools
@@ -39,14 +39,17 @@ class Choice(object):
     gradients}, without the numbers of repeated calls.
 
     left_out: {FORWARD: {layer: the layers that hold its time}, BACKWARD: ...}, None among these where its phase does. share: what
-    all ranges would cost, as a share of the step; kept_share: what those cost that are kept.
+    all ranges would cost, as a share of the step; kept_share: what those cost that are kept; phases_share: what those of phases
+    would. phases: whether these stay.
     """
 
-    def __init__(self, kept, left_out, share, kept_share):
+    def __init__(self, kept, left_out, share, kept_share, phases_share):
         self.kept = kept
         self.left_out = left_out
         self.share = share
         self.kept_share = kept_share
+        self.phases_share = phases_share
+        self.phases = phases_share <= SHARE
 
     def text(self):
         """Say it in a line."""
@@ -56,8 +59,8 @@ class Choice(object):
             left = {call_of(layer) for layer in self.left_out[way]}
             said.append("%d of %d %s" % (len(left), len(left | self.kept[way]), way))
         text %= (100 * self.share, ", ".join(said))
-        if self.kept_share > SHARE:
-            text += "; the phases' ranges alone take %.0f%%" % (100 * self.kept_share)
+        if not self.phases:
+            text += "; so are the phases' ranges, which alone would take %.0f%%" % (100 * self.phases_share)
         return text
 
 
@@ -88,7 +91,7 @@ def choose(ranges, steps_ns, costs):
         return None
     kept, share = heaviest.worth(SHARE)
     left_out = {way: _left_out(ranges, kept[way], way) for way in (FORWARD, BACKWARD)}
-    return Choice(kept, left_out, heaviest.share, share)
+    return Choice(kept, left_out, heaviest.share, share, heaviest.fixed / heaviest.clean_ns)
 
 
 def call_of(layer):
@@ -140,6 +143,8 @@ class _Step(object):
 
         Gradients are kept only of layers whose calls are: hooks are set by the wrapper of the call.
         """
+        if self.fixed > share * self.clean_ns:
+            return {FORWARD: set(), BACKWARD: set()}, 0.0
         kept, spent = set(), self.fixed
         for layer, way in sorted(self.cost, key=lambda one: (-self.time[one] / max(self.cost[one], 1.0), one)):
             ways = (FORWARD, BACKWARD) if way == BACKWARD else (FORWARD,)

@@ -64,7 +64,7 @@ class Pass(object):
             annotations.record(self.recorder)
             report["methods"] = self._tried("layers", adapter.attach, self.recorder, self.name == "kernels") or {}
             left_out = self._wanted.get("left_out")
-            if left_out is not None and adapter.keep(left_out["kept"]):
+            if left_out is not None and adapter.keep(left_out["kept"], left_out["phases"]):
                 self._leave_out(left_out)
         if self.name == "kernels":
             open(os.path.join(self.folder, streams.STDOUT_FILE), "a").close()
@@ -124,9 +124,9 @@ class Pass(object):
         recorder, adapter = self.recorder, self.adapter
         costs = adapter.costs(budget.bare_ns(Recorder(self.folder, layers=True)))
         choice = budget.choose(recorder.ranges(), recorder.busy_times(), costs)
-        if choice is not None and adapter.keep(choice.kept):
+        if choice is not None and adapter.keep(choice.kept, choice.phases):
             kept = {way: sorted(layers) for way, layers in choice.kept.items()}
-            self._leave_out({"layers": choice.left_out, "kept": kept, "text": choice.text()})
+            self._leave_out({"layers": choice.left_out, "kept": kept, "phases": choice.phases, "text": choice.text()})
 
     def _leave_out(self, left_out):
         self.report["left_out"] = left_out

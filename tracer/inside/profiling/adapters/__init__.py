@@ -70,8 +70,8 @@ class Base(object):
         """Return the budget.Costs of this adapter's ranges, given what a bare one costs."""
         return budget.Costs(bare_ns)
 
-    def keep(self, kept):
-        """Layers pass, between two steps: from now on put ranges around these layers only (budget.Choice.kept).
+    def keep(self, kept, phases):
+        """Layers pass, between two steps: from now on put ranges around these layers only, and phases (see budget.Choice).
 
         Return False where all stay.
         """

@@ -137,9 +137,9 @@ class Adapter(Base):
         """Return what ranges cost: those of modules find their names and mark tensors, for backward's, which hooks open."""
         return budget.Costs(bare_ns, FORWARD, BACKWARD, HOOK)
 
-    def keep(self, kept):
-        """Leave only the wrappers of these layers."""
-        return self._layers.keep(kept)
+    def keep(self, kept, phases):
+        """Leave only the wrappers of these layers, and of phases."""
+        return self._layers.keep(kept, phases)
 
     def detach(self):
         """Take the ranges away; what is known of layers stays for `described`."""
@@ -271,8 +271,11 @@ class Layers(object):
             methods["shared"] = "; ".join("%s is also %s" % (name, ", ".join(also)) for name, also in sorted(self.shared.items()))
         return methods
 
-    def keep(self, kept):
-        """Leave ranges around the calls of these layers, and hooks for the gradients of some; others are called as without us."""
+    def keep(self, kept, phases):
+        """Leave ranges around the calls of these layers and hooks for the gradients of some, and ranges around phases if wanted.
+
+        Everything else is called as without us.
+        """
         calls, gradients = set(kept[budget.FORWARD]), set(kept[budget.BACKWARD])
         named = [module for module in self._kept if self._names.get(id(module)) in calls]
         self._wanted = {id(module) for module in named}
@@ -281,7 +284,15 @@ class Layers(object):
         self._attach_calls(named)
         self._functions.undo()
         self._attach_functions(calls)
+        if not phases:
+            self._leave_phases()
         return True
+
+    def _leave_phases(self):
+        self._patches.undo()
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
 
     def _attach_calls(self, modules):
         """Wrap the calls of these modules by their classes, so that calls of other classes take no longer."""
@@ -304,10 +315,8 @@ class Layers(object):
         """Take the ranges away and let go of the script's objects."""
         for patches in (self._functions, self._calls):
             patches.undo()
-        self._patches.undo()
-        for handle in self._handles:
-            handle.remove()
-        self._handles, self._kept, self._roots, self._names = [], [], [], {}
+        self._leave_phases()
+        self._kept, self._roots, self._names = [], [], {}
 
     def table(self):
         """Return the layers that were called, in the order of their first calls."""
