@@ -8,7 +8,7 @@ net = torch.nn.Sequential()
 for name, module in (("first", torch.nn.Linear(2, 64)), ("bend", torch.nn.Tanh()), ("second", torch.nn.Linear(64, 1))):
     net.add_module(name, module)
 optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
-x = torch.randn(32, 2, requires_grad=True)
+x = torch.randn(4096, 2, requires_grad=True)
 
 
 def closure():
