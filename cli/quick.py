@@ -7,15 +7,10 @@ import contextlib
 import gc
 import os
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import ctypes
 
 # Parameters of glibc's mallopt(3), and what they are set to: bytes
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -2, -3, -8
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 _KEPT, _MAPPED = 128 << 20, 16 << 20
-_MADV_HUGEPAGE = 14  # of madvise(2)
 
 
 def start() -> None:
@@ -24,8 +19,8 @@ def start() -> None:
     numpy starts no threads for linear algebra: nobody here needs them, they take time to start, and a process that has them
     cannot fork a helper (see analysis.helper). Looking for garbage with cycles waits until there are more objects than libraries
     bring. Memory of arrays below 16 MB, up to 128 MB in all, is used again and not given back: to be given it anew, page by page,
-    takes longer than much of what is done with it. Threads use the same memory in turn. Where the system has pages of 2 MB for
-    those who ask, the first of it are such pages.
+    takes longer than much of what is done with it. Threads use the same memory in turn. It is in small pages: large ones of
+    2 MB are taken in a sixth of the time, but in virtual machines whose host had the free ones back in up to 8 times of it.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(500_000, 20, 20)
@@ -36,20 +31,6 @@ def start() -> None:
         libc.mallopt(_MMAP_THRESHOLD, _MAPPED)
         libc.mallopt(_TRIM_THRESHOLD, _KEPT)
         libc.mallopt(_ARENA_MAX, 1)
-        _take_large_pages(libc)
-
-
-def _take_large_pages(libc: ctypes.CDLL) -> None:
-    """Let the heap grow by as much as is kept, and ask for large pages there: they are had when they are first written to."""
-    import ctypes
-
-    libc.sbrk.restype = libc.malloc.restype = ctypes.c_void_p
-    libc.mallopt(_TOP_PAD, _KEPT)
-    begin = libc.sbrk(0)
-    libc.free(ctypes.c_void_p(libc.malloc(_MAPPED >> 1)))
-    page = os.sysconf("SC_PAGESIZE")
-    begin += -begin % page
-    libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(max(libc.sbrk(0) - begin, 0)), _MADV_HUGEPAGE)
 
 
 class Leaving:
