@@ -74,7 +74,7 @@ class Patterns:
         words: dict[int, dict[str, set[_Clause]]] = {}
         for clause in frozenset().union(*needed):
             for word in clause:
-                words.setdefault(int(_codes(word)[0]), {}).setdefault(word, set()).add(clause)
+                words.setdefault(_code(word), {}).setdefault(word, set()).add(clause)
         return words, needed
 
     @cached_property
@@ -89,6 +89,12 @@ def _codes(text: str) -> npt.NDArray[np.int32]:
     """Return a number for the _SHORTEST characters, of ASCII, from each place of a text on."""
     letters = np.frombuffer(text.encode("ascii"), dtype=np.uint8).astype(np.int32)
     return np.asarray(letters[:-2] << 14 | letters[1:-1] << 7 | letters[2:])
+
+
+def _code(word: str) -> int:
+    """Return the number for a word's beginning: as _codes does, in a fraction of its time for one."""
+    first, second, third = word[:_SHORTEST].encode("ascii")
+    return first << 14 | second << 7 | third
 
 
 def clauses(pattern: str) -> list[_Clause]:

@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the breakdown."""
     from kernelscope.analysis import archives, imported
-    from kernelscope.cli.output import write_breakdown
+    from kernelscope.cli.output import import_writing, write_breakdown
 
     path = archives.folder(Path(arguments.path))
     if imported.is_imported(path):
@@ -39,11 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
     with helper.started(path) as ahead:
         # late, for the helper is to be at work before anything is imported; all of it now, while it is
         from kernelscope.analysis.breakdowns import breakdowns
-        from kernelscope.reports import tables  # noqa: F401
 
-        if arguments.format == "table":
-            from kernelscope.reports import terminal  # noqa: F401
-
+        import_writing(arguments.by, arguments.format)
         with analysis.reading(path, helper=ahead) as trace:
             result = breakdowns(trace, (arguments.by,))[arguments.by]
     about(trace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
+_ELSEWHERE = 120  # columns of what is written into a file or pipe
 FORMATS = ("table", "csv", "json", "markdown")
 
 Rows = Sequence[Mapping[str, Any]]
@@ -96,9 +98,7 @@ def size(count: int | None) -> str | None:
 def write_breakdown(result: Mapping[str, Any], form: str) -> None:
     """Write a breakdown (Breakdown.as_dict) to stdout in one of FORMATS."""
     if form == "table":
-        from kernelscope.reports import terminal
-
-        _print(terminal.breakdown(result))
+        _breakdown(result)
         return
     from kernelscope.reports import tables
 
@@ -106,6 +106,36 @@ def write_breakdown(result: Mapping[str, Any], form: str) -> None:
         sys.stdout.write(tables.to_csv(tables.breakdown_table(result)))
     else:
         sys.stdout.write(tables.to_json(result) if form == "json" else tables.breakdown_markdown(result))
+
+
+def _breakdown(result: Mapping[str, Any]) -> None:
+    if _is_plain():
+        from kernelscope.reports import plain
+
+        text = plain.breakdown(result, _ELSEWHERE)
+        if text is not None:
+            _replacing()
+            sys.stdout.write(text)
+            return
+    from kernelscope.reports import terminal
+
+    _print(terminal.breakdown(result))
+
+
+def _is_plain() -> bool:
+    """Return whether stdout is a file or another program that gets text of the usual width, and no setting of rich says else."""
+    settings = ("COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return not (sys.stdout.isatty() or any(map(os.environ.get, settings))) and encoding.lower().startswith("utf")
+
+
+def import_writing(by: str, form: str) -> None:
+    """Import what `write_breakdown` is likely to need: for who has to wait anyway."""
+    from kernelscope.reports import breakdown_grid
+
+    _, beneath = breakdown_grid.keys({"by": by})
+    drawing = "plain" if _is_plain() and not beneath else "terminal"
+    importlib.import_module(f"kernelscope.reports.{drawing if form == 'table' else 'tables'}")
 
 
 def write_capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]]) -> None:
@@ -149,12 +179,18 @@ def write_page(write: Callable[[], None], target: Path) -> None:
     print(f"report: {target}", file=sys.stderr)
 
 
-def _print(renderable: Any, elsewhere: int = 120) -> None:
+def _replacing() -> None:
+    """Let bars and dashes not stop a terminal that cannot show them."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+
+
+def _print(renderable: Any, elsewhere: int = _ELSEWHERE) -> None:
     """Print what rich draws; see `console`."""
     console(elsewhere).print(renderable)
 
 
-def console(elsewhere: int = 120) -> Console:
+def console(elsewhere: int = _ELSEWHERE) -> Console:
     """Return what prints on stdout: as wide as the terminal, or as COLUMNS says, or `elsewhere` columns into a file or pipe.
 
     Colours are for terminals, and not where NO_COLOR is set: rich sees to both.
@@ -166,6 +202,5 @@ def console(elsewhere: int = 120) -> Console:
             """Leave it to `main`: a reader that went away is no failed check (rich would exit with 1)."""
             raise BrokenPipeError
 
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # bars and dashes must not stop a terminal that cannot show them
+    _replacing()
     return Output(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else elsewhere)

@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelscope.analysis.progress import COMPLETE, FAILED, RECORDING, Pass, Progress, Side
-from kernelscope.reports import terminal, units
+from kernelscope.reports import units
+from kernelscope.reports.breakdown_grid import bar
 from kernelscope.reports.text import printable
 
 _QUIET_S = 120.0  # without anything written for so long it may be that nobody records any more
@@ -75,7 +76,7 @@ def _table(sides: list[Side], width: int) -> Table:
     for side, row in zip(sides, cells, strict=True):
         shown = [Text(text, style=_STYLES[side.state] if place == 2 else "") for place, text in enumerate(row)]
         if room >= _LEAST_BAR and side.planned:
-            shown.insert(2, Text(terminal.bar(side.over / side.planned, room), style="blue"))
+            shown.insert(2, Text(bar(side.over / side.planned, room), style="blue"))
         table.add_row(*shown)
     return table
 

@@ -17,14 +17,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from kernelscope.reports import captures, content, explanation, explanation_lines, units
+from kernelscope.reports import breakdown_grid, captures, content, explanation, explanation_lines, units
+from kernelscope.reports.breakdown_grid import TALL, Grid, bar
 from kernelscope.reports.content import Result, Row
 from kernelscope.reports.text import printable
 
 TOP = 5
 FEW = 14  # lines of an explanation below a comparison's table
-TALL = 60  # rows of a breakdown shown, those with most time
-_FULL, _EIGHTHS = "█", " ▏▎▍▌▋▊▉"
 _LEVELS = " ▁▂▃▄▅▆▇█"
 _TOTAL = "clean mean step"
 _LEAST_BAR, _MOST_BAR = 6, 40  # columns of the bars beside step times
@@ -67,7 +66,7 @@ def _capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]],
     if shown is not None:
         yield _heading(f"{content.whole(shown).capitalize()} by {shown['by']}")
         longest_first = {**shown, "rows": sorted(shown["rows"], key=content.row_ns, reverse=True)}
-        yield _tabled(longest_first, TOP * 3, _BY_KEYS[shown["by"]][0], width)
+        yield _tabled(longest_first, TOP * 3, width)
     if record.get("samples"):
         yield _heading("Samples by device and metric")
         yield _samples(record["samples"])
@@ -79,7 +78,7 @@ def _samples(rows: Sequence[Row]) -> Table:
         table.add_column(name, justify="left" if name in ("device", "metric") else "right", overflow="fold")
     for row in rows[:TALL]:
         numbers = (f"{row[name]:,.6g}" if units.known(row[name]) else units.UNKNOWN for name in ("count", "mean", "min", "max"))
-        table.add_row(Text(_value(row, "device")), Text(_value(row, "metric")), *numbers)
+        table.add_row(Text(breakdown_grid.value(row, "device")), Text(breakdown_grid.value(row, "metric")), *numbers)
     if len(rows) > TALL:
         table.add_row(f"({len(rows) - TALL} more)")
     return table
@@ -305,12 +304,6 @@ def _cell(row: Row, name: str, number: str, width: int, longest: int) -> Text:
     return cell
 
 
-def bar(share: float, width: int) -> str:
-    """Return a bar of `share` (0 to 1) of `width` columns, to an eighth of a column."""
-    eighths = round(max(0.0, min(share, 1.0)) * width * 8)
-    return _FULL * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
-
-
 def _kernels(result: Result) -> Iterator[RenderableType]:
     """Yield each framework's top kernels, what they computed and how."""
     for name in result["frameworks"]:
@@ -360,95 +353,46 @@ def _lines(result: Result, width: int) -> Iterator[RenderableType]:
         yield table
 
 
-# What a breakdown's row is called, by its keys; the rest of the keys goes beneath it
-_BY_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "layer": (("layer", "phase"), ()),
-    "kernel": (("kernel",), ("kind", "layer", "phase", "library", "problem", "transpose", "layout", "algorithm", "dtype")),
-    "kind": (("kind", "phase"), ()),
-    "phase": (("phase",), ()),
-    "step": (("step", "window"), ()),
-    "operator": (("operator", "layer", "phase"), ()),
-    "range": (("range", "activity", "phase"), ()),
-    "idle": (("cause", "layer", "phase"), ()),
-    "line": (("line", "text"), ("function", "file")),
-}
-
-
 # Numbers that only host lines have: their own time, what they launched, the device's idle time meanwhile, line_profiler's time
 _OF_LINES = {"host_ns": "host", "device_ns": "device", "idle_ns": "idle", "profiled_ns": "with calls"}
 
 
 def _breakdown(result: Mapping[str, Any], most: int, width: int) -> Iterator[RenderableType]:
-    by = str(result["by"])
-    title = " · ".join(printable(part) for part in content.breakdown_of(result))
-    what = content.whole(result)
-    yield Text(f"{title}: {what} by {by}" if title else f"{what} by {by}", style="bold")
-    yield Text(printable(_beside(result)), style="dim")
-    if content.three_numbers(result):
-        yield Text(content.three_numbers(result), style="dim")
-    first, beneath = _BY_KEYS.get(by, ((by,), ()))
+    title, *beside = breakdown_grid.heading(result)
+    yield Text(title, style="bold")
+    yield from (Text(line, style="dim") for line in beside)
+    first, beneath = breakdown_grid.keys(result)
     if beneath:
         yield _listed(result, most, first, beneath)
     else:
-        yield _tabled(result, most, first, width)
+        yield _tabled(result, most, width)
 
 
-def _tabled(result: Mapping[str, Any], most: int, first: Sequence[str], width: int) -> Table:
-    """Return a table for short keys: key by key, then the numbers with a bar, which gets the room that the others leave."""
-    unit, decimals = _unit_of_step(result)
-    shown, rest = result["rows"][:most], result["rows"][most:]
-    first = [key for place, key in enumerate(first) if not place or any(row.get(key) for row in result["rows"])]
-    bars = _room_for_bars(shown, first, unit, decimals, width)
+def _tabled(result: Mapping[str, Any], most: int, width: int) -> Table:
+    grid = breakdown_grid.grid(result, most, width)
     table = _grid(show_footer=True)
-    for number, key in enumerate(first):
-        table.add_column(key, footer="" if number else content.whole(result), overflow="fold")
-    table.add_column(unit, justify="right", footer=units.in_unit(content.whole_ns(result), unit, decimals), no_wrap=True)
-    table.add_column("share", justify="right", footer="100.0%", no_wrap=True)
-    table.add_column("", width=bars, no_wrap=True, style="blue")
-    table.add_column("count", justify="right", no_wrap=True)
-    table.add_column("method", overflow="fold", style="dim")
-    longest = max((row["share"] for row in shown), default=1.0) or 1.0
-    lines = []
-    for row in shown:
-        numbers = units.in_unit(content.row_ns(row), unit, decimals), units.percent(row["share"])
-        drawn = bar(row["share"] / longest, bars)
-        lines.append(
-            (*(_value(row, key) for key in first), *numbers, drawn, units.count(row["count"]), printable(row.get("method")))
-        )
-    if rest:
-        time, share = _sums(rest)
-        blank = [""] * (len(first) - 1)
-        more = f"({len(rest)} more)"
-        lines.append((more, *blank, units.in_unit(time, unit, decimals), units.percent(share), "", "", ""))
-    _fill(table, lines, width)
+    for column in grid.columns:
+        settings: dict[str, Any] = {"overflow": "fold"} if column.wraps else {"no_wrap": True}
+        table.add_column(
+            column.heading, column.footer, justify="right" if column.right else "left", width=column.width, style=column.style,
+            **settings,
+        )  # fmt: skip
+    _fill(table, grid, width)
     return table
 
 
-def _fill(table: Table, lines: Sequence[tuple[str, ...]], width: int) -> None:
-    """Add rows to a table of _grid; where nothing has to wrap, as one row with many lines, which rich draws much faster."""
-    columns = list(zip(table.columns, zip(*lines, strict=True), strict=True)) if lines else []
-    wide = [column.width or max(map(cell_len, (str(column.header), str(column.footer), *texts))) for column, texts in columns]
-    if columns and sum(wide) + len(wide) - 1 <= width:
-        table.add_row(*(Text("\n".join(texts)) for _, texts in columns))
+def _fill(table: Table, grid: Grid, width: int) -> None:
+    """Add a grid's rows; where nothing has to wrap, as one row with many lines, which rich draws much faster."""
+    if grid.lines and sum(grid.widths()) + len(grid.columns) - 1 <= width:
+        table.add_row(*(Text("\n".join(texts)) for texts in zip(*grid.lines, strict=True)))
         return
-    for line in lines:
+    for line in grid.lines:
         table.add_row(*map(Text, line))
-
-
-def _room_for_bars(rows: Sequence[Row], first: Sequence[str], unit: str, decimals: int, width: int) -> int:
-    """Return how wide bars may be so that the other columns of a breakdown fit beside them, 4 to 24."""
-    cells = [
-        (*(_value(row, key) for key in first), units.in_unit(content.row_ns(row), unit, decimals), "100.0%",
-         units.count(row["count"]), printable(row.get("method")))
-        for row in rows
-    ]  # fmt: skip
-    taken = sum(max(5, *map(cell_len, column)) + 1 for column in zip(*cells, strict=True)) if cells else 0
-    return max(min(width - taken, 24), 4)
 
 
 def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath: Sequence[str]) -> Table:
     """Return a table for long keys: the numbers, then all that is known of the row, which may take several lines."""
-    unit, decimals = _unit_of_step(result)
+    unit, decimals = breakdown_grid.unit_of(result)
     shown, rest = result["rows"][:most], result["rows"][most:]
     table = _grid(show_footer=True)
     table.add_column(unit, justify="right", footer=units.in_unit(content.whole_ns(result), unit, decimals), no_wrap=True)
@@ -459,7 +403,7 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
     table.add_column("count", justify="right", no_wrap=True)
     table.add_column(" ".join(first), footer=content.whole(result), overflow="fold")
     for row in shown:
-        name = Text(" ".join(filter(None, (_value(row, key) for key in first))), style="bold")
+        name = Text(" ".join(filter(None, (breakdown_grid.value(row, key) for key in first))), style="bold")
         said = {row.get(first[0]), "(unattributed)", None}
         details = [printable(row[key], 160) for key in (*beneath, "method") if row.get(key) not in said]
         name.append("\n" + " · ".join(details), style="not bold dim")
@@ -467,35 +411,7 @@ def _listed(result: Mapping[str, Any], most: int, first: Sequence[str], beneath:
         time = units.in_unit(content.row_ns(row), unit, decimals)
         table.add_row(time, units.percent(row["share"]), *numbers, units.count(row["count"]), name)
     if rest:
-        time_ns, share = _sums(rest)
+        time_ns, share = breakdown_grid.sums(rest)
         blank = [""] * (len(more) + 1)
         table.add_row(units.in_unit(time_ns, unit, decimals), units.percent(share), *blank, Text(f"({len(rest)} more)"))
     return table
-
-
-def _value(row: Row, key: str) -> str:
-    return printable(row[key], 200) if row.get(key) is not None else ""
-
-
-def _sums(rows: Sequence[Row]) -> tuple[int, float]:
-    return sum(content.row_ns(row) for row in rows), sum(row["share"] for row in rows)
-
-
-def _unit_of_step(result: Mapping[str, Any]) -> tuple[str, int]:
-    whole = content.whole_ns(result)
-    # whole captures have rows of very different length: ms tell more than a second with decimals
-    unit = units.common_unit([whole]) if result.get("window", "steps") == "steps" else "ms"
-    return unit, units.decimals_for([whole], unit)
-
-
-def _beside(result: Mapping[str, Any]) -> str:
-    """Return what stands beside a breakdown: batch, conditions, pass with its step against the clean one, coverage."""
-    parts = [text] if (text := content.batch(result)) else []
-    parts += [f"conditions: {result['conditions']}"] if result.get("conditions") else []
-    if result.get("pass"):
-        clean = result.get("clean_step_ns")
-        against = f" (clean step {units.duration(clean)})" if clean else ""
-        parts.append(f"{result['pass']} pass{against}")
-    steps = f"{result['steps']} steps, " if result["steps"] else ""
-    parts.append(f"{steps}coverage {units.percent(result['coverage'])}")
-    return " · ".join(parts)

@@ -7,6 +7,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from kernelscope.reports import terminal
+from kernelscope.reports.breakdown_grid import bar
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
 
@@ -140,5 +141,5 @@ def test_a_long_breakdown_keeps_its_sum(result):
 
 
 def test_bars():
-    assert [terminal.bar(share, 4) for share in (0, 0.5, 1, 2, -1)] == ["", "██", "████", "████", ""]
-    assert terminal.bar(1 / 32, 4) == "▏"
+    assert [bar(share, 4) for share in (0, 0.5, 1, 2, -1)] == ["", "██", "████", "████", ""]
+    assert bar(1 / 32, 4) == "▏"

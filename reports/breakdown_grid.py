@@ -1,0 +1,149 @@
+"""What the table of a breakdown holds when it is written as text: headings, lines with bars, and the last line with the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.cells import cell_len
+
+from kernelscope.reports import content, units
+from kernelscope.reports.content import Row
+from kernelscope.reports.text import printable
+
+TALL = 60  # rows of a breakdown shown, those with most time
+_FULL, _EIGHTHS = "█", " ▏▎▍▌▋▊▉"
+
+# What a breakdown's row is called, by its keys; the rest of the keys goes beneath it
+_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "layer": (("layer", "phase"), ()),
+    "kernel": (("kernel",), ("kind", "layer", "phase", "library", "problem", "transpose", "layout", "algorithm", "dtype")),
+    "kind": (("kind", "phase"), ()),
+    "phase": (("phase",), ()),
+    "step": (("step", "window"), ()),
+    "operator": (("operator", "layer", "phase"), ()),
+    "range": (("range", "activity", "phase"), ()),
+    "idle": (("cause", "layer", "phase"), ()),
+    "line": (("line", "text"), ("function", "file")),
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column. right: its texts stand at its right end; wraps: what is too long goes on in the next line; style: rich's."""
+
+    heading: str
+    footer: str = ""
+    right: bool = False
+    wraps: bool = False
+    style: str = ""
+    width: int | None = None
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Columns, and lines of one text for each."""
+
+    columns: list[Column]
+    lines: list[tuple[str, ...]]
+
+    def widths(self) -> list[int]:
+        """Return how many columns of a terminal each column takes if nothing wraps."""
+        texts = zip(*self.lines, strict=True) if self.lines else [()] * len(self.columns)
+        return [
+            column.width or max(map(cell_len, (column.heading, column.footer, *own)))
+            for column, own in zip(self.columns, texts, strict=True)
+        ]
+
+
+def heading(result: Mapping[str, Any]) -> list[str]:
+    """Return the lines above the table: what it is of, and what is to be known beside it."""
+    title = " · ".join(printable(part) for part in content.breakdown_of(result))
+    what = f"{content.whole(result)} by {result['by']}"
+    lines = [f"{title}: {what}" if title else what, printable(_beside(result))]
+    three = content.three_numbers(result)
+    return [*lines, three] if three else lines
+
+
+def keys(result: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the keys that name a breakdown's rows, and those that say more of a row and stand beneath its name."""
+    by = str(result["by"])
+    return _KEYS.get(by, ((by,), ()))
+
+
+def grid(result: Mapping[str, Any], most: int, width: int) -> Grid:
+    """Return the table for short keys: key by key, then the numbers with a bar, which gets the room that the others leave.
+
+    Of more than `most` rows, the last ones become one.
+    """
+    unit, decimals = unit_of(result)
+    shown, rest = result["rows"][:most], result["rows"][most:]
+    named = [key for place, key in enumerate(keys(result)[0]) if not place or any(row.get(key) for row in result["rows"])]
+    bars = _room_for_bars(shown, named, unit, decimals, width)
+    whole = units.in_unit(content.whole_ns(result), unit, decimals)
+    columns = [
+        *(Column(key, "" if place else content.whole(result), wraps=True) for place, key in enumerate(named)),
+        Column(unit, whole, right=True), Column("share", "100.0%", right=True), Column("", style="blue", width=bars),
+        Column("count", right=True), Column("method", wraps=True, style="dim"),
+    ]  # fmt: skip
+    longest = max((row["share"] for row in shown), default=1.0) or 1.0
+    lines = []
+    for row in shown:
+        numbers = units.in_unit(content.row_ns(row), unit, decimals), units.percent(row["share"])
+        drawn = bar(row["share"] / longest, bars)
+        names = [value(row, key) for key in named]
+        lines.append((*names, *numbers, drawn, units.count(row["count"]), printable(row.get("method"))))
+    if rest:
+        time, share = sums(rest)
+        blank = [""] * (len(named) - 1)
+        lines.append((f"({len(rest)} more)", *blank, units.in_unit(time, unit, decimals), units.percent(share), "", "", ""))
+    return Grid(columns, lines)
+
+
+def _room_for_bars(rows: Sequence[Row], first: Sequence[str], unit: str, decimals: int, width: int) -> int:
+    """Return how wide bars may be so that the other columns of a breakdown fit beside them, 4 to 24."""
+    cells = [
+        (*(value(row, key) for key in first), units.in_unit(content.row_ns(row), unit, decimals), "100.0%",
+         units.count(row["count"]), printable(row.get("method")))
+        for row in rows
+    ]  # fmt: skip
+    taken = sum(max(5, *map(cell_len, column)) + 1 for column in zip(*cells, strict=True)) if cells else 0
+    return max(min(width - taken, 24), 4)
+
+
+def bar(share: float, width: int) -> str:
+    """Return a bar of `share` (0 to 1) of `width` columns, to an eighth of a column."""
+    eighths = round(max(0.0, min(share, 1.0)) * width * 8)
+    return _FULL * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
+
+
+def value(row: Row, key: str) -> str:
+    """Return a row's key as text, nothing where it is unknown."""
+    return printable(row[key], 200) if row.get(key) is not None else ""
+
+
+def sums(rows: Sequence[Row]) -> tuple[int, float]:
+    """Return the time and the share of several rows."""
+    return sum(content.row_ns(row) for row in rows), sum(row["share"] for row in rows)
+
+
+def unit_of(result: Mapping[str, Any]) -> tuple[str, int]:
+    """Return the unit of a breakdown's times, and how many decimals they are shown with."""
+    whole = content.whole_ns(result)
+    # whole captures have rows of very different length: ms tell more than a second with decimals
+    unit = units.common_unit([whole]) if result.get("window", "steps") == "steps" else "ms"
+    return unit, units.decimals_for([whole], unit)
+
+
+def _beside(result: Mapping[str, Any]) -> str:
+    """Return what stands beside a breakdown: batch, conditions, pass with its step against the clean one, coverage."""
+    parts = [text] if (text := content.batch(result)) else []
+    parts += [f"conditions: {result['conditions']}"] if result.get("conditions") else []
+    if result.get("pass"):
+        clean = result.get("clean_step_ns")
+        against = f" (clean step {units.duration(clean)})" if clean else ""
+        parts.append(f"{result['pass']} pass{against}")
+    steps = f"{result['steps']} steps, " if result["steps"] else ""
+    parts.append(f"{steps}coverage {units.percent(result['coverage'])}")
+    return " · ".join(parts)
