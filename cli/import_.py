@@ -61,10 +61,10 @@ def _import(files: list[Path], folder: Path, arguments: argparse.Namespace, ahea
     # all that is needed later too, while the helper decodes
     from kernelscope.analysis import breakdowns, captures, imported, storage  # noqa: F401
     from kernelscope.cli import output, warn
-    from kernelscope.reports import terminal  # noqa: F401
     from kernelscope.tracer.inside import disclosure  # noqa: F401
     from kernelscope.tracer.version import VERSION
 
+    output.import_writing("kind")
     trace = captures.read_together(files, arguments.format, ahead)
     warn.about(trace)
     trace = sharing.shareable_trace(trace, arguments.full_paths)

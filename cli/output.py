@@ -98,7 +98,7 @@ def size(count: int | None) -> str | None:
 def write_breakdown(result: Mapping[str, Any], form: str) -> None:
     """Write a breakdown (Breakdown.as_dict) to stdout in one of FORMATS."""
     if form == "table":
-        _breakdown(result)
+        _draw("breakdown", result)
         return
     from kernelscope.reports import tables
 
@@ -108,20 +108,6 @@ def write_breakdown(result: Mapping[str, Any], form: str) -> None:
         sys.stdout.write(tables.to_json(result) if form == "json" else tables.breakdown_markdown(result))
 
 
-def _breakdown(result: Mapping[str, Any]) -> None:
-    if _is_plain():
-        from kernelscope.reports import plain
-
-        text = plain.breakdown(result, _ELSEWHERE)
-        if text is not None:
-            _replacing()
-            sys.stdout.write(text)
-            return
-    from kernelscope.reports import terminal
-
-    _print(terminal.breakdown(result))
-
-
 def _is_plain() -> bool:
     """Return whether stdout is a file or another program that gets text of the usual width, and no setting of rich says else."""
     settings = ("COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
@@ -129,8 +115,8 @@ def _is_plain() -> bool:
     return not (sys.stdout.isatty() or any(map(os.environ.get, settings))) and encoding.lower().startswith("utf")
 
 
-def import_writing(by: str, form: str) -> None:
-    """Import what `write_breakdown` is likely to need: for who has to wait anyway."""
+def import_writing(by: str, form: str = "table") -> None:
+    """Import what `write_breakdown`, or `write_capture`, is likely to need: for who has to wait anyway."""
     from kernelscope.reports import breakdown_grid
 
     _, beneath = breakdown_grid.keys({"by": by})
@@ -140,9 +126,22 @@ def import_writing(by: str, form: str) -> None:
 
 def write_capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]]) -> None:
     """Write what an imported capture holds (import.json and its breakdowns) to stdout, for reading."""
+    _draw("capture", record, breakdowns)
+
+
+def _draw(what: str, *content: Any) -> None:
+    """Write what reports.terminal draws under this name, where it can be without rich."""
+    if _is_plain():
+        from kernelscope.reports import plain
+
+        text: str | None = getattr(plain, what)(*content, _ELSEWHERE)
+        if text is not None:
+            _replacing()
+            sys.stdout.write(text)
+            return
     from kernelscope.reports import terminal
 
-    _print(terminal.capture(record, breakdowns))
+    _print(getattr(terminal, what)(*content))
 
 
 def write_comparison(result: Mapping[str, Any], form: str) -> None:

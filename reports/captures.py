@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernelscope.reports import units
+from kernelscope.reports import content, units
 
 Record = Mapping[str, Any]
 Envelopes = Sequence[Mapping[str, Any]]
+
+ROWS = 15  # of the table that is shown first
 
 # Tables of the Trace as people call them
 _TABLES = {
@@ -103,6 +105,17 @@ def first_table(breakdowns: Envelopes) -> str | None:
 
 # Breakdowns in the order in which they say most about a capture
 _ORDER = ("kind", "kernel", "range", "operator", "layer", "phase", "idle", "step", "line")
+
+
+def longest_first(breakdowns: Envelopes) -> Mapping[str, Any] | None:
+    """Return the breakdown of `first_table` with the rows of most time in front, of which ROWS are shown; None without one."""
+    table = next((part for part in breakdowns if part["by"] == first_table(breakdowns)), None)
+    return table and {**table, "rows": sorted(table["rows"], key=content.row_ns, reverse=True)}
+
+
+def title(table: Mapping[str, Any]) -> str:
+    """Return the heading of such a breakdown."""
+    return f"{content.whole(table).capitalize()} by {table['by']}"
 
 
 def shown(breakdowns: Envelopes) -> list[Mapping[str, Any]]:

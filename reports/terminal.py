@@ -52,21 +52,20 @@ def capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]]) 
 
 def _capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]], width: int) -> Iterator[RenderableType]:
     yield Text(printable(captures.headline(record, breakdowns), None), style="bold")
-    table = _grid(show_header=False)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
+    known = _grid(show_header=False)
+    known.add_column(style="dim", no_wrap=True)
+    known.add_column(overflow="fold")
     for name, value in captures.facts(record, breakdowns):
-        table.add_row(name, Text(printable(value, None)))
-    yield table
+        known.add_row(name, Text(printable(value, None)))
+    yield known
     for title, lines in captures.findings(record):
         yield _heading(title)
         for name, line in lines:
             yield _bullet(name, line) if name else Padding(Text(printable(line, None)), (0, 0, 0, 2))
-    shown = next((part for part in breakdowns if part["by"] == captures.first_table(breakdowns)), None)
-    if shown is not None:
-        yield _heading(f"{content.whole(shown).capitalize()} by {shown['by']}")
-        longest_first = {**shown, "rows": sorted(shown["rows"], key=content.row_ns, reverse=True)}
-        yield _tabled(longest_first, TOP * 3, width)
+    table = captures.longest_first(breakdowns)
+    if table is not None:
+        yield _heading(captures.title(table))
+        yield _tabled(table, captures.ROWS, width)
     if record.get("samples"):
         yield _heading("Samples by device and metric")
         yield _samples(record["samples"])
