@@ -98,7 +98,10 @@ def size(count: int | None) -> str | None:
 def write_breakdown(result: Mapping[str, Any], form: str) -> None:
     """Write a breakdown (Breakdown.as_dict) to stdout in one of FORMATS."""
     if form == "table":
-        _draw("breakdown", result)
+        from kernelscope.reports import plain
+
+        text = plain.breakdown(result, _ELSEWHERE) if _is_plain() else None
+        _write(text, lambda terminal: terminal.breakdown(result))
         return
     from kernelscope.reports import tables
 
@@ -126,22 +129,21 @@ def import_writing(by: str, form: str = "table") -> None:
 
 def write_capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]]) -> None:
     """Write what an imported capture holds (import.json and its breakdowns) to stdout, for reading."""
-    _draw("capture", record, breakdowns)
+    from kernelscope.reports import plain
+
+    text = plain.capture(record, breakdowns, _ELSEWHERE) if _is_plain() else None
+    _write(text, lambda terminal: terminal.capture(record, breakdowns))
 
 
-def _draw(what: str, *content: Any) -> None:
-    """Write what reports.terminal draws under this name, where it can be without rich."""
-    if _is_plain():
-        from kernelscope.reports import plain
+def _write(text: str | None, drawn: Callable[[Any], Any]) -> None:
+    """Write a text or, without one, what a function of reports.terminal makes for rich."""
+    if text is None:
+        from kernelscope.reports import terminal
 
-        text: str | None = getattr(plain, what)(*content, _ELSEWHERE)
-        if text is not None:
-            _replacing()
-            sys.stdout.write(text)
-            return
-    from kernelscope.reports import terminal
-
-    _print(getattr(terminal, what)(*content))
+        _print(drawn(terminal))
+        return
+    _replacing()
+    sys.stdout.write(text)
 
 
 def write_comparison(result: Mapping[str, Any], form: str) -> None:
