@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +17,10 @@ from xdist.scheduler import LoadScopeScheduling
 
 # pytest-xdist tells its workers how wide the terminal is; what commands print into pipes must not depend on it
 os.environ.pop("COLUMNS", None)
+
+# What a shell without job control starts in the background ignores Ctrl-C, and hands that on to what it starts
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says more about what else the machine does
 hypothesis.settings.register_profile("kernelscope", deadline=None)
