@@ -337,12 +337,10 @@ def _gather(path: Path, parent: socket.socket) -> memoryview:
 
 
 class _Kept:
-    """Text that is kept, one block behind the other, unless it gets much. In large pages, where the system has them."""
+    """Text that is kept, one block behind the other, unless it gets much."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, _MOST_KEPT, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        with contextlib.suppress(OSError):  # a system without large pages
-            self._memory.madvise(mmap.MADV_HUGEPAGE)
         self._full = False
 
     def keep(self, block: bytes) -> None:
