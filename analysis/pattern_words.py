@@ -71,10 +71,14 @@ class Patterns:
     def _words(self) -> tuple[dict[int, dict[str, set[_Clause]]], list[frozenset[_Clause]]]:
         """The clauses that each word fulfils, by the code of its beginning; and the clauses of each pattern."""
         needed = [frozenset(clauses(pattern)) for pattern in self._patterns]
+        every = frozenset().union(*needed)
+        distinct = list(frozenset().union(*every))
+        beginnings = _codes("".join(word[:_SHORTEST] for word in distinct))[::_SHORTEST]
+        begun = dict(zip(distinct, beginnings.tolist(), strict=True))
         words: dict[int, dict[str, set[_Clause]]] = {}
-        for clause in frozenset().union(*needed):
+        for clause in every:
             for word in clause:
-                words.setdefault(_code(word), {}).setdefault(word, set()).add(clause)
+                words.setdefault(begun[word], {}).setdefault(word, set()).add(clause)
         return words, needed
 
     @cached_property
@@ -89,12 +93,6 @@ def _codes(text: str) -> npt.NDArray[np.int32]:
     """Return a number for the _SHORTEST characters, of ASCII, from each place of a text on."""
     letters = np.frombuffer(text.encode("ascii"), dtype=np.uint8).astype(np.int32)
     return np.asarray(letters[:-2] << 14 | letters[1:-1] << 7 | letters[2:])
-
-
-def _code(word: str) -> int:
-    """Return the number for a word's beginning: as _codes does, in a fraction of its time for one."""
-    first, second, third = word[:_SHORTEST].encode("ascii")
-    return first << 14 | second << 7 | third
 
 
 def clauses(pattern: str) -> list[_Clause]:

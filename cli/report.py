@@ -105,7 +105,7 @@ def _report_import(path: Path, target: Path | None, form: str | None, full_paths
     """Report an imported capture."""
     from kernelscope.analysis.imported import Imported
     from kernelscope.cli import output
-    from kernelscope.reports.captures import first_table
+    from kernelscope.reports.captures import first
 
     capture = Imported(path)
     record, tables = sharing.shareable(capture.record, full_paths), sharing.shareable(capture.breakdowns(), full_paths)
@@ -118,7 +118,7 @@ def _report_import(path: Path, target: Path | None, form: str | None, full_paths
     if form == "table":
         output.write_capture(record, tables)
     elif form:
-        output.write_breakdown(sharing.shareable(capture.breakdown(first_table(tables) or "kernel"), full_paths), form)
+        output.write_breakdown(first(tables) or sharing.shareable(capture.breakdown("kernel"), full_paths), form)
 
 
 def _emit_comparison(result: dict[str, Any], parts: Callable[[], list[Interactive]], target: Path | None) -> None:

@@ -13,6 +13,7 @@ from kernelscope.reports.content import Row
 from kernelscope.reports.text import printable
 
 TALL = 60  # rows of a breakdown shown, those with most time
+_ALL = "100.0%"
 _FULL, _EIGHTHS = "█", " ▏▎▍▌▋▊▉"
 
 # What a breakdown's row is called, by its keys; the rest of the keys goes beneath it
@@ -80,20 +81,23 @@ def grid(result: Mapping[str, Any], most: int, width: int) -> Grid:
     unit, decimals = unit_of(result)
     shown, rest = result["rows"][:most], result["rows"][most:]
     named = [key for place, key in enumerate(keys(result)[0]) if not place or any(row.get(key) for row in result["rows"])]
-    bars = _room_for_bars(shown, named, unit, decimals, width)
+    texts = [
+        (*(value(row, key) for key in named), units.in_unit(content.row_ns(row), unit, decimals),
+         units.count(row["count"]), printable(row.get("method")))
+        for row in shown
+    ]  # fmt: skip
+    bars = _room_for_bars(texts, width)
     whole = units.in_unit(content.whole_ns(result), unit, decimals)
     columns = [
         *(Column(key, "" if place else content.whole(result), wraps=True) for place, key in enumerate(named)),
-        Column(unit, whole, right=True), Column("share", "100.0%", right=True), Column("", style="blue", width=bars),
+        Column(unit, whole, right=True), Column("share", _ALL, right=True), Column("", style="blue", width=bars),
         Column("count", right=True), Column("method", wraps=True, style="dim"),
     ]  # fmt: skip
     longest = max((row["share"] for row in shown), default=1.0) or 1.0
-    lines = []
-    for row in shown:
-        numbers = units.in_unit(content.row_ns(row), unit, decimals), units.percent(row["share"])
-        drawn = bar(row["share"] / longest, bars)
-        names = [value(row, key) for key in named]
-        lines.append((*names, *numbers, drawn, units.count(row["count"]), printable(row.get("method"))))
+    lines = [
+        (*names_and_time, units.percent(row["share"]), bar(row["share"] / longest, bars), count, method)
+        for row, (*names_and_time, count, method) in zip(shown, texts, strict=True)
+    ]
     if rest:
         time, share = sums(rest)
         blank = [""] * (len(named) - 1)
@@ -101,14 +105,9 @@ def grid(result: Mapping[str, Any], most: int, width: int) -> Grid:
     return Grid(columns, lines)
 
 
-def _room_for_bars(rows: Sequence[Row], first: Sequence[str], unit: str, decimals: int, width: int) -> int:
-    """Return how wide bars may be so that the other columns of a breakdown fit beside them, 4 to 24."""
-    cells = [
-        (*(value(row, key) for key in first), units.in_unit(content.row_ns(row), unit, decimals), "100.0%",
-         units.count(row["count"]), printable(row.get("method")))
-        for row in rows
-    ]  # fmt: skip
-    taken = sum(max(5, *map(cell_len, column)) + 1 for column in zip(*cells, strict=True)) if cells else 0
+def _room_for_bars(texts: Sequence[tuple[str, ...]], width: int) -> int:
+    """Return how wide bars may be so that rows of these texts and their shares fit beside them, 4 to 24."""
+    taken = sum(max(5, *map(cell_len, column)) + 1 for column in zip(*texts, strict=True)) + len(_ALL) + 1 if texts else 0
     return max(min(width - taken, 24), 4)
 
 

@@ -95,12 +95,9 @@ def findings(record: Record) -> list[tuple[str, list[tuple[str, str]]]]:
     return [(title, lines) for title, lines in sections if lines]
 
 
-def first_table(breakdowns: Envelopes) -> str | None:
-    """Return which breakdown says most at a glance: kinds, or what the capture has instead."""
-    for by in ("kind", "range", "line"):
-        if any(part["by"] == by and part["rows"] for part in breakdowns):
-            return by
-    return None
+def first(breakdowns: Envelopes) -> Mapping[str, Any] | None:
+    """Return the breakdown that says most at a glance: kinds, or what the capture has instead; None without any of them."""
+    return next((part for by in ("kind", "range", "line") for part in breakdowns if part["by"] == by and part["rows"]), None)
 
 
 # Breakdowns in the order in which they say most about a capture
@@ -108,8 +105,8 @@ _ORDER = ("kind", "kernel", "range", "operator", "layer", "phase", "idle", "step
 
 
 def longest_first(breakdowns: Envelopes) -> Mapping[str, Any] | None:
-    """Return the breakdown of `first_table` with the rows of most time in front, of which ROWS are shown; None without one."""
-    table = next((part for part in breakdowns if part["by"] == first_table(breakdowns)), None)
+    """Return the first breakdown with the rows of most time in front, of which ROWS are shown."""
+    table = first(breakdowns)
     return table and {**table, "rows": sorted(table["rows"], key=content.row_ns, reverse=True)}
 
 

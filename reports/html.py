@@ -129,7 +129,7 @@ def _explained(
 
 def _capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return everything that the page of an imported capture shows."""
-    shown = next((part for part in breakdowns if part["by"] == captures.first_table(breakdowns)), None)
+    shown = captures.first(breakdowns)
     return {
         "title": " · ".join(entry["name"] for entry in record["sources"]),
         "headline": captures.headline(record, breakdowns),

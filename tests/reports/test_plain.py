@@ -70,7 +70,7 @@ def test_what_has_to_wrap_is_left_to_rich():
 
 @pytest.mark.parametrize("name", CAPTURES)
 def test_captures_of_others(name, tmp_path):
-    """What they hold, and each of their tables, at the width of a pipe; where lines have to wrap there are more of them."""
+    """What they hold, and each of their tables, at the width of a pipe."""
     file = CORPUS / name
     if not file.exists():
         pytest.skip("recorded captures need ../shared/corpus")
