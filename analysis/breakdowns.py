@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,8 @@ from kernelscope.analysis.statistics import mean_step_ns
 from kernelscope.analysis.trace import Trace
 
 SCHEMA = "kernelscope/breakdown/1"
+
+Made = TypeVar("Made")
 
 # The columns that make a row, for each table
 BY = {
@@ -65,12 +67,9 @@ class Breakdown:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON envelope."""
-        names = list(self.table)
         # pandas takes None here, its stubs do not know it
-        columns = [self.table[name].to_numpy(dtype=object, na_value=None).tolist() for name in names]  # type: ignore[call-overload]
-        rows = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
-        envelope = {"schema": SCHEMA, "by": self.by, "window": self.window, "step_ns": self.step_ns, "steps": self.steps}
-        return {**envelope, "coverage": round(self.coverage, 6), "totals": self.totals, **self.info, "rows": rows}
+        columns = {str(name): self.table[name].to_numpy(dtype=object, na_value=None).tolist() for name in self.table}  # type: ignore[call-overload]
+        return _envelope(self.by, self.window, self.step_ns, self.steps, self.coverage, self.totals, self.info, columns)
 
     def _repr_html_(self) -> str:
         from kernelscope.analysis import notebook
@@ -90,7 +89,20 @@ def breakdown(trace: Trace, by: str = "layer") -> Breakdown:
 
 def breakdowns(trace: Trace, wanted: Sequence[str]) -> dict[str, Breakdown | str]:
     """Return several breakdowns of one trace, for one partition of it; in place of one that it does not allow, the reason."""
-    found: dict[str, Breakdown | str] = {}
+    return _each(trace, wanted, of_cells)
+
+
+def envelopes(trace: Trace, wanted: Sequence[str]) -> dict[str, dict[str, Any] | str]:
+    """Return what `breakdowns` does, each Breakdown as its JSON envelope."""
+    found = _each(trace, wanted, _envelope_of_cells)
+    return {by: result.as_dict() if isinstance(result, Breakdown) else result for by, result in found.items()}
+
+
+def _each(
+    trace: Trace, wanted: Sequence[str], of: Callable[[parts.Partition, str, dict[str, Any], CellLabels], Made]
+) -> dict[str, Breakdown | Made | str]:
+    """Return what `of` makes of one partition for each breakdown that cells make, and for others these or the reason."""
+    found: dict[str, Breakdown | Made | str] = {}
     partition: parts.Partition | None = None
     labels: CellLabels | None = None
     for by in wanted:
@@ -102,7 +114,7 @@ def breakdowns(trace: Trace, wanted: Sequence[str]) -> dict[str, Breakdown | str
             else:
                 partition = partition or parts.partition(trace)
                 labels = labels or CellLabels(partition.cells)
-                found[by] = _by_step(partition, trace) if by == "step" else of_cells(partition, by, trace.info, labels)
+                found[by] = _by_step(partition, trace) if by == "step" else of(partition, by, trace.info, labels)
         except EvidenceError as error:
             found[by] = str(error)
     return found
@@ -116,24 +128,43 @@ def has_timeline(trace: Trace) -> bool:
 
 def of_cells(partition: parts.Partition, by: str, info: dict[str, Any], labels: CellLabels | None = None) -> Breakdown:
     """Group the cells of a partition (see `breakdown`). labels: those of its cells, if they were made already."""
-    cells, labels = partition.cells, labels or CellLabels(partition.cells)
-    whole = max(partition.step_ns, 1)
-    columns = {key: labels.column(by, key) for key in BY[by]}
+    columns, coverage = _grouped(partition, by, labels or CellLabels(partition.cells))
+    table = pd.DataFrame(columns | {key: pd.array(columns[key], dtype="string") for key in BY[by]})
+    return Breakdown(by, table, partition.step_ns, coverage, len(partition.steps), _context(info), partition.totals)
+
+
+def _envelope_of_cells(partition: parts.Partition, by: str, info: dict[str, Any], labels: CellLabels) -> dict[str, Any]:
+    """Return the envelope of the same; for a table of some rows it takes pandas longer to begin than this in all."""
+    columns, coverage = _grouped(partition, by, labels)
+    columns = {name: values.tolist() if isinstance(values, np.ndarray) else values for name, values in columns.items()}
+    window, steps = "steps" if len(partition.steps) else "capture", len(partition.steps)
+    return _envelope(by, window, partition.step_ns, steps, coverage, partition.totals, _context(info), columns)
+
+
+def _grouped(partition: parts.Partition, by: str, labels: CellLabels) -> tuple[dict[str, Any], float]:
+    """Return the columns of a breakdown of cells, lists of texts and arrays, the row with most time first, and its coverage."""
+    cells, whole = partition.cells, max(partition.step_ns, 1)
     numbers: dict[tuple[str | None, ...], int] = {}  # in the order of appearance
-    group = [numbers.setdefault(key, len(numbers)) for key in zip(*columns.values(), strict=True)]
+    group = [numbers.setdefault(key, len(numbers)) for key in zip(*(labels.column(by, key) for key in BY[by]), strict=True)]
     sums = {name: np.zeros(len(numbers), dtype=np.int64) for name in ("count", "duration_ns", "time_ns")}
     for name, values in sums.items():
         np.add.at(values, group, cells[name].to_numpy(np.int64))
     order = np.argsort(-sums["time_ns"], kind="stable")
-    keys, methods = list(numbers), labels.methods(group, len(numbers))
-    rows = order.tolist()
-    table: dict[str, Any] = {key: pd.array([keys[row][at] for row in rows], dtype="string") for at, key in enumerate(columns)} | {
-        name: values[order] for name, values in sums.items()
-    }
-    table |= {"share": table["time_ns"] / whole, "method": [methods[row] for row in rows]}
-    coverage = float(cells["time_ns"].to_numpy()[labels.known(by)].sum()) / whole
-    count = len(partition.steps)
-    return Breakdown(by, pd.DataFrame(table), partition.step_ns, coverage, count, _context(info), partition.totals)
+    keys, methods, rows = list(numbers), labels.methods(group, len(numbers)), order.tolist()
+    columns: dict[str, Any] = {key: [keys[row][at] for row in rows] for at, key in enumerate(BY[by])}
+    columns |= {name: values[order] for name, values in sums.items()}
+    columns |= {"share": columns["time_ns"] / whole, "method": [methods[row] for row in rows]}
+    return columns, float(cells["time_ns"].to_numpy()[labels.known(by)].sum()) / whole
+
+
+def _envelope(
+    by: str, window: str, step_ns: int | None, steps: int, coverage: float, totals: dict[str, int], info: dict[str, Any],
+    columns: dict[str, list[Any]],
+) -> dict[str, Any]:  # fmt: skip
+    """Return a breakdown as JSON has it; columns: those of its table, None for null."""
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    envelope = {"schema": SCHEMA, "by": by, "window": window, "step_ns": step_ns, "steps": steps}
+    return {**envelope, "coverage": round(coverage, 6), "totals": totals, **info, "rows": rows}
 
 
 def layer_labels(rows: pd.DataFrame) -> pd.Series[str]:

@@ -29,6 +29,7 @@ UNATTRIBUTED = "(unattributed)"
 NO_LAYER = (UNATTRIBUTED, BETWEEN_LAYERS)
 COMPUTING = "(computing)"
 NO_RANGE = "(no range)"
+_RANK = {method: number for number, method in enumerate(METHODS)}
 _UNEXPLAINED = (parts.OUTSIDE, parts.UNSEEN, parts.OPAQUE_GRAPH)
 
 Texts = list[str | None]
@@ -95,11 +96,17 @@ class CellLabels:
 
     def methods(self, group: Sequence[int], count: int) -> list[str]:
         """Return per group of cells the methods by which its time was attributed, the one with most time first."""
-        times: list[dict[str, int]] = [{} for _ in range(count)]
-        for number, method, time in zip(group, self._texts("method"), self._cells["time_ns"].tolist(), strict=True):
-            times[number][str(method)] = times[number].get(str(method), 0) + time
-        rank = {method: number for number, method in enumerate(METHODS)}
-        return ["; ".join(sorted(found, key=lambda method: (-found[method], rank.get(method, len(rank))))) for found in times]
+        texts = [str(method) for method in self._texts("method")]
+        known = sorted(set(texts), key=lambda method: (_RANK.get(method, len(_RANK)), method))
+        codes = {method: code for code, method in enumerate(known)}
+        places = np.asarray(group, dtype=np.int64) * len(known) + np.array([codes[text] for text in texts], dtype=np.int64)
+        used, time = np.zeros((count, len(known)), dtype=np.bool_), np.zeros((count, len(known)), dtype=np.int64)
+        used.ravel()[places] = True
+        np.add.at(time.ravel(), places, self._cells["time_ns"].to_numpy(np.int64))
+        order = np.argsort(-time, axis=1, kind="stable").tolist()
+        return [
+            "; ".join(known[code] for code in codes_ if used_[code]) for codes_, used_ in zip(order, used.tolist(), strict=True)
+        ]
 
     def _texts(self, name: str) -> Texts:
         found = self._read.get(name)

@@ -32,15 +32,17 @@ from kernelscope.analysis.readers.magic import GZIP_MAGIC, SQLITE_MAGIC
 if TYPE_CHECKING:
     from kernelscope.analysis.helper_messages import Content, Remarks
     from kernelscope.analysis.helper_values import Memory
+    from kernelscope.analysis.kernel_lookup import Told
     from kernelscope.analysis.readers.kineto_columns import Columns
     from kernelscope.analysis.readers.nsys_tables import Gathered
+    from kernelscope.analysis.ties import Ties
 
 _WORTHWHILE = 1 << 20  # bytes of a file for which a helper wins more than it costs
 _LARGE = 1 << 28  # bytes of a database whose tables take longer than the imports: two helpers share them
 _MOST_KEPT = 1 << 27  # bytes of unpacked text that are kept until they are searched
 _PACKING = 16  # how many times larger a packed trace is taken to be
 _BEGINNING = 1 << 16  # bytes of a text by which its format is guessed
-_SECRETS, _EVENTS, _DIGEST = "secrets", "events", "digest"
+_SECRETS, _EVENTS, _TIES, _NAMES, _DIGEST = "secrets", "events", "ties", "names", "digest"
 _TABLES = ("kernels", "graphs", "copies", "syncs", "memory", "samples", "calls", "ranges")  # of nsys_columns.GATHERED, in order
 _HEAD = struct.Struct("<QI")  # of a message: bytes of its body, and how many descriptors of shared memory come with it
 _MOST_DESCRIPTORS = 250  # that the kernel passes on with a message
@@ -90,9 +92,9 @@ def _worthwhile(path: Path) -> bool:
 
 
 class Helper:
-    """One or two processes at work on a capture. Results are taken in order: those of _TABLES, or `events`; `remarks`; `digest`.
+    """One or two processes at work on a capture. searches: whether they look for secrets too.
 
-    searches: whether they look for secrets too.
+    Results are taken in order: those of _TABLES, `ties` and `names`, or `events`; `remarks`; `digest`.
     """
 
     def __init__(self, path: Path, shares: list[tuple[str, ...]]):
@@ -129,6 +131,18 @@ class Helper:
 
         found = self._take(_EVENTS)
         return found if isinstance(found, Columns) else None
+
+    def ties(self) -> Ties | None:
+        """Return the ties between decoded tables, to ranges only if one process decoded all; None if they are not to be had."""
+        from kernelscope.analysis.ties import Ties
+
+        found = self._take(_TIES)
+        return found if isinstance(found, Ties) else None
+
+    def names(self) -> dict[str, Told]:
+        """Return what kernels' names tell, as far as it is to be had."""
+        found = self._take(_NAMES)
+        return found if isinstance(found, dict) else {}
 
     def remarks(self) -> Remarks | None:
         """Return what secrets.remarks says of the capture; None if it is not to be had."""
@@ -167,7 +181,9 @@ def _shares(path: Path) -> list[tuple[str, ...]]:
         # of a large one the process that waits for the events searches meanwhile
         small = size <= (_MOST_KEPT // _PACKING if head.startswith(GZIP_MAGIC) else _MOST_KEPT)
         return [(_EVENTS, _SECRETS) if small else (_EVENTS,)]
-    return [(*_TABLES, _SECRETS)] if size < _LARGE else [_TABLES[:-1], (_TABLES[-1], _SECRETS)]
+    *device, ranges = _TABLES
+    found = (_TIES, _NAMES)
+    return [(*_TABLES, *found, _SECRETS)] if size < _LARGE else [(*device, *found), (ranges, _SECRETS)]
 
 
 def _is_torch(head: bytes) -> bool:
@@ -286,7 +302,7 @@ def _run(path: Path, tasks: tuple[str, ...], parent: socket.socket) -> None:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # for numpy, if it is not imported yet: threads are of no use here
         unpacked = _gather(path, parent) if _EVENTS in tasks else memoryview(b"")
         if tasks[0] in _TABLES:
-            _decode(path, [task for task in tasks if task in _TABLES], parent)
+            _decode(path, tasks, parent)
         if _SECRETS in tasks:
             _search(path, unpacked, parent)
         if _DIGEST in tasks:
@@ -296,24 +312,33 @@ def _run(path: Path, tasks: tuple[str, ...], parent: socket.socket) -> None:
         os._exit(0)
 
 
-def _decode(path: Path, names: Sequence[str], parent: socket.socket) -> None:
-    """Send the columns of an export of nsys, table by table, or why they cannot be read; nothing for any other database."""
-    from kernelscope.analysis import helper_tables
-    from kernelscope.analysis.helper_messages import failed, found
+def _decode(path: Path, tasks: Sequence[str], parent: socket.socket) -> None:
+    """Send the columns of an export of nsys, table by table, or why they cannot be read, and what else is found in them.
+
+    Nothing is sent of any other database.
+    """
+    from kernelscope.analysis import helper_tables, helper_ties
+    from kernelscope.analysis.helper_messages import failed, found, looked_up
     from kernelscope.analysis.helper_values import Memory
     from kernelscope.analysis.readers.nsys_columns import GATHERED, SIGNS
     from kernelscope.analysis.readers.nsys_tables import Ids
     from kernelscope.analysis.readers.sqlite_pages import Database
 
+    names = [task for task in tasks if task in _TABLES]
     try:
         with Database(path) as database:
             if "StringIds" not in database.tables or not database.tables & SIGNS:
                 return
-            ids = Ids(database)
+            ids, gathered = Ids(database), {}
             for name in names:
                 memory = Memory()
-                gathered = GATHERED[name](database, ids, memory.room)
-                _send(parent, found(name, helper_tables.described(gathered, memory)), memory)
+                gathered[name] = GATHERED[name](database, ids, memory.room)
+                _send(parent, found(name, helper_tables.described(gathered[name], memory)), memory)
+            if _TIES in tasks:
+                memory = Memory()
+                _send(parent, found(_TIES, helper_ties.described(helper_ties.tied(gathered), memory)), memory)
+            if _NAMES in tasks:
+                _send(parent, looked_up(_NAMES, helper_tables.looked_up(database, gathered["kernels"]["name"])), Memory())
     except EvidenceError as error:
         for name in names:
             _send(parent, failed(name, str(error)), Memory())

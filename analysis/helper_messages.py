@@ -1,10 +1,11 @@
 """What a helper process tells the process that started it (see analysis.helper): one message a task, checked when it is read.
 
-A message is JSON. What is decoded is told as helper_tables and helper_events describe it, its columns in shared memory (see
-helper_values); besides there are
+A message is JSON. What is decoded is told as helper_tables, helper_events and helper_ties describe it, its columns in shared
+memory (see helper_values); besides there are
 
     {"task": ..., "failed": why it cannot be read}
     {"task": ..., "remarks": [[kind, line], ...]}
+    {"task": ..., "names": {name of a kernel: [values of kernel_lookup.Told, in order], ...}}
     {"task": ..., "digest": the file's SHA-256 in hexadecimal}
 """
 
@@ -13,16 +14,19 @@ from __future__ import annotations
 import json
 import mmap
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.helper_values import checked
 
 if TYPE_CHECKING:
+    from kernelscope.analysis.kernel_lookup import Told
     from kernelscope.analysis.readers.kineto_columns import Columns
     from kernelscope.analysis.readers.nsys_tables import Gathered
+    from kernelscope.analysis.ties import Ties
 
-    Content = Gathered | Columns | EvidenceError | list[tuple[str, str]] | str
+    Content = Gathered | Columns | Ties | EvidenceError | list[tuple[str, str]] | dict[str, Told] | str
 
 Remarks = list[tuple[str, str]]  # as secrets.remarks returns them
 
@@ -31,7 +35,7 @@ Remarks = list[tuple[str, str]]  # as secrets.remarks returns them
 
 
 def found(task: str, described: Mapping[str, Any]) -> bytes:
-    """Return the message of what a task found, as helper_tables or helper_events describes it."""
+    """Return the message of what a task found, as helper_tables, helper_events or helper_ties describes it."""
     return _packed({"task": task, **described})
 
 
@@ -43,6 +47,11 @@ def failed(task: str, reason: str) -> bytes:
 def searched(task: str, remarks: Remarks) -> bytes:
     """Return the message of what is to be said of secrets."""
     return _packed({"task": task, "remarks": remarks})
+
+
+def looked_up(task: str, names: Mapping[str, Told]) -> bytes:
+    """Return the message of what names of kernels tell."""
+    return _packed({"task": task, "names": {name: astuple(told) for name, told in names.items()}})
 
 
 def digested(task: str, digest: str) -> bytes:
@@ -74,7 +83,13 @@ def _content(message: dict[str, Any], memory: Sequence[mmap.mmap]) -> Content:
         return [(checked(str, kind), checked(str, line)) for kind, line in checked(list, message["remarks"])]
     if keys == {"digest"}:
         return _hexadecimal(checked(str, message["digest"]))
+    if keys == {"ties"}:
+        from kernelscope.analysis import helper_ties
+
+        return helper_ties.content(checked(dict, message["ties"]), memory)
     # late: what a capture is not made of is not imported
+    if keys == {"names"}:
+        return _names(checked(dict, message["names"]))
     if "tables" in keys:
         from kernelscope.analysis import helper_events
 
@@ -82,6 +97,17 @@ def _content(message: dict[str, Any], memory: Sequence[mmap.mmap]) -> Content:
     from kernelscope.analysis import helper_tables
 
     return helper_tables.content(message, memory)
+
+
+def _names(told: dict[str, Any]) -> dict[str, Told]:
+    from kernelscope.analysis.kernel_lookup import Told
+
+    kinds = (str, int, str, str, str, bool, str)
+    names = {}
+    for name, values in told.items():
+        spelling, *known = (None if value is None else checked(kind, value) for kind, value in zip(kinds, values, strict=True))
+        names[name] = Told(checked(str, spelling), *known)
+    return names
 
 
 def _hexadecimal(digest: str) -> str:

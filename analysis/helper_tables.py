@@ -12,15 +12,21 @@ from __future__ import annotations
 import mmap
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kernelscope.analysis.helper_values import Memory, checked, shared
 from kernelscope.analysis.readers.nsys_tables import Column, Gathered, Texts
+from kernelscope.analysis.readers.sqlite_pages import Database
+from kernelscope.analysis.stacks import sorted_distinct
+
+if TYPE_CHECKING:
+    from kernelscope.analysis.kernel_lookup import Told
 
 _KEYS = {"columns", "counts", "lists"}
+_MOST_NAMES = 4096
 
 
 def described(gathered: Gathered, memory: Memory) -> dict[str, Any]:
@@ -43,6 +49,19 @@ def _inline(start: int, texts: Texts, memory: Memory) -> list[Any]:
     codes = memory.room(len(texts), np.dtype(np.int32))
     codes[:] = texts.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     return [start, memory.array(codes), texts.dictionary.to_pylist()]
+
+
+def looked_up(database: Database, names: Column) -> dict[str, Told]:
+    """Return what the names in a column tell, of at most _MOST_NAMES."""
+    from kernelscope.analysis.kernel_lookup import look
+
+    used = sorted_distinct(names.stored())
+    used = used[used >= 0][:_MOST_NAMES]
+    texts, first = list[str](), 0
+    for rows in database.scan("StringIds", ("value",), lambda rows: rows):
+        texts += rows.texts_at("value", used[(used >= first) & (used < first + rows.size)] - first)
+        first += rows.size
+    return {text: look(text) for text in texts}
 
 
 def content(message: dict[str, Any], memory: Sequence[mmap.mmap]) -> Gathered:

@@ -88,12 +88,19 @@ Digest = Callable[[], str | None]
 
 
 def write(
-    trace: Trace, sources: Sequence[Path], folder: Path, created: str, version: str, digest: Digest | None = None
+    trace: Trace,
+    sources: Sequence[Path],
+    folder: Path,
+    created: str,
+    version: str,
+    digest: Digest | None = None,
+    info: Callable[[], dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """Write a Trace as an imported capture and return its record; `folder` must not exist, its parent is made if need be.
 
     created: when, as text. version: kernelscope's. digest: gives that of the first source, if somebody took it already.
-    Nothing is left behind when writing fails.
+    info: gives what is to be stored as the Trace's info, where that is not known before all else is done. Nothing is left behind
+    when writing fails.
     """
     import shutil
     import tempfile
@@ -107,14 +114,16 @@ def write(
     threads = ThreadPoolExecutor(max_workers=1)  # what makes the tables needs the other processor
     growing = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
-        saved = threads.submit(storage.save, trace, growing / "trace")
+        saved = threads.submit(storage.save_tables, trace, growing / "trace")
         described = threads.submit(lambda: [_source(path, None if number else digest) for number, path in enumerate(sources)])
         devices = threads.submit(busy, trace)
         _write_breakdowns(trace, growing / "breakdowns")
+        known = {"info": info() if info else trace.info, "diagnostics": trace.diagnostics}
         saved.result()
+        storage.save_facts(growing / "trace", known)
         record = {
             "schema": SCHEMA, "kernelscope": version, "created": created, "sources": described.result(),
-            "info": trace.info, "diagnostics": trace.diagnostics,
+            **known,
             "samples": summed_samples(trace), "devices": devices.result(),
             "tables": {name: len(getattr(trace, name)) for name in TABLES if len(getattr(trace, name))},
         }  # fmt: skip
@@ -158,9 +167,9 @@ def _source(path: Path, digest: Digest | None) -> dict[str, Any]:
 
 def _write_breakdowns(trace: Trace, folder: Path) -> None:
     """Make every breakdown once; of those that the capture does not allow, the reason."""
-    from kernelscope.analysis.breakdowns import BY, breakdowns
+    from kernelscope.analysis.breakdowns import BY, envelopes
 
     folder.mkdir()
-    for by, result in breakdowns(trace, tuple(BY)).items():
-        envelope = {"by": by, "unavailable": result} if isinstance(result, str) else result.as_dict()
+    for by, result in envelopes(trace, tuple(BY)).items():
+        envelope = {"by": by, "unavailable": result} if isinstance(result, str) else result
         (folder / f"{by}.json").write_text(json.dumps({"version": RESULTS_VERSION, "breakdown": envelope}), encoding="utf8")

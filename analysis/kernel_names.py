@@ -17,38 +17,23 @@ Winograd convolution are convolutions.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis import kernel_types, mangled_names
 from kernelscope.analysis.classify import UNKNOWN, operator_kind, simplify
-from kernelscope.analysis.kernel_rules import NAMESPACES, RULES, Rule
-from kernelscope.analysis.pattern_words import Patterns
-
-# How much of a name is looked at: what tells the kind stands in front, and a hostile name must not cost more
-LONGEST = 1024
+from kernelscope.analysis.kernel_lookup import PATTERNS, look
+from kernelscope.analysis.kernel_rules import Rule
 
 COLUMNS = ("kind", "library", "algorithm", "dtype", "transpose", "tensor_core")
 
-_PATTERNS = Patterns([rule.pattern for rule in RULES])
 _CONVOLUTIONS = ("convolution forward", "convolution data gradient", "convolution weight gradient")
 _COMPILED_OPERATOR = "triton_"
 _MOVES = ("layout", "copy", "cast", "communication")
-
-_NOISE = re.compile(
-    r"^(?:void|std::enable_if<.{0,300}?>::type) (?=\S)"  # the return type
-    r"|(?:\(anonymous namespace\)|<unnamed>|_GLOBAL__N_\w+?_cpp1_ii_[0-9a-f]{8})::"
-    r"|\((?:int|bool|unsigned int|unsigned long|long)\)(?=-?\d)"  # as nsys writes values: (int)4
-    r"|\b(?:int|bool|unsigned int|unsigned long)=(?=-?\d)"  # as nvprof writes them: int=4
-    r"|(?:\.kd| \[clone [^\]]{0,20}\]| \[\d+\])+$"  # AMD's suffix, and the number of the launch in nvprof's traces
-)
-_OWN_NAME = re.compile(r"[^<(,]+")  # without template arguments and parameters
 
 
 @dataclass(frozen=True)
@@ -75,21 +60,19 @@ class Description:
 
 def describe(name: str, operator: str | None = None, phase: str | None = None) -> Description:
     """Return what a kernel of this name is. operator: type of the operator that ran it; phase: one of analysis.trace.PHASES."""
-    spelled, position = _look(name)
-    rule = None if position is None else RULES[position]
+    told = look(name)
+    rule = told.rule
     kind, decided_by = _decide(rule, operator, phase)
-    by_name = rule.kind if rule else None
-    library = _library(spelled, rule)
     return Description(
         kind=kind,
-        library=library,
+        library=told.library,
         algorithm=rule.algorithm if rule else None,
-        dtype=kernel_types.dtype(spelled, by_name),
-        transpose=kernel_types.transpose(spelled) if by_name == "gemm" else None,
-        tensor_core=kernel_types.tensor_core(spelled, by_name, library),
-        tile=kernel_types.tile(spelled) if by_name == "gemm" or (rule and rule.algorithm == "implicit gemm") else None,
+        dtype=told.dtype,
+        transpose=told.transpose,
+        tensor_core=told.tensor_core,
+        tile=told.tile,
         rule=rule,
-        position=position,
+        position=told.position,
         decided_by=decided_by,
         operator_kind=_operator_kind(operator, phase),
     )
@@ -118,31 +101,10 @@ def describe_all(names: pd.Series, operators: pd.Series | None = None, phases: p
     return pd.DataFrame({name: values.take(inverse) for name, values in columns.items()}, index=names.index, copy=False)
 
 
-def prepare(names: Iterable[str]) -> None:
-    """Find the rules for names that `describe` will be asked for: for who has to wait for something else anyway."""
-    for name in names:
-        _look(name)
-
-
 def warm_up(waiting: Callable[[], bool]) -> None:
     """Make what the first name needs, and as long as `waiting` says so what other names may need: for who has to wait anyway."""
     describe("sgemm", "aten::mm")
-    _PATTERNS.compile(waiting)
-
-
-def spell(name: str) -> str:
-    """Return a name as the rules see it, at most LONGEST characters."""
-    text = name[: 2 * LONGEST].strip()
-    if mangled_names.is_mangled(text):
-        text = mangled_names.readable(text)
-    return _NOISE.sub("", text)[:LONGEST]
-
-
-def _library(spelled: str, rule: Rule | None) -> str | None:
-    if rule is not None and rule.library:
-        return rule.library
-    own = _OWN_NAME.match(spelled)
-    return next((library for namespace, library in NAMESPACES if own and namespace in own[0]), None)
+    PATTERNS.compile(waiting)
 
 
 def _row(name: str | None, operator: str | None, phase: str | None) -> tuple[Any, ...]:
@@ -161,13 +123,6 @@ def _codes(column: pd.Series | None, count: int) -> tuple[npt.NDArray[np.int64],
         return np.asarray(column.cat.codes, dtype=np.int64), [str(text) for text in column.cat.categories]
     codes, texts = pd.factorize(column)
     return np.asarray(codes, dtype=np.int64), [str(text) for text in texts]
-
-
-@lru_cache(maxsize=65536)
-def _look(name: str) -> tuple[str, int | None]:
-    """Return a name's spelling and the position of the rule that fires."""
-    spelled = spell(name)
-    return spelled, _PATTERNS.first(spelled)
 
 
 def _decide(rule: Rule | None, operator: str | None, phase: str | None) -> tuple[str, str]:

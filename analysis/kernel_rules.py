@@ -1,6 +1,6 @@
 """What a kernel's name tells: one table, read from top to bottom; the first rule whose pattern is found in the name counts.
 
-Rules see names in one spelling (`kernel_names.spell`): mangled names read out, without return type, anonymous namespaces and
+Rules see names in one spelling (`kernel_lookup.spell`): mangled names read out, without return type, anonymous namespaces and
 the casts that nsys and nvprof write into template arguments: `void at::<unnamed>::f<(int)4>(T1)` becomes `at::f<4>(T1)`.
 An example is a name as a profiler showed it; long ones are cut, as nsys cuts them, with "…".
 

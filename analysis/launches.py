@@ -1,15 +1,14 @@
 """What the host did when it launched device work: its API call, and the ranges and operators open on that thread just then.
 
-Device work belongs to the call with its correlation id in its process. Where several calls carry the id, the total order is: the
-first to begin, then the last to end (the outermost), then the first in the capture. A call belongs to the innermost range of its
-thread that is open when it begins, whatever the device does meanwhile: launches return before kernels run.
+Which call and which range these are is found by analysis.ties.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +17,10 @@ import pandas as pd
 from kernelscope.analysis import calls as api
 from kernelscope.analysis.categories import filled, taken, translated
 from kernelscope.analysis.stacks import Stacks, sorting
+from kernelscope.analysis.ties import DEVICE_TABLES, Enclosing, Numbered, Ties, enclosed, launched
 from kernelscope.analysis.trace import Trace
 
 Int = npt.NDArray[np.int64]
-
-_DENSE = 4  # places of a table for each number that is in it, at most
-_DEVICE_TABLES = ("kernels", "graphs", "copies")
 
 # Ranges that name PyTorch's operators: "aten::mm, seq = 3, sizes = [...]" of emit_nvtx, "{'op': 'conv2d', ...}" of PyProf
 _OPERATOR_RANGE = re.compile(
@@ -40,21 +37,21 @@ _PHASE_NAMES = {
 }  # fmt: skip
 
 
-def relate(trace: Trace) -> None:
-    """Tie device work to calls, ranges and operators, in place; count what does not fit in the trace's diagnostics."""
-    with ThreadPoolExecutor(max_workers=1) as beside:  # numpy leaves the interpreter to others while it walks through a column
-        making = beside.submit(_stacks, trace)
-        calls = _sorted_calls(trace)
-        stacks = making.result()
+def relate(trace: Trace, ahead: Ties | None = None) -> None:
+    """Tie device work to calls, ranges and operators, in place; count what does not fit in the trace's diagnostics.
+
+    ahead: ties that were found in the same tables already.
+    """
+    calls, ties = _tied(trace, ahead)
+    trace.diagnostics |= ties.counts
     matched = np.zeros(len(calls), dtype=bool)
     launching = _by_category(calls["name"], api.launches_kernels)
-    for name in _DEVICE_TABLES:
+    for name, found in ties.calls.items():
         table = getattr(trace, name)
-        found = _call_of(table, calls, trace.diagnostics)
         matched[found[found >= 0]] = True
         _count_oddities(name, table, found, calls, trace.diagnostics)
-        _fill(table, found, calls, stacks)
-        if stacks is not None and name == "kernels":
+        _fill(table, found, calls, (ties.ranges or {}).get(name))
+        if ties.ranges and name == "kernels":
             _count(trace.diagnostics, "kernels launched outside of any range", table["range_id"].isna() & (found >= 0))
     if matched.any():
         _count(trace.diagnostics, "launches without a kernel", launching & ~matched)
@@ -62,10 +59,24 @@ def relate(trace: Trace) -> None:
     _name_phases(trace)
 
 
+def _tied(trace: Trace, ahead: Ties | None) -> tuple[pd.DataFrame, Ties]:
+    """Return the calls in their total order and all ties: those found ahead, if in tables of these sizes, and what they lack."""
+    with ThreadPoolExecutor(max_workers=1) as beside:  # numpy leaves the interpreter to others while it walks through a column
+        if ahead and ahead.sizes != {name: len(getattr(trace, name)) for name in ahead.sizes}:
+            ahead = None
+        making = None if ahead and ahead.ranges is not None else beside.submit(_enclosing, trace)
+        calls = _sorted_calls(trace)
+        ties = ahead or _launched(trace, calls)
+        if making:
+            thread, start = calls["thread"].to_numpy(np.int64), calls["start_ns"].to_numpy()
+            inside, odd = enclosed(making.result(), ties.calls, thread, start)
+            ties = replace(ties, ranges=inside, counts=ties.counts | odd)
+    return calls, ties
+
+
 def _sorted_calls(trace: Trace) -> pd.DataFrame:
     """Bring the calls into the total order and return them."""
-    start, end = trace.calls["start_ns"].to_numpy(), trace.calls["end_ns"].to_numpy()
-    order = sorting(start, end)
+    order = sorting(trace.calls["start_ns"].to_numpy(), trace.calls["end_ns"].to_numpy())
     if order is not None:
         trace.calls = trace.calls.iloc[order].reset_index(drop=True)
     return trace.calls
@@ -77,68 +88,27 @@ def _by_category(names: pd.Series, function: Callable[[str], bool]) -> npt.NDArr
     return np.asarray(answers[names.cat.codes.to_numpy()])
 
 
-def _call_of(table: pd.DataFrame, calls: pd.DataFrame, diagnostics: dict[str, int]) -> Int:
-    """Return the row of the call that launched each row of device work, or -1."""
-    nothing = np.full(len(table), -1, dtype=np.int64)
-    if not len(table) or not len(calls):
-        return nothing
-    callers = np.flatnonzero(calls["correlation"].notna().to_numpy())
-    known = np.flatnonzero((table["correlation"].notna() & table["process"].notna()).to_numpy())
-    if not len(callers) or not len(known):
-        return nothing
-    processes = _chosen(table, "process", known), _chosen(calls, "process", callers)
-    numbers = _chosen(table, "correlation", known), _chosen(calls, "correlation", callers)
-    wanted, offered = _keys(processes, numbers)
-    distinct, rows = _first_rows(offered)
-    if len(distinct) < len(offered):  # of all tables' calls: the same for each, so not added up
-        diagnostics["API calls that repeat a correlation id"] = len(offered) - len(distinct)
-    nothing[known] = _looked_up(wanted, distinct, callers[rows])
-    return nothing
+def _launched(trace: Trace, calls: pd.DataFrame) -> Ties:
+    """Return the ties of device work to calls."""
+    work = {name: _numbered(getattr(trace, name)) for name in DEVICE_TABLES if len(getattr(trace, name))}
+    found, odd = launched(work, _numbered(calls, ("correlation",)))
+    return Ties({}, found, None, odd)
 
 
-def _looked_up(wanted: Int, keys: Int, values: Int) -> Int:
-    """Return the value of each wanted key, -1 where there is none; keys are distinct and in order."""
-    low, room = int(keys[0]), int(keys[-1]) - int(keys[0]) + 1
-    if room > _DENSE * len(keys):
-        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        return np.where(keys[at] == wanted, values[at], -1)
-    table = np.full(room + 1, -1, dtype=np.int64)  # numbers count up in practice; the last place is that of all others
-    table[keys - low] = values
-    place = wanted - low
-    place[(wanted < low) | (wanted > keys[-1])] = room
-    return table.take(place)
+def _numbered(table: pd.DataFrame, needed: Sequence[str] = ("correlation", "process")) -> Numbered:
+    """Return what tells a table's rows apart among processes; rows where one of what is needed is null carry no id."""
+    known = np.logical_and.reduce([table[name].notna().to_numpy() for name in needed])
+    process, number = (table[name].to_numpy(np.int64, na_value=0) for name in ("process", "correlation"))
+    return Numbered(process, number, known)
 
 
-def _chosen(table: pd.DataFrame, name: str, rows: Int) -> Int:
-    """Return some rows of a column, 0 where null."""
-    values = table[name].to_numpy(np.int64, na_value=0)
-    return values if len(rows) == len(values) else values[rows]
-
-
-def _keys(process: tuple[Int, Int], number: tuple[Int, Int]) -> tuple[Int, Int]:
-    """Return integers for two tables that are equal where both process and number are."""
-    edges = {int(edge) for column in process for edge in (column.min(), column.max())}
-    if len(edges) == 1:
-        return number
-    codes, distinct = pd.factorize(np.concatenate(process))
-    numbers = np.concatenate(number)
-    low, high = int(numbers.min()), int(numbers.max())
-    if (high - low + 1) * len(distinct) < 1 << 62:
-        key = codes * (high - low + 1) + (numbers - low)
-    else:
-        ranks, found = pd.factorize(numbers)
-        key = np.asarray(codes.astype(np.int64) * len(found) + ranks)
-    return key[: len(process[0])], key[len(process[0]) :]
-
-
-def _first_rows(keys: Int) -> tuple[Int, Int]:
-    """Return the distinct keys in order, and the first row of each."""
-    if len(keys) and bool((np.diff(keys) > 0).all()):
-        return keys, np.arange(len(keys), dtype=np.int64)
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    first = np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(keys)]
-    return ordered[first], order[first]
+def _enclosing(trace: Trace) -> Enclosing | None:
+    """Return the ranges that nest; None where there are none."""
+    ranges = trace.ranges
+    nested = ((ranges["category"] != "mark") & ranges["nested"]).to_numpy()
+    if not nested.any():
+        return None
+    return Enclosing(nested, *(ranges[name].to_numpy() for name in ("thread", "start_ns", "end_ns")))
 
 
 def _count_oddities(name: str, table: pd.DataFrame, found: Int, calls: pd.DataFrame, diagnostics: dict[str, int]) -> None:
@@ -165,37 +135,14 @@ def _count(diagnostics: dict[str, int], name: str, rows: npt.NDArray[np.bool_] |
         diagnostics[name] = diagnostics.get(name, 0) + number
 
 
-def _stacks(trace: Trace) -> tuple[Stacks, Int | None] | None:
-    """Return the stacks of nested ranges, and the rows of ranges that they are made of (None: all of them)."""
-    ranges = trace.ranges
-    marks = ranges["category"] == "mark"
-    left_out = (marks | ~ranges["nested"]).to_numpy()
-    rows = np.flatnonzero(~left_out) if left_out.any() else None
-    if len(ranges) == 0 or (rows is not None and len(rows) == 0):
-        return None
-    columns = [ranges[name].to_numpy() for name in ("thread", "start_ns", "end_ns")]
-    stacks = Stacks(*(columns if rows is None else [column[rows] for column in columns]))
-    if stacks.crossings:
-        trace.diagnostics["ranges that outlast the one around them"] = stacks.crossings
-    return stacks, rows
-
-
-def _fill(table: pd.DataFrame, found: Int, calls: pd.DataFrame, stacks: tuple[Stacks, Int | None] | None) -> None:
-    """Write launch_ns, launch_end_ns, launch_thread and range_id of the rows whose call was found."""
+def _fill(table: pd.DataFrame, found: Int, calls: pd.DataFrame, inside: Int | None) -> None:
+    """Write launch_ns, launch_end_ns and launch_thread of the rows whose call was found, and range_id of those inside a range."""
     tied = found >= 0
     if not tied.any():
         return
-    values = {
-        column: calls[source].to_numpy()[found]
-        for column, source in (("launch_ns", "start_ns"), ("launch_end_ns", "end_ns"), ("launch_thread", "thread"))
-    }
-    for column, value in values.items():
-        table[column] = pd.arrays.IntegerArray(np.where(tied, value, 0), ~tied)
-    if stacks is not None:
-        inside = stacks[0].innermost(values["launch_thread"], values["launch_ns"])
-        if stacks[1] is not None:
-            inside = np.where(inside >= 0, stacks[1][inside], -1)
-        inside = np.where(tied, inside, -1)
+    for column, source in (("launch_ns", "start_ns"), ("launch_end_ns", "end_ns"), ("launch_thread", "thread")):
+        table[column] = pd.arrays.IntegerArray(np.where(tied, calls[source].to_numpy()[found], 0), ~tied)
+    if inside is not None:
         table["range_id"] = pd.arrays.IntegerArray(np.maximum(inside, 0), inside < 0)
 
 

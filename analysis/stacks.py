@@ -191,7 +191,7 @@ class _Axis:
     """Lays the times of several threads one after another on one axis of int64."""
 
     def __init__(self, thread: Int, start: Int, end: Int):
-        self._threads = _distinct(thread)
+        self._threads = distinct_of_runs(thread)
         self._low = int(start.min()) if len(start) else 0
         self._high = int(end.max()) if len(end) else 0
         span = self._high - self._low + 2
@@ -223,7 +223,7 @@ class _Axis:
         return inside + (self._low - 1) if self._times is None else self._times[inside // 2]
 
 
-def _distinct(values: Int) -> Int:
+def distinct_of_runs(values: Int) -> Int:
     """Return the distinct values in order; quick where few values come in long runs."""
     if len(values) == 0:
         return values

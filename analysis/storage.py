@@ -25,10 +25,19 @@ _EMPTY = {
 
 def save(trace: Trace, folder: Path, **facts: Any) -> None:
     """Write a Trace into a folder, which is made; `facts` go into info.json beside its info and diagnostics."""
+    save_tables(trace, folder)
+    save_facts(folder, {**facts, "info": trace.info, "diagnostics": trace.diagnostics})
+
+
+def save_tables(trace: Trace, folder: Path) -> None:
+    """Write a Trace's tables into a folder, which is made; without `save_facts` it is incomplete."""
     folder.mkdir(parents=True)
     for name in TABLES:
         _write(_packed(name, getattr(trace, name)), folder / f"{name}.parquet")
-    content = {**facts, "info": trace.info, "diagnostics": trace.diagnostics}
+
+
+def save_facts(folder: Path, content: dict[str, Any]) -> None:
+    """Write info.json: a Trace's `info` and `diagnostics`, and what else is to be known of it."""
     (folder / "info.json").write_text(json.dumps(content), encoding="utf8")
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernelscope.cli import quick, sharing
 
@@ -65,12 +66,18 @@ def _import(files: list[Path], folder: Path, arguments: argparse.Namespace, ahea
     from kernelscope.tracer.version import VERSION
 
     output.import_writing("kind")
-    trace = captures.read_together(files, arguments.format, ahead)
-    warn.about(trace)
-    trace = sharing.shareable_trace(trace, arguments.full_paths)
-    prepare_output(folder, arguments.force)
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    record = imported.write(trace, files, folder, now, VERSION, ahead.digest if ahead else None)
+    with ExitStack() as search:  # for secrets goes on while tables are made
+        read = search.enter_context(captures.reading_together(files, arguments.format, ahead))
+        trace = sharing.shareable_trace(read, arguments.full_paths)
+        prepare_output(folder, arguments.force)
+
+        def info() -> dict[str, Any]:
+            search.close()
+            warn.about(read)
+            return sharing.shareable(read.info, arguments.full_paths)
+
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        record = imported.write(trace, files, folder, now, VERSION, ahead.digest if ahead else None, info)
     output.write_capture(record, imported.Imported(folder).breakdowns())
 
 

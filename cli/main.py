@@ -45,7 +45,8 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     """Return the parser with all subcommands, or with the one that is named: others take time to import."""
     top = _Parser(prog="kernelscope", description=DESCRIPTION, epilog=EPILOG)
     top.add_argument("--version", action=_Version, nargs=0, help="show program's version number and exit")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
+    # prog is what argparse would find itself, with all that it takes to format help
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser, prog=top.prog)
     for name in (only,) if only in COMMANDS else COMMANDS:
         module = importlib.import_module(f"kernelscope.cli.{name}" + ("_" if keyword.iskeyword(name) else ""))
         sub = commands.add_parser(module.NAME, help=module.HELP, description=module.__doc__)

@@ -148,25 +148,25 @@ def _write(text: str | None, drawn: Callable[[Any], Any]) -> None:
 
 def write_comparison(result: Mapping[str, Any], form: str) -> None:
     """Write a comparison to stdout in one of FORMATS; CSV is its table of layers."""
-    from kernelscope.reports import tables, terminal
+    from kernelscope.reports import comparison_tables, tables, terminal
 
     whole = dict(result)
     if form == "table":
         _print(terminal.comparison(whole))
     elif form == "csv":
-        sys.stdout.write(tables.comparison_csv(whole))
+        sys.stdout.write(comparison_tables.comparison_csv(whole))
     else:
-        sys.stdout.write(tables.to_json(whole) if form == "json" else tables.comparison_markdown(whole))
+        sys.stdout.write(tables.to_json(whole) if form == "json" else comparison_tables.comparison_markdown(whole))
 
 
 def write_explanation(result: Mapping[str, Any], form: str) -> None:
     """Write an explanation (the result of analysis.explain) to stdout: as a table, as Markdown or as JSON."""
-    from kernelscope.reports import tables, terminal
+    from kernelscope.reports import comparison_tables, tables, terminal
 
     if form == "table":
         _print(terminal.explained(result))
     else:
-        sys.stdout.write(tables.to_json(result) if form == "json" else tables.explanation_markdown(result))
+        sys.stdout.write(tables.to_json(result) if form == "json" else comparison_tables.explanation_markdown(result))
 
 
 def write_page(write: Callable[[], None], target: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree
 
-from kernelscope.reports import explanation, explanation_lines, tables, text
+from kernelscope.reports import comparison_tables, explanation, explanation_lines, text
 
 _WIDTH = 120  # columns of the account
 _HEADS = {"passed": "passed", "failed": "FAILED", "undecided": "undecided"}
@@ -33,7 +33,7 @@ def remark(verdict: Mapping[str, Any]) -> str:
 def markdown(verdict: Mapping[str, Any], result: Mapping[str, Any]) -> str:
     """Return verdict and account for a pull request."""
     head = f"## {text.markdown(headline(verdict, result))}\n\n{text.markdown(remark(verdict))}\n\n"
-    return head + tables.explanation_markdown(result)
+    return head + comparison_tables.explanation_markdown(result)
 
 
 def junit(verdict: Mapping[str, Any], result: Mapping[str, Any]) -> str:

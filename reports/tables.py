@@ -1,6 +1,7 @@
-"""Comparisons, explanations and breakdowns as CSV, Markdown and JSON: for spreadsheets, pull requests and programs.
+"""Tables and breakdowns as CSV, Markdown and JSON: for spreadsheets, pull requests and programs.
 
-CSV and JSON hold the numbers as they are (ns, bytes, shares of 1; unknown is empty or null); Markdown is for reading.
+CSV and JSON hold the numbers as they are (ns, bytes, shares of 1; unknown is empty or null); Markdown is for reading. What takes
+long to be imported is not: a stored breakdown is shown in less time.
 """
 
 from __future__ import annotations
@@ -9,24 +10,12 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from kernelscope.reports import content, explanation, text, units
-from kernelscope.reports.content import Result, Row
-
-KERNEL_COLUMNS = (
-    "kernel", "kind", "library", "layer", "phase", "problem", "layout", "algorithm", "dtype", "transpose", "count",
-    "duration_ns", "time_ns", "share", "method",
-)  # fmt: skip
-LINE_COLUMNS = ("file", "function", "line", "text", "count", "duration_ns", "time_ns", "share", "method")
-PASS_COLUMNS = ("framework", "pass", "step_median_ns", "overhead", "minor_faults", "layer_coverage", "kind_coverage", "reason")
-FAIRNESS_COLUMNS = ("check", "framework", "status", "value", "limit", "detail")
+from kernelscope.reports import text, units
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """A table of plain values: null, text and numbers."""
 
     name: str
@@ -34,25 +23,11 @@ class Table:
     rows: list[list[Any]]
 
 
-def comparison_tables(result: Result) -> list[Table]:
-    """Return all tables of a comparison."""
-    return [
-        _summary(result),
-        _side_by_side(result, "layers"),
-        _side_by_side(result, "kinds"),
-        _per_framework("kernels", KERNEL_COLUMNS, result["kernels"]),
-        _per_framework("lines", LINE_COLUMNS, {name: part["rows"] for name, part in result["lines"].items()}),
-        _of_rows("fairness", FAIRNESS_COLUMNS, result["fairness"]["rows"]),
-        _settings(result),
-        _of_rows("passes", PASS_COLUMNS, result["passes"]),
-    ]
-
-
 def breakdown_table(breakdown: Mapping[str, Any]) -> Table:
     """Return the rows of a breakdown's envelope with all their columns."""
     rows = breakdown["rows"]
     columns = tuple(rows[0]) if rows else ("count", "duration_ns", "time_ns", "share", "method")
-    return _of_rows(str(breakdown["by"]), columns, rows)
+    return of_rows(str(breakdown["by"]), columns, rows)
 
 
 def to_csv(table: Table) -> str:
@@ -68,7 +43,7 @@ def to_markdown(columns: Sequence[str], rows: Iterable[Sequence[object]], numeri
     """Return a Markdown table; columns from number `numeric` on are aligned to the right (0: none)."""
     heads = [text.markdown(column) for column in columns]
     right = range(numeric, len(heads)) if numeric else ()
-    return _table(heads, ([text.markdown(value) for value in row] for row in rows), right)
+    return markdown_table(heads, ([text.markdown(value) for value in row] for row in rows), right)
 
 
 def to_json(result: Mapping[str, Any]) -> str:
@@ -76,70 +51,7 @@ def to_json(result: Mapping[str, Any]) -> str:
     return json.dumps(result, indent=1, allow_nan=False) + "\n"
 
 
-def write_csv_folder(result: Result, folder: Path) -> list[Path]:
-    """Write every table of a comparison as folder/<name>.csv; return the files. Raises OSError when that fails."""
-    folder.mkdir(parents=True, exist_ok=True)
-    files = []
-    for table in comparison_tables(result):
-        file = folder / f"{table.name}.csv"
-        file.write_text(to_csv(table), encoding="utf8")
-        files.append(file)
-    return files
-
-
-def comparison_csv(result: Result) -> str:
-    """Return the layers of a comparison side by side as CSV."""
-    return to_csv(_side_by_side(result, "layers"))
-
-
-def comparison_markdown(result: Result) -> str:
-    """Return a comparison for a pull request: headline, summary, layers and kinds side by side, fairness."""
-    names = result["frameworks"]
-    parts = [f"### {text.markdown(content.headline(result))}\n", f"{text.markdown(content.work(result))}\n"]
-    parts += [f"- **{text.markdown(name)}**: {text.markdown(verdict)}" for name, verdict in content.verdicts(result)]
-    parts += [f"- **warning**: {text.markdown(warning)}" for warning in content.warnings(result)]
-    parts += [f"- {text.markdown(row['framework'])} left out: {text.markdown(row['reason'])}" for row in result["left_out"]]
-    summary = [[title.strip(), *cells] for title, cells in content.summary_metrics(result)]
-    parts += ["", to_markdown(["", *names], summary, 1)]
-    for table in content.KEYS:
-        unit, rows = _readable(result, table)
-        parts += [f"#### {table.capitalize()} ({unit} per step, ratio to the fastest)\n", to_markdown(["", *names], rows, 1)]
-    parts += [explanation_markdown(part, 4) for part in result.get("explanations") or []]
-    parts.append(f"Fairness: {text.markdown(content.fairness_line(result))}\n")
-    return "\n".join(parts)
-
-
-def explanation_markdown(result: Mapping[str, Any], level: int = 3) -> str:
-    """Return an explanation for a pull request: the answer, the parts and the causes, each adding up to the difference.
-
-    level: of its heading.
-    """
-    shown = explanation.scale(result)
-    total = f"**{shown.signed(explanation.total(result))}**"
-    lines = [f"{'#' * level} {text.markdown(explanation.answer(result))}\n"]
-    lines += [f"- **{text.markdown(warning)}**" for warning in explanation.warnings(result)]
-    nothing = explanation.nothing_found(result)
-    lines += [f"- {text.markdown(nothing)}"] if nothing else []
-    parts = [[text.markdown(part.label), shown.signed(part.delta_ns)] for part in explanation.parts(result)]
-    lines += ["", _table(["part of the difference", shown.unit], [*parts, ["**difference**", total]], [1])]
-    ranked, unexplained = explanation.causes(result)
-    if ranked:
-        causes = [_cause(cause, shown) for cause in ranked]
-        left = ["", explanation.UNEXPLAINED, shown.signed(unexplained), *[""] * 4]
-        heads = ["", "cause", shown.unit, "share", "confidence", "evidence", "what to do"]
-        lines += [_table(heads, [*causes, left, ["", "**difference**", total, *[""] * 4]], [2, 3])]
-    lines += [f"- {text.markdown(fact)}" for fact in [*explanation.facts(result), *explanation.gaps(result)]]
-    return "\n".join(lines) + "\n"
-
-
-def _cause(cause: explanation.Cause, shown: explanation.Scale) -> list[str]:
-    finding = cause.finding
-    evidence = text.sentences(finding.get("evidence") or [], 600)
-    cells = (cause.number, cause.title, shown.signed(cause.delta_ns), cause.share, cause.confidence, evidence)
-    return [text.markdown(cell) for cell in (*cells, finding.get("remedy"))]
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int]) -> str:
+def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int]) -> str:
     """Return a Markdown table of cells that are Markdown already; columns in `right` are aligned to the right."""
     marks = ["---:" if number in right else "---" for number in range(len(heads))]
     return "\n".join(f"| {' | '.join(line)} |" for line in [heads, marks, *rows]) + "\n"
@@ -159,55 +71,13 @@ def breakdown_markdown(breakdown: Mapping[str, Any]) -> str:
     return "\n".join([f"### Step by {breakdown['by']}\n", *lines, f"\ncoverage {known}, {breakdown['steps']} steps\n"])
 
 
-def _numbers(row: Row, unit: str) -> list[str]:
+def _numbers(row: Mapping[str, Any], unit: str) -> list[str]:
     return [units.in_unit(row["time_ns"], unit, 3), units.percent(row["share"]), units.count(row["count"])]
 
 
-def _readable(result: Result, table: str) -> tuple[str, list[list[str]]]:
-    """Return the unit and the rows of a side-by-side table for reading, its total last."""
-    names = result["frameworks"]
-    unit = units.common_unit(row["step_mean_ns"] for row in result["summary"])
-    rows = []
-    for row in result[table]:
-        cells = [content.label(row, table)]
-        for name in names:
-            time, ratio = row["time_ns"].get(name), row["ratio"].get(name)
-            cells.append(units.in_unit(time, unit, 3) + (f" ({units.ratio(ratio)})" if units.known(ratio) else ""))
-        rows.append(cells)
-    rows.append(["total = clean mean step", *(units.in_unit(content.total(result, table, name), unit, 3) for name in names)])
-    return unit, rows
-
-
-def _summary(result: Result) -> Table:
-    columns = tuple(dict.fromkeys(name for row in result["summary"] for name in row))
-    return _of_rows("summary", columns, result["summary"])
-
-
-def _side_by_side(result: Result, table: str) -> Table:
-    names = result["frameworks"]
-    keys = content.KEYS[table]
-    columns = (*keys, *(f"{name}_time_ns" for name in names), *(f"{name}_ratio" for name in names))
-    rows = [
-        [*(row[key] for key in keys), *(row["time_ns"].get(name) for name in names), *(row["ratio"].get(name) for name in names)]
-        for row in result[table]
-    ]
-    total = ["(total)", *[None] * (len(keys) - 1), *(content.total(result, table, name) for name in names)]
-    return Table(table, columns, [*rows, [*total, *[None] * len(names)]])
-
-
-def _per_framework(name: str, columns: tuple[str, ...], rows: Mapping[str, list[Row]]) -> Table:
-    lines = [[framework, *(row.get(column) for column in columns)] for framework, found in rows.items() for row in found]
-    return Table(name, ("framework", *columns), lines)
-
-
-def _of_rows(name: str, columns: tuple[str, ...], rows: Iterable[Row]) -> Table:
+def of_rows(name: str, columns: tuple[str, ...], rows: Iterable[Mapping[str, Any]]) -> Table:
+    """Return a table of some columns of rows, null where a row has none."""
     return Table(name, columns, [[row.get(column) for column in columns] for row in rows])
-
-
-def _settings(result: Result) -> Table:
-    names = result["frameworks"]
-    rows = [[row["setting"], *(row["values"].get(name) for name in names)] for row in result["fairness"]["differences"]]
-    return Table("settings", ("setting", *names), rows)
 
 
 def _plain(value: Any) -> Any:

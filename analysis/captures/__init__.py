@@ -8,7 +8,7 @@ the calls, ranges and operators that launched it, kernels get their kind, and th
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,14 +17,16 @@ from types import ModuleType
 
 import pyarrow as pa
 
-from kernelscope.analysis import kernel_names, launches
+from kernelscope.analysis import kernel_lookup, kernel_names, launches
 from kernelscope.analysis.captures.head import Head, read_head
 from kernelscope.analysis.categories import filled
 from kernelscope.analysis.clocks import set_aside_impossible
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.garbage import uncollected
 from kernelscope.analysis.helper import Helper
+from kernelscope.analysis.kernel_lookup import Told
 from kernelscope.analysis.steps import step_of
+from kernelscope.analysis.ties import Ties
 from kernelscope.analysis.trace import Trace
 
 
@@ -67,7 +69,7 @@ FORMATS = (
 )
 
 
-_READ_AHEAD = ("nsys-sqlite", "kineto")  # by a helper
+_READ_AHEAD, _TIED_AHEAD = ("nsys-sqlite", "kineto"), "nsys-sqlite"  # by a helper
 
 
 def format_named(name: str) -> Format:
@@ -116,12 +118,17 @@ def reading(path: Path, form: str | None = None, helper: Helper | None = None) -
         searching = None if helper and helper.searches else beside.submit(_remarks, path)
         with _explained(path, chosen), uncollected():
             trace = read_raw(path, chosen, helper)
-            finish(trace)
+            finish(trace, *_ahead(helper, chosen))
         yield trace
         with _explained(path, chosen):
             remarks = searching.result() if searching else helper.remarks() if helper else None
             for kind, line in _remarks(path) if remarks is None else remarks:
                 trace.info.setdefault(kind, []).append(line)
+
+
+def _ahead(helper: Helper | None, form: Format) -> tuple[Ties | None, Mapping[str, Told]]:
+    """Return what else a helper has found that reads ahead in such a file."""
+    return (helper.ties(), helper.names()) if helper and form.name == _TIED_AHEAD else (None, {})
 
 
 @contextmanager
@@ -145,20 +152,30 @@ def _remarks(path: Path) -> list[tuple[str, str]]:
     return secrets.remarks(path)
 
 
-def read_together(paths: Sequence[Path], form: str | None = None, helper: Helper | None = None) -> Trace:
-    """Return one Trace of several captures of the same run (see analysis.captures.together). helper: of the first one."""
+@contextmanager
+def reading_together(paths: Sequence[Path], form: str | None = None, helper: Helper | None = None) -> Iterator[Trace]:
+    """Give one Trace of several captures of the same run (see analysis.captures.together); of a single one as `reading` does.
+
+    helper: of the first one.
+    """
     if len(paths) == 1:
-        return read(paths[0], form, helper)
+        with reading(paths[0], form, helper) as trace:
+            yield trace
+        return
     traces = [read(path, form, None if number else helper) for number, path in enumerate(paths)]
     from kernelscope.analysis.captures.together import together
 
-    return together(traces, [str(path) for path in paths])
+    yield together(traces, [str(path) for path in paths])
 
 
-def finish(trace: Trace) -> None:
-    """Relate the tables of a Trace that a format's module read, name the kernels' kinds, and check it, in place."""
+def finish(trace: Trace, ties: Ties | None = None, names: Mapping[str, Told] | None = None) -> None:
+    """Relate the tables of a Trace that a format's module read, name the kernels' kinds, and check it, in place.
+
+    ties: those between these tables, names: what kernels' names tell, where they were found already.
+    """
     set_aside_impossible(trace)
-    launches.relate(trace)
+    launches.relate(trace, ties)
+    kernel_lookup.remember(names or {})
     describe_kernels(trace)
     if len(trace.steps):
         trace.kernels["step"] = step_of(trace.kernels, trace.steps)

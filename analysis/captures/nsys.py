@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis import kernel_names, trace
+from kernelscope.analysis import trace
 from kernelscope.analysis.captures.nsys_frames import Strings, integers, labelled, named
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.helper import Helper
@@ -127,10 +127,8 @@ def _triple(x: int | None, y: int | None, z: int | None) -> str | None:
 
 def _kernels(capture: _Capture) -> pd.DataFrame:
     work = capture.decoded("kernels")
-    names = capture.names(work["name"])
-    kernel_names.prepare(names.categories)  # now, while a helper decodes the rest
     columns = _device_columns(capture, work, "kernels") | {
-        "name": names,
+        "name": capture.names(work["name"]),
         "grid": labelled(work["grid"], _triple),
         "block": labelled(work["block"], _triple),
         "registers": integers(work["registers"], np.int32),

@@ -26,6 +26,7 @@ from kernelscope.analysis.readers.nsys_tables import (
     Tables,
     gather,
 )
+from kernelscope.analysis.stacks import sorting
 
 KERNEL, GRAPH = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 MEMCPY, MEMSET, SYNC = "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET", "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
@@ -232,7 +233,10 @@ def _host(rows: Rows) -> tuple[Rows, dict[str, Any]]:
 
 
 def _calls(tables: Tables, ids: Ids, room: Room) -> Gathered:
-    """Return calls of all APIs; `api` combines the table's place among CALL_TABLES and the event's class."""
+    """Return calls of all APIs in their total order (see analysis.ties).
+
+    `api` combines the table's place among CALL_TABLES and the event's class.
+    """
 
     def source(number: int, table: str) -> Source:
         _needed(tables, table, "start", "end", "globalTid", "nameId")
@@ -250,7 +254,12 @@ def _calls(tables: Tables, ids: Ids, room: Room) -> Gathered:
         more = ("eventClass",) if table == RUNTIME else ()
         return table, ("start", "end", "globalTid", "nameId", "correlationId", *more), convert
 
-    return gather(tables, room, *(source(number, table) for number, table in enumerate(CALL_TABLES)))
+    calls = gather(tables, room, *(source(number, table) for number, table in enumerate(CALL_TABLES)))
+    order = sorting(calls["start"].stored(), calls["end"].stored())
+    if order is not None:
+        for column in calls.columns.values():
+            column.reorder(order)
+    return calls
 
 
 def _ranges(tables: Tables, ids: Ids, room: Room) -> Gathered:

@@ -87,6 +87,11 @@ class Batch:
         values = self._columns.get(name)
         return None if values is None else values.texts()
 
+    def texts_at(self, name: str, rows: Integers) -> list[str]:
+        """Return a column's texts in a few rows, without pyarrow; what is no text there is left out."""
+        values = self._columns.get(name)
+        return [] if values is None else values.texts_at(rows)
+
 
 class Database:
     """A SQLite file's own tables. Use as a context manager; raises EvidenceError for whatever is not one or is damaged."""
@@ -525,6 +530,15 @@ class _Values:
         rows = np.flatnonzero(given)
         start = (self._records.start + self._at)[rows]
         return self._encoded(start, start + _sizes(code[rows]), rows)
+
+    def texts_at(self, rows: Integers) -> list[str]:
+        code, at = (np.broadcast_to(np.asarray(numbers), (self._size,))[rows] for numbers in (self._code, self._at))
+        rows, code, at = (numbers[code >= _FIRST_BLOB] for numbers in (rows, code, at))
+        start = self._records.start[rows] + at
+        ends = start + (code.astype(np.int64) - _FIRST_BLOB) // 2
+        flat = self._records.flat
+        edges = zip(start.tolist(), ends.tolist(), strict=True)
+        return [flat[first:end].tobytes().decode(self._database.encoding, errors="replace") for first, end in edges]
 
     def _words(self, kind: str) -> NDArray[Any]:
         return self._records.words(self._at, kind)

@@ -15,7 +15,7 @@ import pandas as pd
 from kernelscope.analysis.columns import TABLES as RESULTS
 from kernelscope.analysis.columns import Column
 from kernelscope.analysis.trace import TABLES, Trace
-from kernelscope.reports import explanation, tables
+from kernelscope.reports import comparison_tables, explanation, tables
 from kernelscope.reports.tables import Table
 
 Envelope = Mapping[str, Any]
@@ -37,7 +37,7 @@ class Sheet:
 def of_comparison(result: dict[str, Any]) -> list[Sheet]:
     """Return all tables of a comparison or, made of one run, what is said of it; of each explanation account and causes."""
     sides = result["frameworks"]
-    found = [_sheet(table, table.name, sides) for table in tables.comparison_tables(result)]
+    found = [_sheet(table, table.name, sides) for table in comparison_tables.comparison_tables(result)]
     for number, explained in enumerate(result.get("explanations") or [], 1):
         found += of_explanation(explained, f"explained_{number}_")
     return found

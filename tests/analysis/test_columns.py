@@ -14,7 +14,7 @@ from kernelscope.analysis.device.roofline import roofline
 from kernelscope.analysis.energy import replay
 from kernelscope.analysis.energy.summary import Summary
 from kernelscope.analysis.trace import Trace, conform
-from kernelscope.reports import tables
+from kernelscope.reports import comparison_tables
 
 DATA = Path(__file__).parents[1] / "data"
 COMPARED = ("summary", "layers", "kinds", "kernels", "lines", "fairness", "settings", "passes")
@@ -44,7 +44,7 @@ def test_nothing_is_said_twice_and_everything_is_said():
 @pytest.mark.parametrize("name", COMPARED)
 def test_tables_of_a_comparison(name):
     result = json.loads((DATA / "reports/compare.json").read_text())
-    table = next(table for table in tables.comparison_tables(result) if table.name == name)
+    table = next(table for table in comparison_tables.comparison_tables(result) if table.name == name)
     found = shown(table.columns, result["frameworks"])
     if name == "summary":  # a comparison that was recorded on a processor, before energy was
         assert found <= described(name)
@@ -54,7 +54,7 @@ def test_tables_of_a_comparison(name):
 
 def test_every_comparison_table_is_described():
     result = json.loads((DATA / "reports/compare.json").read_text())
-    assert [table.name for table in tables.comparison_tables(result)] == list(COMPARED)
+    assert [table.name for table in comparison_tables.comparison_tables(result)] == list(COMPARED)
 
 
 def test_rows_of_an_explanation():

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelscope.analysis import kernel_names, kernel_types, mangled_names
-from kernelscope.analysis.kernel_names import describe, describe_all, spell
+from kernelscope.analysis.kernel_lookup import LONGEST, spell
+from kernelscope.analysis.kernel_names import describe, describe_all
 from kernelscope.analysis.kernel_rules import NAMESPACES, RULES
 from kernelscope.analysis.trace import KINDS
 
@@ -309,7 +310,7 @@ def test_hostile_names_cost_no_more_than_others():
     for text in HOSTILE:
         for name in (text * (100_000 // len(text)), "_ZN" + text * 30_000):
             assert describe(name).kind in KINDS
-            assert len(spell(name)) <= kernel_names.LONGEST
+            assert len(spell(name)) <= LONGEST
 
 
 def test_columns():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelscope.analysis.kernel_names import spell
+from kernelscope.analysis.kernel_lookup import spell
 from kernelscope.analysis.kernel_rules import RULES
 from kernelscope.analysis.pattern_words import Patterns, clauses
 

@@ -12,7 +12,7 @@ import kernelscope.analysis as ka
 from kernelscope.analysis import captures
 from kernelscope.analysis.captures.head import read_head
 from kernelscope.analysis.trace import conform
-from kernelscope.reports import tables
+from kernelscope.reports import comparison_tables
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests/data"
@@ -67,7 +67,7 @@ def test_the_figure_and_the_table(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     result = json.loads((DATA / "reports/compare.json").read_text())
-    tables.write_csv_folder(result, tmp_path / "out/lenet/tables")
+    comparison_tables.write_csv_folder(result, tmp_path / "out/lenet/tables")
     (tmp_path / "out/lenet/compare.json").write_text(json.dumps(result))
     drawn = run(blocks("add-report.md")[0])
     assert (tmp_path / "phases.png").stat().st_size > 5_000

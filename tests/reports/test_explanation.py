@@ -11,7 +11,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from kernelscope.reports import explanation, explanation_lines, figures, html, tables, terminal, units
+from kernelscope.reports import comparison_tables, explanation, explanation_lines, figures, html, terminal, units
 
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
 SIGNED = r"[+-]?[\d,]+(?:\.\d+)?"
@@ -210,7 +210,7 @@ def test_colours_only_on_a_terminal(explained, monkeypatch):
 
 
 def test_markdown_has_two_tables_that_add_up(case):
-    page = tables.explanation_markdown(case)
+    page = comparison_tables.explanation_markdown(case)
     assert not CONTROL.search(page)
     assert "<script" not in page
     assert "<img" not in page
@@ -311,4 +311,4 @@ def test_a_comparison_shows_the_slowest_in_full_and_the_others_in_a_line(explain
     assert top.index("cntk computes tanh") < top.index("Step time (median)")
     assert 'href="#why-2"' in top
     assert 'id="why-2"' in text
-    assert "#### cntk is slower than tensorflow" in tables.comparison_markdown(result)
+    assert "#### cntk is slower than tensorflow" in comparison_tables.comparison_markdown(result)

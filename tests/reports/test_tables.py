@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kernelscope.reports import tables
+from kernelscope.reports import comparison_tables, tables
 
 
 def read(path):
@@ -13,7 +13,7 @@ def read(path):
 
 
 def test_every_table_becomes_a_csv_file_with_the_numbers_as_they_are(result, tmp_path):
-    files = tables.write_csv_folder(result, tmp_path / "tables")
+    files = comparison_tables.write_csv_folder(result, tmp_path / "tables")
     names = {"summary", "layers", "kinds", "kernels", "lines", "fairness", "settings", "passes"}
     assert {file.stem for file in files} == names == {file.stem for file in (tmp_path / "tables").iterdir()}
     summary = read(tmp_path / "tables" / "summary.csv")
@@ -26,7 +26,7 @@ def test_every_table_becomes_a_csv_file_with_the_numbers_as_they_are(result, tmp
 
 
 def test_unknown_is_empty_and_not_zero(result, tmp_path):
-    tables.write_csv_folder(result, tmp_path)
+    comparison_tables.write_csv_folder(result, tmp_path)
     summary = read(tmp_path / "summary.csv")
     assert summary[0]["gpu_power_w"] == ""
     absent = [row for row in result["layers"] if row["time_ns"]["tensorflow"] is None]
@@ -38,7 +38,7 @@ def test_unknown_is_empty_and_not_zero(result, tmp_path):
 
 
 def test_hostile_names_are_no_formulas(hostile, tmp_path):
-    for file in tables.write_csv_folder(hostile, tmp_path):
+    for file in comparison_tables.write_csv_folder(hostile, tmp_path):
         content = file.read_bytes()
         assert b"\x1b" not in content
         assert b"\x00" not in content
@@ -50,7 +50,7 @@ def test_hostile_names_are_no_formulas(hostile, tmp_path):
 
 @pytest.mark.parametrize("kind", ["result", "hostile", "sparse"])
 def test_markdown_is_made_of_whole_tables(kind, request):
-    page = tables.comparison_markdown(request.getfixturevalue(kind))
+    page = comparison_tables.comparison_markdown(request.getfixturevalue(kind))
     assert "<script" not in page
     assert "\x1b" not in page
     width = None
@@ -63,7 +63,7 @@ def test_markdown_is_made_of_whole_tables(kind, request):
 
 
 def test_markdown_says_who_is_fastest_and_ends_in_the_clean_step(result):
-    page = tables.comparison_markdown(result)
+    page = comparison_tables.comparison_markdown(result)
     assert page.startswith("### tensorflow is fastest with 6.42 ms per step")
     assert page.count("| total = clean mean step |") == 2
     assert "16 of 16 checks passed" in page
