@@ -144,7 +144,7 @@ def launched(work: Mapping[str, Numbered], calls: Numbered) -> tuple[dict[str, I
     """Return Ties.calls of device work, and what was odd about the calls."""
     launching = Launching(calls)
     found = {name: launching.rows(rows) for name, rows in work.items()}
-    tied = any(rows.known is None or rows.known.any() for rows in work.values())
+    tied = any(len(rows.number) and (rows.known is None or rows.known.any()) for rows in work.values())
     return found, {REPEATED: launching.repeated} if tied and launching.repeated else {}
 
 

@@ -134,6 +134,53 @@ helper._send = lambda parent, body, memory: os._exit(1) if b'"remarks"' in body 
     assert read(export, before) == (1, "", alone)
 
 
+def closed(export):
+    """All ranges end: then a helper that decodes everything ties kernels to ranges, too."""
+    with closing(sqlite3.connect(export)) as database, database:
+        database.execute("UPDATE NVTX_EVENTS SET end = start + 1000 WHERE end IS NULL")
+
+
+NOT_HERE = """
+from kernelscope.analysis import launches, kernel_lookup
+launches._launched = kernel_lookup._look = {enclosing} = None
+"""
+
+
+@pytest.mark.parametrize(("large", "enclosing"), [(False, True), (True, False)])
+def test_launches_are_tied_and_names_looked_up_by_the_helper(export, large, enclosing):
+    closed(export)
+    expected = read(export, before="helper._possible = lambda: False")[2]
+    before = f"helper._LARGE = {0 if large else 1 << 40}"
+    during = NOT_HERE.format(enclosing="launches._enclosing" if enclosing else "ignored").replace("\n", "\n        ")
+    helpers, here, rest = read(export, before, during)
+    assert (helpers, here, rest) == (2 if large else 1, "", expected)
+    assert "gemm" in rest
+
+
+def test_open_ranges_are_tied_by_the_process_that_knows_where_they_end(export, alone):
+    during = NOT_HERE.format(enclosing="ignored").replace("\n", "\n        ")
+    assert read(export, during=during) == (1, "", alone)
+
+
+@pytest.mark.parametrize("task", ["ties", "names"])
+def test_a_helper_that_dies_before_the_ties_or_the_names(export, task):
+    closed(export)
+    expected = read(export, before="helper._possible = lambda: False")[2]
+    before = f"""send = helper._send
+helper._send = lambda parent, body, memory: os._exit(1) if b'"task": "{task}"' in body else send(parent, body, memory)"""
+    assert read(export, before) == (1, "", expected)
+
+
+def test_ties_of_other_tables_are_not_taken(export):
+    """Calls at impossible times are set aside after the helper has tied all rows."""
+    closed(export)
+    with closing(sqlite3.connect(export)) as database, database:
+        database.execute("UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET start = 1 << 60, end = (1 << 60) + 5 WHERE correlationId = 7")
+    expected = read(export, before="helper._possible = lambda: False")[2]
+    assert "a clock jumped" in expected
+    assert read(export) == (1, "", expected)
+
+
 def test_a_damaged_table_is_told_as_without_a_helper(export):
     content = bytearray(export.read_bytes())
     page = 4096

@@ -4,17 +4,20 @@ import json
 import mmap
 import os
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from kernelscope.analysis import helper_messages as messages
-from kernelscope.analysis import helper_tables
+from kernelscope.analysis import helper_tables, helper_ties
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.helper_values import Memory
+from kernelscope.analysis.kernel_lookup import look
 from kernelscope.analysis.readers.combinations import Combinations
 from kernelscope.analysis.readers.nsys_tables import Column, Gathered, Names, Nullable
+from kernelscope.analysis.ties import REPEATED, Ties
 
 ROWS = 4
 
@@ -103,6 +106,63 @@ def test_texts_come_over_as_they_are():
     remarks = [("warnings", "ö"), ("notes", "")]
     assert messages.unpacked(messages.searched("secrets", remarks), []) == ("secrets", remarks)
     assert messages.unpacked(messages.digested("digest", "0f" * 32), []) == ("digest", "0f" * 32)
+
+
+def ties(**other):
+    told = {
+        "sizes": {"kernels": 3, "calls": 2, "ranges": 1},
+        "calls": {"kernels": [1, -1, 0]},
+        "ranges": {"kernels": [0, -1, -1]},
+        "counts": {REPEATED: 4},
+    } | other
+    found = ({name: np.array(rows) for name, rows in told[part].items()} for part in ("calls", "ranges"))
+    return Ties(told["sizes"], *found, told["counts"])
+
+
+def test_ties_come_over_as_they_are():
+    memory = Memory()
+    sent = ties()
+    task, got = messages.unpacked(messages.found("ties", helper_ties.described(sent, memory)), mapped(memory))
+    memory.close()
+    assert (task, got.sizes, got.counts) == ("ties", sent.sizes, sent.counts)
+    assert got.calls["kernels"].tolist() == [1, -1, 0]
+    assert got.ranges["kernels"].tolist() == [0, -1, -1]
+    memory = Memory()
+    _, got = messages.unpacked(messages.found("ties", helper_ties.described(replace(sent, ranges=None), memory)), mapped(memory))
+    memory.close()
+    assert got.ranges is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"calls": {"kernels": [1, -1, 2]}},  # there are two
+        {"ranges": {"kernels": [0, -2, 0]}},
+        {"calls": {"kernels": [1, 1]}},  # rows without an answer
+        {"calls": {"ranges": [0]}},
+        {"sizes": {"kernels": 3}},
+        {"sizes": {"kernels": 3, "calls": 2.0, "ranges": 1}},
+        {"counts": {REPEATED: "4"}},
+    ],
+)
+def test_ties_that_are_not_as_agreed(wrong):
+    memory = Memory()
+    message = messages.found("ties", helper_ties.described(ties(**wrong), memory))
+    assert messages.unpacked(message, mapped(memory)) is None
+    memory.close()
+
+
+def test_what_names_tell_comes_over_as_it_is():
+    names = {name: look(name) for name in ("ampere_sgemm_128x64_nn", "void mine<float>()", "")}
+    assert names["ampere_sgemm_128x64_nn"].transpose == "NN"
+    message = messages.looked_up("names", names)
+    assert messages.unpacked(message, []) == ("names", names)
+    for value in ("0", 1.5, True):
+        told = json.loads(message)
+        told["names"][""][1] = value  # no position
+        assert messages.unpacked(json.dumps(told).encode(), []) is None
+    told["names"][""] = ["", None]
+    assert messages.unpacked(json.dumps(told).encode(), []) is None
 
 
 def test_values_in_other_memory_are_not_sent(sent):
