@@ -10,7 +10,6 @@ import os
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -161,6 +160,8 @@ class Database:
         if len(parts) < _MANY:  # threads would lose by contention for the interpreter what they win
             yield from map(work, parts)
             return
+        from concurrent.futures import ThreadPoolExecutor  # late: a helper process mostly reads tables of few parts
+
         with ThreadPoolExecutor(2) as pool:
             waiting = deque(pool.submit(work, part) for part in parts[:4])
             try:
