@@ -49,7 +49,7 @@ class Numbered:
     known: Mask | None = None
 
 
-class Launching:
+class _Launching:
     """Calls to be found by process and correlation id; they are in the total order. repeated: how many carry another's id."""
 
     def __init__(self, calls: Numbered):
@@ -142,7 +142,7 @@ class Enclosing:
 
 def launched(work: Mapping[str, Numbered], calls: Numbered) -> tuple[dict[str, Int], dict[str, int]]:
     """Return Ties.calls of device work, and what was odd about the calls."""
-    launching = Launching(calls)
+    launching = _Launching(calls)
     found = {name: launching.rows(rows) for name, rows in work.items()}
     tied = any(len(rows.number) and (rows.known is None or rows.known.any()) for rows in work.values())
     return found, {REPEATED: launching.repeated} if tied and launching.repeated else {}

@@ -92,7 +92,8 @@ def test_calls_by_name_and_api(export):
 
 def test_every_column_of_every_cuda_call(export):
     database, trace = export
-    query = "SELECT start, end, globalTid, (globalTid / 16777216) % 16777216, correlationId FROM {} ORDER BY start, end DESC, rowid"
+    query = """SELECT start, end, globalTid, (globalTid / 16777216) % 16777216, correlationId FROM {}
+        ORDER BY start, end DESC, rowid"""
     calls = trace.calls[trace.calls["api"].isin(["runtime", "driver"])]
     found = calls[["start_ns", "end_ns", "thread", "process", "correlation"]].astype(object).to_numpy().tolist()
     assert found == [list(row) for row in sql(database, RUNTIME, query)]
