@@ -83,13 +83,13 @@ def _content(message: dict[str, Any], memory: Sequence[mmap.mmap]) -> Content:
         return [(checked(str, kind), checked(str, line)) for kind, line in checked(list, message["remarks"])]
     if keys == {"digest"}:
         return _hexadecimal(checked(str, message["digest"]))
+    # late: what a capture is not made of is not imported
+    if keys == {"names"}:
+        return _names(checked(dict, message["names"]))
     if keys == {"ties"}:
         from kernelscope.analysis import helper_ties
 
         return helper_ties.content(checked(dict, message["ties"]), memory)
-    # late: what a capture is not made of is not imported
-    if keys == {"names"}:
-        return _names(checked(dict, message["names"]))
     if "tables" in keys:
         from kernelscope.analysis import helper_events
 

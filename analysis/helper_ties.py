@@ -15,7 +15,7 @@ import numpy as np
 from kernelscope.analysis.helper_values import Memory, checked, shared
 from kernelscope.analysis.readers.nsys_columns import process_of
 from kernelscope.analysis.readers.nsys_tables import Column, Gathered
-from kernelscope.analysis.ties import DEVICE_TABLES, Enclosing, Int, Numbered, Ties, enclosed, launched
+from kernelscope.analysis.ties import DEVICE_TABLES, Enclosing, Int, Numbered, Ties, enclosed, enclosing, launched
 
 
 def tied(gathered: Mapping[str, Gathered]) -> Ties:
@@ -46,9 +46,7 @@ def _numbered(process: Int, number: Column, no_process: Any = None) -> Numbered:
 
 def _enclosing(ranges: Gathered) -> Enclosing | None:
     nested = ranges["nested"].stored() & (ranges["mark"].stored() == 0)
-    if not nested.any():
-        return None
-    return Enclosing(nested, *(ranges[name].stored() for name in ("thread", "start", "end")))
+    return enclosing(nested, *(ranges[name].stored() for name in ("thread", "start", "end")))
 
 
 def described(ties: Ties, memory: Memory) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import pandas as pd
 from kernelscope.analysis import calls as api
 from kernelscope.analysis.categories import filled, taken, translated
 from kernelscope.analysis.stacks import Stacks, sorting
-from kernelscope.analysis.ties import DEVICE_TABLES, Enclosing, Numbered, Ties, enclosed, launched
+from kernelscope.analysis.ties import DEVICE_TABLES, Enclosing, Numbered, Ties, enclosed, enclosing, launched
 from kernelscope.analysis.trace import Trace
 
 Int = npt.NDArray[np.int64]
@@ -106,9 +106,7 @@ def _enclosing(trace: Trace) -> Enclosing | None:
     """Return the ranges that nest; None where there are none."""
     ranges = trace.ranges
     nested = ((ranges["category"] != "mark") & ranges["nested"]).to_numpy()
-    if not nested.any():
-        return None
-    return Enclosing(nested, *(ranges[name].to_numpy() for name in ("thread", "start_ns", "end_ns")))
+    return enclosing(nested, *(ranges[name].to_numpy() for name in ("thread", "start_ns", "end_ns")))
 
 
 def _count_oddities(name: str, table: pd.DataFrame, found: Int, calls: pd.DataFrame, diagnostics: dict[str, int]) -> None:

@@ -53,8 +53,8 @@ class _Launching:
     """Calls to be found by process and correlation id; they are in the total order. repeated: how many carry another's id."""
 
     def __init__(self, calls: Numbered):
-        self._rows = None if calls.known is None or bool(calls.known.all()) else np.flatnonzero(calls.known)
-        process, number = (values if self._rows is None else values[self._rows] for values in (calls.process, calls.number))
+        known = None if calls.known is None or bool(calls.known.all()) else np.flatnonzero(calls.known)
+        process, number = (values if known is None else values[known] for values in (calls.process, calls.number))
         self._processes = distinct_of_runs(process)
         self._low, self._high = (int(number.min()), int(number.max())) if len(number) else (0, 0)
         self._span, self._numbers = self._high - self._low + 1, None
@@ -62,7 +62,8 @@ class _Launching:
             self._numbers = sorted_distinct(number)
             self._span = len(self._numbers)
         keys = self._keys(process, number)
-        self._distinct, self._first = _first_rows(keys)
+        self._distinct, first = _first_rows(keys)
+        self._first = first if known is None else known[first]
         self.repeated = len(keys) - len(self._distinct)
 
     def _keys(self, process: Int, number: Int) -> Int:
@@ -93,7 +94,7 @@ class _Launching:
 
     def _call(self, wanted: Int) -> Int:
         """Return the row of the call for each key, -1 where there is none."""
-        keys, rows = self._distinct, self._first if self._rows is None else self._rows[self._first]
+        keys, rows = self._distinct, self._first
         low, room = int(keys[0]), int(keys[-1]) - int(keys[0]) + 1
         if room > _DENSE * len(keys):
             at, held = _places(keys, wanted)
@@ -140,6 +141,11 @@ class Enclosing:
         return np.where(calls >= 0, inside, -1)
 
 
+def enclosing(nested: Mask, thread: Int, start: Int, end: Int) -> Enclosing | None:
+    """Return the ranges that nest; None where there are none."""
+    return Enclosing(nested, thread, start, end) if nested.any() else None
+
+
 def launched(work: Mapping[str, Numbered], calls: Numbered) -> tuple[dict[str, Int], dict[str, int]]:
     """Return Ties.calls of device work, and what was odd about the calls."""
     launching = _Launching(calls)
@@ -149,10 +155,10 @@ def launched(work: Mapping[str, Numbered], calls: Numbered) -> tuple[dict[str, I
 
 
 def enclosed(
-    enclosing: Enclosing | None, launched: Mapping[str, Int], thread: Int, start: Int
+    ranges: Enclosing | None, launched: Mapping[str, Int], thread: Int, start: Int
 ) -> tuple[dict[str, Int], dict[str, int]]:
     """Return Ties.ranges for what calls launched, and what was odd about the ranges; thread, start: of all calls."""
-    if enclosing is None:
+    if ranges is None:
         return {}, {}
-    found = {name: enclosing.rows(calls, thread, start) for name, calls in launched.items() if len(thread)}
-    return found, {CROSSING: enclosing.crossings} if enclosing.crossings else {}
+    found = {name: ranges.rows(calls, thread, start) for name, calls in launched.items() if len(thread)}
+    return found, {CROSSING: ranges.crossings} if ranges.crossings else {}

@@ -8,7 +8,7 @@ the calls, ranges and operators that launched it, kernels get their kind, and th
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,7 +24,6 @@ from kernelscope.analysis.clocks import set_aside_impossible
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.garbage import uncollected
 from kernelscope.analysis.helper import Helper
-from kernelscope.analysis.kernel_lookup import Told
 from kernelscope.analysis.steps import step_of
 from kernelscope.analysis.ties import Ties
 from kernelscope.analysis.trace import Trace
@@ -118,7 +117,7 @@ def reading(path: Path, form: str | None = None, helper: Helper | None = None) -
         searching = None if helper and helper.searches else beside.submit(_remarks, path)
         with _explained(path, chosen), uncollected():
             trace = read_raw(path, chosen, helper)
-            finish(trace, *_ahead(helper, chosen))
+            finish(trace, _found_ahead(helper, chosen))
         yield trace
         with _explained(path, chosen):
             remarks = searching.result() if searching else helper.remarks() if helper else None
@@ -126,9 +125,12 @@ def reading(path: Path, form: str | None = None, helper: Helper | None = None) -
                 trace.info.setdefault(kind, []).append(line)
 
 
-def _ahead(helper: Helper | None, form: Format) -> tuple[Ties | None, Mapping[str, Told]]:
-    """Return what else a helper has found that reads ahead in such a file."""
-    return (helper.ties(), helper.names()) if helper and form.name == _TIED_AHEAD else (None, {})
+def _found_ahead(helper: Helper | None, form: Format) -> Ties | None:
+    """Take over what a helper that reads ahead in such a file knows of kernels' names, and return the ties that it found."""
+    if helper is None or form.name != _TIED_AHEAD:
+        return None
+    kernel_lookup.remember(helper.names())
+    return helper.ties()
 
 
 @contextmanager
@@ -168,14 +170,13 @@ def reading_together(paths: Sequence[Path], form: str | None = None, helper: Hel
     yield together(traces, [str(path) for path in paths])
 
 
-def finish(trace: Trace, ties: Ties | None = None, names: Mapping[str, Told] | None = None) -> None:
+def finish(trace: Trace, ties: Ties | None = None) -> None:
     """Relate the tables of a Trace that a format's module read, name the kernels' kinds, and check it, in place.
 
-    ties: those between these tables, names: what kernels' names tell, where they were found already.
+    ties: those between these tables, where they were found already.
     """
     set_aside_impossible(trace)
     launches.relate(trace, ties)
-    kernel_lookup.remember(names or {})
     describe_kernels(trace)
     if len(trace.steps):
         trace.kernels["step"] = step_of(trace.kernels, trace.steps)

@@ -535,10 +535,10 @@ class _Values:
     def texts_at(self, rows: Integers) -> list[str]:
         code, at = (np.broadcast_to(np.asarray(numbers), (self._size,))[rows] for numbers in (self._code, self._at))
         rows, code, at = (numbers[code >= _FIRST_BLOB] for numbers in (rows, code, at))
-        start = self._records.start[rows] + at
-        ends = start + (code.astype(np.int64) - _FIRST_BLOB) // 2
-        flat = self._records.flat
-        edges = zip(start.tolist(), ends.tolist(), strict=True)
+        if not rows.size:
+            return []
+        start, flat = self._records.start[rows] + at, self._records.flat
+        edges = zip(start.tolist(), (start + _sizes(code)).tolist(), strict=True)
         return [flat[first:end].tobytes().decode(self._database.encoding, errors="replace") for first, end in edges]
 
     def _words(self, kind: str) -> NDArray[Any]:
