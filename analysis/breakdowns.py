@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis import host_lines, intervals
+from kernelscope.analysis import intervals
 from kernelscope.analysis import partition as parts
 from kernelscope.analysis.cell_labels import CellLabels, Texts
 from kernelscope.analysis.errors import EvidenceError
@@ -251,6 +251,8 @@ def _by_host_line(trace: Trace) -> Breakdown:
 
     count and duration_ns are those of the lines pass, calls included; profiled_ns is the latter per step. Null without that pass.
     """
+    from kernelscope.analysis import host_lines  # late: few captures have any
+
     steps = trace.steps[~trace.steps["warmup"]]
     step_ns = mean_step_ns(steps)
     if not step_ns:

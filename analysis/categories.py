@@ -50,3 +50,12 @@ def filled(values: pd.Series, others: pd.Series) -> pd.Series:
     mine, other = both.codes[: len(values)], both.codes[len(values) :]
     codes = np.where(mine >= 0, mine, other)
     return pd.Series(pd.Categorical.from_codes(codes, categories=both.categories), index=values.index)
+
+
+def is_null(values: pd.api.extensions.ExtensionArray) -> bool:
+    """Return whether all values are null, without a look at each where the first says it, or where one stands for all."""
+    if len(values) and not pd.isna(values[0]):
+        return False
+    if isinstance(values, pd.Categorical) and values.codes.strides == (0,):
+        return True
+    return bool(values.isna().all())

@@ -7,16 +7,15 @@ Rules are tried in order and the first that fits counts, so special names stand 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 import pandas as pd
 
 UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """Operators in whose simplified name `pattern` is found are of `kind`; `example` is one as its framework writes it."""
 
     pattern: str

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import mmap
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 from kernelscope.analysis.errors import EvidenceError
@@ -51,7 +50,7 @@ def searched(task: str, remarks: Remarks) -> bytes:
 
 def looked_up(task: str, names: Mapping[str, Told]) -> bytes:
     """Return the message of what names of kernels tell."""
-    return _packed({"task": task, "names": {name: astuple(told) for name, told in names.items()}})
+    return _packed({"task": task, "names": dict(names)})
 
 
 def digested(task: str, digest: str) -> bytes:

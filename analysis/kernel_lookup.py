@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
-from kernelscope.analysis import kernel_types, mangled_names
+from kernelscope.analysis import mangled_names
 from kernelscope.analysis.kernel_rules import NAMESPACES, RULES, Rule
 from kernelscope.analysis.pattern_words import Patterns
 
@@ -30,8 +30,7 @@ _NOISE = re.compile(
 _OWN_NAME = re.compile(r"[^<(,]+")  # without template arguments and parameters
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(NamedTuple):
     """What a kernel's name tells on its own; None is unknown.
 
     spelling: the name as the rules see it. position: that of the rule that fires in RULES, if any. tile: the part of a product's
@@ -70,6 +69,8 @@ def look(name: str) -> Told:
 
 @lru_cache(maxsize=65536)
 def _look(name: str) -> Told:
+    from kernelscope.analysis import kernel_types  # late: what another process has looked up needs none
+
     spelled = spell(name)
     position = PATTERNS.first(spelled)
     rule = None if position is None else RULES[position]

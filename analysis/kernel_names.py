@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +35,7 @@ _COMPILED_OPERATOR = "triton_"
 _MOVES = ("layout", "copy", "cast", "communication")
 
 
-@dataclass(frozen=True)
-class Description:
+class Description(NamedTuple):
     """What is known of a kernel; None is unknown.
 
     kind: one of analysis.trace.KINDS; decided_by: what it comes from, "operator", "name" or "nothing". operator_kind: what the

@@ -10,11 +10,10 @@ tell count as forward; the operator and the phase know better (see `kernel_names
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """Kernels in whose spelled name `pattern` is found come from `library`, are of `kind` and compute by `algorithm`.
 
     library: None where the name does not tell, as with users' own kernels. kind: None where it tells the library only.

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -70,7 +69,7 @@ def _tied(trace: Trace, ahead: Ties | None) -> tuple[pd.DataFrame, Ties]:
         if making:
             thread, start = calls["thread"].to_numpy(np.int64), calls["start_ns"].to_numpy()
             inside, odd = enclosed(making.result(), ties.calls, thread, start)
-            ties = replace(ties, ranges=inside, counts=ties.counts | odd)
+            ties = ties._replace(ranges=inside, counts=ties.counts | odd)
     return calls, ties
 
 

@@ -11,10 +11,9 @@ import ast
 import json
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -35,8 +34,7 @@ _TOTALS = {
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
-@dataclass(frozen=True)
-class _Statement:
+class _Statement(NamedTuple):
     """Lines of one simple statement or of one compound statement's header, counted within the function from 1.
 
     maybe: lines that need not run when the statement does, such as the second operand of an "and". counted: whether it is the

@@ -28,7 +28,7 @@ import pandas as pd
 
 from kernelscope.analysis import calls as api
 from kernelscope.analysis import intervals
-from kernelscope.analysis.categories import filled, taken, translated
+from kernelscope.analysis.categories import filled, is_null, taken, translated
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.stacks import Stacks
 from kernelscope.analysis.statistics import mean_step_ns
@@ -307,7 +307,7 @@ def _kernels(trace: Trace) -> _Activity:
     table = trace.kernels
     if table["start_ns"].isna().any():
         table = table[table["start_ns"].notna()]
-    same = [key for key in KEYS if key in table and not table[key].isna().all()]
+    same = [key for key in KEYS if key in table and not is_null(table[key].array)]
     method = table["attribution"]
     if table["range_id"].notna().any():  # a layer's method where there is one, else that of the range
         from_range = table["range_id"].notna() & method.isna()

@@ -71,8 +71,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-@dataclass(frozen=True)
-class Columns:
+class Columns(NamedTuple):
     """A table's stored columns. text: those declared for text or blobs, or for nothing; key: name of the row's number.
 
     computed: whether there are others, which are computed when they are read.

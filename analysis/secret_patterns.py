@@ -12,26 +12,21 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from kernelscope.tracer.inside.secret_shapes import SHAPES
-
-try:  # pyarrow.compute describes hundreds of functions when it is imported, which takes longer than to search some megabytes
-    from pyarrow._compute import MatchSubstringOptions, call_function
-except ImportError:  # another version of pyarrow
-    from pyarrow.compute import MatchSubstringOptions, call_function
 
 CHUNK = 1 << 13
 LONGEST = 1 << 14  # no secret that is looked for is longer: private keys
 _LONGEST_VALUE = 4096
+_FEW = 1 << 20  # bytes of values that are searched before the library with RE2 is imported
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """Bytes start to end (exclusive) of a text look like a secret."""
 
     start: int
@@ -57,22 +52,24 @@ _PLAIN = r"[^\s\"'\\,;&<>(){}\[\]\x00-\x20\x7f]"
 _SHAPED = "|".join((*(shape.replace("?P<v>", "") for _, shape in SHAPES), _PRIVATE_KEY))
 
 # RE2 runs over everything; what it points at is looked at again, with the exact patterns below.
-_SCREEN = "|".join(
-    (
-        _SHAPED,
-        rf"{_WORD}{_ASSIGNED}{_QUOTE}?{_PLAIN}",
-        rf"--[A-Za-z0-9_-]{{0,40}}{_WORD}{_OPTION}{_QUOTE}?{_PLAIN}",
-    )
-)
+_NAMED = rf"{_WORD}{_ASSIGNED}{_QUOTE}?{_PLAIN}"
+_GIVEN = rf"--[A-Za-z0-9_-]{{0,40}}{_WORD}{_OPTION}{_QUOTE}?{_PLAIN}"
+_SCREEN = "|".join((_SHAPED, _NAMED, _GIVEN))
 
 _SHAPES = [(what, shape.startswith("[?&]"), re.compile(shape.encode())) for what, shape in SHAPES]
 # what may stand right before a token: no letter, unless it is the end of an escape in JSON (\n, \u0000)
 _GLUED = re.compile(rb"[A-Za-z0-9_]\Z")
 _ESCAPE = re.compile(rb"\\(?:[nrt]|u[0-9a-fA-F]{4})\Z")
+_PRIVATE_KEY_BEGINS = re.compile(_PRIVATE_KEY.encode())
 _KEY_BLOCK = re.compile(_PRIVATE_KEY.encode() + rb"[^\"'<>\x00]{0,%d}?(?:-----END [A-Z ]{0,32}-----|\Z)" % (LONGEST - 200))
 _VALUE = rb"(?:(?P<q>\\?[\"'])(?P<quoted>(?:(?!(?P=q))(?:\\.|[^\r\n\x00])){1,4096})|(?P<plain>%s{1,4096}))" % _PLAIN.encode()
 # in a text in lower case: looking for letters of either case takes twice as long
-_ASSIGNMENT = re.compile(rb"(?P<word>%s)%s%s" % (_WORD.lower().replace("(?i:", "(?:").encode(), _ASSIGNED.encode(), _VALUE))
+_WORD_IN_LOWER_CASE = _WORD.lower().replace("(?i:", "(?:")
+_ASSIGNMENT = re.compile(rb"(?P<word>%s)%s%s" % (_WORD_IN_LOWER_CASE.encode(), _ASSIGNED.encode(), _VALUE))
+_NAMED_IN_LOWER_CASE, _GIVEN_IN_BYTES = (
+    re.compile(_NAMED.replace(_WORD, _WORD_IN_LOWER_CASE).encode()),
+    re.compile(_GIVEN.encode()),
+)
 _ARGUMENT = re.compile(rb"--(?P<word>[A-Za-z0-9_-]{0,40}?%s)%s%s" % (_WORD.encode(), _OPTION.encode(), _VALUE))
 _VARIABLE = re.compile(rb"(?:^|(?<=[\x00;]))([A-Za-z_][A-Za-z0-9_]{0,63})=")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
@@ -106,9 +103,9 @@ def suspicious(data: bytes | memoryview, pattern: str = _SCREEN) -> list[tuple[i
     count = -(-len(data) // CHUNK)
     offsets = np.minimum(np.arange(count + 1, dtype=np.int64) * CHUNK, len(data))
     edges = b"".join(data[edge - 256 : edge + 256] for edge in range(CHUNK, len(data), CHUNK))
-    found = set(_matching(pa.py_buffer(data), offsets, pattern))
+    found = set(_matching(data, offsets, pattern))
     lengths = [min(512, len(data) - edge + 256) for edge in range(CHUNK, len(data), CHUNK)]
-    found.update(_matching(pa.py_buffer(edges), np.cumsum([0, *lengths], dtype=np.int64), pattern))
+    found.update(_matching(edges, np.cumsum([0, *lengths], dtype=np.int64), pattern))
     stretches: list[tuple[int, int]] = []
     for chunk in sorted(found):
         start, after = max(0, chunk * CHUNK - 512), (chunk + 1) * CHUNK
@@ -120,14 +117,21 @@ def suspicious(data: bytes | memoryview, pattern: str = _SCREEN) -> list[tuple[i
     return stretches
 
 
-def _matching(buffer: pa.Buffer, offsets: npt.NDArray[np.int64], pattern: str) -> list[int]:
-    """Return which pieces of the buffer, between offsets, hold what the pattern matches.
+def _matching(data: bytes | memoryview, offsets: npt.NDArray[np.int64], pattern: str) -> list[int]:
+    """Return which pieces of the data, between offsets, hold what the pattern matches.
 
     Neither pa.array nor to_numpy: they import pandas, which a helper process does not need otherwise.
     """
     if len(offsets) < 2:
         return []
-    pieces = pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, [None, pa.py_buffer(offsets.tobytes()), buffer])
+    import pyarrow as pa  # late: few values are searched without
+
+    try:  # pyarrow.compute describes hundreds of functions when it is imported, which takes longer than to search some megabytes
+        from pyarrow._compute import MatchSubstringOptions, call_function
+    except ImportError:  # another version of pyarrow
+        from pyarrow.compute import MatchSubstringOptions, call_function
+    buffers = [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(data)]
+    pieces = pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
     matched = call_function("match_substring_regex", [pieces], MatchSubstringOptions(pattern))
     places = call_function("indices_nonzero", [matched]).to_pylist()
     return [place for place in places if place is not None]
@@ -136,14 +140,31 @@ def _matching(buffer: pa.Buffer, offsets: npt.NDArray[np.int64], pattern: str) -
 def suspicious_values(values: list[bytes], pattern: str = _SCREEN) -> list[int]:
     """Return the places of the values in which `spans` may find something, or which hold what the pattern matches."""
     offsets = np.cumsum([0, *map(len, values)], dtype=np.int64)
-    return _matching(pa.py_buffer(b"".join(values)), offsets, pattern)
+    return _matching(b"".join(values), offsets, pattern)
 
 
 def spans_of(values: list[bytes], thorough: bool = False) -> dict[int, list[Span]]:
     """Return what `spans` finds in each of the values in which it may find something, by their places."""
-    held = suspicious_values(values)
-    shaped = {held[place] for place in suspicious_values([values[place] for place in held], _SHAPED)}
+    if sum(map(len, values)) <= _FEW:
+        held, shaped = _suspicious_of_few(values)
+    else:
+        held = suspicious_values(values)
+        shaped = {held[place] for place in suspicious_values([values[place] for place in held], _SHAPED)}
     return {place: _spans(values[place], thorough, place in shaped) for place in held}
+
+
+def _suspicious_of_few(values: list[bytes]) -> tuple[list[int], set[int]]:
+    """Return the places of values in which `spans` may find something, and of those among them that _SHAPED matches."""
+    together = b"\n".join(values)  # what matches in none of them, most often, is asked once
+    patterns = [pattern for pattern in (_PRIVATE_KEY_BEGINS, *(shape for _, _, shape in _SHAPES)) if pattern.search(together)]
+    shaped = {place for place, value in enumerate(values) if any(pattern.search(value) for pattern in patterns)}
+    given = _GIVEN_IN_BYTES if _GIVEN_IN_BYTES.search(together) else None
+    named = {
+        place
+        for place, value in enumerate(values)
+        if _NAMED_IN_LOWER_CASE.search(value.lower()) or (given and given.search(value))
+    }
+    return sorted(shaped | named), shaped
 
 
 def spans(text: bytes, thorough: bool = False) -> list[Span]:
@@ -216,7 +237,7 @@ def _environment(text: bytes, thorough: bool) -> Iterator[Span]:
     if len(variables) < 3:
         return
     for variable, following in zip(variables, [*variables[1:], None], strict=True):
-        if not _NAME.match(variable[1]):
+        if not secret_name(variable[1]):
             continue
         end = following.start() - 1 if following else len(text)
         control = _CONTROL.search(text, variable.end(), end)  # what is joined ends with a zero byte, or something binary follows
@@ -225,6 +246,7 @@ def _environment(text: bytes, thorough: bool) -> Iterator[Span]:
             yield Span(variable.end(), end, f"value of {variable[1].decode('ascii')}")
 
 
+@lru_cache(maxsize=4096)  # environments are recorded for each process, with the same variables
 def secret_name(name: bytes) -> bool:
     """Return whether a name says that its value is secret."""
     return _NAME.match(name) is not None

@@ -8,9 +8,8 @@ processes, joined by zero bytes); PyTorch's traces in whatever metadata was adde
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kernelscope.analysis import secret_cells, secret_patterns, secret_texts
 from kernelscope.analysis.errors import EvidenceError
@@ -21,16 +20,14 @@ REPORT_MAGIC = b"NVIDIA Tegra Profiler Report"
 LISTED = 20
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """What looks like a secret (`what`: GitHub token, value of HF_TOKEN, ...) and where it is."""
 
     place: str
     what: str
 
 
-@dataclass(frozen=True)
-class Findings:
+class Findings(NamedTuple):
     """What was found.
 
     listed: the first LISTED findings; total: how many there are in what was looked through; unread: what was not, if anything.

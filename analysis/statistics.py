@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +29,7 @@ def interval_of_median(repeats: Sequence[pd.DataFrame], seed: int = 0) -> tuple[
     return _bootstrap([window_means(steps).to_numpy(dtype=float) for steps in repeats], seed)
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(NamedTuple):
     """How much longer a step of one side takes, in ns: difference of the medians over windows, and its interval if it has one."""
 
     median_ns: int
@@ -95,8 +93,7 @@ def _joined(mine: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"mine": window_means(mine), "other": window_means(other)}).dropna()
 
 
-@dataclass(frozen=True)
-class Turns:
+class Turns(NamedTuple):
     """The windows that two sides have, paired: rows of each side's table of windows, and each pair's restart (0, 1, ...)."""
 
     a: Int

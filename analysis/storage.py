@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kernelscope.analysis.categories import is_null
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import TABLES, Trace, conform
 
@@ -18,6 +20,8 @@ _TYPES: dict[str, pa.DataType] = {
     "int64": pa.int64(), "Int64": pa.int64(), "Int32": pa.int32(), "float64": pa.float64(), "bool": pa.bool_(),
     "boolean": pa.bool_(), "string": pa.large_string(), "category": pa.large_string(),
 }  # fmt: skip
+_SAME = b"kernelscope: the same in all rows"
+_MANY = 10_000  # rows of a table in which it is worth while to look for columns that hold the same
 _EMPTY = {
     name: pa.schema([(column.name, _TYPES[column.dtype]) for column in columns]).empty_table() for name, columns in TABLES.items()
 }
@@ -44,25 +48,45 @@ def save_facts(folder: Path, content: dict[str, Any]) -> None:
 def _packed(name: str, rows: pd.DataFrame) -> pa.Table:
     """Return a table as it is written: without columns that hold nothing, as many of a large capture do, which `load` adds again.
 
-    Of a column without nulls it is said that it has none, so that it is not told of every row.
+    Nor are columns written that hold the same in all of many rows: it stands in the file's metadata. Of a column without nulls it
+    is said that it has none, so that it is not told of every row.
     """
     if rows.empty:
         return _EMPTY[name]
     nullable = {column.name for column in TABLES[name] if column.default is None and column.dtype not in _NEVER_NULL}
-    held = [column for column in rows if column not in nullable or not _is_null(rows[column].array)]
-    table = pa.Table.from_pandas(rows[held], preserve_index=False, nthreads=1)  # other processors have other work
+    held: dict[str, Any] = {}
+    same: dict[str, int | str] = {}
+    for column in rows:
+        values = rows[column].array
+        if column in nullable and is_null(values):
+            continue
+        value = _same(values) if len(values) >= _MANY else None
+        if value is None:
+            held[str(column)] = _without_mask(values)
+        else:
+            same[str(column)] = value
+    table = pa.Table.from_pandas(pd.DataFrame(held, copy=False), preserve_index=False, nthreads=1)  # others have other work
     fields = [field.with_nullable(table[field.name].null_count > 0) for field in table.schema]
-    metadata: Any = table.schema.metadata
+    metadata: Any = {**(table.schema.metadata or {}), _SAME: json.dumps(same)}
     return pa.Table.from_arrays(table.columns, schema=pa.schema(fields, metadata))
 
 
-def _is_null(values: pd.api.extensions.ExtensionArray) -> bool:
-    """Return whether all values are null, without a look at each where the first says it, or where one stands for all."""
-    if not pd.isna(values[0]):
-        return False
-    if isinstance(values, pd.Categorical) and values.codes.strides == (0,):
-        return True
-    return bool(values.isna().all())
+def _same(values: pd.api.extensions.ExtensionArray) -> int | str | None:
+    """Return the integer or text that all values are, None where they differ or are of another type."""
+    if isinstance(values, pd.Categorical):
+        code = values.codes[0]
+        return str(values.categories[code]) if code >= 0 and bool((values.codes == code).all()) else None
+    if values.dtype.kind not in "iub" or values[0] is pd.NA or values[0] != values[-1]:
+        return None
+    same = values == values[0]
+    return int(values[0]) if bool(same.all()) and not values.isna().any() else None
+
+
+def _without_mask(values: pd.api.extensions.ExtensionArray) -> Any:
+    """Return integers that may be null but are not as plain ones, which need not be looked through for nulls."""
+    if not isinstance(values, pd.arrays.IntegerArray) or values.isna().any():
+        return values
+    return values.to_numpy(str(values.dtype).lower())
 
 
 def _write(table: pa.Table, file: Path) -> None:
@@ -90,8 +114,22 @@ def load(folder: Path) -> Trace:
     """Return the Trace in a folder; raise EvidenceError when it is damaged."""
     known = facts(folder)
     try:
-        tables = {name: conform(name, pq.read_table(folder / f"{name}.parquet").to_pandas()) for name in TABLES}
+        tables = {name: _unpacked(name, pq.read_table(folder / f"{name}.parquet")) for name in TABLES}
     except (OSError, ValueError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise EvidenceError(f"{folder}: the trace is damaged ({reason}); make it again") from error
     return Trace(**tables, info=known["info"], diagnostics=known["diagnostics"])
+
+
+def _unpacked(name: str, table: pa.Table) -> pd.DataFrame:
+    """Return what `_packed` was given."""
+    same = json.loads((table.schema.metadata or {}).get(_SAME, "{}"))
+    if not isinstance(same, dict):
+        raise ValueError("columns that hold the same are not told as agreed")
+    return conform(name, table.to_pandas().assign(**{column: _repeated(value, len(table)) for column, value in same.items()}))
+
+
+def _repeated(value: Any, count: int) -> Any:
+    if isinstance(value, str):
+        return pd.Categorical.from_codes(np.zeros(count, dtype=np.int8), pd.Index([value], dtype="str"))
+    return np.full(count, value)

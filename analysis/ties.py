@@ -10,7 +10,7 @@ Imports numpy only: a helper process ties rows while the libraries that make a T
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,7 @@ REPEATED, CROSSING = "API calls that repeat a correlation id", "ranges that outl
 _DENSE = 4  # places of a table for each number that is in it, at most
 
 
-@dataclass(frozen=True)
-class Ties:
+class Ties(NamedTuple):
     """What rows are tied to, by device table: the row of the call and that of the innermost range, -1 for none.
 
     sizes: how many rows each table had that was looked at; ties say nothing of tables that have others. ranges: None if they were
@@ -37,11 +36,10 @@ class Ties:
     sizes: dict[str, int]
     calls: dict[str, Int]
     ranges: dict[str, Int] | None
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, int]
 
 
-@dataclass(frozen=True)
-class Numbered:
+class Numbered(NamedTuple):
     """Rows that carry a correlation id of a process; known: which do, None for all."""
 
     process: Int

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,8 +17,7 @@ from kernelscope.analysis.categories import with_text_categories
 from kernelscope.analysis.errors import EvidenceError
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """One column of a table: its pandas dtype (nullable ones may hold nulls), its unit and what it means.
 
     default: what rows hold that do not say; null if there is none.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.cells import cell_len
 
@@ -30,8 +29,7 @@ _KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A column. right: its texts stand at its right end; wraps: what is too long goes on in the next line; style: rich's."""
 
     heading: str
@@ -42,8 +40,7 @@ class Column:
     width: int | None = None
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(NamedTuple):
     """Columns, and lines of one text for each."""
 
     columns: list[Column]

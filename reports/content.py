@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 from kernelscope.reports import units
 
@@ -83,8 +82,7 @@ EXPLAINED_READING = (
 )
 
 
-@dataclass(frozen=True)
-class Cause:
+class Cause(NamedTuple):
     """One cell of the difference between two frameworks' mean steps: its label and how many ns more the slower one has."""
 
     label: str

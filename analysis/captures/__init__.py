@@ -11,9 +11,9 @@ import importlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -29,8 +29,7 @@ from kernelscope.analysis.ties import Ties
 from kernelscope.analysis.trace import Trace
 
 
-@dataclass(frozen=True)
-class Format:
+class Format(NamedTuple):
     """A format: its name for --format and what it is. Its module has the name with underscores.
 
     container: what alone it can be: a folder or one of readers.magic.CONTAINERS; "file" for any other file.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +14,7 @@ Mask = NDArray[np.bool_]
 _DENSE = 1 << 16  # values that lie closer together than this are numbered by a table of all of them
 
 
-@dataclass(frozen=True)
-class Combinations:
+class Combinations(NamedTuple):
     """Which of some combinations of numbers each row has."""
 
     codes: NDArray[np.intp]

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,16 +136,14 @@ class Ids:
         return found
 
 
-@dataclass(frozen=True)
-class Nullable:
+class Nullable(NamedTuple):
     """Integers of some rows, and which of them are null; None if none is."""
 
     values: Integers
     null: Mask | None
 
 
-@dataclass(frozen=True)
-class Names:
+class Names(NamedTuple):
     """Names of some rows: the row of StringIds of each (see Ids), and texts that stand in the column itself, which go first."""
 
     positions: NDArray[np.int32]

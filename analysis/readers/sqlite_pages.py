@@ -10,10 +10,9 @@ import os
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,14 +44,12 @@ Codes = int | NDArray[Any]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class _Column:
+class _Column(NamedTuple):
     position: int
     row_id: bool  # INTEGER PRIMARY KEY: the record holds null and the row's number is the value
 
 
-@dataclass(frozen=True)
-class _Table:
+class _Table(NamedTuple):
     root: int
     columns: dict[str, _Column]
 

@@ -4,7 +4,6 @@ import json
 import mmap
 import os
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -128,7 +127,7 @@ def test_ties_come_over_as_they_are():
     assert got.calls["kernels"].tolist() == [1, -1, 0]
     assert got.ranges["kernels"].tolist() == [0, -1, -1]
     memory = Memory()
-    _, got = messages.unpacked(messages.found("ties", helper_ties.described(replace(sent, ranges=None), memory)), mapped(memory))
+    _, got = messages.unpacked(messages.found("ties", helper_ties.described(sent._replace(ranges=None), memory)), mapped(memory))
     memory.close()
     assert got.ranges is None
 
