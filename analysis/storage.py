@@ -65,6 +65,9 @@ def _packed(name: str, rows: pd.DataFrame) -> pa.Table:
             held[str(column)] = _without_mask(values)
         else:
             same[str(column)] = value
+    if not held:  # one says how many rows there are
+        first = next(iter(same))
+        held[first] = rows[first].array
     table = pa.Table.from_pandas(pd.DataFrame(held, copy=False), preserve_index=False, nthreads=1)  # others have other work
     fields = [field.with_nullable(table[field.name].null_count > 0) for field in table.schema]
     metadata: Any = {**(table.schema.metadata or {}), _SAME: json.dumps(same)}
@@ -76,10 +79,9 @@ def _same(values: pd.api.extensions.ExtensionArray) -> int | str | None:
     if isinstance(values, pd.Categorical):
         code = values.codes[0]
         return str(values.categories[code]) if code >= 0 and bool((values.codes == code).all()) else None
-    if values.dtype.kind not in "iub" or values[0] is pd.NA or values[0] != values[-1]:
+    if values.dtype.kind not in "iub" or pd.isna(values[-1]) or values.isna().any() or values[0] != values[-1]:
         return None
-    same = values == values[0]
-    return int(values[0]) if bool(same.all()) and not values.isna().any() else None
+    return int(values[0]) if bool((values == values[0]).all()) else None
 
 
 def _without_mask(values: pd.api.extensions.ExtensionArray) -> Any:
@@ -132,4 +134,6 @@ def _unpacked(name: str, table: pa.Table) -> pd.DataFrame:
 def _repeated(value: Any, count: int) -> Any:
     if isinstance(value, str):
         return pd.Categorical.from_codes(np.zeros(count, dtype=np.int8), pd.Index([value], dtype="str"))
+    if not isinstance(value, int):
+        raise ValueError("what all rows hold is neither text nor an integer")
     return np.full(count, value)

@@ -6,6 +6,7 @@ import random
 import sqlite3
 import string
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -39,9 +40,14 @@ ALL = [(what, token) for what, tokens in TOKENS.items() for token in tokens]
 
 
 def found(text, thorough=False):
-    """Return what `spans` finds in a text, as (what, value) pairs, and that the screen would have let it through."""
+    """Return what `spans` finds in a text, as (what, value) pairs, and that the screens would have let it through."""
     raw = text.encode()
-    result = [(span.what, raw[span.start : span.end].decode()) for span in secret_patterns.spans(raw, thorough)]
+    spans = secret_patterns.spans(raw, thorough)
+    result = [(span.what, raw[span.start : span.end].decode()) for span in spans]
+    for few in (0, len(raw) + 1):  # by RE2, and by Python's patterns before it is imported
+        with mock.patch.object(secret_patterns, "_FEW", few):
+            among = secret_patterns.spans_of([b"", raw, b"a"], thorough)
+        assert {place: found for place, found in among.items() if found} == ({1: spans} if spans else {})
     if result:
         assert secret_patterns.suspicious(raw) == [(0, len(raw))]
         assert secret_patterns.suspicious_values([b"", raw]) == [1]

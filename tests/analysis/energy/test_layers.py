@@ -133,6 +133,6 @@ def test_rows_that_are_said_hold_the_truth():
 
 @pytest.mark.slow
 def test_rows_that_are_said_hold_the_truth_in_19_of_20_cases():
-    said, right = covered(range(200))
-    assert said >= 150
+    said, right = covered(range(100))
+    assert said >= 75
     assert right >= 0.95 * said
