@@ -104,10 +104,11 @@ def _report_runs(
 def _report_import(path: Path, target: Path | None, form: str | None, full_paths: bool) -> None:
     """Report an imported capture."""
     from kernelscope.analysis.imported import Imported
-    from kernelscope.cli import output
+    from kernelscope.cli import output, warn
     from kernelscope.reports.captures import first
 
     capture = Imported(path)
+    warn.about_info(capture.record["info"])
     record, tables = sharing.shareable(capture.record, full_paths), sharing.shareable(capture.breakdowns(), full_paths)
     if target is not None:
         from kernelscope.reports import html

@@ -198,8 +198,10 @@ class Imported(Capture):
 
     def __init__(self, path: Path, full_paths: bool):
         from kernelscope.analysis import imported
+        from kernelscope.cli import warn
 
         self._imported, self._full_paths = imported.Imported(path), full_paths
+        warn.about_info(self._imported.record["info"])
 
     @cached_property
     def _trace(self) -> Trace:  # type: ignore[override]

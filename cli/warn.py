@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kernelscope.analysis.trace import Trace
 
 
 def about(trace: Trace) -> None:
-    """Print the warnings of an imported capture, such as what looks like a secret in it."""
+    """Print the warnings of a capture, such as what looks like a secret in it and what of it may be work and is not read."""
+    about_info(trace.info)
+
+
+def about_info(info: Mapping[str, Any]) -> None:
+    """Print the warnings in a Trace's info, or in that of an imported capture's record."""
     from kernelscope.reports.text import printable
 
-    for warning in trace.info.get("warnings", []):
+    for warning in info.get("warnings", []):
         print(f"kernelscope: warning: {printable(warning)}", file=sys.stderr)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis import autograd, intervals, kernel_names
-from kernelscope.analysis.captures import kineto_devices
+from kernelscope.analysis.captures import kineto_devices, kineto_unread
 from kernelscope.analysis.captures.head import Head
 from kernelscope.analysis.helper import Helper
 from kernelscope.analysis.readers import kineto, kineto_categories, kineto_columns
@@ -42,10 +42,6 @@ _VERSIONS = (
     "hip_driver_version",
 )  # fmt: skip
 _YEAR_2001_NS = 1_000_000_000_000_000_000
-_BOILERPLATE = frozenset({"M"})  # names of processes and threads
-_LINKS = frozenset(
-    {"Trace", "ac2g", "async_cpu_to_gpu", "async", "critical_path", "cpu_to_cuda"}
-)  # the profiler's own span, and arrows that repeat correlations
 
 
 def matches(head: Head) -> bool:
@@ -64,6 +60,7 @@ def read(path: Path, helper: Helper | None = None) -> Trace:
 def of_scan(scan: Scan) -> Trace:
     """Return the Trace of a scan of all GROUPS, which is used up."""
     diagnostics = _diagnostics(scan)
+    left = kineto_unread.take(scan)
     timed = _take_plain(scan)
     tracks = _identify(scan)
     steps, annotations = _annotations(scan, tracks, diagnostics)
@@ -74,6 +71,7 @@ def of_scan(scan: Scan) -> Trace:
     kernels = work.kernels
     if len(timed):
         kernels = kineto_devices.timed_operators(timed, scan.tracks, diagnostics)
+    left.refuse_host_only(len(kernels) + len(work.copies) + len(work.syncs))
     unavailable: dict[str, str] = {}
     if not len(kernels):
         kernels, unavailable = _host_kernels(scan, operators, calls, work)
@@ -87,7 +85,7 @@ def of_scan(scan: Scan) -> Trace:
         syncs=conform("syncs", work.syncs),
         calls=conform("calls", calls),
         memory=conform("memory", work.memory),
-        info=_info(scan, work, unavailable),
+        info=_info(scan, work, unavailable, left),
         diagnostics={name: int(count) for name, count in diagnostics.items() if count},
     )
 
@@ -106,10 +104,7 @@ def _take_plain(scan: Scan) -> pd.DataFrame:
     It writes no categories, but processes named "CPU functions" and "CUDA functions".
     """
     plain, operators = scan.tables["plain"], scan.tables["operators"]
-    process = scan.tracks["process"].to_numpy()[plain["track"].to_numpy()]
-    hosts = [str(name).lower() == "cpu functions" for name in scan.tracks["process"]]
-    host = np.array(hosts, dtype=bool)[plain["track"].to_numpy()]
-    device = pd.Series(process, dtype="object").astype("string").str.match(r"(?i)\w+ functions$").to_numpy(dtype=bool) & ~host
+    host, device = (side[plain["track"].to_numpy()] for side in kineto_unread.plain_processes(scan.tracks))
     if host.any():
         types = operators.dtypes.drop(["name", "category", "phase"])
         scan.tables["operators"] = pd.concat([operators, plain[host]], ignore_index=True).astype(types)
@@ -294,7 +289,7 @@ def _host_kernels(
 # --- what the file says of itself ----------------------------------------------------------------------------------------
 
 
-def _info(scan: Scan, work: kineto_devices.Work, unavailable: dict[str, str]) -> dict[str, Any]:
+def _info(scan: Scan, work: kineto_devices.Work, unavailable: dict[str, str], left: kineto_unread.Left) -> dict[str, Any]:
     """Return what is known of the capture; nothing of hosts, users, jobs and paths, which traces name too."""
     starts = [int(table["start_ns"].min()) for table in scan.tables.values() if len(table)]
     legacy = not any(category for phase, category in scan.counts if phase in {"X", "B", "E"})
@@ -320,8 +315,10 @@ def _info(scan: Scan, work: kineto_devices.Work, unavailable: dict[str, str]) ->
         info["versions"] = versions
     if distributed := _distributed(scan.fact("distributedInfo")):
         info["distributed"] = distributed
-    if unread := _unread(scan):
+    if unread := kineto_unread.counts(scan) | left.uncategorised:
         info["not_read"] = unread
+    if warning := left.warning():
+        info["warnings"] = [warning]
     return info
 
 
@@ -331,16 +328,3 @@ def _distributed(found: Any) -> dict[str, Any]:
         return {}
     kinds = {"rank": int, "world_size": int, "backend": str, "nccl_version": str}
     return {name: found[name] for name, kind in kinds.items() if isinstance(found.get(name), kind)}
-
-
-def _unread(scan: Scan) -> dict[str, int]:
-    """Return how many events of which categories are in no table."""
-    used = {(phase, category) for group in GROUPS.values() for category in group.categories or () for phase in group.phases}
-    left: dict[str, int] = {}
-    for (phase, category), count in scan.counts.items():
-        if (phase, category) not in used and phase not in _BOILERPLATE and category not in _LINKS:
-            left[category or phase] = left.get(category or phase, 0) + count
-    functions = sum(count for (_, category), count in scan.counts.items() if category == "python_function")
-    if functions:
-        left["python_function"] = functions - len(scan.tables["modules"])
-    return left

@@ -22,6 +22,11 @@ _COPIES = frozenset({"gpu_memcpy", "Memcpy", "gpu_memset", "Memset"})
 _SYNCS = frozenset({"cuda_sync", "xpu_sync"})
 _INSTANTS = frozenset({"cpu_instant_event", ""})
 _FORWARD_BACKWARD = frozenset({"fwdbwd", "fwd_bwd"})
+# Complete events that are no work of a device and no operators: what the profiler says of itself, and Python's functions
+_NO_WORK = frozenset({
+    "python_function", "overhead", "Trace", "external_correlation", "cuda_event", "cuda_profiler_range", "gpu_pm_counter",
+    "mtia_counters",
+})  # fmt: skip
 _TELLING = frozenset({
     *_OPERATORS, *_ANNOTATIONS, *CALLS, *_COPIES, *_SYNCS, *_FORWARD_BACKWARD, "Kernel", "mtia_ccp_events", "hpu_op",
     "cpu_instant_event", "python_function", "ac2g", "async_cpu_to_gpu", "cuda_profiler_range", "cuda_event", "gpu_pm_counter",
@@ -48,7 +53,10 @@ GROUPS = {
     ),
     "flows": Group(_FORWARD_BACKWARD, frozenset("sf")),
     "plain": Group(frozenset({""})),
+    "labels": Group(frozenset({"", "__metadata"}), frozenset("M"), ("labels",), timed=False),
 }  # fmt: skip
+_KNOWN = frozenset().union(*(group.categories or () for group in GROUPS.values()))
+GROUPS["others"] = Group(None, without=_KNOWN | _NO_WORK)  # what no other group knows
 
 _HEAD_CATEGORY = re.compile(rb'"cat"\s*:\s*"(\w+)"')
 _HEAD_KEYS = re.compile(rb'"(?:baseTimeNanoseconds|deviceProperties|computeProperties|distributedInfo)"\s*:')

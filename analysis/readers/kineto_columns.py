@@ -144,6 +144,8 @@ class _Gathering:
         duration, lasting = piece.times("dur")
         complete = columns["phase"] == self.texts["phase"].number("X")
         timed &= ~complete | (lasting & (duration >= 0))
+        if not group.timed:
+            timed = np.ones(len(timed), dtype=bool)
         piece, columns = piece.of(timed), {name: values[timed] for name, values in columns.items()}
         columns |= {"start_ns": start[timed], "duration_ns": np.where(lasting, duration, 0)[timed]}
         for name in ("name", "process", "thread", *(("flow",) if group.phases & FLOW else ())):

@@ -100,7 +100,7 @@ def _decoder_of(groups: Mapping[str, Group]) -> msgspec.json.Decoder[Any]:
 
 def _event_type(category: str, groups: Iterable[Group]) -> Any:
     """Return the type of a category's events: with the arguments that groups ask for, without anything if none takes it."""
-    wanting = [group for group in groups if group.categories is None or category in group.categories]
+    wanting = [group for group in groups if group.takes_category(category)]
     constants: dict[str, Any] = {"cat": category} if wanting else {"cat": category, "ts": _NAN, "dur": _NAN}
     fields: list[Any] = [("ph", _Phase, "")]
     if wanting:

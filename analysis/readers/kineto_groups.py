@@ -47,6 +47,7 @@ ARGUMENTS: Mapping[str, Argument] = {
     "address": Argument(("Addr",)),
     "grid": Argument(("grid",), JSON),
     "block": Argument(("block",), JSON),
+    "labels": Argument(("name", "labels"), JSON),  # of processes and threads
 }
 
 PAIR, FLOW = frozenset("BE"), frozenset("sf")
@@ -56,15 +57,22 @@ PAIR, FLOW = frozenset("BE"), frozenset("sf")
 class Group:
     """Events to read into one table.
 
-    categories: theirs, None for all. phases: X takes complete events and pairs of B and E. arguments: names in ARGUMENTS that
-    become columns. required: an argument that an event must have to count.
+    categories: theirs, None for all but those in `without`. phases: X takes complete events and pairs of B and E. arguments:
+    names in ARGUMENTS that become columns. required: an argument that an event must have to count. timed: whether it must have
+    a time.
     """
 
     categories: frozenset[str] | None
     phases: frozenset[str] = frozenset("XBE")
     arguments: tuple[str, ...] = ()
     required: str | None = None
+    without: frozenset[str] = frozenset()
+    timed: bool = True
 
     def takes(self, phase: str, category: str) -> bool:
         """Return whether events of this phase and category are in the group."""
-        return phase in self.phases and (self.categories is None or category in self.categories)
+        return phase in self.phases and self.takes_category(category)
+
+    def takes_category(self, category: str) -> bool:
+        """Return whether events of this category can be in the group."""
+        return category not in self.without if self.categories is None else category in self.categories

@@ -189,7 +189,8 @@ def test_nothing_of_hosts_users_and_paths_is_kept(path):
 def test_every_file_of_the_corpus_is_told_from_other_formats():
     if not CORPUS.is_dir():
         pytest.skip("needs ../shared/corpus")
-    files = [path for path in sorted(CORPUS.rglob("*")) if path.is_file()]
+    mixed = ("pairs", "ranks", "more", "broken")  # folders with captures of several formats
+    files = [path for path in sorted(CORPUS.rglob("*")) if path.is_file() and path.relative_to(CORPUS).parts[0] not in mixed]
     mine = {path for path in files if kineto.matches(read_head(path))}
     assert mine == set(corpus_files())
     assert all(kineto.matches(read_head(path)) for path in OWN.glob("*/*.pt.trace.json.gz"))
