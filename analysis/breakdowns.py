@@ -1,7 +1,8 @@
 """Tables of where a step's time goes: by layer, kernel, kind, phase, step, operator, range, idle cause or host line.
 
 Every row has `count` and `duration_ns` (sums over all measured steps, what vendors' tools report) and `time_ns` (its conserved
-share of the mean step). The rows' `time_ns` add up to the step's wall time exactly, in every table.
+share of the mean step). The rows' `time_ns` add up to the step's wall time exactly, in every table. Device work that belongs to no
+measured step stands in rows of the phase "outside of steps", so that every kernel of the recording is counted once.
 
 A capture without steps is broken down as a whole. One that holds totals only has no `time_ns`: what ran at the same time is
 not known, so that durations cannot be made shares of a wall time.
@@ -18,6 +19,7 @@ import pandas as pd
 
 from kernelscope.analysis import intervals
 from kernelscope.analysis import partition as parts
+from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.cell_labels import CellLabels, Texts
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.statistics import mean_step_ns
@@ -113,7 +115,7 @@ def _each(
                 found[by] = _of_totals(trace, by)
             else:
                 partition = partition or parts.partition(trace)
-                labels = labels or CellLabels(partition.cells)
+                labels = labels or CellLabels(partition.everything)
                 found[by] = _by_step(partition, trace) if by == "step" else of(partition, by, trace.info, labels)
         except EvidenceError as error:
             found[by] = str(error)
@@ -128,7 +130,7 @@ def has_timeline(trace: Trace) -> bool:
 
 def of_cells(partition: parts.Partition, by: str, info: dict[str, Any], labels: CellLabels | None = None) -> Breakdown:
     """Group the cells of a partition (see `breakdown`). labels: those of its cells, if they were made already."""
-    columns, coverage = _grouped(partition, by, labels or CellLabels(partition.cells))
+    columns, coverage = _grouped(partition, by, labels or CellLabels(partition.everything))
     table = pd.DataFrame(columns | {key: pd.array(columns[key], dtype="string") for key in BY[by]})
     return Breakdown(by, table, partition.step_ns, coverage, len(partition.steps), _context(info), partition.totals)
 
@@ -143,7 +145,7 @@ def _envelope_of_cells(partition: parts.Partition, by: str, info: dict[str, Any]
 
 def _grouped(partition: parts.Partition, by: str, labels: CellLabels) -> tuple[dict[str, Any], float]:
     """Return the columns of a breakdown of cells, lists of texts and arrays, the row with most time first, and its coverage."""
-    cells, whole = partition.cells, max(partition.step_ns, 1)
+    cells, whole = partition.everything, max(partition.step_ns, 1)
     numbers: dict[tuple[str | None, ...], int] = {}  # in the order of appearance
     group = [numbers.setdefault(key, len(numbers)) for key in zip(*(labels.column(by, key) for key in BY[by]), strict=True)]
     sums = {name: np.zeros(len(numbers), dtype=np.int64) for name in ("count", "duration_ns", "time_ns")}
@@ -231,7 +233,8 @@ def _by_step(partition: parts.Partition, trace: Trace) -> Breakdown:
     steps = partition.steps
     if steps.empty:
         raise EvidenceError("the capture has no steps: nothing in it says where one ends and the next begins")
-    durations = (steps["end_ns"] - steps["start_ns"]).to_numpy()
+    begun, over = device_steps.bounds(steps)
+    durations = over - begun
     table = pd.DataFrame(
         {
             "step": steps["step"],

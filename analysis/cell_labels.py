@@ -25,6 +25,7 @@ _NAMED_CAUSES = {
     parts.SCRIPT: PYTHON,
 }  # fmt: skip
 UNATTRIBUTED = "(unattributed)"
+OUTSIDE = f"({parts.OUTSIDE_OF_STEPS})"
 # What is known to be no layer's is not unattributed, but no layer either: it does not raise the coverage
 NO_LAYER = (UNATTRIBUTED, BETWEEN_LAYERS)
 COMPUTING = "(computing)"
@@ -66,6 +67,8 @@ class CellLabels:
         def label(layer: str | None, phase: str | None, cause: str | None, kind: str | None) -> str | None:
             if layer is not None:
                 return layer
+            if phase == parts.OUTSIDE_OF_STEPS:
+                return OUTSIDE
             if kind == _COMMUNICATION:
                 return f"({_COMMUNICATION})"
             return _NAMED_PHASES.get(phase or "") or _NAMED_CAUSES.get(cause or "", UNATTRIBUTED)

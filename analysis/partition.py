@@ -11,6 +11,10 @@ At each instant of a step, whoever is highest on this list owns it, in equal par
 6. calls of the operating system, in which threads mostly wait;
 7. the step itself: the loop's own code, for which there is no further evidence.
 
+A step of a device that works behind the host lasts from its first kernel to the next step's first, and device work counts for the
+step that launched it (see analysis.attribution.device_steps). What belongs to no measured step is counted all the same, in cells of
+the phase OUTSIDE_OF_STEPS, which own no more than what they take of a measured step's time.
+
 So the cells of a step add up to its wall time by construction. The rounding to integer nanoseconds happens once, here, for
 the finest cells; coarser tables add those integers up. A capture without steps counts as one: from its first event to its last.
 """
@@ -28,10 +32,10 @@ import pandas as pd
 
 from kernelscope.analysis import calls as api
 from kernelscope.analysis import intervals
+from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.categories import filled, is_null, taken, translated
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.stacks import Stacks
-from kernelscope.analysis.statistics import mean_step_ns
 from kernelscope.analysis.trace import Trace
 
 KERNEL, GRAPH, COPY, CALL, OPERATOR, RANGE, SYSTEM, STEP = range(8)
@@ -55,6 +59,8 @@ OUTSIDE = "loop"  # in the step, outside of any range: the loop's own code
 SCRIPT = "script"  # the same in a profiled script of which the framework's operators were traced: Python, by elimination
 UNSEEN = "unknown"  # in a capture without steps, outside of everything that was recorded
 
+OUTSIDE_OF_STEPS = "outside of steps"  # the phase of device work that belongs to no measured step
+
 # Device work that is no kernel
 DEVICE = "device: "
 OPAQUE_GRAPH = DEVICE + "graph whose kernels were not recorded"
@@ -68,24 +74,34 @@ class Partition:
     inside of them) and time_ns (mean per step; adds up to step_ns exactly). steps: the measured steps; empty where the window
     is the whole capture. totals: over all of it, kernel_sum_ns (durations added), kernel_busy_ns (at least one kernel ran),
     device_busy_ns (kernels, graphs or copies) and wall_ns; and of kernel_sum_ns, what has a known kind, range, operator and
-    layer (known_kind_ns, ...).
+    layer (known_kind_ns, ...). outside: device work that belongs to no measured step and took none of their time, as cells.
     """
 
     cells: pd.DataFrame
     step_ns: int
     steps: pd.DataFrame
     totals: dict[str, int]
+    outside: pd.DataFrame
+
+    @property
+    def everything(self) -> pd.DataFrame:
+        """All cells: every kernel, graph and copy of the recording is counted in exactly one."""
+        return pd.concat([self.cells, self.outside], ignore_index=True) if len(self.outside) else self.cells
 
 
 @dataclass
 class _Activity:
-    """Intervals of one level: `row` of `keys` (columns of KEYS; those not there are null) that each interval stands for."""
+    """Intervals of one level: `row` of `keys` (columns of KEYS; those not there are null) that each interval stands for.
+
+    work: of device work, what each row of keys stands for, whether or not any of it is in the measured steps' time.
+    """
 
     level: int
     keys: pd.DataFrame
     row: npt.NDArray[np.int64]
     start: npt.NDArray[np.int64]
     end: npt.NDArray[np.int64]
+    work: _Work | None = None
 
     def within(self, start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> _Activity:
         """Return the pieces inside windows that follow each other; what has no length there owns nothing, but is counted."""
@@ -98,7 +114,16 @@ class _Activity:
             moment = moment[(window >= 0) & (self.start[moment] <= end[np.maximum(window, 0)])]
             index = np.concatenate([index, moment])
             first, last = (np.concatenate([cut, self.start[moment]]) for cut in (first, last))
-        return _Activity(self.level, self.keys, self.row[index], first, last)
+        return _Activity(self.level, self.keys, self.row[index], first, last, self.work)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Per row of device work: executions, their durations added (ns), and whether it belongs to a measured step."""
+
+    count: npt.NDArray[np.int64]
+    duration: npt.NDArray[np.int64]
+    measured: npt.NDArray[np.bool_]
 
 
 def partition(trace: Trace) -> Partition:
@@ -109,8 +134,7 @@ def partition(trace: Trace) -> Partition:
     steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns").reset_index(drop=True)
     if steps.empty and len(trace.steps):
         raise EvidenceError("the capture holds no measured step; record some, or lower --warmup")
-    window = steps if len(steps) else whole(trace)
-    start, end = window["start_ns"].to_numpy(np.int64), window["end_ns"].to_numpy(np.int64)
+    start, end = device_steps.bounds(steps) if len(steps) else whole(trace)
     owned, free = [], (start, end)
     totals: dict[str, int] = {}
     with ThreadPoolExecutor(max_workers=1) as beside:  # a level is added up while the next one is made
@@ -119,8 +143,8 @@ def partition(trace: Trace) -> Partition:
             trace = _needed(trace, level, free)
             activity = level(trace).within(*free)
             if level is _kernels:
-                totals = {"kernel_sum_ns": int((activity.end - activity.start).sum()), **_known(activity)}
-            if not len(activity.start):
+                totals = _known(activity)
+            if not len(activity.start) and not (activity.work and len(activity.keys)):
                 owned.append(0)
                 continue
             added_up.append(beside.submit(_shared_out, activity))
@@ -132,8 +156,10 @@ def partition(trace: Trace) -> Partition:
     totals["kernel_busy_ns"] = owned[KERNEL]
     totals["device_busy_ns"] = sum(owned[:CALL])
     totals["wall_ns"] = _length((start, end))
-    step_ns = mean_step_ns(window) or 0
-    return Partition(_cells(tables, len(window), step_ns), step_ns, steps, totals)
+    step_ns = round(totals["wall_ns"] / len(start))
+    cells = _cells(tables, len(start), step_ns)
+    inside = ((cells["phase"] != OUTSIDE_OF_STEPS).fillna(True) | (cells["time_ns"] > 0)).to_numpy(bool)
+    return Partition(cells[inside].reset_index(drop=True), step_ns, steps, totals, cells[~inside].reset_index(drop=True))
 
 
 def owners(trace: Trace, start_ns: int, end_ns: int) -> pd.DataFrame:
@@ -183,22 +209,23 @@ def _length(windows: _Free) -> int:
 
 
 def _known(kernels: _Activity) -> dict[str, int]:
-    """Return how many ns of kernels, durations added, have a known kind, range, operator and layer."""
-    lasted = np.bincount(kernels.row, weights=(kernels.end - kernels.start).astype(float), minlength=len(kernels.keys))
+    """Return how many ns the measured steps' kernels last, durations added, and of these, how many have a known kind, ..."""
+    assert kernels.work is not None
+    lasted = np.where(kernels.work.measured, kernels.work.duration, 0)
     keys = kernels.keys.reindex(columns=["kind", "range", "operator", "layer"])
     known = {key: keys[key].notna().to_numpy() for key in keys}
     known["kind"] = known["kind"] & (keys["kind"] != "unknown").to_numpy()
-    return {f"known_{key}_ns": int(lasted[rows].sum()) for key, rows in known.items()}
+    return {"kernel_sum_ns": int(lasted.sum())} | {f"known_{key}_ns": int(lasted[rows].sum()) for key, rows in known.items()}
 
 
-def whole(trace: Trace) -> pd.DataFrame:
+def whole(trace: Trace) -> _Free:
     """Return the window of a capture without steps: from the first start to the last end of anything on its timeline."""
     tables = [trace.kernels, trace.graphs, trace.copies, trace.syncs, trace.calls, trace.operators, trace.ranges]
     timed = [table for table in tables if table["start_ns"].notna().any()]
     if not timed:
         raise EvidenceError("the capture has no timeline; it holds " + _held(trace))
     low, high = min(int(table["start_ns"].min()) for table in timed), max(int(table["end_ns"].max()) for table in timed)
-    return pd.DataFrame({"start_ns": [low], "end_ns": [high]})
+    return np.array([low]), np.array([high])
 
 
 def _held(trace: Trace) -> str:
@@ -220,8 +247,9 @@ def _cells(tables: list[Cells], steps: int, step_ns: int) -> pd.DataFrame:
     for key in KEYS:
         values = [value for table in tables for value in table.get(key, [None] * len(table["count"]))]
         columns[key] = pd.array(values, dtype="Int64" if key in _INTEGER_KEYS else "string")
-    count, duration, part = (np.concatenate([table[name] for table in tables]) for name in ("count", "duration_ns", "part"))
-    columns |= {"count": count, "duration_ns": duration.round().astype(np.int64)}
+    part = np.concatenate([table["part"] for table in tables])
+    for name in ("count", "duration_ns"):  # of whole numbers already, or parts of the host's time
+        columns[name] = np.concatenate([np.round(table[name]).astype(np.int64) for table in tables])
     return pd.DataFrame({**columns, "time_ns": intervals.apportion(part / steps, step_ns)})
 
 
@@ -236,18 +264,19 @@ def _added_up(activity: _Activity, owned: npt.NDArray[np.float64]) -> Cells:
     A kernel, graph or copy lasts as long as it lasts; the host's time in a call, an operator or a range is what nothing deeper
     owned.
     """
-    lasted = (activity.end - activity.start).astype(float) if activity.level < CALL else owned
-    rows = len(activity.keys)
-    seen = np.flatnonzero(np.bincount(activity.row, minlength=rows))
+    rows, work = len(activity.keys), activity.work
+    seen = np.arange(rows) if work else np.flatnonzero(np.bincount(activity.row, minlength=rows))
     keys = activity.keys.iloc[seen] if len(seen) < rows else activity.keys
     group, first = numbered(keys)
-    sums = [
-        np.bincount(group, weights=np.bincount(activity.row, weights=values, minlength=rows)[seen], minlength=len(first))
-        for values in (lasted, owned)
-    ]
+    part = np.bincount(group, weights=np.bincount(activity.row, weights=owned, minlength=rows)[seen], minlength=len(first))
     columns: Cells = {key: _plain(keys[key], first) for key in KEYS if key in keys}
     columns["method"] = [value or "none" for value in columns.get("method", [None] * len(first))]
-    return {**columns, "count": np.bincount(group, minlength=len(first)), "duration_ns": sums[0], "part": sums[1]}
+    if work is None:
+        return {**columns, "count": np.bincount(group, minlength=len(first)), "duration_ns": part, "part": part}
+    count, duration = np.zeros(len(first), dtype=np.int64), np.zeros(len(first), dtype=np.int64)
+    np.add.at(count, group, work.count)
+    np.add.at(duration, group, work.duration)
+    return {**columns, "count": count, "duration_ns": duration, "part": part}
 
 
 def numbered(keys: pd.DataFrame) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -303,17 +332,36 @@ def _timed(table: pd.DataFrame, level: int, keys: pd.DataFrame) -> _Activity:
     return _Activity(level, keys, np.arange(len(table), dtype=np.int64), start, end)
 
 
+def _device_work(trace: Trace, table: pd.DataFrame, level: int, keys: pd.DataFrame) -> _Activity:
+    """Return the activities of a table of device work; what belongs to no measured step has its own phase and no layer.
+
+    Rows without a time are counted and take none.
+    """
+    measured = np.ones(len(table), dtype=bool)
+    if len(trace.steps):
+        measured = table["step"].isin(trace.steps.loc[~trace.steps["warmup"], "step"]).to_numpy(bool)
+    if not measured.all():
+        phase = keys["phase"].astype("category") if "phase" in keys else pd.Series(pd.NA, keys.index, dtype="category")
+        keys = keys.assign(phase=phase.cat.add_categories([OUTSIDE_OF_STEPS]).where(measured, OUTSIDE_OF_STEPS))
+        if "layer" in keys:
+            keys["layer"] = keys["layer"].where(measured)
+    start, end = (table[name].to_numpy(dtype=np.int64, na_value=-1) for name in ("start_ns", "end_ns"))
+    count = table["count"].to_numpy(np.int64) if "count" in table else np.ones(len(table), dtype=np.int64)
+    duration = table["duration_ns"].to_numpy(np.int64) if "duration_ns" in table else end - start
+    timed = np.flatnonzero(table["start_ns"].notna().to_numpy(bool))
+    return _Activity(level, keys, timed, start[timed], end[timed], _Work(count, duration, measured))
+
+
 def _kernels(trace: Trace) -> _Activity:
     table = trace.kernels
-    if table["start_ns"].isna().any():
-        table = table[table["start_ns"].notna()]
     same = [key for key in KEYS if key in table and not is_null(table[key].array)]
     method = table["attribution"]
     if table["range_id"].notna().any():  # a layer's method where there is one, else that of the range
         from_range = table["range_id"].notna() & method.isna()
         method = method.cat.add_categories(["launch range"]) if "launch range" not in method.cat.categories else method
         method = method.mask(from_range, "launch range")
-    return _timed(table, KERNEL, table[same].assign(kernel=table["name"], range=_range_names(table, trace), method=method))
+    keys = table[same].assign(kernel=table["name"], range=_range_names(table, trace), method=method)
+    return _device_work(trace, table, KERNEL, keys)
 
 
 def _range_names(table: pd.DataFrame, trace: Trace) -> pd.Categorical:
@@ -324,7 +372,7 @@ def _range_names(table: pd.DataFrame, trace: Trace) -> pd.Categorical:
 def _graphs(trace: Trace) -> _Activity:
     table = trace.graphs
     keys = pd.DataFrame({"cause": OPAQUE_GRAPH, "range": _range_names(table, trace), **_owner(table)}, index=table.index)
-    return _timed(table, GRAPH, keys)
+    return _device_work(trace, table, GRAPH, keys)
 
 
 def _owner(table: pd.DataFrame) -> dict[str, pd.Series]:
@@ -333,10 +381,10 @@ def _owner(table: pd.DataFrame) -> dict[str, pd.Series]:
 
 
 def _copies(trace: Trace) -> _Activity:
-    table = trace.copies[trace.copies["start_ns"].notna()]
+    table = trace.copies
     cause = table["operation"].cat.rename_categories(lambda operation: DEVICE + copy_name(operation))
     keys = pd.DataFrame({"cause": cause, "range": _range_names(table, trace), **_owner(table)}, index=table.index)
-    return _timed(table, COPY, keys)
+    return _device_work(trace, table, COPY, keys)
 
 
 def copy_name(operation: str) -> str:

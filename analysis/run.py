@@ -13,18 +13,18 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from kernelscope.analysis import archives, storage
+from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.evidence import Clock, Context, recomputed_ranges
 from kernelscope.analysis.host_lines import timeline
 from kernelscope.analysis.lines import statements
 from kernelscope.analysis.readers.records import read_object, read_table
 from kernelscope.analysis.statistics import mean_step_ns
-from kernelscope.analysis.steps import step_of
 from kernelscope.analysis.trace import Trace, conform
 
 KERAS_2 = ("keras-theano", "keras-cntk", "keras-mxnet")
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
-CACHE_VERSION = 14  # part of the cache's key: raise it when a reader changes what it makes of the same files
+CACHE_VERSION = 15  # part of the cache's key: raise it when a reader changes what it makes of the same files
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,6 @@ class Run:
         module = importlib.import_module(f"kernelscope.analysis.evidence.{family}")
         evidence = device.added(module.read(data.folder, context), data.folder, context)
         kernels = conform("kernels", evidence.kernels)
-        kernels["step"] = step_of(kernels, data.steps)
         # devices exchange the gradients of many layers together, while the backward of whichever is last is going on
         kernels["layer"] = kernels["layer"].mask(kernels["kind"] == "communication")
         info = {
@@ -201,12 +200,13 @@ class Run:
             "unavailable": {**self.record.get("unavailable", {}), **evidence.unavailable},
         }
         info |= {**evidence.info, **({"collector": collector} if collector else {})}
-        diagnostics = {**evidence.diagnostics, "steps with other kernels than most": _unlike_steps(kernels, data.measured)}
         trace = Trace(
             steps=data.steps, ranges=ranges, operators=conform("operators", evidence.operators), kernels=kernels,
-            samples=data.samples(), host_lines=timeline(data.folder), info=info, diagnostics=diagnostics,
+            samples=data.samples(), host_lines=timeline(data.folder), info=info, diagnostics=dict(evidence.diagnostics),
             **{name: conform(name, getattr(evidence, name)) for name in ("graphs", "copies", "syncs", "calls", "memory")},
         )  # fmt: skip
+        device_steps.assign(trace)
+        trace.diagnostics["steps with other kernels than most"] = _unlike_steps(trace.kernels, data.measured)
         self._add_lines(trace)
         return trace
 
@@ -236,12 +236,8 @@ def _check_schema(file: Path, schema: str) -> None:
 
 
 def _unlike_steps(kernels: pd.DataFrame, steps: pd.DataFrame) -> int:
-    """Return how many measured steps ran another set of kernels than most steps: autotuning or compilation still going on.
-
-    A device's kernels count for the step that launched them: they may run when the next one has begun.
-    """
-    launched = step_of(pd.DataFrame({"start_ns": kernels["launch_ns"].fillna(kernels["start_ns"])}), steps)
-    mine = kernels.assign(step=launched)[launched.notna()]
+    """Return how many measured steps ran another set of kernels than most steps: autotuning or compilation still going on."""
+    mine = kernels[kernels["step"].isin(steps["step"])]
     sets = mine.groupby("step")["name"].agg(lambda names: hash(frozenset(names)))
     return len(steps) - int(sets.value_counts().max()) if len(sets) else 0
 

@@ -66,8 +66,7 @@ def timeline(trace: Trace, most: int = MOST) -> dict[str, Any]:
 def _window(trace: Trace) -> tuple[int | None, int, int, dict[str, Any]]:
     """Return the step, its start and end, and what of all steps is told; the whole capture where it has no steps."""
     if trace.steps.empty:
-        whole = parts.whole(trace).iloc[0]
-        low, high = int(whole["start_ns"]), int(whole["end_ns"])
+        low, high = (int(edge[0]) for edge in parts.whole(trace))
         if high <= low:
             raise EvidenceError("the capture's timeline has no length")
         return None, low, high, {"steps": 0, "median_ns": high - low, "thread": None}

@@ -56,6 +56,8 @@ STEPS = _columns(
     ("thread", "int64", "", "operating system's id of the thread that runs the loop"),
     ("start_ns", "int64", "ns", "the step's batch was asked for"),
     ("end_ns", "int64", "ns", "the next batch was asked for"),
+    ("device_start_ns", "Int64", "ns", "its first work on a device that works behind the host; null where none does"),
+    ("device_end_ns", "Int64", "ns", "the next step's first work there, or the end of its own"),
     ("minor_faults", "Int64", "", "page faults served without disk"),
     ("major_faults", "Int64", "", "page faults that read a disk"),
     ("user_ns", "Int64", "ns", "processor time of all threads in user mode"),
@@ -101,6 +103,9 @@ _LAUNCH = (
     ("range_id", "Int64", "", "row in ranges: the innermost nested range open on that thread when the call began"),
 )
 
+# Filled by `analysis.attribution.device_steps`
+_STEP = ("step", "Int64", "", "step that launched it; of a CPU's, that it ran in; null outside of steps")
+
 # Whose it is, where the host was in a layer or a phase when it made the call or launched the work; runs of our own know it.
 _OWNER = (
     ("layer", "category", "", "canonical layer"),
@@ -113,7 +118,7 @@ KERNELS = _columns(
     ("end_ns", "Int64", "ns", "ended"),
     ("duration_ns", "int64", "ns", "as the source reports it, summed over `count`"),
     ("count", "int64", "", "executions that the row stands for: 1, or more for sources that give totals only"),
-    ("step", "Int64", "", "step in which it ran"),
+    _STEP,
     ("device", "category", "", "cpu, cuda:N, rocm:N, ..."),
     ("thread", "Int64", "", "stream of a GPU, thread of a CPU; null when the source does not tell"),
     ("name", "category", "", "kernel or primitive with its implementation"),
@@ -147,6 +152,7 @@ GRAPHS = _columns(
     ("device", "category", "", "cuda:N, ..."),
     ("thread", "Int64", "", "stream"),
     ("graph", "Int64", "", "the capture's id of the graph or of its executable form"),
+    _STEP,
     *_LAUNCH,
     *_OWNER,
 )
@@ -165,6 +171,7 @@ COPIES = _columns(
     ("operation", "category", "", "one of COPY_OPERATIONS; set fills memory"),
     ("bytes", "Int64", "bytes", "moved or set, summed over `count`"),
     ("memory", "category", "", "kinds of memory as source to destination, such as pageable to device; null when not told"),
+    _STEP,
     *_LAUNCH,
     *_OWNER,
 )

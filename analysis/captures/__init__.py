@@ -18,13 +18,13 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from kernelscope.analysis import kernel_lookup, kernel_names, launches
+from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.captures.head import Head, read_head
 from kernelscope.analysis.categories import filled
 from kernelscope.analysis.clocks import set_aside_impossible
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.garbage import uncollected
 from kernelscope.analysis.helper import Helper
-from kernelscope.analysis.steps import step_of
 from kernelscope.analysis.ties import Ties
 from kernelscope.analysis.trace import Trace
 
@@ -178,7 +178,8 @@ def finish(trace: Trace, ties: Ties | None = None) -> None:
     launches.relate(trace, ties)
     describe_kernels(trace)
     if len(trace.steps):
-        trace.kernels["step"] = step_of(trace.kernels, trace.steps)
+        device_steps.assign(trace)
+        device_steps.drop_empty_tail(trace)
     trace.check()
 
 

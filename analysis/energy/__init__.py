@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from kernelscope.analysis.attribution.device_steps import step_at
 from kernelscope.analysis.breakdowns import layer_labels
 from kernelscope.analysis.energy.counter import Counter
 from kernelscope.analysis.energy.layers import Layers, Readings, by_class, from_counter, from_power
@@ -18,7 +19,6 @@ from kernelscope.analysis.energy.replay import replays as replays_of
 from kernelscope.analysis.energy.summary import Summary, summarise
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.run import Run
-from kernelscope.analysis.steps import step_of
 from kernelscope.analysis.trace import Trace
 
 KEYS = {"layer": ["layer"], "kind": ["kind"], "both": ["layer", "kind"]}
@@ -124,8 +124,8 @@ def _check_places(kernels: pd.DataFrame, trace: Trace) -> None:
     told = kernels[kernels["launch_ns"].notna() & kernels["start_ns"].notna()]
     if told.empty:
         return
-    launched = step_of(told.assign(start_ns=told["launch_ns"]), trace.steps)
-    late = (launched != step_of(told, trace.steps)).fillna(False).to_numpy(bool)
+    launched, ran = (step_at(told[name], trace.steps) for name in ("launch_ns", "start_ns"))
+    late = (launched != ran).fillna(False).to_numpy(bool)
     share = float(told["duration_ns"][late].sum()) / max(float(told["duration_ns"].sum()), 1.0)
     if share > _LATE:
         raise EvidenceError(

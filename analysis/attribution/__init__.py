@@ -1,0 +1,1 @@
+"""Which step, call, range and layer recorded work belongs to."""

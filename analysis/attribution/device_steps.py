@@ -1,0 +1,236 @@
+"""Which step device work belongs to: the one that launched it, whenever it runs; and from when to when a step lasts on the device.
+
+A device works behind the host: a step's kernels run when the host's step has ended, and the host's clock would clip or lose them.
+So a step of the device runs from its first kernel to the next step's first. Kernels of a CPU belong to the step that they run in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.trace import Trace
+
+Int = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+
+DEVICE_TABLES = ("kernels", "graphs", "copies")
+# Steps further apart than this share of a usual one are not consecutive: the loop paused between them, or was not recorded
+_PAUSE = 0.5
+_NEVER = np.iinfo(np.int64).max
+
+
+def step_at(times: pd.Series, steps: pd.DataFrame) -> pd.Series:
+    """Return the step in which each time (ns) lies, null outside of steps and for null."""
+    ordered = steps.sort_values("start_ns")
+    position = _position(times.to_numpy(np.int64, na_value=-1), *_edges(ordered))
+    return _numbers(position, ordered).set_axis(times.index)
+
+
+def assign(trace: Trace) -> None:
+    """Fill `step` of all device work, and device_start_ns and device_end_ns of the steps, in place.
+
+    The latter two are null where no device works behind the host: a step then lasts as long on the device as on the host.
+    """
+    steps = trace.steps.sort_values("start_ns")
+    found = _Work.of(trace, steps)
+    found_bounds = _bounds(found, steps)
+    if found_bounds is not None:
+        _place_unlaunched(found, *found_bounds)
+    for name, position in found.positions.items():
+        getattr(trace, name)["step"] = _numbers(position, steps)
+    columns = {
+        name: pd.Series(pd.NA if values is None else values, index=steps.index, dtype="Int64").reindex(trace.steps.index)
+        for name, values in zip(("device_start_ns", "device_end_ns"), found_bounds or (None, None), strict=True)
+    }
+    trace.steps = trace.steps.assign(**columns)
+
+
+def drop_empty_tail(trace: Trace) -> None:
+    """Drop the last step where it launched nothing on a device and others did, in place: the profiler's stop, and no step."""
+    last = trace.steps.index[trace.steps["start_ns"] == trace.steps["start_ns"].max()]
+    found = pd.concat([getattr(trace, name)["step"].value_counts() for name in DEVICE_TABLES])
+    counts = found.groupby(level=0).sum().reindex(trace.steps["step"]).fillna(0)
+    lasted = trace.steps["end_ns"] - trace.steps["start_ns"]
+    if len(last) and len(counts) > 1 and counts.loc[trace.steps.loc[last[0], "step"]] == 0 and (counts > 0).any():
+        if lasted[last[0]] < _PAUSE * float(lasted.drop(last).median()):
+            trace.steps = trace.steps.drop(last)
+            trace.diagnostics["steps at the end without device work, left out"] = 1
+
+
+def bounds(steps: pd.DataFrame) -> tuple[Int, Int]:
+    """Return when each step starts and ends on the device; on the host where no device works behind it."""
+    found = []
+    for side in ("start", "end"):
+        known = steps[f"device_{side}_ns"].to_numpy(np.int64, na_value=-1)
+        found.append(np.where(known >= 0, known, steps[f"{side}_ns"].to_numpy(np.int64)))
+    return found[0], found[1]
+
+
+# --- device work --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Work:
+    """Rows of device work of all tables, one after another, and the step (position, -1: none) that each belongs to.
+
+    positions: the same by table. behind: on a device that works behind the host. opening: may be the first work of a step.
+    """
+
+    positions: dict[str, Int]
+    position: Int
+    start: Int
+    end: Int
+    launch: Int
+    thread: Int
+    behind: Bool
+    opening: Bool
+
+    @classmethod
+    def of(cls, trace: Trace, steps: pd.DataFrame) -> _Work:
+        columns: dict[str, list[npt.NDArray[np.int64] | Bool]] = {name: [] for name in ("start", "end", "launch", "thread")}
+        behind, opening, sizes = [], [], []
+        for name in DEVICE_TABLES:
+            table = getattr(trace, name)
+            sizes.append(len(table))
+            names = ("start_ns", "end_ns", "launch_ns", "launch_thread")
+            for key, column in zip(columns, names, strict=True):
+                columns[key].append(table[column].to_numpy(np.int64, na_value=-1))
+            behind.append(_is_accelerator(table["device"]))
+            opening.append(np.ones(len(table), bool) if name != "copies" else (table["operation"] != "set").to_numpy(bool))
+        whole = {name: np.concatenate(parts).astype(np.int64) for name, parts in columns.items()}
+        launched = np.concatenate(behind) & (whole["launch"] >= 0)
+        at = np.where(launched, whole["launch"], whole["start"])
+        position = _position(at, *_edges(steps))
+        parts = np.split(position, np.cumsum(sizes)[:-1])  # views: what is changed in one is changed in the other
+        return cls(dict(zip(DEVICE_TABLES, parts, strict=True)), position, **whole,
+                   behind=np.concatenate(behind), opening=np.concatenate(opening))  # fmt: skip
+
+    @property
+    def launched(self) -> Bool:
+        """Which rows have a known launch on a device that works behind the host."""
+        return np.asarray(self.behind & (self.launch >= 0) & (self.start >= 0))
+
+
+def _is_accelerator(devices: pd.Series) -> Bool:
+    """Return which rows ran on something other than the host's processors."""
+    return (devices.notna() & (devices != "cpu")).to_numpy(bool)
+
+
+def _place_unlaunched(work: _Work, begun: Int, over: Int) -> None:
+    """Put work whose launch is not in the capture into the step in whose time on the device it starts, in place."""
+    rows = np.flatnonzero(work.behind & (work.launch < 0))
+    work.position[rows] = np.where(work.start[rows] >= 0, _position(work.start[rows], begun, over), -1)
+
+
+# --- from when to when ----------------------------------------------------------------------------------------------------------
+
+
+def _bounds(work: _Work, steps: pd.DataFrame) -> tuple[Int, Int] | None:
+    """Return when each step starts and ends on the devices; None where nothing was launched on one in any step.
+
+    The first of consecutive steps starts when the host's does, unless work was launched right before it, as by a warm-up step. And
+    where the device is behind by half a step and more, it is busy with earlier work then, and catches up after the last step has
+    ended on the host: its first step starts with its own work, too.
+    """
+    launched = work.launched
+    mine = launched & (work.position >= 0)
+    if not mine.any():
+        return None
+    start, end = _edges(steps)
+    first = _first(work, mine, steps)
+    last = np.full(len(steps), -1, dtype=np.int64)
+    np.maximum.at(last, work.position[mine], work.end[mine])
+    usual = int(np.median(end - start))
+    joined = _joined(steps, start, end, usual)
+    behind = (last - end)[_run_end_of(joined)] > _PAUSE * usual
+    busy = behind & _busy_before(work, start, first)
+    goes_on = np.append(False, joined[:-1]) | _launched_before(work, launched, start, usual)
+    begun = np.where(goes_on | busy, first, np.minimum(start, first))
+    begun = np.maximum.accumulate(begun)
+    following = np.append(begun[1:], _NEVER)
+    own = np.where(busy[_run_of(joined)], first + (end - start), end)
+    over = np.where(joined, following, np.minimum(_run_end(work, launched, end, np.maximum(own, last), usual), following))
+    return begun, np.maximum(over, begun)
+
+
+def _run_end_of(joined: Bool) -> Int:
+    """Return for each step the position of the last of the consecutive ones that it is one of."""
+    ends = np.flatnonzero(~joined)
+    return np.asarray(ends[np.searchsorted(ends, np.arange(len(joined)))], dtype=np.int64)
+
+
+def _run_of(joined: Bool) -> Int:
+    """Return for each step the position of the first of the consecutive ones that it is one of."""
+    opens = np.append(True, ~joined[:-1])
+    return np.flatnonzero(opens)[np.cumsum(opens) - 1]
+
+
+def _first(work: _Work, mine: Bool, steps: pd.DataFrame) -> Int:
+    """Return when each step's first work starts: that launched by the loop's thread where it launches any, else by any thread."""
+    start, _ = _edges(steps)
+    by_loop = work.thread == steps["thread"].to_numpy(np.int64)[np.maximum(work.position, 0)]
+    found = np.full(len(steps), _NEVER, dtype=np.int64)
+    for rows in (mine & work.opening & by_loop, mine & work.opening, mine):
+        tried = np.full(len(steps), _NEVER, dtype=np.int64)
+        np.minimum.at(tried, work.position[rows], work.start[rows])
+        found = np.where(found == _NEVER, tried, found)
+    return np.maximum.accumulate(np.where(found == _NEVER, start, found))
+
+
+def _joined(steps: pd.DataFrame, start: Int, end: Int, usual: int) -> Bool:
+    """Return of each step whether the next one follows it at once; turns of a comparison are apart."""
+    near = start[1:] - end[:-1] <= _PAUSE * usual
+    window = steps["window"].to_numpy(np.int64, na_value=-1)
+    return np.append(near & (window[1:] == window[:-1]), False)
+
+
+def _busy_before(work: _Work, start: Int, first: Int) -> Bool:
+    """Return whether the device is still busy with work of no step when each step starts on the host."""
+    others = work.behind & ((work.position < 0) | (work.launch < 0)) & (work.start >= 0)
+    order = np.argsort(work.start[others], kind="stable")
+    begun, reached = work.start[others][order], np.maximum.accumulate(work.end[others][order])
+    before = np.searchsorted(begun, first, side="left") - 1  # the last of them that begins before the step's own work
+    return np.asarray((before >= 0) & (np.append(reached, -1)[before] > start))
+
+
+def _launched_before(work: _Work, launched: Bool, start: Int, usual: int) -> Bool:
+    """Return whether the capture holds launches right before each step."""
+    launch = np.sort(work.launch[launched & work.opening])
+    before = np.searchsorted(launch, start, side="left") - 1
+    return np.asarray((before >= 0) & (start - launch[np.maximum(before, 0)] <= _PAUSE * usual))
+
+
+def _run_end(work: _Work, launched: Bool, end: Int, own: Int, usual: int) -> Int:
+    """Return when each step would end if no other came after it: by itself (`own`), or with the first work launched after it."""
+    opening = launched & work.opening
+    order = np.argsort(work.launch[opening], kind="stable")
+    launch, begun = work.launch[opening][order], work.start[opening][order]
+    after = np.searchsorted(launch, end, side="left")
+    near = np.append(launch, _NEVER)[after] - end <= _PAUSE * usual
+    return np.where(near, np.maximum(np.append(begun, _NEVER)[after], end), own)
+
+
+# --- steps ----------------------------------------------------------------------------------------------------------------------
+
+
+def _edges(steps: pd.DataFrame) -> tuple[Int, Int]:
+    return steps["start_ns"].to_numpy(np.int64), steps["end_ns"].to_numpy(np.int64)
+
+
+def _position(times: Int, start: Int, end: Int) -> Int:
+    """Return the position of the interval, of some that follow each other, in which each time lies, or -1."""
+    if not len(start):
+        return np.full(len(times), -1, dtype=np.int64)
+    position = np.searchsorted(start, times, side="right") - 1
+    inside = (position >= 0) & (times < end[np.maximum(position, 0)])
+    return np.asarray(np.where(inside, position, -1), dtype=np.int64)
+
+
+def _numbers(position: Int, steps: pd.DataFrame) -> pd.Series:
+    """Return the numbers of the steps at these positions, null for -1."""
+    numbers = np.append(steps["step"].to_numpy(np.int64), 0)
+    return pd.Series(numbers[position]).astype("Int64").where(position >= 0)

@@ -1,0 +1,36 @@
+"""Steps from what occurs once a step: an optimizer's step, the launch of a CUDA graph, a wait for the device."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from kernelscope.analysis.attribution.steps.model import LEAST, Found, Work, judged
+from kernelscope.analysis.attribution.steps.ranges import labelled, of_rows
+from kernelscope.analysis.trace import Trace
+
+_ONCE = re.compile(r"(?i)optimi[sz]er.*step|zero_grad|ApplyGradient")
+_CALLS = re.compile(r"GraphLaunch|DeviceSynchronize|CtxSynchronize|StreamSynchronize")
+
+
+def find(trace: Trace, work: Work) -> Iterator[Found]:
+    """Yield the steps that ranges of the optimizer mark, then those of calls."""
+    for label, rows in labelled(trace):
+        if _ONCE.search(label):
+            found = of_rows(work, "call", label, rows)
+            if found is not None:
+                yield found
+    if not work.by_launch:
+        return
+    calls = trace.calls
+    for name in [str(name) for name in calls["name"].cat.categories if _CALLS.search(str(name))]:
+        mine = calls[(calls["name"] == name).to_numpy(bool)]
+        mine = mine[(mine["thread"] == work.thread).to_numpy(bool)]
+        if len(mine) <= LEAST:
+            continue
+        edge = "start_ns" if "Graph" in name else "end_ns"  # a step begins with the launch, and after the wait
+        found = judged(work, "call", name, np.unique(mine[edge].to_numpy(np.int64)))
+        if found is not None and found.confidence != "low":
+            yield found

@@ -1,0 +1,60 @@
+"""Steps from the period of the kernel sequence: the same kernels, as often, between one occurrence of a kernel and the next.
+
+Each kernel that occurs several times may be what a step begins with. That which cuts the sequence into the most alike parts does;
+of several that do so equally well the shortest period, so that ten steps are not taken for one. Layers that repeat inside of a step
+are not taken for steps where whole steps are alike in everything: what comes once a step (embedding, loss) is in one layer only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from kernelscope.analysis.attribution.steps.model import LEAST, Found, Int, Work, commonest, judged
+from kernelscope.analysis.trace import Trace
+
+_MOST = 40  # numbers of occurrences that are tried
+_AS_GOOD = 0.01  # likeness that is no difference, unless parts are the same in everything
+_SAME = 0.9995
+_COVERED = 0.6  # share of the device's time that such parts must have
+_NAME = 60  # characters of a kernel's name in a sentence
+
+
+def find(trace: Trace, work: Work) -> Iterator[Found]:
+    """Yield the steps that repeat in the kernels, the best first."""
+    counts = np.bincount(work.name, minlength=len(work.names))
+    distinct = np.unique(counts[counts > LEAST])
+    tried = distinct if len(distinct) <= _MOST else distinct[np.linspace(0, len(distinct) - 1, _MOST).astype(int)]
+    found = [steps for count in tried if (steps := _of_count(work, counts, int(count))) is not None]
+    found = [steps for steps in found if steps.confidence != "low"]
+    if found:
+        same = any(steps.likeness >= _SAME and steps.covered >= _COVERED for steps in found)
+        least = _SAME if same else max(steps.likeness for steps in found) - _AS_GOOD
+        found.sort(key=lambda steps: (steps.likeness < least, -len(steps.table)))
+    yield from found
+
+
+def of_kernel(trace: Trace, work: Work, pattern: str) -> Iterator[Found]:
+    """Yield the steps that begin with the kernels whose names fit a regular expression."""
+    fits = [number for number, name in enumerate(work.names) if re.search(pattern, name)]
+    found = _beginning(work, np.isin(work.name, fits), f"kernel:{pattern}")
+    if found is not None:
+        yield found
+
+
+def _of_count(work: Work, counts: Int, count: int) -> Found | None:
+    """Return the steps that begin with a kernel of so many occurrences: that before which the device waits longest."""
+    names = np.flatnonzero(counts == count)
+    waits = [float(np.median(work.gaps[work.name == name])) for name in names[:50]]
+    name = int(names[int(np.argmax(waits))])
+    short = work.names[name].removeprefix("void ")
+    source = f"each begins with {short if len(short) <= _NAME else short[:_NAME].rsplit('<')[0]}"
+    return _beginning(work, work.name == name, source)
+
+
+def _beginning(work: Work, rows: npt.NDArray[np.bool_], source: str) -> Found | None:
+    """Return the steps that begin with these pieces of work."""
+    return judged(work, "period", source, np.unique(work.at[rows]), thread=commonest(work.launcher[rows]))

@@ -1,0 +1,83 @@
+"""Steps from ranges that repeat: NVTX ranges and annotations, from the start of one to the start of the next."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from kernelscope.analysis.attribution.steps.model import LEAST, Found, Work, judged
+from kernelscope.analysis.trace import Trace
+
+_NUMBER = re.compile(r"\d+")
+_STEP = re.compile(r"(?i)(?:^|[^a-z])(?:train(?:ing)?_?)?(?:step|iter(?:ation)?s?|(?:mini_?)?batch)(?:$|[^a-z])|^profilerstep")
+_NO_STEP = re.compile(r"(?i)optimi[sz]er|zero_grad|scheduler|epoch|checkpoint|valid|eval|load|data|copy|next")
+_MOST = 60  # labels that are tried
+_HOLDS = 0.5  # share of the device's time that ranges without such a name must launch
+
+
+def find(trace: Trace, work: Work) -> Iterator[Found]:
+    """Yield the steps that ranges mark, those named like steps first, then those that hold most of the device's work."""
+    found = []
+    for label, rows in labelled(trace):
+        named = bool(_STEP.search(label)) and not _NO_STEP.search(label)
+        held = share_inside(rows, work)
+        if not named and held < _HOLDS:
+            continue
+        steps = of_rows(work, "range", label, rows)
+        if steps is not None:
+            found.append(((not named, -round(steps.likeness, 2), -len(steps.table)), steps))
+    yield from (steps for _, steps in sorted(found, key=lambda pair: pair[0]))
+
+
+def of_name(trace: Trace, work: Work, pattern: str) -> Iterator[Found]:
+    """Yield the steps that ranges of a name mark; * stands for any text."""
+    ranges = trace.ranges
+    fits = [bool(fnmatch.fnmatchcase(str(text), pattern)) for text in ranges["name"].cat.categories]
+    mine = ranges[np.append(fits, False)[ranges["name"].cat.codes.to_numpy()].astype(bool)]
+    if len(mine):
+        rows = mine[mine["thread"] == mine["thread"].mode().iloc[0]].sort_values("start_ns")
+        found = of_rows(work, "range", pattern, rows)
+        if found is not None:
+            yield found
+
+
+def labelled(trace: Trace) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the labels that occur several times on one thread with their ranges in order of time, the commonest first.
+
+    A label is a range's text with its numbers left out, so that `step 1` and `step 2` are one.
+    """
+    ranges = trace.ranges[~trace.ranges["category"].isin(["layer", "sync"]).to_numpy(bool)]
+    if ranges.empty:
+        return
+    texts = [_NUMBER.sub("#", str(text)[:200]).strip() for text in ranges["name"].cat.categories]
+    codes, labels = pd.factorize(np.array([*texts, ""], dtype=object))
+    label = codes[ranges["name"].cat.codes.to_numpy()]
+    grouped = ranges.groupby([label, ranges["thread"].to_numpy()], sort=False)
+    sizes = grouped.size()
+    sizes = sizes[sizes > LEAST].sort_values(ascending=False)[:_MOST]
+    for number, thread in sizes.index:
+        yield str(labels[number]), grouped.get_group((number, thread)).sort_values("start_ns")
+
+
+def of_rows(work: Work, method: str, label: str, rows: pd.DataFrame) -> Found | None:
+    """Return the steps that start where these ranges, sorted, start; None where they do not repeat as steps do."""
+    begins, ends = rows["start_ns"].to_numpy(np.int64), rows["end_ns"].to_numpy(np.int64)
+    outer = np.append(True, begins[1:] >= np.maximum.accumulate(ends)[:-1])  # a range inside one of its own name begins no step
+    outer &= np.append(True, np.diff(begins) > 0)
+    found = judged(work, method, label, begins[outer], ends[outer], int(rows["thread"].iloc[0]))
+    return found if found is not None and work.by_launch else None
+
+
+def share_inside(rows: pd.DataFrame, work: Work) -> float:
+    """Return the share of the device's time that is launched inside of these ranges, sorted by start."""
+    if not len(work) or not work.by_launch:
+        return 0.0
+    begins, reached = rows["start_ns"].to_numpy(np.int64), np.maximum.accumulate(rows["end_ns"].to_numpy(np.int64))
+    position = np.searchsorted(begins, work.at, side="right") - 1
+    inside = (position >= 0) & (work.at < reached[np.maximum(position, 0)])
+    lasted = work.end - work.start
+    return float(lasted[inside].sum() / max(lasted.sum(), 1))
