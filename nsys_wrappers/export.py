@@ -40,7 +40,8 @@ def export_report(
     """Export a report into the folder and return what was made: export.sqlite, or the folder export.parquetdir, a file a table.
 
     stream: the report is still a .qdstrm and is imported first. Nothing is written beside the report. Raises ExportError when the
-    release has no such form, or when nsys fails, takes too long or writes nothing.
+    release has no such form, or when nsys fails, takes too long or writes nothing. An nsys that fails can leave a file without
+    the device's work behind, so what it wrote counts only if it says that it succeeded.
     """
     if form == "parquetdir" and tool.release < _PARQUET_SINCE:
         raise ExportError(f"nsys {tool.version} cannot export Parquet; export SQLite, or use nsys 2023.4 or later")
@@ -48,9 +49,9 @@ def export_report(
         report = import_stream(tool, report, folder)
     exported = folder / f"export.{form}"
     arguments = ["export", "--type", form, "--force-overwrite", "true", "--output", str(exported), str(report.absolute())]
-    printed = _run([str(tool.path), *arguments], folder, report)
-    if not (any(exported.iterdir()) if exported.is_dir() else exported.is_file() and exported.stat().st_size):
-        raise ExportError(f"nsys {tool.version} did not export it: {_reason(printed)}")
+    status, printed = _run([str(tool.path), *arguments], folder, report)
+    if status or not (any(exported.iterdir()) if exported.is_dir() else exported.is_file() and exported.stat().st_size):
+        raise ExportError(f"nsys {tool.version} ({tool.path}) did not export it: {_reason(printed)}")
     return exported
 
 
@@ -63,14 +64,17 @@ def import_stream(tool: Tool, stream: Path, folder: Path) -> Path:
     if program is None:
         raise ExportError(f"nsys {tool.version} has no QdstrmImporter, which a .qdstrm needs")
     report = folder / "report.nsys-rep"
-    printed = _run([str(program), "-i", str(stream.absolute()), "-o", str(report)], folder, stream)
-    if not report.is_file():
+    status, printed = _run([str(program), "-i", str(stream.absolute()), "-o", str(report)], folder, stream)
+    if status or not report.is_file():
         raise ExportError(f"QdstrmImporter of nsys {tool.version} did not read it: {_reason(printed)}")
     return report
 
 
-def _run(command: Sequence[str], folder: Path, source: Path) -> str:
-    """Return what a command prints; it runs in the folder, with its own group of processes, for a time that the size allows."""
+def _run(command: Sequence[str], folder: Path, source: Path) -> tuple[int, str]:
+    """Return a command's exit status and what it prints.
+
+    It runs in the folder, with its own group of processes, for a time that the size allows.
+    """
     limit = _START_S + _S_PER_MB * source.stat().st_size / 1e6
     log = folder / "output.txt"
     try:
@@ -92,7 +96,7 @@ def _run(command: Sequence[str], folder: Path, source: Path) -> str:
                 raise
         with log.open("rb") as printed:
             printed.seek(max(0, log.stat().st_size - _KEPT))
-            return printed.read().decode("utf8", errors="replace")
+            return process.returncode, printed.read().decode("utf8", errors="replace")
     except subprocess.TimeoutExpired as error:
         raise ExportError(f"{Path(command[0]).name} did not finish within {limit:.0f} s") from error
     except OSError as error:

@@ -161,3 +161,68 @@ def test_recorded_reports_through_a_real_nsys():
     assert len(trace.ranges) == 1824
     assert trace.info["source"]["recorded_with"] == "2022.4.2"
     assert sorted(os.listdir(report.parent)) == before
+
+
+# --- an nsys that is too old, and exports without the device's work -----------------------------------------------------
+
+STUB = "import sqlite3; d = sqlite3.connect(output); d.execute('CREATE TABLE StringIds (id, value)'); d.commit()"
+RECORDED = CORPUS / "nsys/zx3xyy__assignment2-systems__result_2_7B_nvtx.sqlite"
+
+
+@pytest.mark.parametrize(
+    ("content", "printed", "told"),
+    [
+        (NEW, "no", "it was recorded by nsys 2025.5.1; export it with nsys 2025.5.1 or later: nsys export"),
+        (
+            OLD,
+            "Exportation error: Version number is invalid: 2026@1@2@121-255136380782v0",
+            "it was recorded by nsys 2026.1.2; export it with nsys 2026.1.2 or later: nsys export",
+        ),
+        (OLD, "wrong", "copy it again if it is damaged, else export it with an nsys at least as new as the one that"),
+    ],
+)
+def test_what_a_failing_nsys_leaves_is_not_read(tmp_path, monkeypatch, content, printed, told):
+    program = fake_nsys(tmp_path / "bin", monkeypatch, f"{STUB}; print({printed!r}); sys.exit(1)", "2022.4.2.1")
+    path = tmp_path / "x.nsys-rep"
+    path.write_bytes(content)
+    with pytest.raises(EvidenceError) as caught:
+        nsys_report.read(path)
+    assert f"nsys 2022.4.2.1 ({program}) did not export it: {printed}; {told}" in str(caught.value)
+
+
+def test_an_older_nsys_that_exports_no_work_of_devices_is_refused(tmp_path, monkeypatch):
+    fake_nsys(tmp_path / "bin", monkeypatch, STUB, "2022.4.2.1")
+    path = tmp_path / "x.nsys-rep"
+    path.write_bytes(NEW)
+    with pytest.raises(EvidenceError) as caught:
+        nsys_report.read(path)
+    assert "recorded by nsys 2025.5.1 and exported by nsys 2022.4.2.1" in str(caught.value)
+    assert "without any device work; export it with nsys 2025.5.1 or later" in str(caught.value)
+
+
+def test_what_an_older_nsys_exports_is_doubted(tmp_path, monkeypatch):
+    if not RECORDED.exists():
+        pytest.skip("a recorded export needs ../shared/corpus")
+    path = tmp_path / "x.nsys-rep"
+    path.write_bytes(NEW)
+    for version, doubted in (("2022.4.2.1", True), ("2025.5.1.121", False)):
+        fake_nsys(tmp_path / version, monkeypatch, COPY.format(str(RECORDED)), version)
+        warnings = nsys_report.read(path).info.get("warnings", [])
+        assert [("events may be missing" in line) for line in warnings] == [True] * doubted
+
+
+@pytest.mark.parametrize("path", sorted([*CORPUS.glob("nsys/*.nsys-rep"), *CORPUS.glob("nsys/*.qdrep")]), ids=lambda p: p.name)
+def test_every_report_of_the_corpus_is_read_or_says_which_nsys_it_needs(path):
+    tool = find.find("nsys")
+    if tool is None:
+        pytest.skip("exporting real reports needs Nsight Systems")
+    with path.open("rb") as file:
+        readable = tool.release >= (2025, 5, 1) or b"Report 2025@5@1@" not in file.read(100)
+    if readable:
+        trace = nsys_report.read(path)
+        assert len(trace.kernels) or "kernels" in trace.info["unavailable"]
+        return
+    with pytest.raises(EvidenceError) as caught:
+        nsys_report.read(path)
+    assert f"nsys {tool.version} ({tool.path}) did not export it" in str(caught.value)
+    assert "it was recorded by nsys 2025.5.1; export it with nsys 2025.5.1 or later" in str(caught.value)

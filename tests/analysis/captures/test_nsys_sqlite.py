@@ -163,7 +163,7 @@ def test_nothing_of_environment_and_command_line_gets_in(export):
 def test_only_exports_of_nsys_are_taken():
     if not CORPUS.exists():
         pytest.skip("telling recorded files apart needs ../shared/corpus")
-    files = [path for path in CORPUS.rglob("*") if path.is_file() and path.stat().st_size]
+    files = [path for path in CORPUS.glob("*/*") if path.is_file() and path.stat().st_size]
     assert sorted(path for path in files if nsys_sqlite.matches(read_head(path))) == EXPORTS
 
 

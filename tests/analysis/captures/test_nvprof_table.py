@@ -162,7 +162,8 @@ def test_samples_of_cpu_functions_are_refused():
 def test_only_tables_of_nvprof_are_taken_for_such():
     if not CORPUS.exists():
         pytest.skip("needs ../shared/corpus")
-    mine = {path.name for path in CORPUS.rglob("*") if path.is_file() and nvprof_table.matches(read_head(path))}
+    files = [path for path in CORPUS.glob("*/*") if path.is_file() and path.parent.name != "broken"]
+    mine = {path.name for path in files if nvprof_table.matches(read_head(path))}
     assert mine == {*CSV, SAMPLES, TEXT, *TRACES}
 
 
