@@ -20,6 +20,7 @@ setup(
     package_dir={f"kernelscope.{folder}": folder for folder in FOLDERS},
     package_data={
         "": ["py.typed"],
+        "kernelscope.analysis.device": ["datasheets.csv"],
         "kernelscope.analysis.published": ["data/*"],
         "kernelscope.workloads": ["environments/*.txt", "experiments/*.toml"],
         "kernelscope.reports": ["templates/*", "templates/vendor/*"],

@@ -1,0 +1,183 @@
+"""What accelerators can do at most by their vendors' data sheets, to predict how times of kernels differ between two devices.
+
+The numbers stand in datasheets.csv, a row per device as a program sees it (one die of an MI250X, one of a K80's two GPUs), each
+with its source. They are ceilings: dense, at the boost clock that the vendor states, and no kernel reaches them. A ratio of two
+of them predicts better than either alone. What is not known for sure is None, never 0.
+
+What a device really reaches is measured elsewhere: see ceilings.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+DATA = Path(__file__).with_name("datasheets.csv")
+
+Bound = Literal["memory", "compute", "copy"]
+
+# Element types as kernels have them -> as the table has them
+TYPES = {
+    "f64": "f64", "f32": "f32", "tf32": "tf32", "f16": "f16", "bf16": "bf16", "f8e4m3": "f8", "f8e5m2": "f8", "f8_e4m3": "f8",
+    "f8_e5m2": "f8", "s8": "s8", "u8": "s8",
+}  # fmt: skip
+_WITHOUT_TF32 = (
+    "Kepler", "Maxwell", "Pascal", "Pascal GP100", "Volta", "Turing", "GCN 5", "GCN 5.1", "CDNA", "CDNA 2", "CDNA 4", "RDNA 2",
+    "RDNA 3",
+)  # fmt: skip
+
+# One lane and direction, bytes/s after the line's own coding: 8b/10b in the second generation, 128b/130b later
+_LANE = {2: 5e9 / 10, **{generation: rate * 1e9 * 128 / 130 / 8 for generation, rate in ((3, 8), (4, 16), (5, 32))}}
+_CHIP_TO_CHIP = {"NVLink-C2C": 450e9}
+
+# What names have or lack without being another device
+_NOISE = frozenset(
+    ("accelerator", "amd", "corporation", "geforce", "generation", "gpu", "graphics", "instinct", "intel", "nvidia", "oam")
+) | {"r", "radeon", "tesla", "tm", "vf"}
+_SIZE = re.compile(r"(\d+)gb")
+_MEMORY = re.compile(r"hbm\d?e?|gddr\d?x?")
+
+
+@dataclass(frozen=True)
+class Datasheet:
+    """One device. Rates are per second, one way where there are two directions; None is unknown.
+
+    names: as captures may show the device, without words that say nothing (see lookup). multiprocessors: SMs or compute units.
+    boost_hz: the highest clock that the vendor promises. memory_gb: as the vendor counts, so mostly of 2**30 bytes.
+    bandwidth: of the device's memory, bytes/s. host_link: such as "PCIe 4 x16", and host_bandwidth its bytes/s in one direction.
+    link_bandwidth: of all links to other devices (NVLink, Infinity Fabric) together, bytes/s in one direction. l2_bytes: size of
+    the level-2 cache. vector and tensor: operations/s, where a multiplication with addition is two, by type of the operands
+    (f64, f32, tf32, f16, bf16, f8, s8); tensor: on tensor cores or matrix units, dense, accumulating in 32 bits (f64 in 64).
+    source: whose document tells the numbers.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    architecture: str
+    multiprocessors: int | None
+    boost_hz: float | None
+    memory_gb: float | None
+    bandwidth: float | None
+    l2_bytes: int | None
+    host_link: str | None
+    host_bandwidth: float | None
+    link_bandwidth: float | None
+    source: str
+    vector: Mapping[str, float] = field(hash=False)
+    tensor: Mapping[str, float] = field(hash=False)
+
+    def flops(self, dtype: str, tensor_core: bool | None = None) -> float | None:
+        """Return the operations/s at most for operands of a type, such as f16, f8e4m3 or s8; None where it is not known.
+
+        tensor_core False: of the vector units. Otherwise of tensor cores; of the vector units where the device has no tensor
+        cores, or none for that type of number (f64, f32). f32 is TF32 only where tensor_core is True, and there float32
+        proper on devices that have no TF32.
+        """
+        kind = TYPES.get(dtype)
+        if kind is None:
+            return None
+        if tensor_core is False:
+            return self.vector.get(kind)
+        if kind == "f32" and tensor_core and self.architecture not in _WITHOUT_TF32:
+            return self.tensor.get("tf32")
+        rate = self.tensor.get(kind)
+        if rate is None and (kind in ("f64", "f32") or not self.tensor):
+            return self.vector.get(kind)
+        return rate
+
+
+def lookup(name: str | None, multiprocessors: int | None = None) -> Datasheet | None:
+    """Return the data sheet of a device that a capture names; None if the table has none or several.
+
+    Case, vendors' and brands' names and words such as GPU and VF do not matter, nor does a size of memory that is the device's
+    own; the most specific name wins. Any other word makes it another device: "Ti", "Laptop", "MIG 1g.5gb".
+
+    multiprocessors: of the capture, if it tells. A device that has another number is not the one in the table, but a slice of
+    it, or a version with the same name. It also tells apart those that share a name (Orin, Xavier).
+    """
+    words = _words(name or "")
+    bare = tuple(word for word in words if not _SIZE.fullmatch(word) and not _MEMORY.fullmatch(word))
+    sizes = {float(size[1]) for word in words if (size := _SIZE.fullmatch(word))}
+    by_words = _by_words()
+    named = by_words.get(words) or [row for row in by_words.get(bare, ()) if sizes <= {row.memory_gb}]
+    fitting = [row for row in named if None in (multiprocessors, row.multiprocessors) or row.multiprocessors == multiprocessors]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def predicted_ratio(
+    a: Datasheet, b: Datasheet, bound: Bound, dtype: str | None = None, tensor_core: bool | None = None
+) -> float | None:
+    """Return a kernel's or copy's time on b over its time on a, if the ceiling of `bound` alone decides; None if not known.
+
+    memory: bandwidth of the device's memory. compute: operations on operands of dtype (see Datasheet.flops; a product in TF32
+    is one of float32 on a device that has no TF32). copy: the link between host and device.
+    """
+    rates = [_rate(device, bound, dtype, tensor_core) for device in (a, b)]
+    return rates[0] / rates[1] if rates[0] and rates[1] else None
+
+
+def _rate(device: Datasheet, bound: Bound, dtype: str | None, tensor_core: bool | None) -> float | None:
+    if bound == "memory":
+        return device.bandwidth
+    if bound == "copy":
+        return device.host_bandwidth
+    if dtype is None:
+        return None
+    return device.flops("f32", True) if dtype == "tf32" else device.flops(dtype, tensor_core)
+
+
+@cache
+def table() -> tuple[Datasheet, ...]:
+    """Return all data sheets, in the file's order."""
+    with DATA.open(newline="", encoding="utf8") as file:
+        return tuple(_row(row) for row in csv.DictReader(file))
+
+
+@cache
+def _by_words() -> Mapping[tuple[str, ...], list[Datasheet]]:
+    """Return the data sheets by the words of each of their names."""
+    found: dict[tuple[str, ...], list[Datasheet]] = defaultdict(list)
+    for row in table():
+        for name in row.names:
+            found[_words(name)].append(row)
+    return dict(found)
+
+
+def _words(name: str) -> tuple[str, ...]:
+    """Return the words of a device's name that tell which it is: A100-SXM4-40GB and "A100 SXM4 40 GB" have the same."""
+    joined = re.sub(r"(\d)\s*gi?b?\b", r"\1gb", name.lower())
+    return tuple(word for word in re.findall(r"[a-z0-9]+", joined) if word not in _NOISE)
+
+
+def _row(row: Mapping[str, str]) -> Datasheet:
+    def number(column: str, scale: float = 1) -> float | None:
+        return float(row[column]) * scale if row[column] else None
+
+    def whole(column: str, scale: int = 1) -> int | None:
+        value = number(column, scale)
+        return None if value is None else round(value)
+
+    rates: dict[str, dict[str, float]] = {"vector": {}, "tensor": {}}
+    for column in row:
+        kind, _, unit = column.removesuffix("_tflops").removesuffix("_tops").partition("_")
+        value = number(column, 1e12) if column.endswith(("_tflops", "_tops")) else None
+        if value is not None:
+            rates[unit or "vector"][kind] = value
+    link = row["host_link"] or None
+    return Datasheet(
+        row["device"], tuple(name.strip() for name in row["names"].split("|")), row["architecture"], whole("multiprocessors"),
+        number("boost_mhz", 1e6), number("memory_gb"), number("bandwidth_gb_s", 1e9), whole("l2_mib", 1 << 20), link,
+        _link_rate(link), number("link_gb_s", 1e9), row["source"], **rates,
+    )  # fmt: skip
+
+
+def _link_rate(link: str | None) -> float | None:
+    """Return bytes/s in one direction of a link such as "PCIe 4 x16"."""
+    found = re.fullmatch(r"PCIe (\d) x(\d+)", link or "")
+    return _LANE[int(found[1])] * int(found[2]) if found else _CHIP_TO_CHIP.get(link or "")
