@@ -12,6 +12,7 @@ kernel's operator: tf_op for TensorFlow, name for JAX, and the launch's grid, bl
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,16 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.captures import scopes
+from kernelscope.analysis.captures import scopes, xplane_devices, xplane_steps
 from kernelscope.analysis.captures.head import Head
 from kernelscope.analysis.captures.holders import holders
 from kernelscope.analysis.categories import joined
+from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.readers import xplane
 from kernelscope.analysis.trace import Trace, conform
 
 _INTEGERS = (
-    "correlation_id", "step_num", "cuda_graph_exec_id", "cuda_graph_id", "bytes_accessed", "allocation_bytes",
+    "correlation_id", "device_id", "step_num", "cuda_graph_exec_id", "cuda_graph_id", "bytes_accessed", "allocation_bytes",
     "bytes_allocated", "bytes_reserved",
 )  # fmt: skip
 _TEXTS = (
@@ -35,18 +37,16 @@ _TEXTS = (
     "tf_op", "name", "hlo_op", "hlo_category", "allocator_name",
 )  # fmt: skip
 _PLANE_NAME = re.compile(rb"/(?:host|device|virtualdevice):|Task Environment|#Chip|Host CPUs|Syscalls")
-_DEVICE_PLANE = re.compile(r"^/device:(?P<kind>GPU|TPU):(?P<number>\d{1,6})(?P<core> SparseCore.*)?$")
 _SILENT_HOSTS = ("/host:metadata", "/host:tfstreamz", "/host:__ScopeRangeCallStack__")
 # lines of a GPU's plane that the profiler derives from its streams
 _DERIVED = (
-    "Steps", "XLA Modules", "XLA Ops", "Async XLA Ops", "XLA TraceMe", "XLA Scopes", "TensorFlow Ops", "TensorFlow Name Scope",
-    "Framework Ops", "Framework Name Scope", "Source code", "Source", "Launch Stats", "Host Offload Ops", "_counters_",
-    "CUPTI overhead",
+    xplane_steps.LINE, "XLA Modules", "XLA Ops", "Async XLA Ops", "XLA TraceMe", "XLA Scopes", "TensorFlow Ops",
+    "TensorFlow Name Scope", "Framework Ops", "Framework Name Scope", "Source code", "Source", "Launch Stats",
+    "Host Offload Ops", "_counters_", "CUPTI overhead",
 )  # fmt: skip
 _TPU_WORK = ("XLA Ops", "Sparse Core Ops")
 _TPU_ASYNCHRONOUS = "Async XLA Ops"
 _TPU_MODULES = ("XLA Modules", "Sparse Core Modules")
-_STEPS = "Steps"
 _HOLDERS = r"^(while|conditional|call|async-start)"  # categories of operations that hold others
 _TPU_KINDS = (
     (r"^(all-|reduce-scatter|collective|send|recv)", "communication"),
@@ -65,12 +65,12 @@ _COPY_OPERATIONS = tuple(
     )
 )
 _LISTED = 16  # devices without events that are named
+_NAMED = 4  # planes of unknown devices that are
 _HOST_MEMORY = "S(5)"  # how XLA's shapes mark memory of the host
 _API = r"^(cu|cuda|hip)[A-Z]\w*"
 _NO_WORK = r"^(Overhead|Generic|HostRegister|HostUnregister|MemoryAlloc|MemoryFree|MemoryResidency|Environment)\b"
 _OPERATOR = r"^(?P<scope>[^:]+):(?P<type>[A-Za-z_]\w*)$"
 _LINE_BITS = (1 << 48) - 1
-_PROCESS = 0  # an XSpace file shows one process and does not tell its number
 
 Flags = npt.NDArray[np.bool_]
 
@@ -107,38 +107,71 @@ def _varint(content: bytes, position: int) -> tuple[int, int]:
 def read(path: Path) -> Trace:
     """Read an XSpace file; raises EvidenceError when it cannot be read or is none."""
     space = xplane.read_planes(path, _INTEGERS, _TEXTS)
-    tables: Tables = {name: [] for name in ("steps", "ranges", "operators", "kernels", "graphs", "copies", "memory", "calls")}
+    tables: Tables = {name: [] for name in ("ranges", "operators", "kernels", "graphs", "copies", "memory", "calls")}
     diagnostics: dict[str, int] = {}
-    devices: list[dict[str, Any]] = []
-    empty: list[dict[str, Any]] = []
-    hosts: list[xplane.Plane] = []
-    work: dict[str, list[pd.DataFrame]] = {"gpu": [], "tpu": []}
-    for number, plane in enumerate(space.planes):
-        device = _device_of(plane)
-        if device and not len(plane.events):
-            empty.append(_device_info(plane, device))
-        elif device:
-            devices.append(_device_info(plane, device))
-            work["tpu" if device.startswith("tpu") else "gpu"].append(_device_events(plane, device, number))
-        elif plane.name.startswith("/host:") and plane.name not in _SILENT_HOSTS:
-            hosts.append(plane)
-        elif plane.name not in _SILENT_HOSTS:
-            _count(diagnostics, "events of other planes not read", len(plane.events))
-    for take_apart, parts in ((_gpu, work["gpu"]), (_tpu, work["tpu"])):
+    planes = _sorted_out(space, diagnostics)
+    for take_apart, parts in ((_gpu, planes.gpu), (_tpu, planes.tpu)):
         if parts:
             take_apart(_joined(parts), tables, diagnostics)
     on_cpu = not any(len(part) for name in ("kernels", "copies", "graphs") for part in tables[name])
-    gpu = "rocm" if any(row["device"].startswith("rocm") for row in [*devices, *empty]) else "cuda"
-    for events in _host_events(hosts):
+    if on_cpu:
+        planes.refuse_unknown_devices()
+    gpu = "rocm" if any(row["device"].startswith("rocm") for row in [*planes.devices, *planes.empty]) else "cuda"
+    hosts = _host_events(planes.hosts)
+    for events in hosts:
         _host(events, on_cpu, gpu, tables, diagnostics)
     _count(diagnostics, "events without a usable time", space.damaged)
     _count(diagnostics, "errors and warnings of the profiler", len(space.messages))
     trace = Trace(diagnostics=diagnostics)
-    for name, parts in tables.items():
-        setattr(trace, name, conform(name, _joined(parts)))
-    trace.steps = _apart(trace.steps, diagnostics)
-    trace.info = _info(trace, space, devices, empty)
+    frames = {name: _joined(parts) for name, parts in tables.items()}
+    xplane_devices.separate_launches(frames)
+    for name, frame in frames.items():
+        setattr(trace, name, conform(name, frame))
+    trace.steps = _steps(planes, hosts, trace, diagnostics)
+    trace.info = _info(trace, space, planes)
     return trace
+
+
+@dataclass
+class _Planes:
+    """A file's planes by what they show. devices, empty: as info lists them, those with events and those without.
+
+    gpu, tpu: events. hosts: planes with the number of their process. unknown: events on planes of devices that are not known.
+    """
+
+    devices: list[dict[str, Any]] = field(default_factory=list)
+    empty: list[dict[str, Any]] = field(default_factory=list)
+    gpu: list[pd.DataFrame] = field(default_factory=list)
+    tpu: list[pd.DataFrame] = field(default_factory=list)
+    hosts: list[tuple[xplane.Plane, int]] = field(default_factory=list)
+    unknown: dict[str, int] = field(default_factory=dict)
+
+    def refuse_unknown_devices(self) -> None:
+        """Raise EvidenceError where devices of other kinds worked."""
+        if self.unknown:
+            named = ", ".join(f"{name!r} ({count:,} events)" for name, count in list(self.unknown.items())[:_NAMED])
+            raise EvidenceError(
+                f"the work of {named} cannot be read yet, and the host's side alone would mislead; GPUs and TPUs are read"
+            )
+
+
+def _sorted_out(space: xplane.Space, diagnostics: dict[str, int]) -> _Planes:
+    """Return a file's planes by what they show."""
+    found, names = _Planes(), xplane_devices.Planes()
+    for number, plane in enumerate(space.planes):
+        device, process = names.device(plane)
+        if device and not len(plane.events):
+            found.empty.append(xplane_devices.described(plane, device))
+        elif device:
+            found.devices.append(xplane_devices.described(plane, device))
+            events = _device_events(plane, device, number).assign(process=process)
+            (found.tpu if device.startswith("tpu") else found.gpu).append(events)
+        elif plane.name.startswith("/host:") and plane.name not in _SILENT_HOSTS:
+            found.hosts.append((plane, process))
+        elif plane.name not in _SILENT_HOSTS:
+            _count(diagnostics, "events of other planes not read", len(plane.events))
+    found.unknown = dict(names.unknown)
+    return found
 
 
 Tables = dict[str, list[pd.DataFrame]]
@@ -194,25 +227,6 @@ def _named(index: pd.Index, text: str) -> pd.Series:
 # --- devices --------------------------------------------------------------------------------------------------------------
 
 
-def _device_of(plane: xplane.Plane) -> str | None:
-    """Return the Trace's name of the device that a plane shows, None where it shows none."""
-    found = _DEVICE_PLANE.match(plane.name)
-    if not found:
-        return None
-    if found["kind"] == "TPU":
-        return f"tpu:{found['number']}{(found['core'] or '').lower()}"
-    return f"{'rocm' if plane.stats.get('device_vendor') == 'AMD' else 'cuda'}:{found['number']}"
-
-
-def _device_info(plane: xplane.Plane, device: str) -> dict[str, Any]:
-    names = {"device_type_string": "name", "core_count": "core_count", "memory_size": "memory_bytes"}
-    info: dict[str, Any] = {"device": device, "name": None}
-    info.update({key: plane.stats[stat] for stat, key in names.items() if stat in plane.stats})
-    if "compute_cap_major" in plane.stats:
-        info["compute_capability"] = f"{plane.stats['compute_cap_major']}.{plane.stats.get('compute_cap_minor', 0)}"
-    return info
-
-
 def _device_events(plane: xplane.Plane, device: str, number: int) -> pd.DataFrame:
     """Return a plane's events with their device and, as lane, a number of their line that no other plane nor thread has.
 
@@ -234,7 +248,7 @@ def _work_columns(events: pd.DataFrame) -> pd.DataFrame:
             "count": events["count"],
             "device": events["device"],
             "thread": events["line_id"],
-            "process": _PROCESS,
+            "process": events["process"],
             "correlation": events["stat_correlation_id"],
         },
         index=events.index,
@@ -244,8 +258,9 @@ def _work_columns(events: pd.DataFrame) -> pd.DataFrame:
 def _gpu(events: pd.DataFrame, tables: Tables, diagnostics: dict[str, int]) -> None:
     """Take the planes of GPUs apart."""
     derived = events["line"].isin(_DERIVED).to_numpy(dtype=bool)
-    _add_steps(events, tables)
-    _count(diagnostics, "derived events not read", int((derived & (events["line"] != _STEPS).to_numpy(dtype=bool)).sum()))
+    _count(
+        diagnostics, "derived events not read", int((derived & (events["line"] != xplane_steps.LINE).to_numpy(dtype=bool)).sum())
+    )
     work = events[~derived]
     has = {name: work[f"stat_{name}"].notna().to_numpy(dtype=bool) for name in _TEXTS}
     is_set = has["Memset_details"] | _matching(work["name"], "(?i)^Memset$")
@@ -334,7 +349,6 @@ def _gpu_memory(events: pd.DataFrame) -> pd.DataFrame:
 
 def _tpu(events: pd.DataFrame, tables: Tables, diagnostics: dict[str, int]) -> None:
     """Take the planes of TPUs' cores apart."""
-    _add_steps(events, tables)
     is_work = events["line"].isin(_TPU_WORK).to_numpy(dtype=bool)
     is_module = events["line"].isin(_TPU_MODULES).to_numpy(dtype=bool)
     asynchronous = (events["line"] == _TPU_ASYNCHRONOUS).to_numpy(dtype=bool)
@@ -352,7 +366,7 @@ def _tpu(events: pd.DataFrame, tables: Tables, diagnostics: dict[str, int]) -> N
                 end_ns=end, thread=rows["lane"], domain=domain, nested=nested, category=_named(rows.index, "user")
             )
         )
-    steps = (events["line"] == _STEPS).to_numpy(dtype=bool)
+    steps = (events["line"] == xplane_steps.LINE).to_numpy(dtype=bool)
     _count(diagnostics, "derived events not read", int((~(is_work | is_module | asynchronous | steps)).sum()))
 
 
@@ -389,13 +403,17 @@ def _tpu_copies(events: pd.DataFrame) -> pd.DataFrame:
 # --- the host -------------------------------------------------------------------------------------------------------------
 
 
-def _host_events(planes: list[xplane.Plane]) -> list[pd.DataFrame]:
-    """Return the events of the host's planes; where two hosts share a plane's name, their threads are told apart."""
-    names = [plane.name for plane in planes]
+def _host_events(planes: list[tuple[xplane.Plane, int]]) -> list[pd.DataFrame]:
+    """Return the events of the host's planes, which have the number of their process beside them.
+
+    Where two hosts share a plane's name, their threads are told apart.
+    """
+    names = [plane.name for plane, _ in planes]
     repeated = len(set(names)) < len(names)
     tables = []
-    for number, plane in enumerate(planes):
-        events = plane.events.assign(end_ns=plane.events["start_ns"] + plane.events["duration_ns"])
+    for number, (plane, process) in enumerate(planes):
+        end = plane.events["start_ns"] + plane.events["duration_ns"]
+        events = plane.events.assign(end_ns=end, process=process)
         if repeated:
             events["line_id"] = events["line_number"] + (number << 32)
         tables.append(events)
@@ -419,7 +437,6 @@ def _host(events: pd.DataFrame, on_cpu: bool, gpu: str, tables: Tables, diagnost
     tables["operators"].append(operators.drop(columns=["operation"]))
     if on_cpu:
         tables["kernels"].append(_cpu_kernels(operators))
-    _add_host_steps(events, tables)
     rest = events[~(is_call | is_memory | is_operator | is_hlo)]
     marks = (rest["duration_ns"] == 0).to_numpy(dtype=bool)
     category = pd.Categorical.from_codes(marks.astype(np.int8), categories=pd.Index(["user", "mark"], dtype="str"))
@@ -432,7 +449,12 @@ def _calls(events: pd.DataFrame) -> pd.DataFrame:
     driver = _matching(name, r"cu[A-Z]")
     api = pd.Categorical.from_codes(driver.astype(np.int8), categories=pd.Index(["runtime", "driver"], dtype="str"))
     return events[["start_ns", "end_ns"]].assign(
-        process=_PROCESS, thread=events["line_id"], api=api, name=name, correlation=events["stat_correlation_id"]
+        process=events["process"],
+        thread=events["line_id"],
+        api=api,
+        name=name,
+        correlation=events["stat_correlation_id"],
+        device_id=events["stat_device_id"],
     )
 
 
@@ -500,43 +522,18 @@ def _cpu_kernels(operators: pd.DataFrame) -> pd.DataFrame:
 # --- steps and what is known of the file --------------------------------------------------------------------------------------
 
 
-def _add_steps(events: pd.DataFrame, tables: Tables) -> None:
-    """Add the steps of the first device that tells them, where none is known yet."""
-    rows = events[(events["line"] == _STEPS).to_numpy(dtype=bool)]
-    if len(rows) and not tables["steps"]:
-        own = rows[(rows["lane"] == rows["lane"].iloc[0]).to_numpy(dtype=bool)]
-        tables["steps"].append(_steps(own.assign(line_id=own["lane"])))
-
-
-def _add_host_steps(events: pd.DataFrame, tables: Tables) -> None:
-    """Add the steps that the program marked on the host where no device told any."""
-    marked = events["stat_step_num"].notna() & (events["duration_ns"] > 0)
-    rows = events[marked.to_numpy(dtype=bool)]
-    if len(rows) and not tables["steps"]:
-        main = rows["line_id"].mode().iloc[0]
-        tables["steps"].append(_steps(rows[(rows["line_id"] == main).to_numpy(dtype=bool)]))
-
-
-def _steps(rows: pd.DataFrame) -> pd.DataFrame:
-    ordered = rows.sort_values("start_ns", kind="stable")
-    return pd.DataFrame(
-        {
-            "step": np.arange(len(ordered)),
-            "warmup": False,
-            "thread": ordered["line_id"].to_numpy(),
-            "start_ns": ordered["start_ns"].to_numpy(),
-            "end_ns": (ordered["start_ns"] + ordered["duration_ns"]).to_numpy(),
-        }
-    )
-
-
-def _apart(steps: pd.DataFrame, diagnostics: dict[str, int]) -> pd.DataFrame:
-    """Return the steps that do not begin inside of an earlier one, numbered anew."""
-    before = steps["end_ns"].cummax().shift(fill_value=np.iinfo(np.int64).min)
-    kept = steps[steps["start_ns"] >= before].reset_index(drop=True)
+def _steps(planes: _Planes, hosts: list[pd.DataFrame], trace: Trace, diagnostics: dict[str, int]) -> pd.DataFrame:
+    """Return the steps that the file tells."""
+    on_devices = next((steps for part in (planes.gpu, planes.tpu) if len(steps := _device_steps(part))), pd.DataFrame())
+    on_host = next((steps for events in hosts if len(steps := xplane_steps.of_host(events))), pd.DataFrame())
+    steps = conform("steps", xplane_steps.chosen(on_host, on_devices, trace))
+    kept = xplane_steps.apart(steps)
     _count(diagnostics, "steps inside of others", len(steps) - len(kept))
-    kept["step"] = np.arange(len(kept))
     return kept
+
+
+def _device_steps(parts: list[pd.DataFrame]) -> pd.DataFrame:
+    return xplane_steps.of_devices(_joined(parts)) if parts else pd.DataFrame()
 
 
 def _framework(trace: Trace) -> str | None:
@@ -551,7 +548,8 @@ def _framework(trace: Trace) -> str | None:
     return None
 
 
-def _info(trace: Trace, space: xplane.Space, devices: list[dict[str, Any]], empty: list[dict[str, Any]]) -> dict[str, Any]:
+def _info(trace: Trace, space: xplane.Space, planes: _Planes) -> dict[str, Any]:
+    devices, empty = planes.devices, planes.empty
     notes = ["the profiler's picoseconds are rounded to ns"]
     if empty:
         more = ", ..." if len(empty) > _LISTED else ""
@@ -571,7 +569,7 @@ def _info(trace: Trace, space: xplane.Space, devices: list[dict[str, Any]], empt
         unavailable["launches"] = "the file holds no calls of a GPU's API"
     if not devices and len(trace.kernels):
         devices = [{"device": "cpu", "name": None}]
-    return {
+    info: dict[str, Any] = {
         "source": {"format": "xplane", "tool": "XLA profiler", "version": None, "schema": None},
         "clock": "wall" if space.wall_clock else "relative",
         "framework": _framework(trace),
@@ -579,3 +577,7 @@ def _info(trace: Trace, space: xplane.Space, devices: list[dict[str, Any]], empt
         "unavailable": unavailable,
         "notes": notes,
     }
+    if planes.unknown:
+        told = ", ".join(f"{name} {count:,}" for name, count in list(planes.unknown.items())[:_NAMED])
+        info |= {"not_read": planes.unknown, "warnings": [f"events of devices that are not known are not read: {told}"]}
+    return info

@@ -355,7 +355,8 @@ def test_an_nvidia_gpu_with_copies_sets_graphs_and_derived_lines(tmp_path):
     assert trace.copies["memory"].iloc[0] == "pinned to device"
     assert trace.graphs[["graph", "correlation", "start_ns"]].values.tolist() == [[3, 9, 30]]
     assert trace.memory["bytes"].tolist() == [512, -512]
-    assert trace.steps[["start_ns", "end_ns"]].values.tolist() == [[5, 25], [25, 55]]
+    # the profiler's steps are the device's; their work was launched from 2 and from 8 on
+    assert trace.steps[["start_ns", "end_ns"]].values.tolist() == [[2, 8], [8, 55]]
     assert trace.calls[["api", "name"]].values.tolist() == [
         ["driver", "cuLaunchKernel"], ["runtime", "cudaMemcpyAsync"], ["driver", "cuGraphLaunch"],
     ]  # fmt: skip
@@ -390,6 +391,86 @@ def test_jax_on_a_cpu_names_xlas_operations(tmp_path):
     assert trace.kernels[["name", "operator"]].values.tolist() == [["dot.3", "dot"], ["add.1", "add"]]
     assert trace.kernels["layer"].iloc[1] == "layer"
     assert trace.info["framework"] == "jax"
+
+
+def gpu_of(number, first, stream, steps=(), name=None):
+    """Build a GPU's plane with a kernel of 50 ns every 1,000 ns, whose correlation ids count from `first`."""
+    rows = [(f"gemm{number}", 100 + stream + 1000 * n, 50, {"correlation_id": first + n, **KERNEL}) for n in range(5)]
+    lines = {f"Stream #{stream}(Compute)": rows}
+    if steps:
+        lines["Steps"] = [(str(n), start, 500, {}) for n, start in enumerate(steps)]
+    return plane(name or f"/device:GPU:{number}", lines, {"device_vendor": "=Nvidia"})
+
+
+def launches_of(number, first, at, **more):
+    rows = [("cuLaunchKernel", at + 1000 * n, 5, {"correlation_id": first + n, **more}) for n in range(5)]
+    return {f"thread{number}": rows}
+
+
+def test_every_kernel_of_two_gpus_arrives_in_the_step_that_launched_it(tmp_path):
+    # the second GPU begins each step when the first has ended it
+    planes = [
+        gpu_of(0, 1, 0, steps=[100 + 1000 * n for n in range(5)]),
+        gpu_of(1, 101, 700, steps=[800 + 1000 * n for n in range(5)]),
+        plane("/host:CPU", launches_of(0, 1, 10) | launches_of(1, 101, 60)),
+    ]
+    trace = read(tmp_path, *planes)
+    assert Counter(zip(trace.kernels["device"], trace.kernels["name"], strict=True)) == {
+        ("cuda:0", "gemm0"): 5, ("cuda:1", "gemm1"): 5,
+    }  # fmt: skip
+    assert [row["device"] for row in trace.info["devices"]] == ["cuda:0", "cuda:1"]
+    assert trace.steps["start_ns"].tolist() == [10 + 1000 * n for n in range(5)]
+    captures.finish(trace)
+    assert trace.kernels.groupby("device", observed=True)["step"].agg(list).to_dict() == {
+        "cuda:0": [0, 1, 2, 3, 4], "cuda:1": [0, 1, 2, 3, 4],
+    }  # fmt: skip
+    assert trace.diagnostics == {}
+
+
+def test_without_launches_a_step_lasts_from_the_first_devices_to_the_last_devices(tmp_path):
+    trace = read(tmp_path, gpu_of(0, 1, 0, steps=[100, 1100]), gpu_of(1, 101, 700, steps=[800, 1800]))
+    assert trace.steps[["start_ns", "end_ns"]].values.tolist() == [[100, 1100], [1100, 2300]]
+
+
+def test_a_correlation_id_that_calls_for_two_devices_bear_is_one_of_each_device(tmp_path):
+    host = plane("/host:CPU", launches_of(0, 1, 10, device_id=0) | launches_of(1, 1, 60, device_id=1))
+    trace = read(tmp_path, gpu_of(0, 1, 0), gpu_of(1, 1, 700), host)
+    captures.finish(trace)
+    assert trace.kernels["launch_ns"].tolist() == [*range(10, 5000, 1000), *range(60, 5000, 1000)]
+    assert not {"calls with several kernels, graphs aside", "launches without a kernel"} & set(trace.diagnostics)
+
+
+def test_a_graphs_kernels_on_another_device_keep_their_call(tmp_path):
+    host = plane("/host:CPU", {"python": [("cuGraphLaunch", 5, 9, {"correlation_id": 1, "device_id": 0})]})
+    other = plane("/device:GPU:1", {"Stream #1": [("k", 100, 5, {"correlation_id": 1, **KERNEL})]})
+    trace = read(tmp_path, gpu_of(0, 1, 0), other, host)
+    captures.finish(trace)
+    assert trace.kernels["launch_ns"].dropna().tolist() == [5, 5]
+
+
+def test_planes_of_the_same_name_are_devices_of_several_processes(tmp_path):
+    hosts = [plane("/host:CPU", launches_of(0, 1, at)) for at in (10, 60)]
+    trace = read(tmp_path, hosts[0], gpu_of(0, 1, 0), hosts[1], gpu_of(0, 1, 700))
+    captures.finish(trace)
+    assert trace.kernels.groupby("device", observed=True).size().to_dict() == {"cuda:0": 5, "cuda:0 of process 1": 5}
+    assert trace.kernels["launch_ns"].tolist() == [*range(10, 5000, 1000), *range(60, 5000, 1000)]
+
+
+def test_a_devices_plane_may_name_its_host_first(tmp_path):
+    trace = read(tmp_path, gpu_of(0, 1, 0, name="/host:a/device:GPU:0"), gpu_of(1, 1, 0, name="/job:w/task:0/device:GPU:1"))
+    assert trace.kernels.groupby("device", observed=True).size().to_dict() == {"cuda:0": 5, "cuda:1": 5}
+
+
+def test_work_of_unknown_devices_is_refused_alone_and_said_beside_others(tmp_path):
+    odd = gpu_of(0, 1, 0, name="/device:XPU:0")
+    host = plane("/host:CPU", {"python": [("conv1/Conv2D:Conv2D", 1, 8, {})]})
+    with pytest.raises(EvidenceError, match=r"the work of '/device:XPU:0' \(5 events\) cannot be read yet"):
+        read(tmp_path, host, odd)
+    trace = read(tmp_path, gpu_of(0, 1, 0), odd)
+    assert trace.info["not_read"] == {"/device:XPU:0": 5}
+    assert trace.info["warnings"] == ["events of devices that are not known are not read: /device:XPU:0 5"]
+    custom = gpu_of(0, 1, 0, name="/device:CUSTOM:Megascale Trace 0")
+    assert "not_read" not in read(tmp_path, host, custom).info
 
 
 def test_steps_that_a_program_marked_are_steps(tmp_path):

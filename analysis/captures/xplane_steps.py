@@ -1,0 +1,99 @@
+"""Steps of XSpace files: those that the program marked on the host, else those that the profiler found on the devices.
+
+The profiler writes a line of steps for every device, numbered alike. Devices begin and end the same step at different times, so a
+step lasts from the first device's beginning to the next step's. Where the file tells what launched the work, such steps are then
+moved to when the host launched their work, because work belongs to the step that launched it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.trace import Trace
+
+LINE = "Steps"
+_NEVER = np.iinfo(np.int64).max
+
+Int = npt.NDArray[np.int64]
+
+
+def of_devices(events: pd.DataFrame) -> pd.DataFrame:
+    """Return the steps on the lines of steps of all devices' events: columns step, warmup, thread, start_ns, end_ns.
+
+    Lines that do not number their steps alike are other things than a loop's: the one with the most steps counts then.
+    """
+    rows = events[(events["line"] == LINE).to_numpy(dtype=bool)]
+    if rows.empty:
+        return pd.DataFrame()
+    rows = rows.assign(line_id=rows["lane"], end_ns=rows["start_ns"] + rows["duration_ns"], name=rows["name"].astype("object"))
+    longest = rows[(rows["lane"] == rows["lane"].mode().iloc[0]).to_numpy(dtype=bool)]
+    if rows["lane"].nunique() == 1 or rows.duplicated(["lane", "name"]).any():
+        return _table(longest)
+    together = rows.groupby("name", sort=False).agg(start_ns=("start_ns", "min"), end_ns=("end_ns", "max"))
+    together = together.sort_values("start_ns", kind="stable").reset_index(drop=True)
+    following = np.append(together["start_ns"].to_numpy()[1:], _NEVER)
+    return _table(together.assign(end_ns=np.minimum(together["end_ns"], following), line_id=int(longest["lane"].iloc[0])))
+
+
+def of_host(events: pd.DataFrame) -> pd.DataFrame:
+    """Return the steps that the program marked on the thread that has the most of them, as `of_devices` does."""
+    marked = events["stat_step_num"].notna() & (events["duration_ns"] > 0)
+    rows = events[marked.to_numpy(dtype=bool)]
+    if rows.empty:
+        return pd.DataFrame()
+    main = rows["line_id"].mode().iloc[0]
+    own = rows[(rows["line_id"] == main).to_numpy(dtype=bool)]
+    return _table(own.assign(end_ns=own["start_ns"] + own["duration_ns"]))
+
+
+def _table(rows: pd.DataFrame) -> pd.DataFrame:
+    ordered = rows.sort_values("start_ns", kind="stable")
+    columns = {name: ordered[source].to_numpy() for name, source in (("thread", "line_id"), ("start_ns",) * 2, ("end_ns",) * 2)}
+    return pd.DataFrame({"step": np.arange(len(ordered)), "warmup": False, **columns})
+
+
+def chosen(on_host: pd.DataFrame, on_devices: pd.DataFrame, trace: Trace) -> pd.DataFrame:
+    """Return the program's marks where launches can be placed in them or nothing else tells steps; else those of devices."""
+    work = _launched(trace)
+    if len(on_host) and (on_devices.empty or len(work)):
+        return on_host
+    return _moved(on_devices, work) if len(on_devices) and len(work) else on_devices
+
+
+def _launched(trace: Trace) -> pd.DataFrame:
+    """Return start_ns of device work, and launch_ns and launch_thread of the call that launched it, where both are known."""
+    keys = ["process", "correlation"]
+    calls = trace.calls.loc[trace.calls["correlation"].notna().to_numpy(), [*keys, "start_ns", "thread"]]
+    calls = calls.sort_values("start_ns", kind="stable").drop_duplicates(keys)
+    tables = [trace.kernels, trace.graphs, trace.copies]
+    work = pd.concat([table[[*keys, "start_ns"]] for table in tables if len(table)] or [trace.kernels[[*keys, "start_ns"]]])
+    found = work.dropna().merge(calls.rename(columns={"start_ns": "launch_ns", "thread": "launch_thread"}), on=keys)
+    return found[["start_ns", "launch_ns", "launch_thread"]].astype("int64")
+
+
+def _moved(steps: pd.DataFrame, work: pd.DataFrame) -> pd.DataFrame:
+    """Return the devices' steps as the host launched them: each from the first launch of its work to the next step's.
+
+    A step in which no work with a known launch begins is as far from its launch as the others are in the middle.
+    """
+    start = steps["start_ns"].to_numpy(np.int64)
+    at = np.searchsorted(start, work["start_ns"].to_numpy(), side="right") - 1
+    inside = (at >= 0) & (work["start_ns"].to_numpy() < steps["end_ns"].to_numpy(np.int64)[np.maximum(at, 0)])
+    first = np.full(len(steps), _NEVER, dtype=np.int64)
+    np.minimum.at(first, at[inside], work["launch_ns"].to_numpy()[inside])
+    known = first != _NEVER
+    if not known.any():
+        return steps
+    first = np.where(known, first, start - int(np.median(start[known] - first[known])))
+    first = np.minimum.accumulate(first[::-1])[::-1]  # what a later step launched late in an earlier one belongs to the later
+    end = np.append(first[1:], max(int(steps["end_ns"].iloc[-1]), int(first[-1])))
+    return steps.assign(start_ns=first, end_ns=end, thread=int(work["launch_thread"][inside].mode().iloc[0]))
+
+
+def apart(steps: pd.DataFrame) -> pd.DataFrame:
+    """Return the steps that do not begin inside of an earlier one, numbered anew."""
+    before = steps["end_ns"].cummax().shift(fill_value=np.iinfo(np.int64).min)
+    kept = steps[steps["start_ns"] >= before].reset_index(drop=True)
+    return kept.assign(step=np.arange(len(kept)))
