@@ -17,7 +17,7 @@ SYSTEM = "in the operating system"
 _RULES = tuple(
     (re.compile(pattern, re.IGNORECASE), cause)
     for pattern, cause in (
-        (r"synchronize|StreamWaitEvent|StreamQuery|EventQuery", WAITING),
+        (r"synchronize|StreamWaitEvent|StreamQuery|EventQuery|Wait(All|ToRead|ForVar)", WAITING),
         (r"launch|CooperativeKernel|GraphLaunch", LAUNCHING),
         (r"mem(cpy|set|Prefetch)|^cuMemcpy|MemsetD", COPYING),
         (r"malloc|free|Mem(Alloc|Create|Map|Unmap|SetAccess|Address)|Host(Register|Unregister|Alloc)", ALLOCATING),

@@ -123,6 +123,8 @@ _TYPE = re.compile(r"(?<!\w)(" + _LONGEST_FIRST + r")(?!\w)")
 _INTEGER = re.compile(r"(?:(?<!with_index)<|lambda\((?!int))(" + "|".join(sorted(INTEGERS, key=len, reverse=True)) + r")(?!\w)")
 # Composable Kernel holds bf16 in unsigned short
 _CK_TYPE = re.compile(r"(?<!\w)(" + _LONGEST_FIRST + r"|unsigned short)(?!\w)")
+# cuDNN's generator names the instruction in a template argument: what is multiplied, or for f16 what is summed up in
+_TRAITS = re.compile(r"_(?:(?P<half>[hq]mma_fp(?:16|32))|(?P<byte>imma_\w+?)|[hq]mma_(?P<named>tf32|bf16))_traits")
 _TILE = re.compile(r"(?:_|tilesize|MT|_bt|_t)(\d{1,4}x\d{1,4}(?:x\d{1,4})?)(?=_|u|$|[^0-9A-Za-z])")
 
 _CODES, _TRANSPOSITIONS, _TENSOR_CORES = (
@@ -135,6 +137,8 @@ def dtype(spelled: str, kind: str | None = None) -> str | None:
 
     kind: what the name says the kernel is. Where it moves rows by index, integers are the indices' and say nothing.
     """
+    if traits := _TRAITS.search(spelled):
+        return traits["named"] or ("f16" if traits["half"] else "s8")
     coded = _WRAPPED.search(spelled) or _NAME.match(spelled)
     if coded and (found := _CODES.found(coded[0])):
         return CODES[found[0]][1]

@@ -209,9 +209,13 @@ def _length(windows: _Free) -> int:
 
 
 def _known(kernels: _Activity) -> dict[str, int]:
-    """Return how many ns the measured steps' kernels last, durations added, and of these, how many have a known kind, ..."""
+    """Return how many ns the measured steps' kernels last, durations added, and of these, how many have a known kind, ...
+
+    Of kernels that others launched it is the part that runs in the measured steps' time.
+    """
     assert kernels.work is not None
-    lasted = np.where(kernels.work.measured, kernels.work.duration, 0)
+    inside = np.bincount(kernels.row, weights=(kernels.end - kernels.start).astype(float), minlength=len(kernels.keys))
+    lasted = np.where(kernels.work.measured, kernels.work.duration, inside)
     keys = kernels.keys.reindex(columns=["kind", "range", "operator", "layer"])
     known = {key: keys[key].notna().to_numpy() for key in keys}
     known["kind"] = known["kind"] & (keys["kind"] != "unknown").to_numpy()

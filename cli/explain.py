@@ -6,9 +6,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelscope.cli import figures, sharing
+from kernelscope.cli import figures, sharing, steps_options
 
 if TYPE_CHECKING:
+    from kernelscope.analysis.attribution.steps import Request
     from kernelscope.analysis.explain.model import Side
 
 NAME = "explain"
@@ -38,6 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.html",
         help="write a report of the explanation there too: one file that needs nothing else",
     )
+    steps_options.configure(parser)
     figures.configure(parser)
     sharing.configure(parser)
 
@@ -48,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     paths = _sides([archives.folder(Path(path)) for path in arguments.paths], arguments.a, arguments.b)
     target = _target(arguments.report) if arguments.report else None
-    result = explained(paths, Path(arguments.map) if arguments.map else None, arguments.force)
+    result = explained(paths, Path(arguments.map) if arguments.map else None, arguments.force, steps_options.request(arguments))
     result = sharing.shareable(result, arguments.full_paths)
     from kernelscope.cli.output import write_explanation, write_page
 
@@ -64,15 +66,34 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def explained(paths: tuple[Path, Path], mapping: Path | None, force: bool) -> dict[str, Any]:
-    """Return the explanation of what is recorded at two paths, the second against the first; say on stderr what they lack."""
-    from kernelscope.analysis.explain import together
+def explained(paths: tuple[Path, Path], mapping: Path | None, force: bool, request: Request | None = None) -> dict[str, Any]:
+    """Return the explanation of what is recorded at two paths, the second against the first; say on stderr what they lack.
+
+    Two captures of device work are explained by the device's own account (analysis.explain.device). request: what their steps are.
+    """
+    from kernelscope.analysis import archives
+    from kernelscope.analysis.attribution.steps import Request
+    from kernelscope.analysis.explain import device, sides, together
     from kernelscope.analysis.explain.explanation import explain
     from kernelscope.analysis.explain.layer_names import read_map
+    from kernelscope.cli import warn
+    from kernelscope.tracer.outside.errors import UsageError
 
     told = read_map(mapping) if mapping is not None else None
-    a, b = (_loaded(together.load(path)) for path in paths)
-    return explain(a, b, mapping=told, force=force)
+    traces = [None if together.recordings(path) else sides.capture(path) for path in paths]
+    first, second = traces
+    if told is None and first is not None and second is not None and device.applies(first, second):
+        warn.about(first)
+        warn.about(second)
+        both = (device.Capture(archives.named(str(path)), trace) for path, trace in zip(paths, (first, second), strict=True))
+        return device.explain(*both, request)
+    if request is not None and request != Request():
+        raise UsageError("--steps and --device choose among the steps of captures of device work, and these are none")
+    loaded = [
+        together.load(path) if trace is None else sides.of_trace(trace, path.name or str(path), archives.named(str(path)))
+        for path, trace in zip(paths, traces, strict=True)
+    ]
+    return explain(_loaded(loaded[0]), _loaded(loaded[1]), mapping=told, force=force)
 
 
 def _loaded(side: Side) -> Side:

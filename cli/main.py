@@ -15,7 +15,7 @@ from kernelscope.cli.quick import Leaving
 
 # In the order in which help lists them. Each module has NAME, HELP, configure(parser) and run(arguments).
 COMMANDS = (
-    "doctor", "env", "data", "run", "profile", "compare", "sweep", "watch", "import", "breakdown", "roofline", "device", "energy",
+    "doctor", "env", "data", "run", "profile", "compare", "sweep", "watch", "import", "breakdown", "steps", "roofline", "device", "energy",
     "explain", "gate", "report", "export", "classify", "redact", "agent",
 )  # fmt: skip
 

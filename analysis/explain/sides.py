@@ -29,12 +29,17 @@ _RECORDED = ("framework", "version", "versions", "settings", "variables", "optio
 def load(path: Path) -> Side:
     """Return the side that a run folder, an imported folder (both also packed) or a capture is; raise EvidenceError for else."""
     path = archives.folder(path)
+    trace = capture(path)
+    return of_run(Run(path)) if trace is None else of_trace(trace, path.name or str(path), archives.named(str(path)))
+
+
+def capture(path: Path) -> Trace | None:
+    """Return the Trace of a capture or an imported folder; None for a folder of ours. Raises EvidenceError for else."""
     if (path / "run.json").is_file():
-        return of_run(Run(path))
+        return None
     if (path / "compare.json").is_file():
         Run(path)  # raises, naming the run folders in it
-    trace = imported.Imported(path).trace() if imported.is_imported(path) else captures.read(path)
-    return of_trace(trace, path.name or str(path), archives.named(str(path)))
+    return imported.Imported(path).trace() if imported.is_imported(path) else captures.read(path)
 
 
 def of_run(run: Run) -> Side:

@@ -40,7 +40,9 @@ def candidates(trace: Trace, request: Request | None = None) -> list[Found]:
         return [found for finder in _FINDERS for found in finder(trace, work)]
     named = list(_named(trace, work, request))
     if not named:
-        raise EvidenceError(f"--steps {request.text}: nothing of the kind occurs twice in the capture; see `kernelscope steps PATH`")
+        raise EvidenceError(
+            f"--steps {request.text}: nothing of the kind occurs twice in the capture; see `kernelscope steps PATH`"
+        )
     return named[:1]
 
 

@@ -149,9 +149,7 @@ def _gaps(start: Int, end: Int) -> Int:
     return gaps
 
 
-def judged(
-    work: Work, method: str, source: str, begins: Int, ends: Int | None = None, thread: int | None = None
-) -> Found | None:
+def judged(work: Work, method: str, source: str, begins: Int, ends: Int | None = None, thread: int | None = None) -> Found | None:
     """Return the steps that begin at these times, one ending where the next begins; None where they do not repeat.
 
     begins: sorted. ends: when what marks them ends: where that is right before the next begins, the last one is whole, too.

@@ -1,0 +1,1 @@
+"""Where the time of a step goes, in parts that add up to it."""

@@ -1,0 +1,274 @@
+"""The account of a device's step: what it computed, what else it did that nothing hid, and why it idled.
+
+At each instant of a step, whoever is highest on this list owns it, in equal parts where several of a kind run at once:
+
+1. compute: kernels but those that communicate; 2. graphs whose kernels were not recorded; 3. communication that no kernel of the
+device hides (exposed); 4. copies that nothing hides; 5. idle, by what the thread did that launched what came next.
+
+So the parts add up to the step by construction. What ran hidden beside others has its whole duration, and less time or none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis import intervals
+from kernelscope.analysis.accounting import idle_causes
+from kernelscope.analysis.attribution import device_steps
+from kernelscope.analysis.attribution.steps.model import critical_device
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.trace import Trace
+
+Int = npt.NDArray[np.int64]
+Float = npt.NDArray[np.float64]
+
+COMPUTE, GRAPH, COMMUNICATION, COPY, IDLE = "compute", "graph", "communication", "copy", "idle"
+PARTS = (COMPUTE, GRAPH, COMMUNICATION, COPY, IDLE)
+
+# What a row of the account is keyed by; null where it does not apply or is not known
+KEYS = (
+    "part", "kind", "name", "operator", "phase", "layer", "library", "dtype", "algorithm", "problem", "grid", "cause", "detail",
+)  # fmt: skip
+_OF_KERNELS = ("kind", "name", "operator", "phase", "layer", "library", "dtype", "algorithm", "problem", "grid")
+
+WINDOW, KERNELS = "window", "kernels"
+ALL = "all"  # in place of a device: all of them as one, the host's processors included
+HOST_TIMED = ("mxnet",)  # formats whose kernels and copies are operators as the host timed them: none of them hides another
+
+
+@dataclass(frozen=True)
+class DeviceAccount:
+    """A device's steps, in parts.
+
+    device: such as cuda:0. basis: what a step is: "steps", or of a capture without steps "window" (from the device's first work
+    to its last) or "kernels" (the kernels' time alone: the device idles most of the time, which says more of the start of the
+    program than of its work). rows: KEYS with count, duration_ns (per step, whole durations of what the step launched), bytes (of
+    copies, per step) and time_ns (per step; they add up to step_ns exactly). by_window: [rows, steps], time (ns) of each row in
+    each step. lengths: of the steps, ns. outside: kernels, copies and graphs of no step: count and duration_ns by part. busy_ns:
+    per step, that the device did anything.
+    """
+
+    device: str
+    basis: str
+    step_ns: int
+    rows: pd.DataFrame
+    by_window: Float
+    lengths: Int
+    outside: pd.DataFrame
+    busy_ns: int
+
+    def time_ns(self, **keys: Any) -> int:
+        """Return the time per step of the rows with these keys."""
+        return int(self.of(**keys)["time_ns"].sum())
+
+    def of(self, **keys: Any) -> pd.DataFrame:
+        """Return the rows with these keys; a tuple stands for any of its values."""
+        chosen = np.ones(len(self.rows), dtype=bool)
+        for name, value in keys.items():
+            values = value if isinstance(value, tuple) else (value,)
+            chosen &= self.rows[name].isin(values).to_numpy(bool)
+        return self.rows[chosen]
+
+
+@dataclass
+class _Work:
+    """Device work of one part: intervals and, for each, the row of keys, and whether a measured step launched it."""
+
+    part: str
+    keys: pd.DataFrame
+    start: Int
+    end: Int
+    measured: npt.NDArray[np.bool_]
+
+
+def account(trace: Trace, device: str | None = None) -> DeviceAccount:
+    """Return the account of a device, of the one that computes longest where none is named.
+
+    The trace's steps are the measured ones (see attribution.steps.applied); without steps the capture is one. Raises
+    EvidenceError where nothing ran on the device.
+    """
+    chosen = device or critical_device(trace)
+    mine = None if chosen == ALL else chosen
+    works = [_kernels(trace, mine, False), _graphs(trace, mine), _kernels(trace, mine, True), _copies(trace, mine)]
+    if not any(len(work.start) for work in works):
+        raise EvidenceError("nothing on the capture's timeline ran on a device")
+    start, end = windows = _windows(trace, works)
+    basis = "steps" if len(trace.steps) else WINDOW
+    if basis == WINDOW and _is_mostly_idle(trace, works, windows):
+        return _of_kernels(chosen or "cpu", works)
+    tables, matrices, free = [], [], windows
+    busy = 0
+    together = str((trace.info.get("source") or {}).get("format")) in HOST_TIMED
+    for level in [works] if together else [[work] for work in works]:
+        found, left = _part(level, windows, free)
+        busy += int((free[1] - free[0]).sum() - (left[1] - left[0]).sum())
+        tables += [table for table, _ in found]
+        matrices += [matrix for _, matrix in found]
+        free = left
+    idle, matrix = _idle(trace, works, windows, free)
+    tables.append(idle)
+    matrices.append(matrix)
+    rows, by_window = _rows(tables), np.concatenate(matrices)
+    step_ns = round(int((end - start).sum()) / len(start))
+    rows["time_ns"] = intervals.apportion(by_window.sum(axis=1) / len(start), step_ns)
+    return DeviceAccount(chosen or "cpu", basis, step_ns, rows, by_window, end - start, _outside(works), round(busy / len(start)))
+
+
+# --- what the device did ------------------------------------------------------------------------------------------------------
+
+
+def _kernels(trace: Trace, device: str | None, communicating: bool) -> _Work:
+    table = trace.kernels
+    mine = table["start_ns"].notna().to_numpy(bool) & (
+        (table["kind"] == "communication").fillna(False).to_numpy(bool) == communicating
+    )
+    table = table[mine & _on(table, device)]
+    keys = table[list(_OF_KERNELS)].astype("string")
+    return _work(trace, COMMUNICATION if communicating else COMPUTE, table, keys)
+
+
+def _graphs(trace: Trace, device: str | None) -> _Work:
+    table = trace.graphs[_on(trace.graphs, device)]
+    return _work(trace, GRAPH, table, pd.DataFrame({"name": "CUDA graph", "kind": "graph"}, index=table.index))
+
+
+def _copies(trace: Trace, device: str | None) -> _Work:
+    table = trace.copies
+    table = table[table["start_ns"].notna().to_numpy(bool) & _on(table, device)]
+    keys = pd.DataFrame({"kind": table["operation"].astype("string"), "name": table["memory"].astype("string")})
+    return _work(trace, COPY, table, keys.assign(bytes=table["bytes"].astype("Float64")))
+
+
+def _on(table: pd.DataFrame, device: str | None) -> npt.NDArray[np.bool_]:
+    """Return the rows of a device; work of which the device is not told counts for any."""
+    if device is None:
+        return np.ones(len(table), dtype=bool)
+    return (table["device"].isna() | (table["device"] == device)).to_numpy(bool)
+
+
+def _work(trace: Trace, part: str, table: pd.DataFrame, keys: pd.DataFrame) -> _Work:
+    measured = np.ones(len(table), dtype=bool)
+    if len(trace.steps):
+        measured = table["step"].isin(trace.steps.loc[~trace.steps["warmup"], "step"]).to_numpy(bool)
+    start, end = (table[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    return _Work(part, keys.reset_index(drop=True), start, end, measured)
+
+
+# --- windows ------------------------------------------------------------------------------------------------------------------
+
+
+def _windows(trace: Trace, works: list[_Work]) -> tuple[Int, Int]:
+    """Return the measured steps on the device; without steps the time from its first work to its last."""
+    steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
+    if len(steps):
+        return device_steps.bounds(steps)
+    low = min(int(work.start.min()) for work in works if len(work.start))
+    return np.array([low]), np.array([max(int(work.end.max()) for work in works if len(work.end))])
+
+
+_MOSTLY = 0.5
+
+
+def _is_mostly_idle(trace: Trace, works: list[_Work], windows: tuple[Int, Int]) -> bool:
+    """Return whether the device idles most of the time, and nothing tells what the host did meanwhile but calls."""
+    if len(trace.operators) or len(trace.ranges):
+        return False
+    start, end = np.concatenate([work.start for work in works]), np.concatenate([work.end for work in works])
+    left = intervals.uncovered(start, end, *windows)
+    return bool((left[1] - left[0]).sum() > _MOSTLY * (windows[1] - windows[0]).sum()) and any(len(w.start) for w in works[:2])
+
+
+def _of_kernels(device: str, works: list[_Work]) -> DeviceAccount:
+    """Return the account of kernels alone, of a capture without steps whose device mostly idles."""
+    tables, matrices = [], []
+    for work in works[:3]:
+        table, matrix = _added(work, intervals.shares(work.start, work.end), np.arange(len(work.start)),
+                               np.zeros(len(work.start), dtype=np.int64), 1)  # fmt: skip
+        tables.append(table)
+        matrices.append(matrix)
+    rows, by_window = _rows(tables), np.concatenate(matrices)
+    whole = round(by_window.sum())
+    rows["time_ns"] = intervals.apportion(by_window[:, 0], whole)
+    outside = pd.DataFrame(
+        [{"part": COPY, "count": len(works[3].start), "duration_ns": int((works[3].end - works[3].start).sum())}]
+    )
+    return DeviceAccount(device, KERNELS, whole, rows, by_window, np.array([whole]), outside, whole)
+
+
+# --- parts --------------------------------------------------------------------------------------------------------------------
+
+
+def _part(
+    works: list[_Work], windows: tuple[Int, Int], free: tuple[Int, Int]
+) -> tuple[list[tuple[pd.DataFrame, Float]], tuple[Int, Int]]:
+    """Return the rows of parts that share a level, with their time in each step, and what they leave of the free time."""
+    start, end = (np.concatenate([getattr(work, side) for work in works]) for side in ("start", "end"))
+    index, _, first, last = intervals.split_at(start, end, *free)
+    window = np.searchsorted(windows[0], first, side="right") - 1
+    owned = intervals.shares(first, last)
+    found, before = [], 0
+    for work in works:
+        mine = (index >= before) & (index < before + len(work.start))
+        found.append(_added(work, owned[mine], index[mine] - before, window[mine], len(windows[0])))
+        before += len(work.start)
+    return found, intervals.uncovered(first, last, *free) if len(first) else free
+
+
+def _added(work: _Work, owned: Float, index: Int, window: Int, steps: int) -> tuple[pd.DataFrame, Float]:
+    """Return a part's rows per step, and their time in each step."""
+    names = [name for name in work.keys if name != "bytes"]
+    if not len(work.keys):
+        return pd.DataFrame({"part": [], "count": [], "duration_ns": []}), np.zeros((0, steps))
+    number = work.keys.groupby(names, dropna=False, sort=False).ngroup().to_numpy()
+    size = int(number.max()) + 1
+    matrix = np.bincount(number[index] * steps + window, weights=owned, minlength=size * steps).reshape(size, steps)
+    table = work.keys[~pd.Series(number).duplicated().to_numpy()][names].reset_index(drop=True).assign(part=work.part)
+    mine = work.measured
+    table["count"] = np.bincount(number[mine], minlength=size) / steps
+    table["duration_ns"] = np.bincount(number[mine], weights=(work.end - work.start)[mine], minlength=size) / steps
+    if "bytes" in work.keys:
+        moved = work.keys["bytes"].fillna(0.0).to_numpy(float)
+        table["bytes"] = np.bincount(number[mine], weights=moved[mine], minlength=size) / steps
+    kept = (table["count"] > 0).to_numpy() | (matrix.sum(axis=1) > 0)
+    return table[kept].reset_index(drop=True), matrix[kept]
+
+
+def _idle(trace: Trace, works: list[_Work], windows: tuple[Int, Int], free: tuple[Int, Int]) -> tuple[pd.DataFrame, Float]:
+    """Return the idle time by cause, and in each step."""
+    pieces = idle_causes.pieces(trace, free, windows)
+    steps = len(windows[0])
+    if pieces.empty:
+        return pd.DataFrame({"part": [], "count": [], "duration_ns": []}), np.zeros((0, steps))
+    keys = pieces[["cause", "detail", "phase"]]
+    number = keys.groupby(["cause", "detail", "phase"], dropna=False, sort=False).ngroup().to_numpy()
+    size = int(number.max()) + 1
+    window = np.clip(np.searchsorted(windows[0], pieces["start_ns"].to_numpy(np.int64), side="right") - 1, 0, steps - 1)
+    matrix = np.bincount(number * steps + window, weights=pieces["time_ns"].to_numpy(float), minlength=size * steps)
+    table = keys[~pd.Series(number).duplicated().to_numpy()].reset_index(drop=True)
+    table = table.assign(part=IDLE, count=np.bincount(number) / steps)
+    matrix = matrix.reshape(size, steps)
+    return table.assign(duration_ns=matrix.sum(axis=1) / steps), matrix
+
+
+def _rows(tables: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return the rows of all parts, with all columns of the account."""
+    whole = pd.concat([table for table in tables if len(table)], ignore_index=True)
+    whole = whole.reindex(columns=[*KEYS, "count", "duration_ns", "bytes"])
+    return whole.astype({**dict.fromkeys(KEYS, "string"), "bytes": "Float64"})
+
+
+def _outside(works: list[_Work]) -> pd.DataFrame:
+    rows = [
+        {
+            "part": work.part,
+            "count": int((~work.measured).sum()),
+            "duration_ns": int((work.end - work.start)[~work.measured].sum()),
+        }
+        for work in works
+    ]
+    return pd.DataFrame(rows)

@@ -1,0 +1,231 @@
+"""Why a device idles: what the host's thread did, instant by instant, that launched what the device did next.
+
+In this order, on that thread: it fetched a batch; it compiled or loaded code; it was in a call of the device's API; in an operator;
+in a range; and else in the program itself. That is the making of a batch where a thread of the input launched what comes next, one
+that mostly copies to the device; and, in captures that hold no operators, before a step that begins with such a copy. Where the
+capture does not tell which thread launched what, any thread counts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis import calls as api
+from kernelscope.analysis import intervals
+from kernelscope.analysis.attribution.device_steps import DEVICE_TABLES
+from kernelscope.analysis.attribution.steps.inputs import INPUT
+from kernelscope.analysis.trace import Trace
+
+Int = npt.NDArray[np.int64]
+Gaps = tuple[Int, Int]
+
+FETCHING = "input"  # in the loader, or wherever else a batch is made ready
+BETWEEN = "between steps"  # before a step that begins with a copy to the device, in nothing that was recorded
+COMPILING = "compiling"
+SYNCHRONISING = "synchronisation"
+LAUNCHING = "launching"
+COPYING = "copying"
+ALLOCATING = "allocating"
+OPERATOR = "in operators"
+RANGE = "in ranges"
+PROGRAM = "in the program"  # nothing recorded: the program's own code
+UNSEEN = "unknown"  # the capture tells nothing of the host
+
+_OF_CALLS = {
+    api.WAITING: SYNCHRONISING, api.LAUNCHING: LAUNCHING, api.COPYING: COPYING, api.ALLOCATING: ALLOCATING, api.LOADING: COMPILING,
+    api.OTHER: LAUNCHING,
+}  # fmt: skip
+_COMPILE = re.compile(r"(?i)compil|dynamo|inductor|autotun|nvrtc|triton.*jit|ModuleLoad|cudagraph.*capture|warm_?up")
+_MOSTLY = 0.5
+_NEVER = np.iinfo(np.int64).max
+_COLUMNS = ["start_ns", "time_ns", "cause", "detail", "phase"]
+
+
+def pieces(trace: Trace, free: Gaps, windows: Gaps) -> pd.DataFrame:
+    """Return the idle time of a device in pieces of one cause each; their time_ns add up to that of the gaps.
+
+    free: starts and ends of the gaps, sorted; windows: the steps. Columns: start_ns, time_ns, cause, detail (function, operator
+    or range; null), phase.
+    """
+    start, end = free
+    if not len(start):
+        return pd.DataFrame(columns=_COLUMNS)
+    host = _Host(trace)
+    if not host.known:
+        return _table(start, end, UNSEEN, None)
+    following = _Following.of(trace, start, end, windows)
+    place = host.place(following.thread)
+    left, found = _Gaps(start, end, place * host.length + start - host.low, np.arange(len(start))), []
+    for level in host.levels():
+        cut, left = left.taken_by(level)
+        found += cut
+    rest = np.where(following.by_input, FETCHING, np.where(following.opens_step & ~host.has_operators, BETWEEN, PROGRAM))
+    found.append(_table(left.start, left.end, rest[left.gap], None))
+    return pd.concat([part for part in found if len(part)], ignore_index=True)
+
+
+def _table(
+    start: Int, end: Int, cause: object, detail: object, phase: object = None, time: npt.NDArray[np.float64] | None = None
+) -> pd.DataFrame:
+    lasted = (end - start).astype(float) if time is None else time
+    table = pd.DataFrame({"start_ns": start, "time_ns": lasted})
+    for name, value in (("cause", cause), ("detail", detail), ("phase", phase)):
+        table[name] = pd.array([value] * len(start) if value is None or isinstance(value, str) else value, dtype="string")  # type: ignore[arg-type, list-item]
+    return table[_COLUMNS]
+
+
+@dataclass(frozen=True)
+class _Following:
+    """What comes after each gap: the thread that launched it (-1: not known), whether that is one of the input's own, and whether
+    the gap is before a step that begins with a copy to the device.
+    """
+
+    thread: Int
+    by_input: npt.NDArray[np.bool_]
+    opens_step: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, trace: Trace, start: Int, end: Int, windows: Gaps) -> _Following:
+        uploads = (trace.copies["operation"] == "host to device").to_numpy(bool)
+        tables = [
+            getattr(trace, name)[["start_ns", "launch_thread"]].assign(upload=uploads if name == "copies" else False)
+            for name in DEVICE_TABLES
+        ]
+        work = pd.concat([table[table["start_ns"].notna()] for table in tables if len(table)], ignore_index=True)
+        work = work.sort_values("start_ns", kind="stable")
+        begun = np.append(work["start_ns"].to_numpy(np.int64), _NEVER)
+        thread = np.append(work["launch_thread"].to_numpy(np.int64, na_value=-1), -1)
+        upload = np.append(work["upload"].to_numpy(bool), False)
+        after = np.searchsorted(begun, end, side="left")
+        opens = np.isin(begun[after], windows[0]) | np.isin(end, windows[1]) | np.isin(start, windows[0])
+        return cls(thread[after], np.isin(thread[after], _input_threads(work)), opens & upload[after])
+
+
+def _input_threads(work: pd.DataFrame) -> Int:
+    """Return the threads that mostly copy to the device, where another one launches more kernels."""
+    known = work[work["launch_thread"].notna().to_numpy(bool)]
+    if known.empty:
+        return np.empty(0, dtype=np.int64)
+    share = known.groupby(known["launch_thread"].astype("int64"))["upload"].agg(["mean", "size"])
+    loop = known.loc[~known["upload"], "launch_thread"].mode()
+    mine = share.index[(share["mean"] > _MOSTLY) & ~share.index.isin(loop.astype("int64"))]
+    return mine.to_numpy(np.int64)
+
+
+class _Gaps:
+    """Gaps that are left, on an axis that holds the threads one after another: where in time, where on it, and of which gap."""
+
+    def __init__(self, start: Int, end: Int, at: Int, gap: Int):
+        self.start, self.end, self.at, self.gap = start, end, at, gap
+
+    def taken_by(self, level: _Level) -> tuple[list[pd.DataFrame], _Gaps]:
+        """Return the pieces that a level's intervals own, and the gaps without them."""
+        if not len(level.start) or not len(self.start):
+            return [], self
+        order = np.argsort(self.at, kind="stable")
+        at, start, gap = self.at[order], self.start[order], self.gap[order]
+        over = at + (self.end - self.start)[order]
+        index, window, first, last = intervals.split_at(level.start, level.end, at, over)
+        owned = intervals.shares(first, last)
+        moved = start[window] - at[window]
+        row = level.row[index]
+        part = _table(first + moved, last + moved, level.cause[row], level.detail[row], level.phase[row], owned)
+        begun, ended = intervals.uncovered(first, last, at, over)
+        mine = np.searchsorted(at, begun, side="right") - 1
+        shift = start[mine] - at[mine]
+        return [part], _Gaps(begun + shift, ended + shift, begun, gap[mine])
+
+
+class _Level:
+    """Intervals on the axis of threads that do not overlap within a thread, and what each one's row says."""
+
+    def __init__(self, start: Int, end: Int, row: Int, cause: npt.NDArray[np.object_], detail: npt.NDArray[np.object_],
+                 phase: npt.NDArray[np.object_]):  # fmt: skip
+        self.start, self.end, self.row, self.cause, self.detail, self.phase = start, end, row, cause, detail, phase
+
+
+class _Host:
+    """What the host's threads did, laid on one axis: thread after thread, each as long as the capture."""
+
+    def __init__(self, trace: Trace):
+        self._trace = trace
+        tables = [trace.calls[(trace.calls["api"] != "os").to_numpy(bool)], trace.operators, trace.ranges[_is_stack(trace)]]
+        self._tables = [table[table["thread"].notna().to_numpy(bool)] for table in tables]
+        self.known = any(len(table) for table in self._tables)
+        self.has_operators = bool(len(trace.operators))
+        launchers = [getattr(trace, name)["launch_thread"] for name in DEVICE_TABLES]
+        self._told = any(bool(column.notna().any()) for column in launchers)
+        threads = [table["thread"].to_numpy(np.int64) for table in self._tables]
+        self._threads = np.unique(np.concatenate([*threads, *(column.dropna().to_numpy(np.int64) for column in launchers)]))
+        edges = [trace.kernels, trace.copies, trace.graphs, *self._tables]
+        self.low = min((int(table["start_ns"].min()) for table in edges if table["start_ns"].notna().any()), default=0)
+        high = max((int(table["end_ns"].max()) for table in edges if table["end_ns"].notna().any()), default=0)
+        self.low -= 1 << 40  # windows may reach beyond what was recorded
+        self.length = high - self.low + (1 << 41)
+
+    def place(self, threads: Int) -> Int:
+        """Return the position of each thread on the axis; all threads are one where it is not known who launched what."""
+        if not self._told:
+            return np.zeros(len(threads), dtype=np.int64)
+        known = np.where(threads < 0, self._commonest(), threads)
+        return np.searchsorted(self._threads, known)
+
+    def _commonest(self) -> int:
+        launches = pd.concat([getattr(self._trace, name)["launch_thread"].dropna() for name in DEVICE_TABLES])
+        return int(launches.mode().iloc[0])
+
+    def levels(self) -> list[_Level]:
+        """Return what owns an instant, the highest first."""
+        calls, operators, ranges = self._tables
+        named = [_texts(table["name"]) for table in (operators, ranges)]
+        found = []
+        for pattern, cause in ((INPUT, FETCHING), (_COMPILE, COMPILING)):
+            for table, names in ((operators, named[0]), (ranges, named[1])):
+                fits = names.matching(pattern)
+                if cause == FETCHING:
+                    fits = fits | (table["phase"] == "data").fillna(False).to_numpy(bool)
+                mine = table[fits]
+                found.append(self._level(mine, cause, _texts(mine["name"]).values, "data" if cause == FETCHING else None))
+        causes = np.array([_OF_CALLS[api.cause(name)] for name in _texts(calls["name"]).values], dtype=object)
+        found.append(self._level(calls, causes, _texts(calls["name"]).values, calls["phase"]))
+        found.append(self._level(operators, OPERATOR, named[0].values, operators["phase"]))
+        found.append(self._level(ranges, RANGE, named[1].values, ranges["phase"]))
+        return found
+
+    def _level(self, table: pd.DataFrame, cause: object, detail: npt.NDArray[np.object_], phase: object) -> _Level:
+        """Return the innermost of a table's intervals at each instant of each thread, on the axis."""
+        thread, start, end = (table[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns"))
+        row, first, last = intervals.leaves(thread, start, end)
+        base = self.place(thread[row]) * self.length - self.low
+        order = np.argsort(base + first, kind="stable")
+        causes = np.full(len(table), cause, dtype=object) if isinstance(cause, str) else np.asarray(cause, dtype=object)
+        phases = np.full(len(table), phase, dtype=object) if phase is None or isinstance(phase, str) else _texts(phase).values  # type: ignore[arg-type]
+        return _Level((base + first)[order], (base + last)[order], row[order], causes, detail, phases)
+
+
+class _Texts:
+    """A column of texts as objects, None for null, and which fit a pattern, asked once per distinct text."""
+
+    def __init__(self, column: pd.Series):
+        self._codes, distinct = pd.factorize(column.astype("object").to_numpy(), use_na_sentinel=True)
+        self._distinct = [str(text) for text in distinct]
+        self.values: npt.NDArray[np.object_] = np.array([*self._distinct, None], dtype=object)[self._codes]
+
+    def matching(self, pattern: re.Pattern[str]) -> npt.NDArray[np.bool_]:
+        """Return which texts a pattern is found in."""
+        return np.array([*(bool(pattern.search(text[:300])) for text in self._distinct), False], dtype=bool)[self._codes]
+
+
+def _texts(column: pd.Series) -> _Texts:
+    return _Texts(column)
+
+
+def _is_stack(trace: Trace) -> npt.NDArray[np.bool_]:
+    """Return which ranges enclose work as stacks do; those of steps say nothing of what the host did in them."""
+    ranges = trace.ranges
+    return (ranges["nested"] & ~ranges["category"].isin(["step", "mark"])).to_numpy(bool)

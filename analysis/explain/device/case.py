@@ -1,0 +1,195 @@
+"""What rules look at: the rows in which two accounts differ, how much of that is noise, and which of them no rule has taken yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.accounting.device_account import COMPUTE, IDLE, DeviceAccount
+from kernelscope.analysis.explain.device.side import DeviceSide
+
+Float = npt.NDArray[np.float64]
+SIDES = ("a", "b")
+_KEY = ("part", "kind", "name", "cause", "detail")
+_SUMS = ("count", "duration_ns", "bytes", "time_ns")
+
+MAIN = ("convolution forward", "convolution data gradient", "convolution weight gradient", "gemm", "attention", "recurrent")
+CONVOLUTIONS = MAIN[:3]
+SMALL = ("elementwise", "activation", "optimizer", "copy", "cast", "reduction", "random", "fused", "normalisation", "softmax")
+
+# What two recordings of one program differ by at least, as shares: kernels repeat well, what the host does does not
+KERNEL_NOISE = 0.02  # of the time that the device is busy
+OWN_NOISE = 0.03  # of the rows' own time
+HOST_NOISE = 0.10
+STEP_NOISE = 0.03  # of the step, for what is no kernel
+ONE_STEP_NOISE = 0.05  # of the step, for idle time where too few steps say how it varies
+_ERRORS = 2.0  # standard errors over the steps within which a difference is noise
+_SURE = 2.0  # standard errors by which the share of steps that stall must differ
+_FEW = 4  # steps from which these are known
+_BATCHES = 7  # of steps: what alternates from step to step is steadier over several
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A cause with the rows that it accounts for: what is different, what shows it, what to do. confidence: high, medium, low."""
+
+    cause: str
+    title: str
+    rows: list[str]
+    confidence: str
+    evidence: list[str]
+    remedy: str
+
+
+@dataclass
+class Case:
+    """Two sides and the rows of their difference.
+
+    rows: row, part, kind, name, cause, detail, a_ns, b_ns, delta_ns (per step; these add up to the difference of the steps), and
+    per side count, duration_ns, bytes (per step), dtype, library, grid. taken: rows that a finding has.
+    """
+
+    a: DeviceSide
+    b: DeviceSide
+    rows: pd.DataFrame
+    taken: set[str] = field(default_factory=set)
+    _series: dict[str, dict[str, Float]] = field(default_factory=dict)
+
+    @property
+    def left(self) -> pd.DataFrame:
+        """The rows that no finding has yet."""
+        return self.rows[~self.rows["row"].isin(self.taken).to_numpy(bool)]
+
+    @property
+    def step_ns(self) -> int:
+        """The longer step."""
+        return max(self.a.account.step_ns, self.b.account.step_ns)
+
+    @property
+    def busy_ns(self) -> int:
+        """How long the busier device is busy in a step."""
+        return max(self.a.account.busy_ns, self.b.account.busy_ns)
+
+    @property
+    def same_device(self) -> bool:
+        """Whether both ran on the same model of device, as far as is known."""
+        return self.a.hardware is None or self.b.hardware is None or self.a.hardware == self.b.hardware
+
+    def kernels(self, kinds: Collection[str] | None = None) -> pd.DataFrame:
+        """Return the rows left of computing kernels, of these kinds only where any are given."""
+        left = self.left
+        rows = left[(left["part"] == COMPUTE).to_numpy(bool)]
+        return rows if kinds is None else rows[rows["kind"].isin(list(kinds)).to_numpy(bool)]
+
+    def idle(self, causes: Collection[str]) -> pd.DataFrame:
+        """Return the rows left of idle time by these causes."""
+        left = self.left
+        return left[((left["part"] == IDLE) & left["cause"].isin(list(causes))).to_numpy(bool)]
+
+    def all_kernels(self, kinds: Collection[str] | None = None) -> pd.DataFrame:
+        """Return the rows of computing kernels, taken or not."""
+        rows = self.rows[(self.rows["part"] == COMPUTE).to_numpy(bool)]
+        return rows if kinds is None else rows[rows["kind"].isin(list(kinds)).to_numpy(bool)]
+
+    def side(self, key: str) -> DeviceSide:
+        """Return side "a" or "b"."""
+        return self.a if key == "a" else self.b
+
+    def standard_error_ns(self, rows: pd.DataFrame) -> float | None:
+        """Return the standard error of the rows' difference over the steps; None where there are too few of them."""
+        total = 0.0
+        for key in SIDES:
+            if len(self.side(key).account.lengths) < _FEW:
+                return None
+            total += variance_of_mean(self._of_steps(rows, key))
+        return total**0.5
+
+    def stands_out(self, rows: pd.DataFrame) -> bool:
+        """Return whether the rows' difference is more than two recordings of one program differ by."""
+        if rows.empty:
+            return False
+        delta = abs(int(rows["delta_ns"].sum()))
+        own = max(float(rows["a_ns"].sum()), float(rows["b_ns"].sum()))
+        error = self.standard_error_ns(rows)
+        idle = bool((rows["part"] == IDLE).any())
+        if (rows["part"] == COMPUTE).all():
+            least = max(KERNEL_NOISE * self.busy_ns, OWN_NOISE * own, 0.005 * self.step_ns)
+        else:
+            of_step = ONE_STEP_NOISE if idle and error is None else STEP_NOISE
+            least = max(of_step * self.step_ns, (HOST_NOISE if idle else OWN_NOISE) * own)
+        return delta > least and (error is None or delta > _ERRORS * error or (idle and self._stalls_more(rows)))
+
+    def _of_steps(self, rows: pd.DataFrame, key: str) -> Float:
+        """Return how long the rows take in each step of a side."""
+        series = self._series.get(key, {})
+        found = [series[row] for row in rows["row"] if row in series]
+        return np.asarray(np.sum(found, axis=0) if found else np.zeros(len(self.side(key).account.lengths)))
+
+    def _stalls_more(self, rows: pd.DataFrame) -> bool:
+        """Return whether surely more of one side's steps stall: rare long waits leave the mean unsure, but not how many there are.
+
+        Source: the test for the difference of two proportions, with their pooled variance.
+        """
+        limit = STEP_NOISE * self.step_ns
+        a, b = (self._of_steps(rows, key) > limit for key in SIDES)
+        share = float(a.sum() + b.sum()) / (len(a) + len(b))
+        error = (share * (1 - share) * (1 / len(a) + 1 / len(b))) ** 0.5
+        return (float(b.mean() - a.mean()) > 0) == (float(rows["delta_ns"].sum()) > 0) and abs(
+            a.mean() - b.mean()
+        ) > _SURE * error
+
+
+def variance_of_mean(values: Float) -> float:
+    """Return the variance of the mean of a series of steps, ns squared: the method of batch means.
+
+    Source: P. W. Glynn and W. Whitt, Oper. Res. Lett. 10 (1991). Steps are not independent (workers of a loader make them
+    alternate), so that means of consecutive steps tell more than single ones.
+    """
+    batches = min(_BATCHES, len(values))
+    means = np.array([part.mean() for part in np.array_split(values, batches)])
+    return float(np.var(means, ddof=1)) / batches
+
+
+Rule = Callable[[Case], Iterator[Finding]]
+
+
+def case_of(a: DeviceSide, b: DeviceSide) -> Case:
+    """Return the case of two sides: rows with the same part, kernel, cause and detail are one."""
+    tables, numbers = [], {}
+    for key, side in zip(SIDES, (a, b), strict=True):
+        table, number = _summed(side.account)
+        tables.append(table.add_prefix(f"{key}_").rename(columns={f"{key}_{name}": name for name in _KEY}))
+        numbers[key] = number
+    rows = tables[0].merge(tables[1], on=list(_KEY), how="outer")
+    for key in SIDES:
+        for name in _SUMS:
+            rows[f"{key}_{name}"] = rows[f"{key}_{name}"].fillna(0)
+        rows[f"{key}_ns"] = rows.pop(f"{key}_time_ns").astype("int64")
+    rows["delta_ns"] = rows["b_ns"] - rows["a_ns"]
+    rows = rows.sort_values("delta_ns", key=lambda delta: -delta.abs(), kind="stable").reset_index(drop=True)
+    rows["row"] = [f"r{number}" for number in range(1, len(rows) + 1)]
+    series = {
+        key: {
+            row: side.account.by_window[numbers[key] == int(place)].sum(axis=0)
+            for row, place in zip(rows["row"], rows[f"{key}_place"].fillna(-1), strict=True)
+            if place >= 0
+        }
+        for key, side in zip(SIDES, (a, b), strict=True)
+    }
+    return Case(a, b, rows, _series=series)
+
+
+def _summed(account: DeviceAccount) -> tuple[pd.DataFrame, npt.NDArray[np.int64]]:
+    """Return an account's rows added up by _KEY, with what most of each one's time says, and the number of each row of it."""
+    rows = account.rows
+    grouped = rows.groupby(list(_KEY), dropna=False, sort=False)
+    number = grouped.ngroup().to_numpy()
+    table = grouped[list(_SUMS)].sum().reset_index()
+    for name in ("dtype", "library", "grid", "operator", "phase"):
+        known = rows.assign(number=number).sort_values("time_ns", ascending=False, kind="stable").dropna(subset=[name])
+        table[name] = known.drop_duplicates("number").set_index("number")[name].reindex(range(len(table))).astype("string")
+    return table.assign(place=np.arange(len(table))), number

@@ -1,0 +1,53 @@
+"""Attention: by other kernels, or in one kernel where the other side multiplies, masks and normalises one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device.case import SIDES, Case, Finding
+
+_AROUND = ("softmax", "gemm", "random", "copy", "layout", "elementwise", "cast", "reduction")
+_REMEDY = "torch.nn.functional.scaled_dot_product_attention with a type, head size and mask that its flash kernels take"
+
+
+def other_attention(case: Case) -> Iterator[Finding]:
+    """The sides compute attention by kernels of other names, or one has fused kernels for it and the other has none."""
+    rows = case.kernels(["attention"])
+    counts = {key: float(rows[f"{key}_count"].sum()) for key in SIDES}
+    if max(counts.values()) < 0.5 or not case.same_device:
+        return
+    if min(counts.values()) < 0.5:
+        yield from _unfused(case, rows, max(counts.values()))
+        return
+    mine = rows[((rows["a_count"] < 0.5) != (rows["b_count"] < 0.5)).to_numpy(bool)]
+    if mine.empty:
+        return
+    names = {key: words.kernel(mine.sort_values(f"{key}_ns", ascending=False)["name"].iloc[0]) for key in SIDES}
+    _, slower, _, faster = words.slower(case, mine)
+    title = (
+        f"attention by other kernels: {names['a']} in {case.a.name}, {names['b']} in {case.b.name}, {words.of_rows(case, mine)}"
+    )
+    yield Finding("attention algorithm", title, mine["row"].tolist(), "high", words.both(case, mine), _REMEDY)
+
+
+def _unfused(case: Case, rows: pd.DataFrame, many: float) -> Iterator[Finding]:
+    """One side computes attention in one kernel, and executes fewer softmaxes, products and small kernels for it."""
+    fused = "a" if float(rows["a_count"].sum()) > 0.5 else "b"
+    other = "b" if fused == "a" else "a"
+    around = case.kernels(_AROUND)
+    fewer = around[(around[f"{other}_count"] - around[f"{fused}_count"] >= 0.5 * many).to_numpy(bool)]
+    soft = fewer[(fewer["kind"] == "softmax").to_numpy(bool)]
+    if soft.empty:
+        return  # what it replaces is not there: other work, not another algorithm
+    rows = pd.concat([rows, fewer])
+    title = (
+        f"attention: {case.side(fused).name} computes it in one fused (flash) kernel, {case.side(other).name} by products, softmax "
+        f"and small kernels: {words.of_rows(case, rows)}"
+    )
+    yield Finding("attention algorithm", title, rows["row"].tolist(), "high", words.both(case, rows), _REMEDY)
+
+
+RULES = (other_attention,)

@@ -1,0 +1,57 @@
+"""Clocks: every kernel takes longer by the same factor, on one model of device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device.case import Case, Finding
+
+_LEAST = 0.04  # slow-down
+_SPREAD = 0.4  # of the factors between the 10th and 90th percentile of time, as a share of the slow-down
+_SHARE = 0.7  # of both sides' kernel time in kernels that both execute as often
+_DISTINCT = 5  # kernels
+_REMEDY = "lock the clocks (nvidia-smi --lock-gpu-clocks), watch power and temperature, and leave the device to one process"
+
+
+def uniform(case: Case) -> Iterator[Finding]:
+    """All kernels take longer by about the same factor."""
+    rows = case.kernels()
+    same = rows[_as_often(rows)]
+    whole = [float(rows[f"{key}_ns"].sum()) for key in ("a", "b")]
+    if len(same) < _DISTINCT or not case.same_device or min(whole) <= 0:
+        return
+    if min(float(same[f"{key}_ns"].sum()) / all_ for key, all_ in zip(("a", "b"), whole, strict=True)) < _SHARE:
+        return
+    factor = np.log((same["b_duration_ns"] / same["a_duration_ns"]).to_numpy(float))
+    low, middle, high = _quantiles(factor, same["a_duration_ns"].to_numpy(float), (0.1, 0.5, 0.9))
+    if abs(middle) < np.log1p(_LEAST) or high - low > _SPREAD * 2 * abs(middle):
+        return
+    _, slower, _, _ = words.slower(case, same)
+    ratio = float(np.exp(abs(middle)))
+    title = (
+        f"all kernels take {ratio:.2f} times as long in {slower}, whatever they do: lower clocks, throttling, or a shared device"
+    )
+    sentences = [
+        f"{len(same)} kernels that both sides execute as often: {words.of_rows(case, same)}; "
+        f"80% of that time is slower by factors from {np.exp(low):.2f} to {np.exp(high):.2f}."
+    ]
+    yield Finding("clocks", title, same["row"].tolist(), "medium", sentences, _REMEDY)
+
+
+def _as_often(rows: pd.DataFrame) -> pd.Series[bool]:
+    a, b = rows["a_count"], rows["b_count"]
+    lasted = (rows["a_duration_ns"] > 0) & (rows["b_duration_ns"] > 0)
+    return ((a - b).abs() <= 0.02 * a) & (a >= 0.5) & lasted
+
+
+def _quantiles(values: np.ndarray, weights: np.ndarray, at: tuple[float, ...]) -> list[float]:  # type: ignore[type-arg]
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order]) / weights.sum()
+    return [float(values[order][min(int(np.searchsorted(reached, one)), len(values) - 1)]) for one in at]
+
+
+RULES = (uniform,)

@@ -1,0 +1,41 @@
+"""Communication between devices that no kernel hides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kernelscope.analysis.accounting.device_account import COMMUNICATION
+from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device.case import SIDES, Case, Finding
+
+_REMEDY = "overlap it with the backward pass (larger buckets, one stream of its own), send less of it, and balance the ranks"
+
+
+def exposed(case: Case) -> Iterator[Finding]:
+    """Collectives take more of the step on one side: longer ones, or fewer that other work hides."""
+    left = case.left
+    rows = left[(left["part"] == COMMUNICATION).to_numpy(bool)]
+    if rows.empty:
+        return
+    slow, slower, fast, faster = words.slower(case, rows)
+    lasted = {key: float(rows[f"{key}_duration_ns"].sum()) for key in SIDES}
+    longer = lasted[slow] - lasted[fast] > 0.5 * abs(float(rows["delta_ns"].sum()))
+    how = (
+        "its kernels last longer, in transfer or in waiting for other ranks" if longer else "less of it is hidden behind kernels"
+    )
+    if min(lasted.values()) == 0:
+        how = f"{faster} has none"
+    sentences = [
+        f"Communication that nothing hides: {words.of_rows(case, rows)} per step.",
+        f"In all it lasts {words.change(case, lasted['a'], lasted['b'])}.",
+        *words.both(case, rows),
+    ]
+    if longer:
+        sentences.append("Whether a rank transfers or waits for another one is not in the capture of one rank.")
+    yield Finding(
+        "exposed communication", f"communication that nothing hides costs {slower} more than {faster}: {how}",
+        rows["row"].tolist(), "medium" if longer else "high", sentences, _REMEDY,
+    )  # fmt: skip
+
+
+RULES = (exposed,)

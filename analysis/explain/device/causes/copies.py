@@ -1,0 +1,121 @@
+"""Copies: how many bytes, from which memory, how fast, and how much of them other work hides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from kernelscope.analysis.accounting import idle_causes as idle
+from kernelscope.analysis.accounting.device_account import COPY, HOST_TIMED
+from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device.case import SIDES, Case, Finding
+
+BETWEEN = ("host to device", "device to host", "host to host", "unified memory")
+_SAME = 0.1  # share within which durations and bytes are the same
+_PIN = (
+    "pinned memory with asynchronous copies on a stream of their own: DataLoader(pin_memory=True), .to(device, non_blocking=True)"
+)
+
+
+def between_host_and_device(case: Case) -> Iterator[Finding]:
+    """Copies between host and device take more of the step on one side."""
+    left = case.left
+    rows = left[((left["part"] == COPY) & left["kind"].isin(BETWEEN)).to_numpy(bool)]
+    if rows.empty:
+        return
+    hidden = _hidden_otherwise(case, rows)
+    if hidden is None:
+        rows = pd.concat([rows, case.idle([idle.COPYING]), *_fills(case)])
+    slow, slower, _, faster = words.slower(case, rows)
+    how, sure = (hidden, "high") if hidden else _why(case, rows, slow)
+    directions = rows[(rows["part"] == COPY).to_numpy(bool)].groupby("kind")[["a_ns", "b_ns"]].sum()
+    sentences = [
+        f"The step waits for them: {words.of_rows(case, rows)}; they take {_durations(case, rows)}.",
+        f"They move {_megabytes(rows, 'a')} in {case.a.name}, {_megabytes(rows, 'b')} in {case.b.name}.",
+        *(f"{kind.capitalize()}: {words.change(case, one['a_ns'], one['b_ns'])}." for kind, one in directions.iterrows()),
+    ]
+    what = "memcpy " + " and ".join(
+        {"host to device": "HtoD", "device to host": "DtoH"}.get(str(kind), str(kind)) for kind in directions.index
+    )
+    title = f"copies between host and device ({what}) cost {slower} more of its step than {faster}: {how}"
+    yield Finding("copies between host and device", title, rows["row"].tolist(), sure, sentences, _PIN)
+
+
+def on_the_device(case: Case) -> Iterator[Finding]:
+    """Copies within or between devices, and memory that is set, take more of the step on one side."""
+    left = case.left
+    for kinds, what, remedy in (
+        (("device to device",), "copies on the device (DtoD)", "keep tensors contiguous and in place: fewer clone(), contiguous() and copy_()"),
+        (("peer to peer",), "copies between devices", "place what is used together on one device"),
+        (("set",), "setting of memory", "fewer zero fills: zero_grad(set_to_none=True), empty() in place of zeros()"),
+        (("other",), "other copies", "see which copies they are in `breakdown --by idle`"),
+    ):  # fmt: skip
+        rows = left[((left["part"] == COPY) & left["kind"].isin(kinds)).to_numpy(bool)]
+        if rows.empty:
+            continue
+        _, slower, _, faster = words.slower(case, rows)
+        counts = {key: words.count(float(rows[f"{key}_count"].sum())) for key in SIDES}
+        sentences = [
+            f"Per step: {counts['a']} in {case.a.name}, {counts['b']} in {case.b.name}; {words.of_rows(case, rows)} that nothing hides.",
+            f"They move {_megabytes(rows, 'a')} in {case.a.name}, {_megabytes(rows, 'b')} in {case.b.name}.",
+        ]
+        title = f"{what} take longer in {slower} than in {faster}: {counts['a']} a step in {case.a.name}, {counts['b']} in {case.b.name}"
+        yield Finding("copies on the device", title, rows["row"].tolist(), "high", sentences, remedy)
+
+
+def _hidden_otherwise(case: Case, copies: pd.DataFrame) -> str | None:
+    """Return how much of the copies kernels hide, where that is what changed and not the copies themselves; None elsewhere."""
+    lasted = {key: float(copies[f"{key}_duration_ns"].sum()) for key in SIDES}
+    if min(lasted.values()) <= 0 or abs(lasted["b"] - lasted["a"]) > _SAME * max(lasted.values()):
+        return None
+    hidden = {key: max(lasted[key] - float(copies[f"{key}_ns"].sum()), 0.0) for key in SIDES}
+    if abs(hidden["b"] - hidden["a"]) < abs(lasted["b"] - lasted["a"]):
+        return None
+    return (
+        f"the copies take as long on both sides, and kernels overlap (hide) {words.ms(hidden['a'])} of them in {case.a.name}, "
+        f"{words.ms(hidden['b'])} in {case.b.name}"
+    )
+
+
+def _fills(case: Case) -> list[pd.DataFrame]:
+    """Return the operators that copy or set memory, where operators stand for kernels: they wait for one another."""
+    formats = {str((side.trace.info.get("source") or {}).get("format")) for side in (case.a, case.b)}
+    return [case.kernels(["copy"])] if formats & set(HOST_TIMED) else []
+
+
+def _why(case: Case, rows: pd.DataFrame, slow: str) -> tuple[str, str]:
+    """Return why copies cost more on one side, and how sure that is."""
+    copies = rows[(rows["part"] == COPY).to_numpy(bool)]
+    lasted = {key: float(copies[f"{key}_duration_ns"].sum()) for key in SIDES}
+    moved = {key: float(copies[f"{key}_bytes"].sum()) for key in SIDES}
+    fast = "a" if slow == "b" else "b"
+    pageable = {key: _pageable(copies, key) for key in SIDES}
+    if pageable[slow] > 0.5 > 2 * pageable[fast] and moved[fast] > 0:
+        return f"pageable memory in {case.side(slow).name}, pinned memory in {case.side(fast).name}", "high"
+    if min(moved.values()) > 0 and moved[slow] > (1 + _SAME) * moved[fast]:
+        ratio = moved[slow] / moved[fast]
+        return f"{ratio:.2g} times the bytes" if ratio >= 1.05 else "more bytes", "high"
+    if min(lasted.values()) <= 0:
+        return f"{case.side(fast).name} has none", "high"
+    return f"they take {words.ms(lasted[slow])} there and {words.ms(lasted[fast])} here", "medium"
+
+
+def _pageable(copies: pd.DataFrame, key: str) -> float:
+    """Return the share of a side's bytes that come from or go to pageable memory."""
+    moved = float(copies[f"{key}_bytes"].sum())
+    mine = copies["name"].fillna("").str.contains("pageable", case=False).to_numpy(bool)
+    return float(copies.loc[mine, f"{key}_bytes"].sum()) / moved if moved else 0.0
+
+
+def _durations(case: Case, rows: pd.DataFrame) -> str:
+    copies = rows[(rows["part"] == COPY).to_numpy(bool)]
+    return words.change(case, float(copies["a_duration_ns"].sum()), float(copies["b_duration_ns"].sum()))
+
+
+def _megabytes(rows: pd.DataFrame, key: str) -> str:
+    moved = float(rows[f"{key}_bytes"].sum())
+    return f"{moved / 1e6:,.3g} MB" if moved else "an unknown number of bytes"
+
+
+RULES = (between_host_and_device, on_the_device)

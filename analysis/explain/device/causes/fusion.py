@@ -1,0 +1,64 @@
+"""Fusion: many small kernels on one side, few on the other that do the same: compilers, and optimizers that update all at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pandas as pd
+
+from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device.case import SIDES, SMALL, Case, Finding
+
+_OPTIMIZER = re.compile(r"(?i)multi_tensor|fused_?(?:adam|sgd|lamb|adagrad)|foreach|FusedOptimizer|distributed_adam")
+_COMPILED = re.compile(r"(?i)^triton_|CudaCodeGen|nvfuser|^kernel\d+$|_fusion|^fusion|fused_|^Xla|^_Xla|jit_|TensorIteratorFused")
+_FEWER = 0.85  # launches of small kernels that are left
+_COUNTS = 0.02  # share by which counts of a kernel must differ
+
+
+def fused(case: Case) -> Iterator[Finding]:
+    """One side executes fewer small kernels for the same work, and kernels that fuse them, which the other does not have."""
+    if not case.same_device:
+        return
+    rows = case.kernels((*SMALL, "unknown", "layout", "embedding", "pooling"))
+    small = rows[rows["kind"].isin(SMALL).to_numpy(bool)]
+    counts = {key: float(small[f"{key}_count"].sum()) for key in SIDES}
+    few = min(SIDES, key=lambda key: counts[key])
+    many = "b" if few == "a" else "a"
+    if counts[few] > _FEWER * counts[many] or counts[many] < 5:
+        return
+    only = rows[((rows[f"{few}_count"] > 0) & (rows[f"{many}_count"] < 0.02 * rows[f"{few}_count"])).to_numpy(bool)]
+    names = [str(name) for name in only["name"].dropna()]
+    optimizer, compiled = ([name for name in names if pattern.search(_plain(name))] for pattern in (_OPTIMIZER, _COMPILED))
+    if not optimizer and not compiled:
+        return
+    fuses = only["name"].isin([*optimizer, *compiled]).to_numpy(bool)
+    changed = small[_differs(small, few, many)]
+    mine = pd.concat([changed, only[fuses]]).drop_duplicates("row")
+    what = " and ".join(["a fused optimizer"] * bool(optimizer) + ["fused (compiled) kernels"] * bool(compiled))
+    removed, added = mine[mine["delta_ns"].to_numpy() < 0], mine[mine["delta_ns"].to_numpy() > 0]
+    totals = {key: float(mine[f"{key}_count"].sum()) for key in SIDES}
+    title = (
+        f"fusion: {words.count(totals['a'])} elementwise and other small kernels a step in {case.a.name}, {words.count(totals['b'])} in "
+        f"{case.b.name}; {case.side(few).name} has {what}"
+    )
+    sentences = [
+        f"{words.of_rows(case, mine)} per step: {words.ms(float(removed['delta_ns'].sum()))} of kernels that are fewer or gone, "
+        f"+{words.ms(float(added['delta_ns'].sum()))} of others.",
+        *words.both(case, mine),
+    ]
+    remedy = "torch.optim with fused=True or foreach=True" if optimizer else "torch.compile the model"
+    yield Finding("fusion", title, mine["row"].tolist(), "high", sentences, remedy)
+
+
+def _plain(name: str) -> str:
+    return name.removeprefix("void ").split("(", 1)[0]
+
+
+def _differs(rows: pd.DataFrame, few: str, many: str) -> pd.Series[bool]:
+    """Return which kernels the sides execute not equally often."""
+    a, b = rows[f"{few}_count"], rows[f"{many}_count"]
+    return (a - b).abs() > _COUNTS * pd.concat([a, b], axis=1).max(axis=1)
+
+
+RULES = (fused,)

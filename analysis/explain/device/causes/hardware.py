@@ -1,0 +1,79 @@
+"""Other devices: what their ceilings predict for each kind of kernel, and what is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from kernelscope.analysis.device.datasheets import Datasheet, lookup, predicted_ratio
+from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device.case import MAIN, Case, Finding
+
+_REMEDY = "compare on one device to see what the programs themselves differ by"
+
+
+def other_device(case: Case) -> Iterator[Finding]:
+    """The sides ran on other models of device: each kind of kernel against what their ceilings predict."""
+    if case.same_device:
+        return
+    sheets = lookup(case.a.hardware), lookup(case.b.hardware)
+    rows = case.kernels()
+    for kind in rows["kind"].dropna().unique():
+        mine = rows[(rows["kind"] == kind).to_numpy(bool)]
+        yield _of_kind(case, str(kind), mine, sheets)
+
+
+def _of_kind(case: Case, kind: str, rows: pd.DataFrame, sheets: tuple[Datasheet | None, Datasheet | None]) -> Finding:
+    a, b = float(rows["a_ns"].sum()), float(rows["b_ns"].sum())
+    counts = [float(rows[f"{key}_count"].sum()) for key in ("a", "b")]
+    seen = words.percent(b / a) if a > 0 else "new"
+    predicted, why = _predicted(kind, rows, sheets)
+    near = predicted is not None and a > 0 and 0.5 < (b / a) / predicted < 2.0
+    where = f"{case.a.hardware} in {case.a.name}, {case.b.hardware} in {case.b.name}"
+    title = f"other hardware: {kind} kernels take {words.of_rows(case, rows)} ({seen}{f'; {why}' if near else ''})"
+    sentences = [f"{where}.", *words.both(case, rows)]
+    same_count = min(counts) > 0.9 * max(counts)
+    if not same_count:
+        sentences.append(
+            f"Not the device alone: {words.count(counts[0])} kernels a step in {case.a.name}, {words.count(counts[1])} in {case.b.name}."
+        )
+    if predicted is not None and not near:
+        sentences.append(f"Their ceilings are not what decides: {why}.")
+    if predicted is None:
+        sentences.append("What their ceilings predict is not known.")
+    elif near and predicted:
+        sentences.append(f"What remains beyond the ceilings: {words.percent((b / a) / predicted)}.")
+    return Finding("other hardware", title, rows["row"].tolist(), "high" if near and same_count else "medium", sentences, _REMEDY)
+
+
+def _predicted(kind: str, rows: pd.DataFrame, sheets: tuple[Datasheet | None, Datasheet | None]) -> tuple[float | None, str]:
+    """Return the ratio of times that ceilings predict, and in words by which; (None, "") where they are not known."""
+    a, b = sheets
+    if a is None or b is None:
+        return None, ""
+    bound = "compute" if kind in MAIN else "memory"
+    if bound == "memory":
+        ratio = predicted_ratio(a, b, "memory", None, None)
+        rates = f"{_tera(a.bandwidth)} against {_tera(b.bandwidth)} TB/s"
+        return (None, "") if ratio is None else (ratio, f"memory bandwidth, {rates}, predicts {words.percent(ratio)}")
+    types = [_type(rows, key) for key in ("a", "b")]
+    peaks = [sheet.flops(kind_, None) for sheet, kind_ in zip((a, b), types, strict=True)]
+    if None in peaks or not all(peaks):
+        return None, ""
+    ratio = float(peaks[0]) / float(peaks[1])  # type: ignore[arg-type]
+    rates = f"{_tera(peaks[0])} ({types[0]}) against {_tera(peaks[1])} ({types[1]}) TFLOP/s"
+    return ratio, f"peak, {rates}, predicts {words.percent(ratio)}"
+
+
+def _type(rows: pd.DataFrame, key: str) -> str:
+    """Return the type in which a side spends most time; f32 where none is known."""
+    times = rows.groupby(f"{key}_dtype")[f"{key}_ns"].sum()
+    return str(times.idxmax()) if len(times) and times.max() > 0 else "f32"
+
+
+def _tera(value: float | None) -> str:
+    return "?" if value is None else f"{value / 1e12:.3g}"
+
+
+RULES = (other_device,)

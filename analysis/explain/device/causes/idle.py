@@ -1,0 +1,142 @@
+"""Idle time: the device waits for input, for the host's own work, for a synchronisation, for compilation or for memory."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import pandas as pd
+
+from kernelscope.analysis.accounting import idle_causes as idle
+from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device.case import Case, Finding
+
+HOST = (idle.LAUNCHING, idle.OPERATOR, idle.RANGE, idle.PROGRAM, idle.UNSEEN)
+INPUT = (idle.FETCHING, idle.BETWEEN)
+_LOADER = {
+    "pytorch": "more workers and pinned memory: DataLoader(num_workers=..., pin_memory=True, prefetch_factor=...), or decode on the device",
+    "tensorflow": "tf.data: map(..., num_parallel_calls=tf.data.AUTOTUNE), cache(), prefetch(tf.data.AUTOTUNE)",
+    "": "load, decode and copy batches ahead of the step, on other threads or on the device",
+}
+_LAUNCHES = {
+    "pytorch": "fewer, larger kernels and less Python: torch.compile(mode='reduce-overhead'), CUDA graphs, fused optimizers",
+    "tensorflow": "tf.function(jit_compile=True)",
+    "": "fewer, larger kernels, CUDA graphs, and less work of the host between launches",
+}
+
+
+def waiting_for_input(case: Case) -> Iterator[Finding]:
+    """The device idles while the next batch is made ready."""
+    rows = case.idle(INPUT)
+    slow, slower, _, faster = words.slower(case, rows)
+    between = float(rows.loc[(rows["cause"] == idle.BETWEEN).to_numpy(bool), "delta_ns"].abs().sum())
+    guessed = between > 0.5 * float(rows["delta_ns"].abs().sum())
+    sentences = [
+        f"The device idles while it waits for its next batch: {words.of_rows(case, rows)} per step.",
+        _busy(case),
+        *_where(case, rows, slow),
+    ]
+    if guessed:
+        sentences.append("That is before a step's first copy to the device, when its thread is in no call and in no range.")
+    yield Finding(
+        "input pipeline",
+        f"the device idles waiting for data loading {_longer(case, rows, slower, faster)}",
+        _ids(rows),
+        "medium" if guessed else "high",
+        sentences,
+        _LOADER.get(str(case.side(slow).facts.get("framework")), _LOADER[""]),
+    )
+
+
+def host_bound(case: Case) -> Iterator[Finding]:
+    """The device idles while the host gets its next work ready."""
+    rows = case.idle(HOST)
+    slow, slower, _, faster = words.slower(case, rows)
+    launches = {key: float(case.all_kernels()[f"{key}_count"].sum()) for key in ("a", "b")}
+    sentences = [
+        f"The device idles while the host works: {words.of_rows(case, rows)} per step.",
+        _busy(case),
+        *_where(case, rows, slow),
+        f"Kernels per step: {words.count(launches['a'])} in {case.a.name}, {words.count(launches['b'])} in {case.b.name}.",
+    ]
+    yield Finding(
+        "host-bound",
+        f"host-bound: the device idles for the host's own work {_longer(case, rows, slower, faster)}{_mostly(case, rows)}",
+        _ids(rows),
+        "high" if max(launches.values()) < 1.2 * max(min(launches.values()), 1) else "medium",
+        sentences,
+        _LAUNCHES.get(str(case.side(slow).facts.get("framework")), _LAUNCHES[""]),
+    )
+
+
+def synchronisation(case: Case) -> Iterator[Finding]:
+    """The device idles around the host's waits for it."""
+    yield from _simple(
+        case, [idle.SYNCHRONISING], "synchronisation", "the device idles around synchronisation",
+        "wait for the device once, at the end of the step: no .item(), .cpu(), nonzero() or synchronize() within it",
+    )  # fmt: skip
+
+
+def compiling(case: Case) -> Iterator[Finding]:
+    """The device idles while code is compiled or loaded."""
+    yield from _simple(
+        case, [idle.COMPILING], "compilation in steps", "the device idles while code is compiled or loaded",
+        "keep shapes the same from step to step, and leave the first steps out of the capture",
+    )  # fmt: skip
+
+
+def allocating(case: Case) -> Iterator[Finding]:
+    """The device idles while memory is allocated or freed."""
+    yield from _simple(
+        case, [idle.ALLOCATING], "allocator traffic", "the device idles while memory is allocated or freed",
+        "keep memory between steps: a caching allocator, no empty_cache() in the loop",
+    )  # fmt: skip
+
+
+def _simple(case: Case, causes: Collection[str], cause: str, title: str, remedy: str) -> Iterator[Finding]:
+    rows = case.idle(causes)
+    slow, slower, _, faster = words.slower(case, rows)
+    sentences = [f"Per step: {words.of_rows(case, rows)}.", *_where(case, rows, slow)]
+    yield Finding(cause, f"{title} {_longer(case, rows, slower, faster)}", _ids(rows), "medium", sentences, remedy)
+
+
+def _ids(rows: pd.DataFrame) -> list[str]:
+    return rows["row"].tolist()
+
+
+def _longer(case: Case, rows: pd.DataFrame, slower: str, faster: str) -> str:
+    """Return how much longer one side idles: 544 ms a step in A, 34.4 ms in B."""
+    a, b = float(rows["a_ns"].sum()), float(rows["b_ns"].sum())
+    slow, fast = (b, a) if b > a else (a, b)
+    return f"{words.ms(slow)} of a step in {slower}, {words.ms(fast)} in {faster}"
+
+
+def _busy(case: Case) -> str:
+    return f"The device is busy {words.change(case, case.a.account.busy_ns, case.b.account.busy_ns)} per step."
+
+
+def _where(case: Case, rows: pd.DataFrame, slow: str) -> list[str]:
+    """Return a sentence on what the host did meanwhile, by what differs most."""
+    known = rows[rows["detail"].notna().to_numpy(bool)]
+    if known.empty:
+        return []
+    sums = known.groupby("detail")["delta_ns"].sum()
+    sums = sums[(sums > 0) == (slow == "b")].sort_values(key=lambda delta: -delta.abs())
+    if sums.empty or abs(sums.iloc[0]) < 0.1 * abs(float(rows["delta_ns"].sum())):
+        return []
+    parts = [f"{_name(detail)} ({ns / 1e6:+.3g} ms)" for detail, ns in sums.head(3).items()]
+    return [f"Most of the difference: {', '.join(parts)}."]
+
+
+def _name(detail: object) -> str:
+    return str(detail).removeprefix("nn.Module: ")[:60]
+
+
+def _mostly(case: Case, rows: pd.DataFrame) -> str:
+    """Return what holds more than half of the difference, for the title."""
+    whole = float(rows["delta_ns"].sum())
+    sums = rows.dropna(subset=["detail"]).groupby("detail")["delta_ns"].sum()
+    found = sums[(sums / whole) > 0.5] if whole and len(sums) else sums.iloc[:0]
+    return f", mostly in {_name(found.index[0])}" if len(found) else ""
+
+
+RULES = (waiting_for_input, host_bound, synchronisation, compiling, allocating)

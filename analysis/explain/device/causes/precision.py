@@ -1,0 +1,55 @@
+"""Precision: products, convolutions and attention in other types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device.case import MAIN, SIDES, Case, Finding
+
+_WIDE, _QUANTISED = ("f64", "f32", "tf32"), ("s8", "u8", "f8_e4m3", "f8_e5m2", "f8e4m3", "f8e5m2", "f4e2m1", "s4")
+_MOST = 0.5  # share of the main kernels' time that one type must have
+_CONVERT = ("layout", "cast", "copy")  # kernels that come with another type
+_REMEDY = "torch.autocast for 16-bit types, torch.backends.cuda.matmul.allow_tf32 for TF32, and no .double() on the way"
+
+
+def other_types(case: Case) -> Iterator[Finding]:
+    """Most of the computation is in another type, by other kernels."""
+    main = case.kernels(MAIN)
+    types = {key: _type(main, key) for key in SIDES}
+    if None in types.values() or types["a"] == types["b"] or not case.same_device:
+        return
+    delta = float(main["delta_ns"].sum())
+    rows = case.kernels()
+    sums = rows.groupby("kind")["delta_ns"].sum()
+    follow = [kind for kind, ns in sums.items() if kind in (*MAIN, *_CONVERT) or (ns > 0) == (delta > 0)]
+    rows = rows[rows["kind"].isin(follow).to_numpy(bool)]
+    _, slower, _, faster = words.slower(case, rows)
+    quantised = any(kind in _QUANTISED for kind in types.values())
+    largest = main.groupby("kind")["delta_ns"].sum().abs().idxmax()
+    mine = main[(main["kind"] == largest).to_numpy(bool)]
+    what = "quantised" if quantised else "mixed precision" if "f16" in types.values() or "bf16" in types.values() else "precision"
+    title = (
+        f"{what}: {case.a.name} computes in {types['a']}, {case.b.name} in {types['b']}; "
+        f"{largest} kernels take {words.of_rows(case, mine)}"
+    )
+    sentences = [
+        f"Convolutions, products and attention: {words.of_rows(case, main)} per step.",
+        *words.both(case, mine),
+        f"With what comes with it, such as conversions: {words.of_rows(case, rows)}.",
+    ]
+    yield Finding("precision", title, rows["row"].tolist(), "high", sentences, _REMEDY)
+
+
+def _type(rows: pd.DataFrame, key: str) -> str | None:
+    """Return the type in which a side spends most of its main kernels' time; None where none is known to."""
+    times = rows.groupby(f"{key}_dtype")[f"{key}_ns"].sum()
+    whole = float(rows[f"{key}_ns"].sum())
+    if not len(times) or not whole or float(times.max()) < _MOST * whole:
+        return None
+    return str(times.idxmax())
+
+
+RULES = (other_types,)

@@ -1,0 +1,38 @@
+"""Recomputation: the forward pass done again in the backward pass, as gradient checkpointing does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device.case import MAIN, SIDES, Case, Finding
+
+_REMEDY = "checkpoint fewer layers where memory allows, or none (torch.utils.checkpoint)"
+_MORE = (1.2, 2.2)  # how often a forward kernel is executed, against once
+_KINDS = ("convolution forward", "attention", "gemm")
+
+
+def forward_again(case: Case) -> Iterator[Finding]:
+    """The same forward kernels are executed more often on one side, and those of gradients as often."""
+    rows = case.kernels()
+    both = rows[((rows["a_count"] >= 0.5) & (rows["b_count"] >= 0.5)).to_numpy(bool)]
+    for many, few in (("b", "a"), ("a", "b")):
+        ratio = both[f"{many}_count"] / both[f"{few}_count"]
+        again = both[((ratio >= _MORE[0]) & (ratio <= _MORE[1])).to_numpy(bool)]
+        gradients = both[both["kind"].isin(MAIN[1:3]).to_numpy(bool)]
+        forward = again[(again["kind"] == MAIN[0]).to_numpy(bool)]
+        if forward.empty or gradients.empty:
+            continue
+        same = (gradients["a_count"] - gradients["b_count"]).abs().sum() <= 0.02 * gradients["a_count"].sum()
+        if not same:
+            continue
+        counts = {key: words.count(float(forward[f"{key}_count"].sum())) for key in SIDES}
+        title = (
+            f"recomputation: {case.side(many).name} executes its forward kernels again ({counts['a']} convolutions forward a step in "
+            f"{case.a.name}, {counts['b']} in {case.b.name}; gradients as many)"
+        )
+        yield Finding("recomputation", title, again["row"].tolist(), "high", words.both(case, again), _REMEDY)
+        return
+
+
+RULES = (forward_again,)

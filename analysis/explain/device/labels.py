@@ -1,0 +1,24 @@
+"""Short labels for two sides: A and B, and what tells their paths apart."""
+
+from __future__ import annotations
+
+import os
+import re
+
+_LONGEST = 24
+_SEPARATORS = re.compile(r"[/\\_.\-+ ]+")
+
+
+def labels(a: str, b: str) -> tuple[str, str]:
+    """Return how to call what is at two paths: "A (base)" and "B (gelu)"; A and B where no short words tell them apart."""
+    words = [
+        _SEPARATORS.split(re.sub(r"(\.pt)?(\.trace)?\.(json|sqlite|nvprof|nsys-rep|xplane\.pb|txt|csv|log)(\.\w+)?$", "", path))
+        for path in (a, b)
+    ]
+    shared = len(os.path.commonprefix(words))
+    behind = len(os.path.commonprefix([list(reversed(one[shared:])) for one in words]))
+    own = [" ".join(one[shared : len(one) - behind]) for one in words]
+    told = [bool(text) and len(text) <= _LONGEST and text.lower() not in "ab" for text in own]
+    if not all(told):
+        return "A", "B"
+    return f"A ({own[0]})", f"B ({own[1]})"

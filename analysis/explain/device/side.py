@@ -1,0 +1,70 @@
+"""One side of an explanation of device work: the capture, its steps, and the account of one device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kernelscope.analysis.accounting.device_account import ALL, HOST_TIMED, DeviceAccount, account
+from kernelscope.analysis.attribution import steps as finding_steps
+from kernelscope.analysis.attribution.steps import Found, Request
+from kernelscope.analysis.attribution.steps.model import critical_device
+from kernelscope.analysis.trace import Trace
+
+
+@dataclass(frozen=True)
+class Capture:
+    """What is to be explained: where it is and its Trace, read and related."""
+
+    path: str
+    trace: Trace
+
+
+@dataclass
+class DeviceSide:
+    """A capture with its account. name: how sentences call it; path: where it is. found: its steps; None without any.
+
+    trace: with those steps. hardware: the device's name; None where not told.
+    """
+
+    name: str
+    path: str
+    trace: Trace
+    found: Found | None
+    account: DeviceAccount
+    hardware: str | None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the capture says of itself: framework, version, source."""
+        return self.trace.info
+
+
+def applies(a: Trace, b: Trace) -> bool:
+    """Return whether two captures hold device work on a timeline, one of them an accelerator's."""
+    timed = [
+        bool(trace.kernels["start_ns"].notna().any() or len(trace.graphs) or trace.copies["start_ns"].notna().any())
+        for trace in (a, b)
+    ]
+    return all(timed) and any(critical_device(trace) is not None for trace in (a, b))
+
+
+def side_of(capture: Capture, name: str, found: Found | None, request: Request, whole: bool) -> DeviceSide:
+    """Return a side with its account. name: how to call it. found: its steps. whole: take all devices as one."""
+    trace = finding_steps.applied(capture.trace, found)
+    done = account(trace, ALL if whole else request.device)
+    return DeviceSide(name, capture.path, trace, found, done, _hardware(trace, done.device))
+
+
+def takes_all(a: Trace, b: Trace) -> bool:
+    """Return whether devices are taken as one: where a side has none but the processors, or operators stand for kernels."""
+    formats = {str((trace.info.get("source") or {}).get("format")) for trace in (a, b)}
+    return bool(formats & set(HOST_TIMED)) or any(critical_device(trace) is None for trace in (a, b))
+
+
+def _hardware(trace: Trace, device: str) -> str | None:
+    """Return the name of a device; of the first accelerator that has one where the capture does not say which it is."""
+    named = [one for one in trace.info.get("devices") or [] if isinstance(one, dict) and one.get("name")]
+    mine = [str(one["name"]) for one in named if one.get("device") == device]
+    others = [str(one["name"]) for one in named if one.get("device") != "cpu"]
+    return mine[0] if mine else others[0] if len(set(others)) == 1 else None

@@ -1,0 +1,91 @@
+"""Words for findings on device work: times, counts, kernels' names, and which side is which."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import pandas as pd
+
+from kernelscope.analysis.explain.device.case import SIDES, Case
+
+_LONGEST = 60
+_TEMPLATE = re.compile(r"<[^<>]*>")
+
+
+def ms(ns: float) -> str:
+    """Return ns as ms, with the digits that are worth reading."""
+    value = abs(ns) / 1e6
+    return (
+        f"{ns / 1e6:.3g} ms"
+        if value >= 100
+        else f"{ns / 1e6:.1f} ms"
+        if value >= 10
+        else f"{ns / 1e6:.2f} ms"
+        if value >= 1
+        else f"{ns / 1e6:.3f} ms"
+    )
+
+
+def change(case: Case, a_ns: float, b_ns: float) -> str:
+    """Return both sides' times: 44.3 ms in A, 12.5 ms in B."""
+    return f"{ms(a_ns)} in {case.a.name}, {ms(b_ns)} in {case.b.name}"
+
+
+def of_rows(case: Case, rows: pd.DataFrame) -> str:
+    """Return both sides' times of rows."""
+    return change(case, float(rows["a_ns"].sum()), float(rows["b_ns"].sum()))
+
+
+def count(value: float) -> str:
+    """Return a count per step."""
+    return f"{value:,.0f}" if value >= 10 or abs(value - round(value)) < 0.05 else f"{value:.1f}"
+
+
+def kernel(name: object) -> str:
+    """Return a kernel's short name: without its return type, template arguments and parameters."""
+    plain = str(name).replace("(anonymous namespace)::", "").replace("<unnamed>::", "").removeprefix("void ")
+    text = plain.split("(", 1)[0] or plain
+    for _ in range(6):
+        shorter = _TEMPLATE.sub("", text)
+        if shorter == text:
+            break
+        text = shorter
+    text = text.split("<", 1)[0].removeprefix("at::native::").strip() or str(name)[:_LONGEST]
+    return text if len(text) <= _LONGEST else text[:_LONGEST]
+
+
+def executions(rows: pd.DataFrame, side: str, most: int = 3) -> str:
+    """Return what a side executes per step of these rows, what takes longest first: 24 x fmha_cutlassF (3.1 ms)."""
+    mine = rows[rows[f"{side}_count"] >= 0.5]
+    if mine.empty:
+        return "none"
+    named = mine.assign(short=[kernel(name) for name in mine["name"]])
+    sums = named.groupby("short")[[f"{side}_count", f"{side}_ns"]].sum().sort_values(f"{side}_ns", ascending=False, kind="stable")
+    parts = [f"{count(one[f'{side}_count'])} x {name} ({ms(one[f'{side}_ns'])})" for name, one in sums.head(most).iterrows()]
+    rest = sums.iloc[most:]
+    more = f" and {count(rest[f'{side}_count'].sum())} others ({ms(rest[f'{side}_ns'].sum())})" if len(rest) else ""
+    return ", ".join(parts) + more
+
+
+def both(case: Case, rows: pd.DataFrame, most: int = 3) -> list[str]:
+    """Return a sentence a side on what it executes of these rows."""
+    return [f"{case.side(key).name}: {executions(rows, key, most)}." for key in SIDES]
+
+
+def slower(case: Case, rows: pd.DataFrame) -> tuple[str, str, str, str]:
+    """Return (key and name of the side on which the rows take longer, key and name of the other)."""
+    slow, fast = ("b", "a") if float(rows["delta_ns"].sum()) > 0 else ("a", "b")
+    return slow, case.side(slow).name, fast, case.side(fast).name
+
+
+def percent(ratio: float) -> str:
+    """Return a ratio of times as a change: -41%."""
+    return f"{(ratio - 1) * 100:+.0f}%"
+
+
+def listed(texts: Iterable[str], most: int = 3) -> str:
+    """Return distinct texts, the first few of them."""
+    distinct = list(dict.fromkeys(texts))
+    more = f" and {len(distinct) - most} more" if len(distinct) > most else ""
+    return ", ".join(distinct[:most]) + more

@@ -1,0 +1,96 @@
+"""Show the steps of a capture: what marks them or what repeats, how sure that is, and what each of them takes."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernelscope.cli import steps_options
+from kernelscope.cli.output import FORMATS
+
+if TYPE_CHECKING:
+    from kernelscope.analysis.attribution.steps import Found
+    from kernelscope.analysis.trace import Trace
+
+NAME = "steps"
+HELP = "the steps of a capture: what marks them, how sure that is, and what else they could be"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("path", metavar="PATH", help="a capture as `import` takes it, or a folder that `import` or `run` wrote")
+    steps_options.configure(parser)
+    parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the steps, and on a terminal what else they could be."""
+    from kernelscope import analysis
+    from kernelscope.analysis.attribution import steps
+    from kernelscope.cli import output, warn
+
+    trace = analysis.read(Path(arguments.path))
+    warn.about(trace)
+    request = steps_options.request(arguments)
+    found = steps.candidates(trace, request)
+    if not found:
+        print(_none(trace))
+        return 0
+    rows = _rows(trace, found[0], request.device)
+    if arguments.format != "table":
+        output.write_rows(rows, arguments.format, "steps")
+        return 0
+    print(f"{Path(arguments.path).name}: {_summary(rows)}: {found[0].sentence()}")
+    for other in _others(trace, found):
+        print(f"  or: {other}")
+    output.write_rows(rows, "table", "steps")
+    return 0
+
+
+def _none(trace: Trace) -> str:
+    if not len(trace.kernels) and not len(trace.graphs):
+        return "no steps: the capture holds no device work"
+    return "no steps: the capture marks none and nothing in it repeats; it is taken as a whole (see --steps)"
+
+
+def _rows(trace: Trace, found: Found, device: str | None) -> list[dict[str, Any]]:
+    """Return a row for each step: its time on the device, what the device was busy of it, its kernels, and its start."""
+    import numpy as np
+
+    from kernelscope.analysis.accounting.device_account import IDLE, account
+    from kernelscope.analysis.attribution import device_steps, steps
+
+    applied = steps.applied(trace, found)
+    done = account(applied, device)
+    ordered = applied.steps[~applied.steps["warmup"]].sort_values("start_ns")
+    begun, _ = device_steps.bounds(ordered)
+    busy = done.by_window[(done.rows["part"] != IDLE).to_numpy(bool)].sum(axis=0)
+    kernels = applied.kernels["step"].value_counts()
+    usual = float(np.median(done.lengths))
+    return [
+        {
+            "step": int(step), "step_ms": length / 1e6, "of_usual": length / max(usual, 1.0), "busy_ms": busy_ns / 1e6,
+            "kernels": int(kernels.get(step, 0)), "start_ms": (start - int(begun[0])) / 1e6,
+        }
+        for step, length, busy_ns, start in zip(ordered["step"], done.lengths, busy, begun, strict=True)
+    ]  # fmt: skip
+
+
+def _summary(rows: list[dict[str, Any]]) -> str:
+    lengths = sorted(row["step_ms"] for row in rows)
+    middle = lengths[len(lengths) // 2]
+    return f"{sum(lengths) / len(lengths):,.3f} ms a step (median {middle:,.3f}, {lengths[0]:,.3f} to {lengths[-1]:,.3f})"
+
+
+def _others(trace: Trace, found: list[Found]) -> list[str]:
+    """Return in words what else the steps could be: what differs in how they were found or how many there are."""
+    seen = {(found[0].method, len(found[0].table))}
+    others = []
+    for one in found[1:]:
+        key = (one.method, len(one.table))
+        if key not in seen:
+            seen.add(key)
+            lasted = (one.table["end_ns"] - one.table["start_ns"]).mean() / 1e6
+            others.append(f"{lasted:,.3f} ms a step on the host: {one.sentence()}")
+    return others[:4]

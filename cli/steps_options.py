@@ -1,0 +1,37 @@
+"""Options that choose the steps of a capture and the device whose work is looked at."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelscope.analysis.attribution.steps import Request
+
+AUTO = "auto"
+
+
+def configure(parser: argparse.ArgumentParser, default: str = AUTO) -> None:
+    """Add the options; default: what --steps is where it is not given."""
+    parser.add_argument(
+        "--steps",
+        metavar="HOW",
+        default=default,
+        help="steps of a capture: auto (the profiler's, else what repeats), range:NAME (* is any text), kernel:REGEX, period, whole "
+        f"(default: {default}; see `kernelscope steps`)",
+    )
+    parser.add_argument(
+        "--device", metavar="NAME", help="of a capture with several, such as cuda:1 (default: that which computes longest)"
+    )
+
+
+def request(arguments: argparse.Namespace) -> Request:
+    """Return what was asked for; raise UsageError where it cannot be read."""
+    from kernelscope.analysis.attribution.steps import parse
+    from kernelscope.analysis.errors import EvidenceError
+    from kernelscope.tracer.outside.errors import UsageError
+
+    try:
+        return parse(arguments.steps, arguments.device)
+    except EvidenceError as error:
+        raise UsageError(str(error)) from error
