@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
-
 from kernelscope.analysis.accounting import idle_causes
-from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE, KERNELS, WINDOW
+from kernelscope.analysis.accounting.device_account import COMPUTE, GRAPH, IDLE, KERNELS, WINDOW
 from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.steps import Found, Request
-from kernelscope.analysis.explain.device import causes, words
+from kernelscope.analysis.explain.device import account_rows, alignment, causes, words
+from kernelscope.analysis.explain.device.alignment import Replacement
 from kernelscope.analysis.explain.device.case import Case, Finding, case_of, variance_of_mean
 from kernelscope.analysis.explain.device.labels import labels
 from kernelscope.analysis.explain.device.side import Capture, DeviceSide, side_of, takes_all
@@ -19,7 +18,8 @@ from kernelscope.analysis.notebook import Shown
 
 SCHEMA = "kernelscope/explain/1"
 _SMALLEST = 0.015  # of a step: as much as two runs of one program differ by
-_PARTS = 8
+_REPLACED = 20  # kernels that took one another's place, of which so many are listed
+_PLACES = 2  # of them in a finding's evidence
 _OPPOSED = 0.5  # share of the larger movement from which an opposite one is said to hide it
 
 
@@ -92,7 +92,9 @@ def _result(case: Case, findings: list[Finding]) -> dict[str, Any]:
     a, b = case.a, case.b
     delta = b.account.step_ns - a.account.step_ns
     interval = _interval(case)
-    plain = [_finding(case, finding, delta) for finding in findings]
+    replaced = alignment.replacements(a, b)
+    rows, owner = account_rows.rows(case, findings, replaced)
+    plain = [_finding(case, finding, delta, owner, replaced) for finding in findings]
     abstained, to_find_out = _abstained(case, findings)
     return {
         "schema": SCHEMA,
@@ -103,8 +105,9 @@ def _result(case: Case, findings: list[Finding]) -> dict[str, Any]:
         "floor_ns": None if interval is None else round((interval[1] - interval[0]) / 2),
         "instrumentation_ns": 0,
         "parts_by": "part",
-        "parts": _parts(case),
-        "rows": _rows(case),
+        "parts": account_rows.parts(case),
+        "rows": rows,
+        "replaced": [_replacement(one) for one in replaced[:_REPLACED]],
         "matches": [],
         "network": None, "mode": None, "batch": None,
         "differs": [], "differences": [],
@@ -161,10 +164,21 @@ def _interval(case: Case) -> tuple[int, int] | None:
     return round(delta - reach), round(delta + reach)
 
 
-def _finding(case: Case, finding: Finding, delta: int) -> dict[str, Any]:
+def _replacement(one: Replacement) -> dict[str, Any]:
+    return {
+        "a": sorted(one.a), "b": sorted(one.b), "places": one.places, "a_count": one.a_count, "b_count": one.b_count,
+        "a_ns": one.a_ns, "b_ns": one.b_ns, "delta_ns": one.b_ns - one.a_ns, "sentence": one.sentence(),
+    }  # fmt: skip
+
+
+def _finding(
+    case: Case, finding: Finding, delta: int, owner: dict[str, str], replaced: list[Replacement]
+) -> dict[str, Any]:
     explains = _explains(case, finding)
     rows = case.rows[case.rows["row"].isin(finding.rows).to_numpy(bool)]
     error = case.standard_error_ns(rows)
+    names = set(rows.loc[(rows["part"] == COMPUTE).to_numpy(bool), "name"].dropna())
+    instead = [one.sentence() for one in replaced if one.a | one.b <= names][:_PLACES]
     return {
         "cause": finding.cause,
         "title": finding.title,
@@ -173,9 +187,9 @@ def _finding(case: Case, finding: Finding, delta: int) -> dict[str, Any]:
         "share": round(explains / delta, 4) if delta else None,
         "confidence": finding.confidence,
         "layers": [],
-        "evidence": finding.evidence,
+        "evidence": [*finding.evidence, *([f"In one step: {'; '.join(instead)}."] if instead else [])],
         "remedy": finding.remedy,
-        "rows": rows["row"].tolist()[:40],
+        "rows": list(dict.fromkeys(owner[str(row)] for row in rows["row"]))[:40],
     }
 
 
@@ -196,40 +210,6 @@ def _abstained(case: Case, findings: list[Finding]) -> tuple[str | None, str | N
         else ("no part of the step differs by more than two runs of one program can")
     )
     return why, "record more steps, or each side several times"  # fmt: skip
-
-
-def _label(row: Any) -> str:
-    if row.part == IDLE:
-        return f"(idle: {row.cause})"
-    if row.part == COPY:
-        return f"(copy {row.kind})" if row.kind != "set" else "(memory set)"
-    if row.part == COMMUNICATION:
-        return "(exposed communication)"
-    return "(CUDA graph)" if row.part == GRAPH else str(row.kind) if isinstance(row.kind, str) else "unknown"
-
-
-def _rows(case: Case) -> list[dict[str, Any]]:
-    found = []
-    for row in case.rows.itertuples():
-        name = words.kernel(row.name) if row.part in (COMPUTE, COMMUNICATION) and isinstance(row.name, str) else row.detail
-        there = [key for key in ("a", "b") if getattr(row, f"{key}_ns") or getattr(row, f"{key}_count")]
-        found.append({
-            "row": row.row, "layer": name if isinstance(name, str) else _label(row), "layer_a": None, "layer_b": None,
-            "phase": None, "cell": _label(row), "a_ns": int(row.a_ns), "b_ns": int(row.b_ns), "delta_ns": int(row.delta_ns),
-            "ci_low_ns": None, "ci_high_ns": None, "significant": None, "only": there[0] if len(there) == 1 else None,
-            "a_count": round(float(row.a_count), 3), "b_count": round(float(row.b_count), 3),
-            "name": row.name if isinstance(row.name, str) else None,
-        })  # fmt: skip
-    return found
-
-
-def _parts(case: Case) -> list[dict[str, Any]]:
-    label = pd.Series([_label(row) for row in case.rows.itertuples()], index=case.rows.index)
-    sums = case.rows.groupby(label)["delta_ns"].sum()
-    sums = sums.reindex(sums.abs().sort_values(ascending=False, kind="stable").index)
-    shown, rest = sums.iloc[:_PARTS], sums.iloc[_PARTS:]
-    found = [{"part": str(part), "delta_ns": int(ns)} for part, ns in shown.items()]
-    return [*found, {"part": f"({len(rest)} more)", "delta_ns": int(rest.sum())}] if len(rest) else found
 
 
 def _hidden(case: Case, findings: list[Finding]) -> str | None:

@@ -10,6 +10,10 @@ import pandas as pd
 from kernelscope.analysis.explain.device.case import SIDES, Case
 
 _LONGEST = 60
+_GENERAL = re.compile(r"elementwise_kernel|reduce_kernel|multi_tensor_apply_kernel|foreach|cutlass::Kernel\d?$")
+_FUNCTOR = re.compile(r"\b(\w*(?:Functor\w*|_kernel_cuda|_cuda_kernel|_kernel_impl|KernelImpl|copy_device_to_device|Ops|cutlass_\w{6,60}))\b")
+_WRAPPERS = {"BinaryFunctor", "UnaryFunctor", "AUnaryFunctor", "BUnaryFunctor", "func_wrapper_t", "ReduceOp"}
+_TENSILE = re.compile(r"(?:Custom_)?Cijk_\w+?_MT\d+x\d+x\d+")
 _TEMPLATE = re.compile(r"<[^<>]*>")
 
 
@@ -43,7 +47,18 @@ def count(value: float) -> str:
 
 
 def kernel(name: object) -> str:
-    """Return a kernel's short name: without its return type, template arguments and parameters."""
+    """Return a kernel's short name: without its return type, template arguments and parameters.
+
+    Of a general kernel, such as PyTorch's elementwise ones, with what it computes: elementwise_kernel (MulFunctor).
+    """
+    short = _short(name)
+    found = [one for one in _FUNCTOR.findall(str(name)[:2000]) if one not in _WRAPPERS and one != short]
+    return f"{short} ({found[-1]})" if found and _GENERAL.search(short) else short
+
+
+def _short(name: object) -> str:
+    if tensile := _TENSILE.match(str(name)):
+        return tensile[0]
     plain = str(name).replace("(anonymous namespace)::", "").replace("<unnamed>::", "").removeprefix("void ")
     text = plain.split("(", 1)[0] or plain
     for _ in range(6):

@@ -1,0 +1,92 @@
+"""The rows of an account as plain data: kernels that replaced each other are one row, net."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE
+from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device.alignment import Replacement
+from kernelscope.analysis.explain.device.case import SIDES, Case, Finding
+
+PARTS = 8
+_MANY = 3  # kernels named in one row
+
+
+def label(row: Any) -> str:
+    """Return what a row is of: its kind of kernel, or in brackets what else the device did or why it idled."""
+    if row.part == IDLE:
+        return f"(idle: {row.cause})"
+    if row.part == COPY:
+        return f"(copy {row.kind})" if row.kind != "set" else "(memory set)"
+    if row.part == COMMUNICATION:
+        return "(exposed communication)"
+    return "(CUDA graph)" if row.part == GRAPH else str(row.kind) if isinstance(row.kind, str) else "unknown"
+
+
+def parts(case: Case) -> list[dict[str, Any]]:
+    """Return the rows added up by what they are of, the largest first, the small ones as one."""
+    sums = case.rows["delta_ns"].groupby(pd.Series(list(map(label, case.rows.itertuples())), index=case.rows.index)).sum()
+    sums = sums.reindex(sums.abs().sort_values(ascending=False, kind="stable").index)
+    found = [{"part": str(part), "delta_ns": int(ns)} for part, ns in sums.iloc[:PARTS].items()]
+    rest = sums.iloc[PARTS:]
+    return [*found, {"part": f"({len(rest)} more)", "delta_ns": int(rest.sum())}] if len(rest) else found
+
+
+def rows(case: Case, findings: Sequence[Finding], replaced: Sequence[Replacement]) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return the rows, the largest difference first, and the row that each of the case's rows is in.
+
+    Kernels that only one side has are one row with those that replaced them, where one finding, or none, has them all.
+    """
+    owner = _owners(case, findings, replaced)
+    grouped: dict[str, list[Any]] = {}
+    for row in case.rows.itertuples():
+        grouped.setdefault(owner[str(row.row)], []).append(row)
+    plain = [_plain(name, members) for name, members in grouped.items()]
+    return sorted(plain, key=lambda row: -abs(row["delta_ns"])), owner
+
+
+def _owners(case: Case, findings: Sequence[Finding], replaced: Sequence[Replacement]) -> dict[str, str]:
+    """Return for each row the one that stands for it: the first of those that replaced each other."""
+    finding_of = {row: number for number, finding in enumerate(findings) for row in finding.rows}
+    one_sided = case.rows[((case.rows["part"] == COMPUTE) & ((case.rows["a_count"] <= 0) != (case.rows["b_count"] <= 0))).to_numpy(bool)]
+    row_of = {str(name): str(row) for name, row in zip(one_sided["name"], one_sided["row"], strict=True) if isinstance(name, str)}
+    owner = {str(row): str(row) for row in case.rows["row"]}
+    for one in replaced:
+        mine = [row_of[name] for name in sorted(one.a | one.b) if name in row_of]
+        if len(mine) < len(one.a | one.b) or len({finding_of.get(row) for row in mine}) > 1:
+            continue
+        first = min((owner[row] for row in mine), key=_number)
+        merged = {owner[row] for row in mine}
+        owner = {row: first if own in merged else own for row, own in owner.items()}
+    return owner
+
+
+def _number(row: str) -> int:
+    return int(row[1:])
+
+
+def _plain(name: str, members: list[Any]) -> dict[str, Any]:
+    """Return one row of those that stand together."""
+    sums = {key: sum(int(getattr(row, key)) for row in members) for key in ("a_ns", "b_ns", "delta_ns")}
+    counts = {f"{key}_count": round(sum(float(getattr(row, f"{key}_count")) for row in members), 3) for key in SIDES}
+    there = [key for key in SIDES if sums[f"{key}_ns"] or counts[f"{key}_count"]]
+    first = max(members, key=lambda row: abs(row.delta_ns))
+    return {
+        "row": name, "layer": _name(members), "layer_a": None, "layer_b": None, "phase": None, "cell": label(first), **sums,
+        "ci_low_ns": None, "ci_high_ns": None, "significant": None, "only": there[0] if len(there) == 1 else None, **counts,
+        "name": first.name if len(members) == 1 and isinstance(first.name, str) else None,
+    }  # fmt: skip
+
+
+def _name(members: list[Any]) -> str:
+    """Return what a row is called: its kernel, or those of A and those of B in their place."""
+    if len(members) == 1:
+        row = members[0]
+        named = words.kernel(row.name) if row.part in (COMPUTE, COMMUNICATION) and isinstance(row.name, str) else row.detail
+        return named if isinstance(named, str) else label(row)
+    sides = [words.listed((words.kernel(row.name) for row in members if getattr(row, f"{key}_count") > 0), _MANY) for key in SIDES]
+    return " became ".join(side or "nothing" for side in sides)

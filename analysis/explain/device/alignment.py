@@ -1,0 +1,110 @@
+"""Which kernels of one side took the place of which of the other: the kernels of one step, aligned in their order.
+
+Kernels of the same name are anchors; what stands between the same anchors on both sides replaces each other, whatever its kind:
+an attention kernel for another one, a Triton kernel for a norm and the arithmetic around it. The alignment is that of
+analysis.explain.sequences, and kernels are the more alike the more their names and kinds are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.explain import sequences
+from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device.case import MAIN
+from kernelscope.analysis.explain.device.side import DeviceSide
+
+_MOST = 4000  # kernels of a step that are aligned: the table has as many rows and columns
+_SAME, _SHORT, _KIND, _UNLIKE = 1.0, 0.9, 0.6, 0.0  # likeness of kernels of one name, one short name, one kind
+_LARGEST = 60  # kernels of one stretch: longer ones are other work, and not a replacement
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """Kernels of A in whose place B has others, in so many places of a step. a, b: their names; *_ns: in all of a step."""
+
+    a: frozenset[str]
+    b: frozenset[str]
+    places: int
+    a_count: int
+    b_count: int
+    a_ns: int
+    b_ns: int
+
+    def sentence(self) -> str:
+        """Return it in words: 24 x fmha_cutlassF became 24 x flash_fwd_kernel (-1.2 ms)."""
+        a, b = (words.listed(sorted(map(words.kernel, names)), 2) for names in (self.a, self.b))
+        return f"{self.a_count} x {a} became {self.b_count} x {b} ({(self.b_ns - self.a_ns) / 1e6:+.3g} ms)"
+
+
+def replacements(a: DeviceSide, b: DeviceSide) -> list[Replacement]:
+    """Return what replaced what in a step of both sides, what changed most first; nothing for steps of too many kernels."""
+    first, second = _one_step(a), _one_step(b)
+    if not 0 < len(first) <= _MOST or not 0 < len(second) <= _MOST:
+        return []
+    places: dict[tuple[frozenset[str], frozenset[str]], list[tuple[pd.DataFrame, pd.DataFrame]]] = defaultdict(list)
+    for mine, other in _stretches(first, second):
+        names = frozenset(mine["name"]), frozenset(other["name"])
+        if len(mine) and len(other) and max(len(mine), len(other)) <= _LARGEST and names[0] != names[1]:
+            places[names].append((mine, other))
+    found = [_replacement(names, pairs) for names, pairs in places.items()]
+    return sorted(found, key=lambda one: -abs(one.b_ns - one.a_ns))
+
+
+def _replacement(names: tuple[frozenset[str], frozenset[str]], pairs: list[tuple[pd.DataFrame, pd.DataFrame]]) -> Replacement:
+    counts = [sum(len(pair[side]) for pair in pairs) for side in (0, 1)]
+    times = [sum(int(pair[side]["duration_ns"].sum()) for pair in pairs) for side in (0, 1)]
+    return Replacement(*names, len(pairs), *counts, *times)
+
+
+def _one_step(side: DeviceSide) -> pd.DataFrame:
+    """Return the computing kernels of the measured step in the middle, or of all the capture, in their order on the device."""
+    kernels = side.trace.kernels
+    steps = side.trace.steps[~side.trace.steps["warmup"]].sort_values("start_ns")
+    rows = kernels[kernels["start_ns"].notna().to_numpy(bool) & (kernels["kind"] != "communication").fillna(True).to_numpy(bool)]
+    if len(steps):
+        rows = rows[(rows["step"] == int(steps["step"].iloc[len(steps) // 2])).fillna(False).to_numpy(bool)]
+    if side.account.device not in ("all", "cpu"):
+        rows = rows[(rows["device"] == side.account.device).to_numpy(bool)]
+    rows = rows.sort_values("start_ns", kind="stable")[["name", "kind", "duration_ns"]]
+    return rows.astype({"name": "string", "kind": "string"}).fillna({"name": "", "kind": "unknown"}).reset_index(drop=True)
+
+
+def _stretches(a: pd.DataFrame, b: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+    """Yield kernels that are aligned, if they are of one name or compute most of the work, and what stands between such, on both sides."""
+    alike = _likeness(a, b)
+    gaps = np.full(len(a), sequences.GAP), np.full(len(b), sequences.GAP)
+    mine: list[int] = []
+    other: list[int] = []
+    main = a["kind"].isin(MAIN).to_numpy(bool)
+    for left, right in sequences.best([sequences.Move(1, 1, alike)], *gaps):
+        if len(left) and len(right) and (alike[left[0], right[0]] >= _SHORT or main[left[0]]):
+            yield a.iloc[mine], b.iloc[other]
+            yield a.iloc[left], b.iloc[right]
+            mine, other = [], []
+        else:
+            mine += left
+            other += right
+    yield a.iloc[mine], b.iloc[other]
+
+
+def _likeness(a: pd.DataFrame, b: pd.DataFrame) -> npt.NDArray[np.float64]:
+    """Return how alike each kernel of A is to each of B."""
+    alike = np.full((len(a), len(b)), _UNLIKE)
+    for column, worth in (("kind", _KIND), ("short", _SHORT), ("name", _SAME)):
+        texts = [
+            table["name"].map({name: words.kernel(name) for name in table["name"].unique()}) if column == "short" else table[column]
+            for table in (a, b)
+        ]
+        codes, _ = pd.factorize(pd.concat(texts, ignore_index=True))
+        same = codes[: len(a), None] == codes[None, len(a) :]
+        if column == "kind":
+            same &= (a["kind"] != "unknown").to_numpy(bool)[:, None]
+        alike[same] = worth
+    return alike
