@@ -7,7 +7,7 @@ EXPERIMENTS := thesis shi2016 eleven keras_backends abstraction today
 MORE := jax,keras-torch,onednn,onnxruntime,chainer
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test test-fast lint bench planted sweeps foreign fuzz gpu-check clean
+.PHONY: help demo docs test test-fast lint bench planted pairs sweeps foreign fuzz gpu-check clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | sort | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ bench: $(VENV)/.installed ## measure what measuring and reading cost, as ratios 
 planted: $(VENV)/.installed ## plant known causes, and see whether they are found (sets up what it needs)
 	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS))
 	@$(BIN)/python tests/planted/run.py $(PLANTED); first=$$?; $(BIN)/python tests/planted/run.py --same 20 $(PLANTED) && exit $$first
+
+pairs: $(VENV)/.installed ## explain pairs of captures whose difference is known, and judge what is said (PAIRS: options)
+	@$(BIN)/python tests/pairs/run.py $(PAIRS)
 
 sweeps: $(VENV)/.installed ## run the small form of every experiment of the literature, and draw its report (45 min on two cores)
 	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS) $(MORE))
