@@ -1,8 +1,8 @@
 """Tables of where a step's time goes: by layer, kernel, kind, phase, step, operator, range, idle cause or host line.
 
 Every row has `count` and `duration_ns` (sums over all measured steps, what vendors' tools report) and `time_ns` (its conserved
-share of the mean step). The rows' `time_ns` add up to the step's wall time exactly, in every table. Device work that belongs to no
-measured step stands in rows of the phase "outside of steps", so that every kernel of the recording is counted once.
+share of the mean step). The rows' `time_ns` add up to the step's wall time exactly, in every table. Device work that belongs to
+no measured step stands in rows of the phase "outside of steps", so that every kernel of the recording is counted once.
 
 A capture without steps is broken down as a whole. One that holds totals only has no `time_ns`: what ran at the same time is
 not known, so that durations cannot be made shares of a wall time.

@@ -12,8 +12,8 @@ At each instant of a step, whoever is highest on this list owns it, in equal par
 7. the step itself: the loop's own code, for which there is no further evidence.
 
 A step of a device that works behind the host lasts from its first kernel to the next step's first, and device work counts for the
-step that launched it (see analysis.attribution.device_steps). What belongs to no measured step is counted all the same, in cells of
-the phase OUTSIDE_OF_STEPS, which own no more than what they take of a measured step's time.
+step that launched it (see analysis.attribution.device_steps). What belongs to no measured step is counted all the same, in cells
+of the phase OUTSIDE_OF_STEPS, which own no more than what they take of a measured step's time.
 
 So the cells of a step add up to its wall time by construction. The rounding to integer nanoseconds happens once, here, for
 the finest cells; coarser tables add those integers up. A capture without steps counts as one: from its first event to its last.
@@ -131,6 +131,7 @@ def partition(trace: Trace) -> Partition:
 
     Raises EvidenceError when there is nothing on a timeline.
     """
+    trace = device_steps.assigned(trace)
     steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns").reset_index(drop=True)
     if steps.empty and len(trace.steps):
         raise EvidenceError("the capture holds no measured step; record some, or lower --warmup")
@@ -168,6 +169,7 @@ def owners(trace: Trace, start_ns: int, end_ns: int) -> pd.DataFrame:
     Columns: start_ns, end_ns (int64) and cause: that of the cells, null where a kernel runs. Where several causes of one level
     share an instant they stand in one cause, as "dispatch + waiting".
     """
+    trace = device_steps.assigned(trace)
     free = (np.array([start_ns]), np.array([end_ns]))
     steps = trace.steps[~trace.steps["warmup"]]
     tables = []

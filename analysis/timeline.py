@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis import partition as parts
+from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.calls import cause
 from kernelscope.analysis.categories import translated
 from kernelscope.analysis.cell_labels import COMPUTING
@@ -71,13 +72,14 @@ def _window(trace: Trace) -> tuple[int | None, int, int, dict[str, Any]]:
             raise EvidenceError("the capture's timeline has no length")
         return None, low, high, {"steps": 0, "median_ns": high - low, "thread": None}
     steps = trace.steps[~trace.steps["warmup"] & (trace.steps["end_ns"] > trace.steps["start_ns"])].sort_values("start_ns")
+    begun, over = device_steps.bounds(steps)
     if steps.empty:
         raise EvidenceError("the capture holds no measured step; record some, or lower --warmup")
-    wall = (steps["end_ns"] - steps["start_ns"]).to_numpy(np.int64)
+    wall = over - begun
     ordered = np.sort(wall)
     twice = int(ordered[(len(wall) - 1) // 2] + ordered[len(wall) // 2])  # twice the median, which is a whole number
-    chosen = steps.iloc[int(np.argmin(np.abs(2 * wall - twice)))]
-    low, high = int(chosen["start_ns"]), int(chosen["end_ns"])
+    place = int(np.argmin(np.abs(2 * wall - twice)))
+    chosen, low, high = steps.iloc[place], int(begun[place]), int(over[place])
     about = {"steps": len(steps), "median_ns": twice // 2, "thread": int(chosen["thread"])}
     return int(chosen["step"]), low, high, about
 

@@ -109,10 +109,11 @@ def answer(result: Result) -> str:
     a, b = names(result)
     delta = int(result["wall_delta_ns"])
     shown = scale(result)
-    if result.get("significant") is False and result["findings"]:
+    opposed = f"; {printable(result['hidden'], 300)}" if result.get("hidden") else ""
+    if result.get("significant") is False and "hidden" in result and result["findings"]:
         much = f"{shown.signed(delta)} {shown.unit}{_per(result)}{_relative(result)}"
-        opposed = f"; {printable(result['hidden'], 300)}" if result.get("hidden") else ""
-        return f"{b} against {a}: {_steps(result, shown)}, {much}{_interval(result, shown, False)}; surer than the whole are its parts{opposed}"
+        ends = _interval(result, shown, False)
+        return f"{b} against {a}: {_steps(result, shown)}, {much}{ends}; steps vary by more than that, its parts do not{opposed}"
     if result.get("significant") is False:
         much = f"{shown.signed(delta)} {shown.unit}{_per(result)}"
         return f"{b} and {a} cannot be told apart: {_steps(result, shown)}, {much}{_interval(result, shown, False)}"
@@ -120,7 +121,6 @@ def answer(result: Result) -> str:
         return f"{b} and {a} take the same time: {_steps(result, shown)}{_interval(result, shown, False)}"
     verb = "slower" if delta > 0 else "faster"
     much = f"{shown.number(abs(delta))} {shown.unit}{_per(result)}{_relative(result)}"
-    opposed = f"; {printable(result['hidden'], 300)}" if result.get("hidden") else ""
     return f"{b} is {verb} than {a} by {much}: {_steps(result, shown)}{_interval(result, shown, delta < 0)}{opposed}"
 
 

@@ -1,4 +1,4 @@
-"""Which step device work belongs to: the one that launched it, whenever it runs; and from when to when a step lasts on the device.
+"""Which step device work belongs to: the one that launched it, whenever it runs; and how long a step lasts on the device.
 
 A device works behind the host: a step's kernels run when the host's step has ended, and the host's clock would clip or lose them.
 So a step of the device runs from its first kernel to the next step's first. Kernels of a CPU belong to the step that they run in.
@@ -6,7 +6,7 @@ So a step of the device runs from its first kernel to the next step's first. Ker
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -49,16 +49,27 @@ def assign(trace: Trace) -> None:
     trace.steps = trace.steps.assign(**columns)
 
 
+def assigned(trace: Trace) -> Trace:
+    """Return the trace with its device work tied to its steps: itself, unless that was not done yet."""
+    tables = [getattr(trace, name)["step"] for name in DEVICE_TABLES]
+    if trace.steps.empty or not any(map(len, tables)) or any(bool(column.notna().any()) for column in tables):
+        return trace
+    result = replace(trace, **{name: getattr(trace, name).copy(deep=False) for name in DEVICE_TABLES})
+    assign(result)
+    return result
+
+
 def drop_empty_tail(trace: Trace) -> None:
     """Drop the last step where it launched nothing on a device and others did, in place: the profiler's stop, and no step."""
     last = trace.steps.index[trace.steps["start_ns"] == trace.steps["start_ns"].max()]
     found = pd.concat([getattr(trace, name)["step"].value_counts() for name in DEVICE_TABLES])
     counts = found.groupby(level=0).sum().reindex(trace.steps["step"]).fillna(0)
     lasted = trace.steps["end_ns"] - trace.steps["start_ns"]
-    if len(last) and len(counts) > 1 and counts.loc[trace.steps.loc[last[0], "step"]] == 0 and (counts > 0).any():
-        if lasted[last[0]] < _PAUSE * float(lasted.drop(last).median()):
-            trace.steps = trace.steps.drop(last)
-            trace.diagnostics["steps at the end without device work, left out"] = 1
+    if len(last) != 1 or len(counts) < 2 or not (counts > 0).any() or (counts.loc[trace.steps.loc[last[0], "step"]] > 0).any():
+        return
+    if lasted[last[0]] < _PAUSE * float(lasted.drop(last).median()):
+        trace.steps = trace.steps.drop(last)
+        trace.diagnostics["steps at the end without device work, left out"] = 1
 
 
 def bounds(steps: pd.DataFrame) -> tuple[Int, Int]:
@@ -132,9 +143,9 @@ def _place_unlaunched(work: _Work, begun: Int, over: Int) -> None:
 def _bounds(work: _Work, steps: pd.DataFrame) -> tuple[Int, Int] | None:
     """Return when each step starts and ends on the devices; None where nothing was launched on one in any step.
 
-    The first of consecutive steps starts when the host's does, unless work was launched right before it, as by a warm-up step. And
-    where the device is behind by half a step and more, it is busy with earlier work then, and catches up after the last step has
-    ended on the host: its first step starts with its own work, too.
+    The first of consecutive steps starts when the host's does, unless work was launched right before it, as by a warm-up step.
+    And where the device is behind by half a step and more, it is busy with earlier work then, and catches up after the last step
+    has ended on the host: its first step starts with its own work, too.
     """
     launched = work.launched
     mine = launched & (work.position >= 0)

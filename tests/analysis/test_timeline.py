@@ -10,6 +10,7 @@ import pytest
 
 import kernelscope.analysis as ka
 from kernelscope.analysis import EvidenceError, Trace, partition
+from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.evidence import Clock, Context, mxnet, pytorch
 from kernelscope.analysis.readers.records import read_object, read_table
 from kernelscope.analysis.timeline import LABEL, rows_of, timeline
@@ -238,8 +239,10 @@ def test_lanes_of_real_captures_add_up_to_what_their_tables_hold(trace):
     made = timeline(trace)
     steps = trace.steps[~trace.steps["warmup"]]
     if len(steps):
-        low, high = (int(steps[steps["step"] == made["step"]][name].iloc[0]) for name in ("start_ns", "end_ns"))
-        wall = sorted((steps["end_ns"] - steps["start_ns"]).tolist())
+        begun, over = device_steps.bounds(steps)
+        place = steps["step"].tolist().index(made["step"])
+        low, high = int(begun[place]), int(over[place])
+        wall = sorted((over - begun).tolist())
         middle = (wall[(len(wall) - 1) // 2] + wall[len(wall) // 2]) / 2
         assert abs(high - low - middle) == min(abs(one - middle) for one in wall)
     else:

@@ -62,7 +62,7 @@ def test_the_answer_is_the_first_line(pair, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     status, out, _ = explain(capsys, pair[1], pair[0])
     assert status == 0
-    assert out.startswith("a.json is faster than b.json by 1.00 ms per step (-50%): 2.00 → 1.00 ms")
+    assert out.startswith("B is faster than A by 1.00 ms per step (-50%): 2.00 → 1.00 ms")
     assert len(out.rstrip("\n").split("\n")) <= 20
     assert "\x1b" not in out
 
@@ -79,7 +79,7 @@ def folder(tmp_path):
 def test_sides_of_one_folder(folder, capsys, monkeypatch):
     chosen = []
     result = json.loads(DATA.read_text())
-    monkeypatch.setattr(command, "explained", lambda paths, mapping, force: chosen.append((paths, mapping, force)) or result)
+    monkeypatch.setattr(command, "explained", lambda paths, mapping, force, _: chosen.append((paths, mapping, force)) or result)
     status, out, err = explain(capsys, folder)
     assert (status, out) == (2, "")
     assert err == f"kernelscope: error: {folder} holds 3 sides; choose two with --a and --b: fast, other, slow\n"

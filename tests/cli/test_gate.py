@@ -71,7 +71,7 @@ def gate(tmp_path, capsys):
 def test_one_recording_a_side_cannot_decide(gate):
     status, out, _ = gate()
     assert status == 0
-    assert out.startswith("gate undecided: new.json takes 100.0% more per step than base.json (limit +3.0%)\n")
+    assert out.startswith("gate undecided: B (new) takes 100.0% more per step than A (base) (limit +3.0%)\n")
     assert gate("--strict")[0] == 1
     assert gate("--max-regression", "100%")[1].startswith("gate passed")
 
@@ -91,10 +91,10 @@ def test_files_for_servers_and_pull_requests(gate, tmp_path):
     counts = {"tests": "1", "failures": "0", "skipped": "1", "errors": "0"}
     assert suite.attrib == {"name": "kernelscope gate", **counts, "time": "0.002000000"}
     case = suite.find("testcase")
-    assert case.get("name") == "base.json to new.json"
+    assert case.get("name") == "A (base) to B (new)"
     assert "takes 100.0% more" in case.find("skipped").get("message")
     account = case.find("skipped").text.splitlines()
-    assert account[0].startswith("new.json is slower than base.json by 1.00 ms per step")
+    assert account[0].startswith("B (new) is slower than A (base) by 1.00 ms per step")
     assert not any("\\(" in line or len(line) > 120 for line in account), "plain text, as explain prints it"
     assert {row.get("name"): row.get("value") for row in suite.iter("property")}["new_ns"] == "2000000"
     text = page.read_text()

@@ -124,7 +124,10 @@ def test_copies_calls_and_waits_of_nsys_are_those_of_the_steps(attention):
 
 def test_every_breakdown_of_a_run_on_a_device_adds_up(attention):
     trace = ka.read(attention[0])
-    wall = trace.steps.loc[~trace.steps["warmup"], ["start_ns", "end_ns"]].diff(axis=1)["end_ns"].mean()
+    measured = trace.steps[~trace.steps["warmup"]]
+    wall = (measured["device_end_ns"] - measured["device_start_ns"]).mean()
+    host = (measured["end_ns"] - measured["start_ns"]).mean()
+    assert wall == pytest.approx(host, rel=0.03), "the device's step lasts as long as the host's, a little later"
     for by in BY:
         if by != "line":
             found = ka.breakdown(trace, by)
