@@ -67,9 +67,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def explained(paths: tuple[Path, Path], mapping: Path | None, force: bool, request: Request | None = None) -> dict[str, Any]:
-    """Return the explanation of what is recorded at two paths, the second against the first; say on stderr what they lack.
+    """Return the explanation of what is recorded at two paths, B against A; say on stderr what they lack.
 
-    Two captures of device work are explained by the device's own account (analysis.explain.device). request: what their steps are.
+    Two captures of device work are explained by the device's own account (analysis.explain.device). request: their steps.
     """
     from kernelscope.analysis import archives
     from kernelscope.analysis.attribution.steps import Request
@@ -85,8 +85,8 @@ def explained(paths: tuple[Path, Path], mapping: Path | None, force: bool, reque
     if told is None and first is not None and second is not None and device.applies(first, second):
         warn.about(first)
         warn.about(second)
-        both = (device.Capture(archives.named(str(path)), trace) for path, trace in zip(paths, (first, second), strict=True))
-        return device.explain(*both, request)
+        a, b = (device.Capture(archives.named(str(path)), one) for path, one in zip(paths, (first, second), strict=True))
+        return device.explain(a, b, request)
     if request is not None and request != Request():
         raise UsageError("--steps and --device choose among the steps of captures of device work, and these are none")
     loaded = [

@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
         output.write_rows(rows, arguments.format, "steps")
         return 0
     print(f"{Path(arguments.path).name}: {_summary(rows)}: {found[0].sentence()}")
-    for other in _others(trace, found):
+    for other in _others(found):
         print(f"  or: {other}")
     output.write_rows(rows, "table", "steps")
     return 0
@@ -83,7 +83,7 @@ def _summary(rows: list[dict[str, Any]]) -> str:
     return f"{sum(lengths) / len(lengths):,.3f} ms a step (median {middle:,.3f}, {lengths[0]:,.3f} to {lengths[-1]:,.3f})"
 
 
-def _others(trace: Trace, found: list[Found]) -> list[str]:
+def _others(found: list[Found]) -> list[str]:
     """Return in words what else the steps could be: what differs in how they were found or how many there are."""
     seen = {(found[0].method, len(found[0].table))}
     others = []

@@ -17,8 +17,9 @@ def configure(parser: argparse.ArgumentParser, default: str = AUTO) -> None:
         "--steps",
         metavar="HOW",
         default=default,
-        help="steps of a capture: auto (the profiler's, else what repeats), range:NAME (* is any text), kernel:REGEX, period, whole "
-        f"(default: {default}; see `kernelscope steps`)",
+        help="steps of a capture: auto (the profiler's, else what repeats), range:NAME (* is any text), kernel:REGEX, period,"
+        " whole"
+        f" (default: {default}; see `kernelscope steps`)",
     )
     parser.add_argument(
         "--device", metavar="NAME", help="of a capture with several, such as cuda:1 (default: that which computes longest)"

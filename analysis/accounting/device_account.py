@@ -110,7 +110,7 @@ def account(trace: Trace, device: str | None = None) -> DeviceAccount:
         tables += [table for table, _ in found]
         matrices += [matrix for _, matrix in found]
         free = left
-    idle, matrix = _idle(trace, works, windows, free)
+    idle, matrix = _idle(trace, windows, free)
     tables.append(idle)
     matrices.append(matrix)
     rows, by_window = _rows(tables), np.concatenate(matrices)
@@ -238,7 +238,7 @@ def _added(work: _Work, owned: Float, index: Int, window: Int, steps: int) -> tu
     return table[kept].reset_index(drop=True), matrix[kept]
 
 
-def _idle(trace: Trace, works: list[_Work], windows: tuple[Int, Int], free: tuple[Int, Int]) -> tuple[pd.DataFrame, Float]:
+def _idle(trace: Trace, windows: tuple[Int, Int], free: tuple[Int, Int]) -> tuple[pd.DataFrame, Float]:
     """Return the idle time by cause, and in each step."""
     pieces = idle_causes.pieces(trace, free, windows)
     steps = len(windows[0])
@@ -248,10 +248,10 @@ def _idle(trace: Trace, works: list[_Work], windows: tuple[Int, Int], free: tupl
     number = keys.groupby(["cause", "detail", "phase"], dropna=False, sort=False).ngroup().to_numpy()
     size = int(number.max()) + 1
     window = np.clip(np.searchsorted(windows[0], pieces["start_ns"].to_numpy(np.int64), side="right") - 1, 0, steps - 1)
-    matrix = np.bincount(number * steps + window, weights=pieces["time_ns"].to_numpy(float), minlength=size * steps)
+    time = pieces["time_ns"].to_numpy(float)
+    matrix: Float = np.bincount(number * steps + window, weights=time, minlength=size * steps).reshape(size, steps).astype(float)
     table = keys[~pd.Series(number).duplicated().to_numpy()].reset_index(drop=True)
     table = table.assign(part=IDLE, count=np.bincount(number) / steps)
-    matrix = matrix.reshape(size, steps)
     return table.assign(duration_ns=matrix.sum(axis=1) / steps), matrix
 
 

@@ -1,9 +1,9 @@
 """Why a device idles: what the host's thread did, instant by instant, that launched what the device did next.
 
-In this order, on that thread: it fetched a batch; it compiled or loaded code; it was in a call of the device's API; in an operator;
-in a range; and else in the program itself. That is the making of a batch where a thread of the input launched what comes next, one
-that mostly copies to the device; and, in captures that hold no operators, before a step that begins with such a copy. Where the
-capture does not tell which thread launched what, any thread counts.
+In this order, on that thread: it fetched a batch; it compiled or loaded code; it was in a call of the device's API; in an
+operator; in a range; and else in the program itself. That is the making of a batch where a thread of the input, one that mostly
+copies to the device, launched what comes next; and, in captures that hold no operators, before a step that begins with such a copy.
+Where the capture does not tell which thread launched what, any thread counts.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ PROGRAM = "in the program"  # nothing recorded: the program's own code
 UNSEEN = "unknown"  # the capture tells nothing of the host
 
 _OF_CALLS = {
-    api.WAITING: SYNCHRONISING, api.LAUNCHING: LAUNCHING, api.COPYING: COPYING, api.ALLOCATING: ALLOCATING, api.LOADING: COMPILING,
-    api.OTHER: LAUNCHING,
+    api.WAITING: SYNCHRONISING, api.LAUNCHING: LAUNCHING, api.COPYING: COPYING, api.ALLOCATING: ALLOCATING,
+    api.LOADING: COMPILING, api.OTHER: LAUNCHING,
 }  # fmt: skip
 _COMPILE = re.compile(r"(?i)compil|dynamo|inductor|autotun|nvrtc|triton.*jit|ModuleLoad|cudagraph.*capture|warm_?up")
 _MOSTLY = 0.5
@@ -65,18 +65,26 @@ def pieces(trace: Trace, free: Gaps, windows: Gaps) -> pd.DataFrame:
         cut, left = left.taken_by(level)
         found += cut
     rest = np.where(following.by_input, FETCHING, np.where(following.opens_step & ~host.has_operators, BETWEEN, PROGRAM))
-    found.append(_table(left.start, left.end, rest[left.gap], None))
+    found.append(_table(left.start, left.end, rest[left.gap].astype(object), None))
     return pd.concat([part for part in found if len(part)], ignore_index=True)
 
 
+Said = str | npt.NDArray[np.object_] | None  # what all pieces say, or each of them
+
+
 def _table(
-    start: Int, end: Int, cause: object, detail: object, phase: object = None, time: npt.NDArray[np.float64] | None = None
+    start: Int, end: Int, cause: Said, detail: Said, phase: Said = None, time: npt.NDArray[np.float64] | None = None
 ) -> pd.DataFrame:
-    lasted = (end - start).astype(float) if time is None else time
-    table = pd.DataFrame({"start_ns": start, "time_ns": lasted})
+    """Return pieces as a table. time: theirs, where they share it with others."""
+    table = pd.DataFrame({"start_ns": start, "time_ns": (end - start).astype(float) if time is None else time})
     for name, value in (("cause", cause), ("detail", detail), ("phase", phase)):
-        table[name] = pd.array([value] * len(start) if value is None or isinstance(value, str) else value, dtype="string")  # type: ignore[arg-type, list-item]
+        table[name] = pd.Series(_each(value, len(start)), index=table.index, dtype="string")
     return table[_COLUMNS]
+
+
+def _each(value: Said, count: int) -> npt.NDArray[np.object_]:
+    """Return what each of so many rows says."""
+    return np.full(count, value, dtype=object) if value is None or isinstance(value, str) else value
 
 
 @dataclass(frozen=True)
@@ -197,15 +205,14 @@ class _Host:
         found.append(self._level(ranges, RANGE, named[1].values, ranges["phase"]))
         return found
 
-    def _level(self, table: pd.DataFrame, cause: object, detail: npt.NDArray[np.object_], phase: object) -> _Level:
+    def _level(self, table: pd.DataFrame, cause: Said, detail: npt.NDArray[np.object_], phase: str | pd.Series | None) -> _Level:
         """Return the innermost of a table's intervals at each instant of each thread, on the axis."""
         thread, start, end = (table[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns"))
         row, first, last = intervals.leaves(thread, start, end)
         base = self.place(thread[row]) * self.length - self.low
         order = np.argsort(base + first, kind="stable")
-        causes = np.full(len(table), cause, dtype=object) if isinstance(cause, str) else np.asarray(cause, dtype=object)
-        phases = np.full(len(table), phase, dtype=object) if phase is None or isinstance(phase, str) else _texts(phase).values  # type: ignore[arg-type]
-        return _Level((base + first)[order], (base + last)[order], row[order], causes, detail, phases)
+        phases = _texts(phase).values if isinstance(phase, pd.Series) else _each(phase, len(table))
+        return _Level((base + first)[order], (base + last)[order], row[order], _each(cause, len(table)), detail, phases)
 
 
 class _Texts:

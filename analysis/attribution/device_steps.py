@@ -177,7 +177,7 @@ def _run_end_of(joined: Bool) -> Int:
 def _run_of(joined: Bool) -> Int:
     """Return for each step the position of the first of the consecutive ones that it is one of."""
     opens = np.append(True, ~joined[:-1])
-    return np.flatnonzero(opens)[np.cumsum(opens) - 1]
+    return np.asarray(np.flatnonzero(opens)[np.cumsum(opens) - 1], dtype=np.int64)
 
 
 def _first(work: _Work, mine: Bool, steps: pd.DataFrame) -> Int:
@@ -222,7 +222,7 @@ def _run_end(work: _Work, launched: Bool, end: Int, own: Int, usual: int) -> Int
     launch, begun = work.launch[opening][order], work.start[opening][order]
     after = np.searchsorted(launch, end, side="left")
     near = np.append(launch, _NEVER)[after] - end <= _PAUSE * usual
-    return np.where(near, np.maximum(np.append(begun, _NEVER)[after], end), own)
+    return np.asarray(np.where(near, np.maximum(np.append(begun, _NEVER)[after], end), own))
 
 
 # --- steps ----------------------------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Steps of a capture: those that the profiler marks, or those that are found in what repeats.
 
-Tried in this order: the profiler's steps; ranges that repeat and hold the device's work; iterations of the input; calls and ranges
-that occur once a step; the period of the kernel sequence itself. What is taken is said, with how sure it is. Only whole steps
-count: warm-up, compilation, uploads and what is cut at the capture's ends are outside of steps.
+Tried in this order: the profiler's steps; ranges that repeat and hold the device's work; iterations of the input; calls and
+ranges that occur once a step; the period of the kernel sequence itself. What is taken is said, with how sure it is. Only whole
+steps count: warm-up, compilation, uploads and what is cut at the capture's ends are outside of steps.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ from kernelscope.analysis.trace import Trace
 __all__ = ["Found", "Request", "applied", "candidates", "find", "parse"]
 
 _FINDERS: tuple[Callable[[Trace, Work], Iterator[Found]], ...] = (
-    ranges.find, inputs.find, calls.find, period.find,
-)  # fmt: skip
+    ranges.find,
+    inputs.find,
+    calls.find,
+    lambda _, work: period.find(work),
+)
 
 
 def candidates(trace: Trace, request: Request | None = None) -> list[Found]:
@@ -48,9 +51,9 @@ def candidates(trace: Trace, request: Request | None = None) -> list[Found]:
 
 def _named(trace: Trace, work: Work, request: Request) -> Iterator[Found]:
     if request.method == "period":
-        yield from period.find(trace, work)
+        yield from period.find(work)
     elif request.method == "kernel":
-        yield from period.of_kernel(trace, work, request.pattern)
+        yield from period.of_kernel(work, request.pattern)
     else:
         yield from ranges.of_name(trace, work, request.pattern)
 

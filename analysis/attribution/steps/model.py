@@ -62,8 +62,9 @@ class Found:
 class Work:
     """The kernels and graphs of a device's busiest stream in the order of their launches.
 
-    Other streams hold what prefetches or communicates beside the steps. at: when launched, or started where launches are not in the capture. name: a number for each distinct name; names: these.
-    start, end: on the device. by_launch: which of both `at` is. launcher: thread that launched it; 0 where not known.
+    Other streams hold what prefetches or communicates beside the steps. at: when launched, or started where launches are not in
+    the capture. name: a number for each distinct name; names: these. start, end: on the device. by_launch: which of both `at` is.
+    launcher: thread that launched it; 0 where not known. gaps: how long the device had nothing to do before.
     """
 
     at: Int

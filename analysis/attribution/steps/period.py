@@ -1,8 +1,9 @@
 """Steps from the period of the kernel sequence: the same kernels, as often, between one occurrence of a kernel and the next.
 
-Each kernel that occurs several times may be what a step begins with. That which cuts the sequence into the most alike parts does;
-of several that do so equally well the shortest period, so that ten steps are not taken for one. Layers that repeat inside of a step
-are not taken for steps where whole steps are alike in everything: what comes once a step (embedding, loss) is in one layer only.
+Each kernel that occurs several times may be what a step begins with. That which cuts the sequence into the most alike parts
+does; of several that do so equally well the shortest period, so that ten steps are not taken for one. Layers that repeat inside
+of a step are not taken for steps where whole steps are alike in everything: what comes once a step (embedding, loss) is in one
+layer only.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelscope.analysis.attribution.steps.model import LEAST, Found, Int, Work, commonest, judged
-from kernelscope.analysis.trace import Trace
 
 _MOST = 40  # numbers of occurrences that are tried
 _AS_GOOD = 0.01  # likeness that is no difference, unless parts are the same in everything
@@ -23,7 +23,7 @@ _COVERED = 0.6  # share of the device's time that such parts must have
 _NAME = 60  # characters of a kernel's name in a sentence
 
 
-def find(trace: Trace, work: Work) -> Iterator[Found]:
+def find(work: Work) -> Iterator[Found]:
     """Yield the steps that repeat in the kernels, the best first."""
     counts = np.bincount(work.name, minlength=len(work.names))
     distinct = np.unique(counts[counts > LEAST])
@@ -37,7 +37,7 @@ def find(trace: Trace, work: Work) -> Iterator[Found]:
     yield from found
 
 
-def of_kernel(trace: Trace, work: Work, pattern: str) -> Iterator[Found]:
+def of_kernel(work: Work, pattern: str) -> Iterator[Found]:
     """Yield the steps that begin with the kernels whose names fit a regular expression."""
     fits = [number for number, name in enumerate(work.names) if re.search(pattern, name)]
     found = _beginning(work, np.isin(work.name, fits), f"kernel:{pattern}")

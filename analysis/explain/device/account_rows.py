@@ -52,7 +52,9 @@ def rows(case: Case, findings: Sequence[Finding], replaced: Sequence[Replacement
 def _owners(case: Case, findings: Sequence[Finding], replaced: Sequence[Replacement]) -> dict[str, str]:
     """Return for each row the one that stands for it: the first of those that replaced each other."""
     finding_of = {row: number for number, finding in enumerate(findings) for row in finding.rows}
-    one_sided = case.rows[((case.rows["part"] == COMPUTE) & ((case.rows["a_count"] <= 0) != (case.rows["b_count"] <= 0))).to_numpy(bool)]
+    one_sided = case.rows[
+        ((case.rows["part"] == COMPUTE) & ((case.rows["a_count"] <= 0) != (case.rows["b_count"] <= 0))).to_numpy(bool)
+    ]
     row_of = {str(name): str(row) for name, row in zip(one_sided["name"], one_sided["row"], strict=True) if isinstance(name, str)}
     owner = {str(row): str(row) for row in case.rows["row"]}
     for one in replaced:
@@ -88,5 +90,7 @@ def _name(members: list[Any]) -> str:
         row = members[0]
         named = words.kernel(row.name) if row.part in (COMPUTE, COMMUNICATION) and isinstance(row.name, str) else row.detail
         return named if isinstance(named, str) else label(row)
-    sides = [words.listed((words.kernel(row.name) for row in members if getattr(row, f"{key}_count") > 0), _MANY) for key in SIDES]
+    sides = [
+        words.listed((words.kernel(row.name) for row in members if getattr(row, f"{key}_count") > 0), _MANY) for key in SIDES
+    ]
     return " became ".join(side or "nothing" for side in sides)

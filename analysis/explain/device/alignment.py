@@ -77,7 +77,7 @@ def _one_step(side: DeviceSide) -> pd.DataFrame:
 
 
 def _stretches(a: pd.DataFrame, b: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-    """Yield kernels that are aligned, if they are of one name or compute most of the work, and what stands between such, on both sides."""
+    """Yield, on both sides, kernels that are aligned and of one name or of most of the work, and what stands between such."""
     alike = _likeness(a, b)
     gaps = np.full(len(a), sequences.GAP), np.full(len(b), sequences.GAP)
     mine: list[int] = []
@@ -86,7 +86,7 @@ def _stretches(a: pd.DataFrame, b: pd.DataFrame) -> Iterator[tuple[pd.DataFrame,
     for left, right in sequences.best([sequences.Move(1, 1, alike)], *gaps):
         if len(left) and len(right) and (alike[left[0], right[0]] >= _SHORT or main[left[0]]):
             yield a.iloc[mine], b.iloc[other]
-            yield a.iloc[left], b.iloc[right]
+            yield a.iloc[list(left)], b.iloc[list(right)]
             mine, other = [], []
         else:
             mine += left
@@ -99,7 +99,9 @@ def _likeness(a: pd.DataFrame, b: pd.DataFrame) -> npt.NDArray[np.float64]:
     alike = np.full((len(a), len(b)), _UNLIKE)
     for column, worth in (("kind", _KIND), ("short", _SHORT), ("name", _SAME)):
         texts = [
-            table["name"].map({name: words.kernel(name) for name in table["name"].unique()}) if column == "short" else table[column]
+            table["name"].map({name: words.kernel(name) for name in table["name"].unique()})
+            if column == "short"
+            else table[column]
             for table in (a, b)
         ]
         codes, _ = pd.factorize(pd.concat(texts, ignore_index=True))

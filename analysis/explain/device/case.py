@@ -1,4 +1,4 @@
-"""What rules look at: the rows in which two accounts differ, how much of that is noise, and which of them no rule has taken yet."""
+"""What rules look at: the rows in which two accounts differ, how much of that is noise, and which of them are not taken yet."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Case:
             if len(self.side(key).account.lengths) < _FEW:
                 return None
             total += variance_of_mean(self._of_steps(rows, key))
-        return total**0.5
+        return float(total**0.5)
 
     def stands_out(self, rows: pd.DataFrame) -> bool:
         """Return whether the rows' difference is more than two recordings of one program differ by."""
@@ -130,7 +130,7 @@ class Case:
         return np.asarray(np.sum(found, axis=0) if found else np.zeros(len(self.side(key).account.lengths)))
 
     def _stalls_more(self, rows: pd.DataFrame) -> bool:
-        """Return whether surely more of one side's steps stall: rare long waits leave the mean unsure, but not how many there are.
+        """Return whether surely more of one side's steps stall: rare long waits leave the mean unsure, not how many there are.
 
         Source: the test for the difference of two proportions, with their pooled variance.
         """
@@ -187,7 +187,7 @@ def _summed(account: DeviceAccount) -> tuple[pd.DataFrame, npt.NDArray[np.int64]
     """Return an account's rows added up by _KEY, with what most of each one's time says, and the number of each row of it."""
     rows = account.rows
     grouped = rows.groupby(list(_KEY), dropna=False, sort=False)
-    number = grouped.ngroup().to_numpy()
+    number = grouped.ngroup().to_numpy().astype(np.int64)
     table = grouped[list(_SUMS)].sum().reset_index()
     for name in ("dtype", "library", "grid", "operator", "phase"):
         known = rows.assign(number=number).sort_values("time_ns", ascending=False, kind="stable").dropna(subset=[name])

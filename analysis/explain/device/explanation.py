@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import COMPUTE, GRAPH, IDLE, KERNELS, WINDOW
 from kernelscope.analysis.attribution import steps as finding_steps
@@ -55,7 +56,7 @@ def _steps(a: Capture, b: Capture, request: Request) -> tuple[Found | None, Foun
 
 
 def _apart(a: Capture, mine: Found, b: Capture, other: Found) -> float:
-    """Return by how much, as a logarithm, the numbers of main kernels in a step differ: what is no step on one side stands out."""
+    """Return by how much, as a logarithm, the numbers of main kernels in a step differ: other steps on one side stand out."""
     counts = []
     for side, found in ((a, mine), (b, other)):
         kernels = side.trace.kernels
@@ -171,9 +172,7 @@ def _replacement(one: Replacement) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _finding(
-    case: Case, finding: Finding, delta: int, owner: dict[str, str], replaced: list[Replacement]
-) -> dict[str, Any]:
+def _finding(case: Case, finding: Finding, delta: int, owner: dict[str, str], replaced: list[Replacement]) -> dict[str, Any]:
     explains = _explains(case, finding)
     rows = case.rows[case.rows["row"].isin(finding.rows).to_numpy(bool)]
     error = case.standard_error_ns(rows)
@@ -235,10 +234,8 @@ def _notes(case: Case) -> list[str]:
         outside = side.account.outside
         lost = outside[outside["count"] > 0]
         if len(lost):
-            parts = [
-                f"{row.count_} {row.part} ({words.ms(row.duration_ns)})"
-                for row in lost.rename(columns={"count": "count_"}).itertuples()
-            ]
+            columns = (lost[name].tolist() for name in ("count", "part", "duration_ns"))
+            parts = [f"{number} {part} ({words.ms(ns)})" for number, part, ns in zip(*columns, strict=True)]
             notes.append(f"{side.name}, outside of steps: {', '.join(parts)}")
     notes.append("one recording of each side: how processes of one program differ is not in the interval")
     return notes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 _LONGEST = 24
@@ -15,10 +14,15 @@ def labels(a: str, b: str) -> tuple[str, str]:
         _SEPARATORS.split(re.sub(r"(\.pt)?(\.trace)?\.(json|sqlite|nvprof|nsys-rep|xplane\.pb|txt|csv|log)(\.\w+)?$", "", path))
         for path in (a, b)
     ]
-    shared = len(os.path.commonprefix(words))
-    behind = len(os.path.commonprefix([list(reversed(one[shared:])) for one in words]))
+    shared = _alike(*words)
+    behind = _alike(*(list(reversed(one[shared:])) for one in words))
     own = [" ".join(one[shared : len(one) - behind]) for one in words]
     told = [bool(text) and len(text) <= _LONGEST and text.lower() not in "ab" for text in own]
     if not all(told):
         return "A", "B"
     return f"A ({own[0]})", f"B ({own[1]})"
+
+
+def _alike(a: list[str], b: list[str]) -> int:
+    """Return how many words two lists begin with alike."""
+    return next((place for place, (one, other) in enumerate(zip(a, b, strict=False)) if one != other), min(len(a), len(b)))

@@ -11,7 +11,9 @@ from kernelscope.analysis.explain.device.case import SIDES, Case
 
 _LONGEST = 60
 _GENERAL = re.compile(r"elementwise_kernel|reduce_kernel|multi_tensor_apply_kernel|foreach|cutlass::Kernel\d?$")
-_FUNCTOR = re.compile(r"\b(\w*(?:Functor\w*|_kernel_cuda|_cuda_kernel|_kernel_impl|KernelImpl|copy_device_to_device|Ops|cutlass_\w{6,60}))\b")
+_FUNCTOR = re.compile(
+    r"\b(\w*(?:Functor\w*|_kernel_cuda|_cuda_kernel|_kernel_impl|KernelImpl|copy_device_to_device|Ops|cutlass_\w{6,60}))\b"
+)
 _WRAPPERS = {"BinaryFunctor", "UnaryFunctor", "AUnaryFunctor", "BUnaryFunctor", "func_wrapper_t", "ReduceOp"}
 _TENSILE = re.compile(r"(?:Custom_)?Cijk_\w+?_MT\d+x\d+x\d+")
 _TEMPLATE = re.compile(r"<[^<>]*>")

@@ -28,7 +28,6 @@ def layouts(case: Case) -> Iterator[Finding]:
     counts = {key: float(rows[f"{key}_count"].sum()) for key in SIDES}
     if max(counts.values()) < 0.5 or min(counts.values()) > 0.9 * max(counts.values()):
         return
-    _, slower, _, faster = words.slower(case, rows)
     title = (
         f"layout conversions: {words.count(counts['a'])} a step in {case.a.name}, {words.count(counts['b'])} in {case.b.name}, "
         f"{words.of_rows(case, rows)}"

@@ -26,7 +26,6 @@ def other_attention(case: Case) -> Iterator[Finding]:
     if mine.empty:
         return
     names = {key: words.kernel(mine.sort_values(f"{key}_ns", ascending=False)["name"].iloc[0]) for key in SIDES}
-    _, slower, _, faster = words.slower(case, mine)
     title = (
         f"attention by other kernels: {names['a']} in {case.a.name}, {names['b']} in {case.b.name}, {words.of_rows(case, mine)}"
     )
@@ -44,8 +43,8 @@ def _unfused(case: Case, rows: pd.DataFrame, many: float) -> Iterator[Finding]:
         return  # what it replaces is not there: other work, not another algorithm
     rows = pd.concat([rows, fewer])
     title = (
-        f"attention: {case.side(fused).name} computes it in one fused (flash) kernel, {case.side(other).name} by products, softmax "
-        f"and small kernels: {words.of_rows(case, rows)}"
+        f"attention: {case.side(fused).name} computes it in one fused (flash) kernel, {case.side(other).name} by products,"
+        f" softmax and small kernels: {words.of_rows(case, rows)}"
     )
     yield Finding("attention algorithm", title, rows["row"].tolist(), "high", words.both(case, rows), _REMEDY)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.explain.device import words
@@ -48,7 +49,7 @@ def _as_often(rows: pd.DataFrame) -> pd.Series[bool]:
     return ((a - b).abs() <= 0.02 * a) & (a >= 0.5) & lasted
 
 
-def _quantiles(values: np.ndarray, weights: np.ndarray, at: tuple[float, ...]) -> list[float]:  # type: ignore[type-arg]
+def _quantiles(values: npt.NDArray[np.float64], weights: npt.NDArray[np.float64], at: tuple[float, ...]) -> list[float]:
     order = np.argsort(values)
     reached = np.cumsum(weights[order]) / weights.sum()
     return [float(values[order][min(int(np.searchsorted(reached, one)), len(values) - 1)]) for one in at]

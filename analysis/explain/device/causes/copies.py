@@ -33,7 +33,7 @@ def between_host_and_device(case: Case) -> Iterator[Finding]:
     sentences = [
         f"The step waits for them: {words.of_rows(case, rows)}; they take {_durations(case, rows)}.",
         f"They move {_megabytes(rows, 'a')} in {case.a.name}, {_megabytes(rows, 'b')} in {case.b.name}.",
-        *(f"{kind.capitalize()}: {words.change(case, one['a_ns'], one['b_ns'])}." for kind, one in directions.iterrows()),
+        *(f"{str(kind).capitalize()}: {words.change(case, one['a_ns'], one['b_ns'])}." for kind, one in directions.iterrows()),
     ]
     what = "memcpy " + " and ".join(
         {"host to device": "HtoD", "device to host": "DtoH"}.get(str(kind), str(kind)) for kind in directions.index
@@ -46,7 +46,7 @@ def on_the_device(case: Case) -> Iterator[Finding]:
     """Copies within or between devices, and memory that is set, take more of the step on one side."""
     left = case.left
     for kinds, what, remedy in (
-        (("device to device",), "copies on the device (DtoD)", "keep tensors contiguous and in place: fewer clone(), contiguous() and copy_()"),
+        (("device to device",), "copies on the device (DtoD)", "keep tensors in place: fewer clone(), contiguous() and copy_()"),
         (("peer to peer",), "copies between devices", "place what is used together on one device"),
         (("set",), "setting of memory", "fewer zero fills: zero_grad(set_to_none=True), empty() in place of zeros()"),
         (("other",), "other copies", "see which copies they are in `breakdown --by idle`"),
@@ -56,11 +56,12 @@ def on_the_device(case: Case) -> Iterator[Finding]:
             continue
         _, slower, _, faster = words.slower(case, rows)
         counts = {key: words.count(float(rows[f"{key}_count"].sum())) for key in SIDES}
+        number = f"{counts['a']} a step in {case.a.name}, {counts['b']} in {case.b.name}"
         sentences = [
-            f"Per step: {counts['a']} in {case.a.name}, {counts['b']} in {case.b.name}; {words.of_rows(case, rows)} that nothing hides.",
+            f"Per step: {number}; {words.of_rows(case, rows)} that nothing hides.",
             f"They move {_megabytes(rows, 'a')} in {case.a.name}, {_megabytes(rows, 'b')} in {case.b.name}.",
         ]
-        title = f"{what} take longer in {slower} than in {faster}: {counts['a']} a step in {case.a.name}, {counts['b']} in {case.b.name}"
+        title = f"{what} take longer in {slower} than in {faster}: {number}"
         yield Finding("copies on the device", title, rows["row"].tolist(), "high", sentences, remedy)
 
 

@@ -1,4 +1,4 @@
-"""Fusion: many small kernels on one side, few on the other that do the same: compilers, and optimizers that update all at once."""
+"""Fusion: many small kernels on one side, few on the other that do the same: compilers, and fused optimizers."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def fused(case: Case) -> Iterator[Finding]:
     removed, added = mine[mine["delta_ns"].to_numpy() < 0], mine[mine["delta_ns"].to_numpy() > 0]
     totals = {key: float(mine[f"{key}_count"].sum()) for key in SIDES}
     title = (
-        f"fusion: {words.count(totals['a'])} elementwise and other small kernels a step in {case.a.name}, {words.count(totals['b'])} in "
-        f"{case.b.name}; {case.side(few).name} has {what}"
+        f"fusion: {words.count(totals['a'])} elementwise and other small kernels a step in {case.a.name},"
+        f" {words.count(totals['b'])} in {case.b.name}; {case.side(few).name} has {what}"
     )
     sentences = [
         f"{words.of_rows(case, mine)} per step: {words.ms(float(removed['delta_ns'].sum()))} of kernels that are fewer or gone, "

@@ -13,7 +13,8 @@ from kernelscope.analysis.explain.device.case import Case, Finding
 HOST = (idle.LAUNCHING, idle.OPERATOR, idle.RANGE, idle.PROGRAM, idle.UNSEEN)
 INPUT = (idle.FETCHING, idle.BETWEEN)
 _LOADER = {
-    "pytorch": "more workers and pinned memory: DataLoader(num_workers=..., pin_memory=True, prefetch_factor=...), or decode on the device",
+    "pytorch": "more workers and pinned memory: DataLoader(num_workers=..., pin_memory=True, prefetch_factor=...); decode on the "
+    "device",
     "tensorflow": "tf.data: map(..., num_parallel_calls=tf.data.AUTOTUNE), cache(), prefetch(tf.data.AUTOTUNE)",
     "": "load, decode and copy batches ahead of the step, on other threads or on the device",
 }
@@ -33,13 +34,13 @@ def waiting_for_input(case: Case) -> Iterator[Finding]:
     sentences = [
         f"The device idles while it waits for its next batch: {words.of_rows(case, rows)} per step.",
         _busy(case),
-        *_where(case, rows, slow),
+        *_where(rows, slow),
     ]
     if guessed:
         sentences.append("That is before a step's first copy to the device, when its thread is in no call and in no range.")
     yield Finding(
         "input pipeline",
-        f"the device idles waiting for data loading {_longer(case, rows, slower, faster)}",
+        f"the device idles waiting for data loading {_longer(rows, slower, faster)}",
         _ids(rows),
         "medium" if guessed else "high",
         sentences,
@@ -55,12 +56,12 @@ def host_bound(case: Case) -> Iterator[Finding]:
     sentences = [
         f"The device idles while the host works: {words.of_rows(case, rows)} per step.",
         _busy(case),
-        *_where(case, rows, slow),
+        *_where(rows, slow),
         f"Kernels per step: {words.count(launches['a'])} in {case.a.name}, {words.count(launches['b'])} in {case.b.name}.",
     ]
     yield Finding(
         "host-bound",
-        f"host-bound: the device idles for the host's own work {_longer(case, rows, slower, faster)}{_mostly(case, rows)}",
+        f"host-bound: the device idles for the host's own work {_longer(rows, slower, faster)}{_mostly(rows)}",
         _ids(rows),
         "high" if max(launches.values()) < 1.2 * max(min(launches.values()), 1) else "medium",
         sentences,
@@ -95,15 +96,15 @@ def allocating(case: Case) -> Iterator[Finding]:
 def _simple(case: Case, causes: Collection[str], cause: str, title: str, remedy: str) -> Iterator[Finding]:
     rows = case.idle(causes)
     slow, slower, _, faster = words.slower(case, rows)
-    sentences = [f"Per step: {words.of_rows(case, rows)}.", *_where(case, rows, slow)]
-    yield Finding(cause, f"{title} {_longer(case, rows, slower, faster)}", _ids(rows), "medium", sentences, remedy)
+    sentences = [f"Per step: {words.of_rows(case, rows)}.", *_where(rows, slow)]
+    yield Finding(cause, f"{title} {_longer(rows, slower, faster)}", _ids(rows), "medium", sentences, remedy)
 
 
 def _ids(rows: pd.DataFrame) -> list[str]:
     return rows["row"].tolist()
 
 
-def _longer(case: Case, rows: pd.DataFrame, slower: str, faster: str) -> str:
+def _longer(rows: pd.DataFrame, slower: str, faster: str) -> str:
     """Return how much longer one side idles: 544 ms a step in A, 34.4 ms in B."""
     a, b = float(rows["a_ns"].sum()), float(rows["b_ns"].sum())
     slow, fast = (b, a) if b > a else (a, b)
@@ -114,7 +115,7 @@ def _busy(case: Case) -> str:
     return f"The device is busy {words.change(case, case.a.account.busy_ns, case.b.account.busy_ns)} per step."
 
 
-def _where(case: Case, rows: pd.DataFrame, slow: str) -> list[str]:
+def _where(rows: pd.DataFrame, slow: str) -> list[str]:
     """Return a sentence on what the host did meanwhile, by what differs most."""
     known = rows[rows["detail"].notna().to_numpy(bool)]
     if known.empty:
@@ -131,7 +132,7 @@ def _name(detail: object) -> str:
     return str(detail).removeprefix("nn.Module: ")[:60]
 
 
-def _mostly(case: Case, rows: pd.DataFrame) -> str:
+def _mostly(rows: pd.DataFrame) -> str:
     """Return what holds more than half of the difference, for the title."""
     whole = float(rows["delta_ns"].sum())
     sums = rows.dropna(subset=["detail"]).groupby("detail")["delta_ns"].sum()

@@ -26,7 +26,6 @@ def other_types(case: Case) -> Iterator[Finding]:
     sums = rows.groupby("kind")["delta_ns"].sum()
     follow = [kind for kind, ns in sums.items() if kind in (*MAIN, *_CONVERT) or (ns > 0) == (delta > 0)]
     rows = rows[rows["kind"].isin(follow).to_numpy(bool)]
-    _, slower, _, faster = words.slower(case, rows)
     quantised = any(kind in _QUANTISED for kind in types.values())
     largest = main.groupby("kind")["delta_ns"].sum().abs().idxmax()
     mine = main[(main["kind"] == largest).to_numpy(bool)]
