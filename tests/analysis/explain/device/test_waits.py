@@ -1,0 +1,226 @@
+"""Copies, communication and idle time: what nothing hides, and why the device waits. Each with what only looks like it."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.analysis.explain.device.synthetic import (
+    COPIES,
+    LOADER,
+    NETWORK,
+    Copy,
+    Host,
+    Kernel,
+    Noise,
+    Wait,
+    assert_named,
+    causes,
+    changed,
+    explained,
+    recording,
+    scaled,
+    training,
+)
+
+WORK = [Kernel(f"gemm_{number}", 1000, "gemm", operator="aten::mm") for number in range(10)]
+
+
+def of(*items, **options):
+    return recording(items, **options)
+
+
+# --- copies ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_pageable_against_pinned_memory():
+    a = of(Copy(4000, memory="pageable to device", bytes=40_000_000), *WORK, Wait())
+    b = of(Copy(1600, memory="pinned to device", bytes=40_000_000), *WORK, Wait())
+    found = assert_named(explained(a, b), "copies between host and device", -2.4)
+    assert "pageable" in found["title"]
+    assert "pinned" in found["title"]
+
+
+def test_half_the_bytes():
+    a = of(Copy(4000, bytes=80_000_000), *WORK, Wait())
+    b = of(Copy(2000, bytes=40_000_000), *WORK, Wait())
+    found = assert_named(explained(a, b), "copies between host and device", -2.0)
+    assert "2 times the bytes" in found["title"]
+
+
+def test_hidden_copies_that_are_exposed():
+    hidden = of(Copy(3000, stream=COPIES), *WORK, Wait())
+    exposed = of(Copy(3000), *WORK, Wait())
+    found = assert_named(explained(hidden, exposed), "copies between host and device", 3.0)
+    assert "overlap" in found["title"]
+
+
+def test_copies_that_are_as_hidden_are_no_cause():
+    a = of(Copy(3000, stream=COPIES), *WORK, Wait())
+    b = of(*WORK[:2], Copy(3100, stream=COPIES), *WORK[2:], Wait())
+    assert causes(explained(a, b)) == {}
+
+
+def test_longer_copies_that_stay_hidden_are_no_cause():
+    a = of(Copy(2000, stream=COPIES), *WORK, Wait())
+    b = of(Copy(6000, stream=COPIES, bytes=3_000_000), *WORK, Wait())
+    assert causes(explained(a, b)) == {}
+
+
+def test_copies_back_to_the_host():
+    loss = Copy(1500, "device to host", "device to pageable", bytes=9_000_000)
+    assert_named(explained(of(*WORK, Wait()), of(*WORK, loss, Wait())), "copies between host and device", 1.5)
+
+
+@pytest.mark.parametrize("operation", ["device to device", "peer to peer", "set"])
+def test_copies_on_the_device(operation):
+    more = [Copy(20, operation, None) for _ in range(100)]
+    assert_named(explained(of(*WORK, Wait()), of(*WORK, *more, Wait())), "copies on the device", 2.0)
+
+
+def test_as_many_copies_on_the_device_are_no_cause():
+    some = [Copy(20, "device to device", None) for _ in range(100)]
+    same = [replace(one, us=20.4) for one in some]
+    assert causes(explained(of(*WORK, *some, Wait()), of(*some, *WORK, Wait()))) == {}
+    assert causes(explained(of(*WORK, *some, Wait()), of(*WORK, *same, Wait()))) == {}
+
+
+# --- communication --------------------------------------------------------------------------------------------------------------
+
+
+def reduce(us, stream=NETWORK):
+    return Kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", us, "communication", stream=stream)
+
+
+def test_communication_that_is_no_longer_hidden():
+    hidden, exposed = of(reduce(4000), *WORK, Wait()), of(*WORK, Wait(), reduce(4000), Wait())
+    found = assert_named(explained(hidden, exposed), "exposed communication", 4.0)
+    assert "hidden" in found["title"]
+
+
+def test_communication_that_lasts_longer():
+    a, b = of(*WORK, Wait(), reduce(2000), Wait()), of(*WORK, Wait(), reduce(5000), Wait())
+    found = assert_named(explained(a, b), "exposed communication", 3.0)
+    assert "longer" in found["title"]
+
+
+def test_longer_communication_that_stays_hidden_is_no_cause():
+    assert causes(explained(of(reduce(2000), *WORK, Wait()), of(reduce(8000), *WORK, Wait()))) == {}
+
+
+def test_communication_as_exposed_is_no_cause():
+    a = of(*WORK, Wait(), reduce(4000), Wait())
+    b = of(*WORK[:5], reduce(4000, NETWORK), *WORK[5:], Wait(), reduce(4040), Wait())
+    assert causes(explained(a, b)) == {}
+
+
+# --- idle -----------------------------------------------------------------------------------------------------------------------
+
+
+def after_wait(*host):
+    return of(*WORK, Wait(), *host)
+
+
+LOADING = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+
+
+@pytest.mark.parametrize("where", ["operator", "range"])
+def test_waiting_for_the_loader(where):
+    a, b = (after_wait(Host(us, **{where: LOADING})) for us in (500, 6500))
+    assert_named(explained(a, b), "input pipeline", 6.0)
+    assert_named(explained(b, a), "input pipeline", -6.0)
+
+
+def test_waiting_before_the_batch_is_copied_where_no_operators_are_recorded():
+    plain = [replace(kernel, operator=None) for kernel in WORK]
+    a, b = (of(Host(us), Copy(300), *plain, Wait()) for us in (300, 5300))
+    assert_named(explained(a, b), "input pipeline", 5.0)
+
+
+def test_waiting_for_a_batch_that_another_thread_copies():
+    a, b = (of(Host(us), Copy(300, thread=LOADER, stream=COPIES), Wait(), *WORK, Wait()) for us in (300, 5300))
+    assert_named(explained(a, b), "input pipeline", 5.0)
+
+
+def test_the_hosts_own_work():
+    a, b = (after_wait(Host(us, operator="aten::index_put_")) for us in (500, 4500))
+    assert_named(explained(a, b), "host-bound", 4.0)
+    a, b = (after_wait(Host(us)) for us in (500, 4500))
+    assert_named(explained(a, b), "host-bound", 4.0)
+
+
+def test_launches_one_by_one_of_kernels_that_are_too_short():
+    small = [item for _ in range(200) for item in (Kernel("tiny", 5, operator="aten::add"), Host(20, operator="aten::add"))]
+    dense = [item for _ in range(200) for item in (Kernel("tiny", 5, operator="aten::add"), Host(2, operator="aten::add"))]
+    assert_named(explained(of(*dense, Wait()), of(*small, Wait())), "host-bound", 200 * (22 - 7) / 1000, within=0.15)
+
+
+@pytest.mark.parametrize(
+    ("call", "cause"),
+    [
+        ("cudaStreamSynchronize", "synchronisation"),
+        ("cuModuleLoadData", "compilation in steps"),
+        ("cudaMalloc", "allocator traffic"),
+        ("cudaFree", "allocator traffic"),
+    ],
+)
+def test_what_the_host_does_in_calls(call, cause):
+    assert_named(explained(after_wait(Host(300)), after_wait(Host(300), Host(3000, call=call))), cause, 3.0)
+
+
+@pytest.mark.parametrize("where", ["operator", "range"])
+def test_compiling(where):
+    a, b = after_wait(Host(300)), after_wait(Host(300), Host(3000, **{where: "TorchDynamo compile_inner"}))
+    assert_named(explained(a, b), "compilation in steps", 3.0)
+
+
+def test_host_work_that_the_device_does_not_wait_for_is_no_cause():
+    a, b = (of(*WORK, Host(us, operator="aten::item"), Wait(), Host(300)) for us in (500, 7500))
+    assert causes(explained(a, b)) == {}
+
+
+def test_loading_that_the_device_does_not_wait_for_is_no_cause():
+    a, b = (of(*WORK, Host(us, operator=LOADING), Wait(), Host(300)) for us in (500, 7500))
+    assert causes(explained(a, b)) == {}
+
+
+# --- noise ----------------------------------------------------------------------------------------------------------------------
+
+BUSY = [*training()[:-1], Host(2000, operator="aten::index"), Host(1000, operator=LOADING), Host(1000)]
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("steps", [3, 8, 20])
+def test_two_recordings_of_one_program_differ_by_nothing(seed, steps):
+    sides = [recording(BUSY, steps, noise=Noise(0.02, 0.08, seed=number)) for number in (2 * seed, 2 * seed + 1)]
+    said = explained(*sides)
+    assert causes(said) == {}
+    assert said["abstained"]
+
+
+@pytest.mark.parametrize("steps", [1, 8])
+@pytest.mark.parametrize(("kernels", "host"), [(1.018, 1.0), (1.0, 1.08), (0.985, 1.08), (1.015, 0.93)])
+def test_a_little_slower_in_all_is_noise(kernels, host, steps):
+    assert causes(explained(recording(BUSY, steps), recording(scaled(BUSY, kernels, host), steps))) == {}
+
+
+@pytest.mark.parametrize("steps", [3, 8, 20])
+def test_a_difference_is_seen_through_the_noise(steps):
+    slower = changed(
+        BUSY, lambda item: replace(item, us=item.us + 9000) if isinstance(item, Host) and item.operator == LOADING else None
+    )
+    a, b = recording(BUSY, steps, noise=Noise(0.02, 0.08, 1)), recording(slower, steps, noise=Noise(0.02, 0.08, 2))
+    assert_named(explained(a, b), "input pipeline", 9.0, within=0.25)
+
+
+def test_movements_that_hide_each_other_are_both_named():
+    faster = changed(
+        BUSY, lambda item: replace(item, us=item.us * 0.5) if isinstance(item, Kernel) and item.kind == "gemm" else None
+    )
+    slower = changed(
+        faster, lambda item: replace(item, us=item.us + 950) if isinstance(item, Host) and item.operator == LOADING else None
+    )
+    said = explained(recording(BUSY), recording(slower))
+    assert abs(said["wall_delta_ns"]) < 100_000
+    assert_named(said, "input pipeline", 0.95)
+    assert_named(said, "slower gemm kernels", -0.9)
+    assert said["hidden"]
