@@ -257,7 +257,8 @@ def _idle(trace: Trace, windows: tuple[Int, Int], free: tuple[Int, Int]) -> tupl
 
 def _rows(tables: list[pd.DataFrame]) -> pd.DataFrame:
     """Return the rows of all parts, with all columns of the account."""
-    whole = pd.concat([table for table in tables if len(table)], ignore_index=True)
+    there = [table for table in tables if len(table)]
+    whole = pd.concat(there, ignore_index=True) if there else pd.DataFrame()
     whole = whole.reindex(columns=[*KEYS, "count", "duration_ns", "bytes"])
     return whole.astype({**dict.fromkeys(KEYS, "string"), "bytes": "Float64"})
 

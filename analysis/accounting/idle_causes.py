@@ -2,8 +2,8 @@
 
 In this order, on that thread: it fetched a batch; it compiled or loaded code; it was in a call of the device's API; in an
 operator; in a range; and else in the program itself. That is the making of a batch where a thread of the input, one that mostly
-copies to the device, launched what comes next; and, in captures that hold no operators, before a step that begins with such a copy.
-Where the capture does not tell which thread launched what, any thread counts.
+copies to the device, launched what comes next; and, in captures that hold no operators, before a step that begins with such a
+copy. Where the capture does not tell which thread launched what, any thread counts.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def pieces(trace: Trace, free: Gaps, windows: Gaps) -> pd.DataFrame:
         found += cut
     rest = np.where(following.by_input, FETCHING, np.where(following.opens_step & ~host.has_operators, BETWEEN, PROGRAM))
     found.append(_table(left.start, left.end, rest[left.gap].astype(object), None))
-    return pd.concat([part for part in found if len(part)], ignore_index=True)
+    there = [part for part in found if len(part)]
+    return pd.concat(there, ignore_index=True) if there else found[-1]
 
 
 Said = str | npt.NDArray[np.object_] | None  # what all pieces say, or each of them

@@ -30,14 +30,15 @@ def step_at(times: pd.Series, steps: pd.DataFrame) -> pd.Series:
     return _numbers(position, ordered).set_axis(times.index)
 
 
-def assign(trace: Trace) -> None:
+def assign(trace: Trace, on_device: bool = False) -> None:
     """Fill `step` of all device work, and device_start_ns and device_end_ns of the steps, in place.
 
     The latter two are null where no device works behind the host: a step then lasts as long on the device as on the host.
+    on_device: the steps' times are the device's own: work belongs to the step in which it starts.
     """
     steps = trace.steps.sort_values("start_ns")
-    found = _Work.of(trace, steps)
-    found_bounds = _bounds(found, steps)
+    found = _Work.of(trace, steps, on_device)
+    found_bounds = None if on_device else _bounds(found, steps)
     if found_bounds is not None:
         _place_unlaunched(found, *found_bounds)
     for name, position in found.positions.items():
@@ -101,7 +102,7 @@ class _Work:
     opening: Bool
 
     @classmethod
-    def of(cls, trace: Trace, steps: pd.DataFrame) -> _Work:
+    def of(cls, trace: Trace, steps: pd.DataFrame, on_device: bool) -> _Work:
         columns: dict[str, list[npt.NDArray[np.int64] | Bool]] = {name: [] for name in ("start", "end", "launch", "thread")}
         behind, opening, sizes = [], [], []
         for name in DEVICE_TABLES:
@@ -113,7 +114,7 @@ class _Work:
             behind.append(_is_accelerator(table["device"]))
             opening.append(np.ones(len(table), bool) if name != "copies" else (table["operation"] != "set").to_numpy(bool))
         whole = {name: np.concatenate(parts).astype(np.int64) for name, parts in columns.items()}
-        launched = np.concatenate(behind) & (whole["launch"] >= 0)
+        launched = np.concatenate(behind) & (whole["launch"] >= 0) & (not on_device)
         at = np.where(launched, whole["launch"], whole["start"])
         position = _position(at, *_edges(steps))
         parts = np.split(position, np.cumsum(sizes)[:-1])  # views: what is changed in one is changed in the other

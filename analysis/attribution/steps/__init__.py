@@ -67,5 +67,5 @@ def applied(trace: Trace, found: Found | None) -> Trace:
     """Return the trace with these steps, and its device work tied to them; without steps for None."""
     table = trace.steps.iloc[:0] if found is None else found.table
     result = replace(trace, steps=table, **{name: getattr(trace, name).copy() for name in device_steps.DEVICE_TABLES})
-    device_steps.assign(result)
+    device_steps.assign(result, on_device=found is not None and found.on_device)
     return result

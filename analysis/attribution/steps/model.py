@@ -30,8 +30,9 @@ class Found:
     """Steps of a capture.
 
     method: profiler, range, input, call, period. source: what marks them, such as a range's name. table: trace.STEPS, whole
-    steps only. likeness: share of the kernels that all steps have in common. warmup, cut: steps before and after these that are
-    none of them. confidence: high, medium, low.
+    steps only. likeness: share of the kernels that all steps have in common. covered: share of the device's time that is in the
+    steps. warmup, cut: steps before and after these that are none of them. confidence: high, medium, low. on_device: whether their
+    times are the device's, where launches are not in the capture, and not the host's.
     """
 
     method: str
@@ -42,6 +43,7 @@ class Found:
     warmup: int = 0
     cut: int = 0
     covered: float = 1.0
+    on_device: bool = False
 
     def sentence(self) -> str:
         """Return in words what the steps are."""
@@ -183,7 +185,7 @@ def judged(work: Work, method: str, source: str, begins: Int, ends: Int | None =
     alike = float(np.median(_likeness(kept)))
     sure = "high" if common >= 0.97 and len(kept) >= 3 else "medium" if common >= 0.9 and alike >= 0.9 else "low"
     cut = len(counts) - last + _unfinished(work, edges)
-    return Found(method, source, conform("steps", table), round(common, 4), sure, first, cut, round(covered, 4))
+    return Found(method, source, conform("steps", table), round(common, 4), sure, first, cut, round(covered, 4), not work.by_launch)
 
 
 def _unfinished(work: Work, edges: Int) -> int:

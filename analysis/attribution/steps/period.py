@@ -3,7 +3,7 @@
 Each kernel that occurs several times may be what a step begins with. That which cuts the sequence into the most alike parts
 does; of several that do so equally well the shortest period, so that ten steps are not taken for one. Layers that repeat inside
 of a step are not taken for steps where whole steps are alike in everything: what comes once a step (embedding, loss) is in one
-layer only.
+layer only. Where no kernel comes once a step, the distance at which the sequence equals itself is such a step.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ _MOST = 40  # numbers of occurrences that are tried
 _AS_GOOD = 0.01  # likeness that is no difference, unless parts are the same in everything
 _SAME = 0.9995
 _COVERED = 0.6  # share of the device's time that such parts must have
+_LONGEST = 12_000  # kernels of which the sequence is compared with itself
+_SHORTEST = 8  # kernels of a step that is found so
 _NAME = 60  # characters of a kernel's name in a sentence
 
 
@@ -29,6 +31,7 @@ def find(work: Work) -> Iterator[Found]:
     distinct = np.unique(counts[counts > LEAST])
     tried = distinct if len(distinct) <= _MOST else distinct[np.linspace(0, len(distinct) - 1, _MOST).astype(int)]
     found = [steps for count in tried if (steps := _of_count(work, counts, int(count))) is not None]
+    found += [steps for steps in (_of_distance(work),) if steps is not None]
     found = [steps for steps in found if steps.confidence != "low"]
     if found:
         same = any(steps.likeness >= _SAME and steps.covered >= _COVERED for steps in found)
@@ -43,6 +46,25 @@ def of_kernel(work: Work, pattern: str) -> Iterator[Found]:
     found = _beginning(work, np.isin(work.name, fits), f"kernel:{pattern}")
     if found is not None:
         yield found
+
+
+def _of_distance(work: Work) -> Found | None:
+    """Return the steps after which the sequence of kernels is the same again, from the wait that is the longest within each."""
+    sequence = work.name[len(work) // 4 :][:_LONGEST]  # without what may be warm-up
+    if len(sequence) < 2 * _SHORTEST:
+        return None
+    distances = np.arange(_SHORTEST, len(sequence) // 2)
+    same = np.array([np.count_nonzero(sequence[:-distance] == sequence[distance:]) for distance in distances])
+    share = same / (len(sequence) - distances)
+    good = np.flatnonzero(share >= max(_SAME, float(share.max(initial=0.0)) - 1e-6))
+    if not len(good):
+        return None
+    distance = int(distances[good[0]])
+    rows = np.arange(len(work)) % distance
+    waits = np.array([float(np.median(work.gaps[rows == place])) for place in range(distance)])
+    begins = np.zeros(len(work), dtype=bool)
+    begins[int(np.argmax(waits)) :: distance] = True
+    return _beginning(work, begins, f"every {distance} kernels")
 
 
 def _of_count(work: Work, counts: Int, count: int) -> Found | None:

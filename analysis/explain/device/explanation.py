@@ -12,10 +12,11 @@ from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.steps import Found, Request
 from kernelscope.analysis.explain.device import account_rows, alignment, causes, words
 from kernelscope.analysis.explain.device.alignment import Replacement
-from kernelscope.analysis.explain.device.case import Case, Finding, case_of, variance_of_mean
+from kernelscope.analysis.explain.device.case import MAIN, Case, Finding, case_of, variance_of_mean
 from kernelscope.analysis.explain.device.labels import labels
 from kernelscope.analysis.explain.device.side import Capture, DeviceSide, side_of, takes_all
 from kernelscope.analysis.notebook import Shown
+from kernelscope.analysis.trace import Trace
 
 SCHEMA = "kernelscope/explain/1"
 _SMALLEST = 0.015  # of a step: as much as two runs of one program differ by
@@ -56,18 +57,26 @@ def _steps(a: Capture, b: Capture, request: Request) -> tuple[Found | None, Foun
 
 
 def _apart(a: Capture, mine: Found, b: Capture, other: Found) -> float:
-    """Return by how much, as a logarithm, the numbers of main kernels in a step differ: other steps on one side stand out."""
-    counts = []
-    for side, found in ((a, mine), (b, other)):
-        kernels = side.trace.kernels
-        main = kernels[
-            kernels["kind"].isin(["gemm", "attention", "convolution forward", "convolution data gradient"]).to_numpy(bool)
-        ]
-        rows = main if len(main) else kernels
-        column = "launch_ns" if rows["launch_ns"].notna().any() else "start_ns"
-        inside = rows[column].between(found.table["start_ns"].min(), found.table["end_ns"].max()).fillna(False)
-        counts.append(max(float(inside.sum()) / max(len(found.table), 1), 0.5))
-    return abs(float(np.log(counts[1] / counts[0]))) + (0.05 if mine.method != other.method else 0.0)
+    """Return by how much, as a logarithm, what is in a step differs: other steps on one side stand out.
+
+    That is the number of products, convolutions and attentions; where a side has them in graphs, the time that the device is busy.
+    """
+    graphs = bool(len(a.trace.graphs) or len(b.trace.graphs))
+    amounts = [_amount(capture.trace, found, graphs) for capture, found in ((a, mine), (b, other))]
+    return abs(float(np.log(amounts[1] / amounts[0]))) + (0.05 if mine.method != other.method else 0.0)
+
+
+def _amount(trace: Trace, found: Found, graphs: bool) -> float:
+    """Return how many main kernels a step has, or for how many ns the device is busy in it."""
+    tables = [trace.kernels, trace.graphs] if graphs else [trace.kernels]
+    low, high, total = found.table["start_ns"].min(), found.table["end_ns"].max(), 0.0
+    for table in tables:
+        main = table["kind"].isin(MAIN).to_numpy(bool) if "kind" in table and not graphs else np.ones(len(table), dtype=bool)
+        rows = table[main] if main.any() else table
+        column = "start_ns" if found.on_device or not rows["launch_ns"].notna().any() else "launch_ns"
+        inside = rows[rows[column].between(low, high).fillna(False).to_numpy(bool)]
+        total += float((inside["end_ns"] - inside["start_ns"]).sum()) if graphs else float(len(inside))
+    return max(total / max(len(found.table), 1), 0.5)
 
 
 def _settled(case: Case) -> list[Finding]:

@@ -63,7 +63,7 @@ def host_bound(case: Case) -> Iterator[Finding]:
         "host-bound",
         f"host-bound: the device idles for the host's own work {_longer(rows, slower, faster)}{_mostly(rows)}",
         _ids(rows),
-        "high" if max(launches.values()) < 1.2 * max(min(launches.values()), 1) else "medium",
+        "medium" if case.standard_error_ns(rows) is None else "high",
         sentences,
         _LAUNCHES.get(str(case.side(slow).facts.get("framework")), _LAUNCHES[""]),
     )
