@@ -1,0 +1,46 @@
+"""Captures that others recorded, for tests that hold for all of them; each content once."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from pathlib import Path
+
+import pytest
+
+import kernelscope.analysis as ka
+from kernelscope.analysis import Trace
+
+CORPUS = Path(__file__).resolve().parents[3].parent / "shared/corpus"
+FOLDERS = ("broken", "kineto", "mxnet", "nsys", "nvprof", "onednn", "pairs", "tf")
+SUFFIXES = (".csv", ".gz", ".json", ".log", ".nvprof", ".nvvp", ".pb", ".sql", ".sqlite", ".txt")
+# What is no capture, or of a tool that only others' readers know
+NONE = (
+    "truth.csv", "rocprof_908", "simple_add_et.json", "chakra__json_trace", "pyprof_lm.csv", "cfd_cpu-profiling", "dlprof_dldb",
+    "input_pipeline.pb", "cut_in_line.csv",
+)  # fmt: skip
+NO_CORPUS = pytest.param(Path(), id="none", marks=pytest.mark.skip(reason="needs ../shared/corpus"))
+
+
+def captures() -> list[object]:
+    """Return the parameters of a test on every capture."""
+    seen, found = set(), []
+    for path in sorted(path for name in FOLDERS for path in (CORPUS / name).glob("*") if path.is_file()) + sorted(
+        (CORPUS / "pairs").glob("*/*")
+    ):
+        if path.suffix not in SUFFIXES or any(name in path.name for name in NONE):
+            continue
+        content = hashlib.sha256(path.read_bytes()).digest()
+        if content not in seen:
+            seen.add(content)
+            found.append(pytest.param(path, id=str(path.relative_to(CORPUS))))
+    return found or [NO_CORPUS]
+
+
+@functools.lru_cache(maxsize=1)  # the tests of one capture come one after another
+def trace_of(path: Path) -> Trace:
+    """Return a capture's Trace; skip the test where it holds no kernels."""
+    trace = ka.read(path)
+    if trace.kernels.empty:
+        pytest.skip("captures without kernels")
+    return trace

@@ -1,0 +1,293 @@
+"""Steps of captures that mark none: each way of finding them, what must not be taken for one, and what users ask for."""
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from kernelscope.analysis import Trace
+from kernelscope.analysis.attribution import steps
+from kernelscope.analysis.errors import EvidenceError
+from tests.analysis.explain.device.synthetic import (
+    COPIES,
+    LOADER,
+    Copy,
+    Graph,
+    Host,
+    Kernel,
+    Noise,
+    Wait,
+    Within,
+    recording,
+)
+
+FORWARD = [Kernel("embed", 50), *(Kernel(f"gemm_{layer}", 300, "gemm") for layer in range(4)), Kernel("loss", 40, "reduction")]
+BACKWARD = [Kernel(f"gemm_grad_{layer}", 500, "gemm") for layer in range(4)]
+UPDATE = [Kernel("adam", 60, "optimizer") for _ in range(3)]
+STEP = [*FORWARD, *BACKWARD, *UPDATE]
+TUNING = [Kernel(f"tuned_{number}", 100 + number, "gemm") for number in range(60)]
+
+
+def unmarked(step, number=10, **options):
+    return recording(step, number, marked=False, **options)
+
+
+def found_in(step, number=10, **options):
+    """Return the steps that are found, and when the true ones start on the host."""
+    truth = recording(step, number, **copy.deepcopy(options)).steps["start_ns"].to_numpy(np.int64)
+    return steps.find(unmarked(step, number, **options)), truth
+
+
+def assert_are(found, truth, method, missing=1):
+    """The steps found are the true ones, one after another; as many as `missing` may be left out at the ends."""
+    assert found is not None
+    assert found.method == method
+    assert len(truth) - missing <= len(found.table) <= len(truth)
+    begins = found.table["start_ns"].to_numpy(np.int64)
+    # what marks a step stands at one place in it, not always at its beginning
+    step = np.searchsorted(truth, begins, side="right") - 1
+    assert np.diff(step).tolist() == [1] * (len(begins) - 1)
+    assert found.confidence in ("high", "medium")
+
+
+# --- ranges ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["step {}", "train_step", "iteration {}", "batch_{}", "Iter: {}"])
+def test_ranges_named_like_steps(name):
+    found, truth = found_in(lambda number: [Within(name.format(number), tuple(STEP)), Host(30)])
+    assert_are(found, truth, "range")
+    assert found.confidence == "high"
+
+
+def test_ranges_around_the_host_part_only():
+    """The range ends long before the device does, and the loop waits for data outside of it: a step lasts to the next range."""
+    found, truth = found_in([Within("step", (Host(100), *STEP)), Wait(), Host(3000)])
+    assert_are(found, truth, "range")
+    lasted = (found.table["end_ns"] - found.table["start_ns"]).to_numpy(np.int64)
+    assert lasted == pytest.approx(np.diff(truth)[: len(lasted)])
+
+
+def test_ranges_of_other_names_that_hold_the_work():
+    found, truth = found_in(lambda number: [Within(f"my thing no. {number}", tuple(STEP)), Host(30)])
+    assert_are(found, truth, "range")
+
+
+def test_ranges_of_layers_inside_of_steps_are_no_steps():
+    layers = [Within(f"layer {number}", (Kernel("gemm", 300, "gemm"), Kernel("gelu", 40))) for number in range(6)]
+    found, truth = found_in([Within("train_step", (Kernel("embed", 20), *layers, *UPDATE)), Host(30)])
+    assert_are(found, truth, "range")
+    assert found.source == "train_step"
+
+
+def test_epochs_are_no_steps():
+    found, _ = found_in([Within("epoch", tuple([Within("step", tuple(STEP)), Host(20)] * 5))], 4)
+    assert len(found.table) in (19, 20)
+    assert found.source == "step"
+
+
+def test_warm_up_with_other_kernels_is_left_out():
+    found, truth = found_in(lambda number: [Within("step", tuple([*TUNING, *STEP] if number < 2 else STEP)), Host(30)])
+    assert_are(found, truth[2:], "range")
+    assert found.table["start_ns"].min() >= truth[2]
+    assert found.warmup == 2
+
+
+def test_a_range_that_holds_little_of_the_work_marks_no_step():
+    found, _ = found_in([*STEP, Within("zero_grad of my optimizer", (Kernel("fill", 5),)), Wait("cudaStreamQuery")])
+    assert found is None or found.source != "zero_grad of my optimizer" or found.method != "range"
+
+
+# --- input ----------------------------------------------------------------------------------------------------------------------
+
+LOADING = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+
+
+@pytest.mark.parametrize("where", ["operator", "range"])
+def test_iterations_of_the_input(where):
+    found, truth = found_in([Host(400, **{where: LOADING}), *STEP, Wait()])
+    assert_are(found, truth, "input")
+
+
+def test_iterations_of_the_input_after_warm_up():
+    found, truth = found_in(lambda number: [Host(400, operator=LOADING), *(TUNING if number == 0 else ()), *STEP, Wait()])
+    assert_are(found, truth[1:], "input")
+
+
+# --- calls ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_steps_of_the_optimizer():
+    found, truth = found_in([*FORWARD, *BACKWARD, Within("Optimizer.step#Adam.step", tuple(UPDATE)), Host(30)])
+    assert_are(found, truth, "call")
+
+
+def test_launches_of_a_graph():
+    found, truth = found_in([Host(50), Graph(4000), Host(10)])
+    assert_are(found, truth, "call")
+    assert found.source == "cudaGraphLaunch"
+
+
+def test_one_wait_for_the_device_in_a_step():
+    found, truth = found_in([*STEP, Wait(), Host(200)])
+    assert_are(found, truth, "call", missing=2)
+
+
+# --- the period of the kernels --------------------------------------------------------------------------------------------------
+
+
+def test_the_period_of_the_kernels():
+    found, truth = found_in(STEP)
+    assert_are(found, truth, "period", missing=2)
+    lasted = (found.table["end_ns"] - found.table["start_ns"]).to_numpy(np.int64)
+    assert lasted == pytest.approx(np.diff(truth)[: len(lasted)])
+
+
+def test_the_period_where_no_launches_are_known():
+    step = [replace(kernel, launched=False) for kernel in STEP]
+    found, _ = found_in(step)
+    assert found.method == "period"
+    assert len(found.table) in (8, 9)
+    lasted = (found.table["end_ns"] - found.table["start_ns"]).to_numpy(np.int64)
+    assert lasted == pytest.approx(sum(kernel.us for kernel in STEP) * 1000, rel=0.01)
+
+
+def test_a_prologue_that_changes():
+    """Autotuning tries other kernels in each of the first steps."""
+    found, truth = found_in(lambda number: [*TUNING[20 * number : 20 * number + 20], *STEP] if number < 3 else STEP, 14)
+    assert_are(found, truth[2:], "period", missing=2)  # the third begins with the kernels that all have, after its tuning
+    assert found.table["start_ns"].min() > truth[2]
+
+
+def test_uploads_and_compilation_before_the_loop_are_of_no_step():
+    before = [*(Copy(900, bytes=9_000_000) for _ in range(5)), *TUNING, Host(20_000)]
+    found, truth = found_in(STEP, before=before)
+    assert_are(found, truth, "period", missing=2)
+
+
+def test_layers_that_repeat_inside_of_a_step_are_no_steps():
+    layer = [Kernel("qkv", 200, "gemm"), Kernel("flash", 150, "attention"), Kernel("mlp", 400, "gemm"), Kernel("norm", 30)]
+    found, truth = found_in([Kernel("embed", 60), *layer * 12, Kernel("logits", 300, "gemm"), Kernel("loss", 50), *UPDATE])
+    assert_are(found, truth, "period", missing=2)
+
+
+def test_two_kinds_of_step_by_turns():
+    """A discriminator's step and a generator's, or a step that accumulates and one that updates: two of them are the period."""
+    found, _ = found_in(lambda number: [*FORWARD, *BACKWARD, *(UPDATE * 4 if number % 2 else ())], 16)
+    assert found is not None
+    assert len(found.table) in (7, 8, 14, 15)
+    kernels = unmarked(lambda number: [*FORWARD, *BACKWARD, *(UPDATE * 4 if number % 2 else ())], 16).kernels
+    inside = [
+        int(kernels["launch_ns"].between(start, end - 1).sum())
+        for start, end in zip(found.table["start_ns"], found.table["end_ns"], strict=True)
+    ]
+    if len(found.table) in (7, 8):
+        assert set(inside) == {2 * len([*FORWARD, *BACKWARD]) + 4 * len(UPDATE)}
+
+
+def test_steps_that_grow():
+    """Each token attends to one more: the same kernels, longer in every step."""
+    found, truth = found_in(lambda number: [replace(kernel, us=kernel.us * (1 + number / 10)) for kernel in STEP], 20)
+    assert_are(found, truth, "period", missing=2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_steps_through_noise(seed):
+    found, truth = found_in([*STEP, Host(100)], 12, noise=Noise(0.1, 0.3, seed))
+    assert_are(found, truth, "period", missing=2)
+
+
+def test_what_prefetches_on_another_stream_does_not_hide_the_period():
+    """A loader's copies come in bursts of their own, on another stream and from another thread."""
+    found, truth = found_in(
+        lambda number: [*STEP, *[Copy(40, stream=COPIES, thread=LOADER)] * [0, 3, 1, 0, 2][number % 5]], 15, noise=Noise(0.02)
+    )
+    assert_are(found, truth, "period", missing=2)
+
+
+# --- nothing that repeats -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [],
+        [Kernel("only", 500)],
+        [Kernel(f"k{number}", 100 + number) for number in range(50)],
+        [Kernel("a", 100), Kernel("b", 200), Kernel("c", 50), Kernel("d", 20), Kernel("b", 200)],
+    ],
+    ids=["no work", "one kernel", "all different", "a little again"],
+)
+def test_nothing_repeats(items):
+    assert steps.find(unmarked(items, 1)) is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_kernels_in_no_order_are_no_steps(seed):
+    random = np.random.default_rng(seed)
+    items = [Kernel(f"k{random.geometric(0.15)}", float(random.integers(20, 400))) for _ in range(120)]
+    found = steps.find(unmarked(items, 1))
+    assert found is None or found.confidence != "high"
+
+
+def test_ranges_with_other_work_in_each_are_no_steps():
+    found = steps.find(unmarked(lambda number: [Within("part", tuple(Kernel(f"k{number}_{n}", 100) for n in range(8)))], 8))
+    assert found is None
+
+
+def test_a_trace_without_anything():
+    assert steps.find(Trace()) is None
+    assert steps.candidates(Trace()) == []
+
+
+# --- what the profiler says, and what users say ---------------------------------------------------------------------------------
+
+
+def test_the_profilers_steps_come_first():
+    found = steps.find(recording([Within("iteration", tuple(STEP)), Host(30)], 6))
+    assert (found.method, len(found.table), found.confidence) == ("profiler", 6, "high")
+
+
+def asked(text, step=STEP, **options):
+    return steps.find(recording(step, 10, **options), steps.parse(text))
+
+
+def test_steps_on_request():
+    layers = [Within("layer", (Kernel("gemm", 300, "gemm"), Kernel("norm", 20)))] * 3
+    step = [Within("train_step", (Kernel("embed", 20), *layers)), Host(20)]
+    assert asked("range:train_*", step).source == "train_*"
+    assert len(asked("range:layer", step).table) in (29, 30)
+    assert asked("kernel:^embed", step).method == "period"
+    assert len(asked("kernel:^embed", step).table) == 9
+    assert asked("period", step).method == "period"
+    assert asked("whole", step) is None
+    assert asked("auto", step).method == "profiler"
+
+
+@pytest.mark.parametrize("text", ["range:no such", "kernel:no_such"])
+def test_steps_that_are_not_there(text):
+    with pytest.raises(EvidenceError, match="nothing of the kind"):
+        asked(text)
+
+
+@pytest.mark.parametrize("text", ["range", "range:", "kernel:(", "period:x", "whole:x", "often"])
+def test_requests_that_cannot_be_read(text):
+    with pytest.raises(EvidenceError, match="--steps"):
+        steps.parse(text)
+
+
+def test_another_device_and_one_that_is_not_there():
+    step = [*STEP, Kernel("small", 10, stream=30, device="cuda:1")]
+    trace = unmarked(step, 10)
+    assert steps.find(trace, steps.parse(None, "cuda:1")).source.endswith("small")
+    with pytest.raises(EvidenceError, match="cuda:1"):
+        steps.find(trace, steps.parse(None, "cuda:7"))
+
+
+def test_sentences_say_how_steps_were_found():
+    found, _ = found_in(lambda number: [Within("step", tuple([*TUNING, *STEP] if number < 2 else STEP)), Host(30)])
+    sentence = found.sentence()
+    assert f"{len(found.table)} steps" in sentence
+    assert "(step)" in sentence
+    assert "2 before them were warm-up" in sentence
