@@ -40,7 +40,8 @@ def candidates(trace: Trace, request: Request | None = None) -> list[Found]:
         return [marked]
     work = work_of(trace, request.device)
     if request.method is None:
-        return [found for finder in _FINDERS for found in finder(trace, work)]
+        found = [one for finder in _FINDERS for one in finder(trace, work)]
+        return [ranges.without_warmup(trace, one) for one in found]
     named = list(_named(trace, work, request))
     if not named:
         raise EvidenceError(

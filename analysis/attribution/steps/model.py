@@ -185,7 +185,9 @@ def judged(work: Work, method: str, source: str, begins: Int, ends: Int | None =
     alike = float(np.median(_likeness(kept)))
     sure = "high" if common >= 0.97 and len(kept) >= 3 else "medium" if common >= 0.9 and alike >= 0.9 else "low"
     cut = len(counts) - last + _unfinished(work, edges)
-    return Found(method, source, conform("steps", table), round(common, 4), sure, first, cut, round(covered, 4), not work.by_launch)
+    return Found(
+        method, source, conform("steps", table), round(common, 4), sure, first, cut, round(covered, 4), not work.by_launch
+    )
 
 
 def _unfinished(work: Work, edges: Int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from kernelscope.analysis.trace import Trace
 _NUMBER = re.compile(r"\d+")
 _STEP = re.compile(r"(?i)(?:^|[^a-z])(?:train(?:ing)?_?)?(?:step|iter(?:ation)?s?|(?:mini_?)?batch)(?:$|[^a-z])|^profilerstep")
 _NO_STEP = re.compile(r"(?i)optimi[sz]er|zero_grad|scheduler|epoch|checkpoint|valid|eval|load|data|copy|next")
+_WARMUP = re.compile(r"(?i)\bwarm[ _-]?ups?\b")
 _MOST = 60  # labels that are tried
 _HOLDS = 0.5  # share of the device's time that ranges without such a name must launch
 
@@ -31,6 +33,20 @@ def find(trace: Trace, work: Work) -> Iterator[Found]:
         if steps is not None:
             found.append(((not named, -round(steps.likeness, 2), -len(steps.table)), steps))
     yield from (steps for _, steps in sorted(found, key=lambda pair: pair[0]))
+
+
+def without_warmup(trace: Trace, found: Found) -> Found:
+    """Return the steps that do not begin inside of a range that is called a warm-up, unless too few are left."""
+    texts = trace.ranges["name"].cat.categories
+    named = [str(text) for text in texts if _WARMUP.search(str(text))]
+    rows = trace.ranges[trace.ranges["name"].isin(named).to_numpy(bool)]
+    begins = found.table["start_ns"].to_numpy(np.int64)
+    inside = np.zeros(len(begins), dtype=bool)
+    for start, end in zip(rows["start_ns"].tolist(), rows["end_ns"].tolist(), strict=True):
+        inside |= (begins >= start) & (begins < end)
+    if not inside.any() or int((~inside).sum()) < LEAST:
+        return found
+    return replace(found, table=found.table[~inside].reset_index(drop=True), warmup=found.warmup + int(inside.sum()))
 
 
 def of_name(trace: Trace, work: Work, pattern: str) -> Iterator[Found]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from kernelscope.analysis.accounting.device_account import COMMUNICATION
@@ -32,10 +33,17 @@ def exposed(case: Case) -> Iterator[Finding]:
     ]
     if longer:
         sentences.append("Whether a rank transfers or waits for another one is not in the capture of one rank.")
+    which = words.listed((_collective(name) for name in rows.sort_values(f"{slow}_ns", ascending=False)["name"]), 2)
     yield Finding(
-        "exposed communication", f"communication that nothing hides costs {slower} more than {faster}: {how}",
+        "exposed communication", f"communication that nothing hides ({which}) costs {slower} more than {faster}: {how}",
         rows["row"].tolist(), "medium" if longer else "high", sentences, _REMEDY,
     )  # fmt: skip
+
+
+def _collective(name: object) -> str:
+    """Return the collective that a kernel's name names, such as AllReduce."""
+    found = re.search(r"(?i)all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|send_?recv|reduce", str(name))
+    return found[0] if found else words.kernel(name)
 
 
 RULES = (exposed,)

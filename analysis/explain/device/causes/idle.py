@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 
 import pandas as pd
@@ -9,9 +10,14 @@ import pandas as pd
 from kernelscope.analysis.accounting import idle_causes as idle
 from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import Case, Finding
+from kernelscope.analysis.trace import Trace
 
 HOST = (idle.LAUNCHING, idle.OPERATOR, idle.RANGE, idle.PROGRAM, idle.UNSEEN)
 INPUT = (idle.FETCHING, idle.BETWEEN)
+_SYNCHRONISES = re.compile(r"(?:Device|Stream|Event|Ctx)Synchronize")
+_READING = ("aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal")
+_MORE_WAITS = 0.9  # a step
+_SYNCHRONISE = "wait for the device once, at the end of the step: no .item(), .cpu(), nonzero() or synchronize() within it"
 _LOADER = {
     "pytorch": "more workers and pinned memory: DataLoader(num_workers=..., pin_memory=True, prefetch_factor=...); decode on the "
     "device",
@@ -48,6 +54,50 @@ def waiting_for_input(case: Case) -> Iterator[Finding]:
     )
 
 
+def waits_of_the_host(case: Case) -> Iterator[Finding]:
+    """One side's host waits for the device more often, so that it cannot launch ahead: then the device waits for the host."""
+    rows = case.idle([*HOST, idle.SYNCHRONISING, idle.COPYING])
+    slow, slower, _, faster = words.slower(case, rows)
+    waits = {key: _waits(case, key) for key in ("a", "b")}
+    other = "a" if slow == "b" else "b"
+    if waits[slow] - waits[other] < _MORE_WAITS or waits[slow] < 1.2 * waits[other]:
+        return
+    reads = {key: _reads(case, key) for key in ("a", "b")}
+    sentences = [
+        f"Waits of the host per step: {words.count(waits['a'])} in {case.a.name}, {words.count(waits['b'])} in {case.b.name}.",
+        f"The device idles for the host: {words.of_rows(case, rows)} per step.",
+        *_where(rows, slow),
+    ]
+    if reads[slow] > reads[other]:
+        sentences.append(
+            f"Operators that read values (aten::item and the like): {words.count(reads['a'])} and {words.count(reads['b'])} a step."
+        )
+    title = f"synchronisation: the host waits for the device and cannot launch ahead, the device idles {_longer(rows, slower, faster)}"
+    yield Finding("synchronisation", title, _ids(rows), "medium", sentences, _SYNCHRONISE)
+
+
+def _waits(case: Case, key: str) -> float:
+    """Return how often per step a side's host waits for the device: calls that synchronise, and copies to pageable memory."""
+    trace, steps = case.side(key).trace, max(len(case.side(key).account.lengths), 1)
+    calls = trace.calls
+    names = [name for name in calls["name"].cat.categories if _SYNCHRONISES.search(str(name))]
+    return float(_in_steps(calls[calls["name"].isin(names).to_numpy(bool)], trace).sum()) / steps
+
+
+def _reads(case: Case, key: str) -> float:
+    trace, steps = case.side(key).trace, max(len(case.side(key).account.lengths), 1)
+    operators = trace.operators
+    return float(_in_steps(operators[operators["name"].isin(_READING).to_numpy(bool)], trace).sum()) / steps
+
+
+def _in_steps(rows: pd.DataFrame, trace: Trace) -> pd.Series[bool]:
+    """Return which rows begin between the first measured step's start and the last one's end."""
+    steps = trace.steps[~trace.steps["warmup"]]
+    if steps.empty:
+        return pd.Series(True, index=rows.index, dtype=bool)
+    return rows["start_ns"].between(steps["start_ns"].min(), steps["end_ns"].max())
+
+
 def host_bound(case: Case) -> Iterator[Finding]:
     """The device idles while the host gets its next work ready."""
     rows = case.idle(HOST)
@@ -73,7 +123,7 @@ def synchronisation(case: Case) -> Iterator[Finding]:
     """The device idles around the host's waits for it."""
     yield from _simple(
         case, [idle.SYNCHRONISING], "synchronisation", "the device idles around synchronisation",
-        "wait for the device once, at the end of the step: no .item(), .cpu(), nonzero() or synchronize() within it",
+        _SYNCHRONISE,
     )  # fmt: skip
 
 
@@ -140,4 +190,4 @@ def _mostly(rows: pd.DataFrame) -> str:
     return f", mostly in {_name(found.index[0])}" if len(found) else ""
 
 
-RULES = (waiting_for_input, host_bound, synchronisation, compiling, allocating)
+RULES = (waiting_for_input, waits_of_the_host, host_bound, synchronisation, compiling, allocating)

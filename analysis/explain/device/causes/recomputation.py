@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+
+import pandas as pd
 
 from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import MAIN, SIDES, Case, Finding
 
 _REMEDY = "checkpoint fewer layers where memory allows, or none (torch.utils.checkpoint)"
 _MORE = (1.2, 2.2)  # how often a forward kernel is executed, against once
-_KINDS = ("convolution forward", "attention", "gemm")
+_FORWARD = re.compile(r"(?i)fwd|forward|fprop")
+_BACKWARD = re.compile(r"(?i)bwd|backward|dgrad|wgrad|GammaBeta")
 
 
 def forward_again(case: Case) -> Iterator[Finding]:
@@ -19,8 +23,8 @@ def forward_again(case: Case) -> Iterator[Finding]:
     for many, few in (("b", "a"), ("a", "b")):
         ratio = both[f"{many}_count"] / both[f"{few}_count"]
         again = both[((ratio >= _MORE[0]) & (ratio <= _MORE[1])).to_numpy(bool)]
-        gradients = both[both["kind"].isin(MAIN[1:3]).to_numpy(bool)]
-        forward = again[(again["kind"] == MAIN[0]).to_numpy(bool)]
+        gradients = both[(both["kind"].isin(MAIN[1:3]) | _named(both, _BACKWARD)).to_numpy(bool)]
+        forward = again[((again["kind"] == MAIN[0]) | _named(again, _FORWARD)).to_numpy(bool)]
         if forward.empty or gradients.empty:
             continue
         same = (gradients["a_count"] - gradients["b_count"]).abs().sum() <= 0.02 * gradients["a_count"].sum()
@@ -28,11 +32,15 @@ def forward_again(case: Case) -> Iterator[Finding]:
             continue
         counts = {key: words.count(float(forward[f"{key}_count"].sum())) for key in SIDES}
         title = (
-            f"recomputation: {case.side(many).name} executes its forward kernels again ({counts['a']} convolutions forward a step"
+            f"recomputation: {case.side(many).name} executes its forward kernels again ({counts['a']} of them a step"
             f" in {case.a.name}, {counts['b']} in {case.b.name}; gradients as many)"
         )
         yield Finding("recomputation", title, again["row"].tolist(), "high", words.both(case, again), _REMEDY)
         return
+
+
+def _named(rows: pd.DataFrame, pattern: re.Pattern[str]) -> pd.Series[bool]:
+    return pd.Series([bool(pattern.search(str(name)[:300])) for name in rows["name"]], index=rows.index, dtype=bool)
 
 
 RULES = (forward_again,)
