@@ -17,6 +17,8 @@ import pandas as pd
 
 from kernelscope.analysis import partition as parts
 from kernelscope.analysis.attribution import device_steps
+from kernelscope.analysis.attribution import steps as finding_steps
+from kernelscope.analysis.attribution.steps import Found
 from kernelscope.analysis.calls import cause
 from kernelscope.analysis.categories import translated
 from kernelscope.analysis.cell_labels import COMPUTING
@@ -41,7 +43,8 @@ def timeline(trace: Trace, most: int = MOST) -> dict[str, Any]:
 
     A capture without steps is one window, from its first event to its last. most: events that stay apart.
 
-    Returns plain data: `step` (null without steps), `steps` measured, `thread` of their loop (null), `wall_ns`, `median_ns`,
+    Returns plain data: `step` (null without steps), `found`: what steps were found in a capture that marks none, in words (null),
+    and they are a lane `steps`; `steps` measured, `thread` of their loop (null), `wall_ns`, `median_ns`,
     `cut`: events that reach beyond the window and were cut there, `together_ns`: events shorter than this that follow each other
     closely in a row are one (0: none are), `labels`: columns of LABEL, a row for each distinct one, and `lanes`: {kind: one of
     step, lines, ranges, operators, calls, kernels, graphs, copies and syncs, device, thread (or stream), events, sum_ns: their
@@ -52,11 +55,14 @@ def timeline(trace: Trace, most: int = MOST) -> dict[str, Any]:
     Raises EvidenceError where the capture has no timeline.
     """
     step, low, high, about = _window(trace)
-    tables = [(kind, _within(events, low, high)) for kind, events in (("step", _owners(trace, low, high)), *_tables(trace))]
+    found = finding_steps.find(trace) if step is None else None
+    events_of = [("step", _owners(trace, low, high)), *_found(trace, found), *_tables(trace)]
+    tables = [(kind, _within(events, low, high)) for kind, events in events_of]
     cut = sum(int(events["cut"].sum()) for _, events in tables)
     labels, numbers = _labels([events for _, events in tables])
     lanes = [lane for table, label in zip(tables, numbers, strict=True) for lane in _lanes(table, label, low)]
     together = _together_ns(lanes, high - low, most)
+    about |= {"found": found.sentence() if found else None}
     about |= {"schema": SCHEMA, "step": step, "wall_ns": high - low, "cut": cut, "together_ns": together}
     return {**about, "labels": labels, "lanes": [_plain(lane, together) for lane in lanes]}
 
@@ -90,6 +96,15 @@ def _window(trace: Trace) -> tuple[int | None, int, int, dict[str, Any]]:
 def _owners(trace: Trace, low: int, high: int) -> pd.DataFrame:
     found = parts.owners(trace, low, high)
     return found.assign(name=found["cause"].fillna(COMPUTING).astype("category"), thread=None)
+
+
+def _found(trace: Trace, found: Found | None) -> Iterator[Table]:
+    """Yield the steps that were found in a capture that marks none, as they are on the device."""
+    if found is not None:
+        steps = finding_steps.applied(trace, found).steps.sort_values("start_ns")
+        begun, over = device_steps.bounds(steps)
+        names = "step " + steps["step"].astype("string")
+        yield "steps", pd.DataFrame({"start_ns": begun, "end_ns": over, "thread": None, "name": names.to_numpy()})
 
 
 def _tables(trace: Trace) -> Iterator[Table]:

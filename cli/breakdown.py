@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
-from kernelscope.cli import quick
+from kernelscope.cli import quick, steps_options
 from kernelscope.cli.output import FORMATS
 
 NAME = "breakdown"
 HELP = "where a recorded step's time goes"
+MARKED = "marked"  # steps that the profiler marks; without any, the whole
 BY = ("layer", "kernel", "kind", "phase", "step", "line", "operator", "range", "idle")
 
 
@@ -19,6 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "path", metavar="PATH", help="a folder that `run`, `compare` or `import` wrote, or a capture as `import` takes it"
     )
     parser.add_argument("--by", choices=BY, default="layer", help="what makes a row (default: layer)")
+    steps_options.configure(parser, default=MARKED)
     parser.add_argument("--format", choices=FORMATS, default="table", help="(default: table)")
 
 
@@ -26,10 +29,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the breakdown."""
     from kernelscope.analysis import archives, imported
     from kernelscope.cli.output import import_writing, write_breakdown
+    from kernelscope.cli.warn import about_info
 
     path = archives.folder(Path(arguments.path))
+    if (arguments.steps, arguments.device, arguments.window) != (MARKED, None, None):
+        return _of_steps(path, arguments)
     if imported.is_imported(path):
-        write_breakdown(imported.Imported(path).breakdown(arguments.by), arguments.format)
+        recorded = imported.Imported(path)
+        about_info(recorded.record.get("info", {}))
+        write_breakdown(recorded.breakdown(arguments.by), arguments.format)
         return 0
     quick.start()
     from kernelscope import analysis
@@ -46,5 +54,26 @@ def run(arguments: argparse.Namespace) -> int:
     about(trace)
     if isinstance(result, str):
         raise analysis.EvidenceError(result)
+    write_breakdown(result.as_dict(), arguments.format)
+    return 0
+
+
+def _of_steps(path: Path, arguments: argparse.Namespace) -> int:
+    """Print the breakdown of the steps, of the device and of the time that were asked for."""
+    from kernelscope import analysis
+    from kernelscope.analysis.attribution import steps
+    from kernelscope.analysis.breakdowns import breakdown
+    from kernelscope.cli.output import write_breakdown
+    from kernelscope.cli.warn import about
+
+    trace = analysis.read(path)
+    about(trace)
+    if arguments.steps == MARKED:
+        arguments.steps = "auto" if len(trace.steps) else "whole"
+    request = steps_options.request(arguments)
+    trace = steps.windowed(trace, request)
+    found = steps.find(trace, request)
+    print(f"kernelscope: {found.sentence() if found else 'no steps: the capture as a whole'}", file=sys.stderr)
+    result = breakdown(steps.of_device(steps.applied(trace, found), request.device), arguments.by)
     write_breakdown(result.as_dict(), arguments.format)
     return 0

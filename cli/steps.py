@@ -33,6 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     trace = analysis.read(Path(arguments.path))
     warn.about(trace)
     request = steps_options.request(arguments)
+    trace = steps.windowed(trace, request)
     found = steps.candidates(trace, request)
     if not found:
         print(_none(trace))

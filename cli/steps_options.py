@@ -21,6 +21,7 @@ def configure(parser: argparse.ArgumentParser, default: str = AUTO) -> None:
         " whole"
         f" (default: {default}; see `kernelscope steps`)",
     )
+    parser.add_argument("--window", metavar="START:END", help="of a capture, only this time: ms after the device's first work")
     parser.add_argument(
         "--device", metavar="NAME", help="of a capture with several, such as cuda:1 (default: that which computes longest)"
     )
@@ -33,6 +34,6 @@ def request(arguments: argparse.Namespace) -> Request:
     from kernelscope.tracer.outside.errors import UsageError
 
     try:
-        return parse(arguments.steps, arguments.device)
+        return parse(arguments.steps, arguments.device, arguments.window)
     except EvidenceError as error:
         raise UsageError(str(error)) from error

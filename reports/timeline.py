@@ -22,7 +22,12 @@ from kernelscope.reports.text import printable
 LANES = 32  # lanes of one side
 CAUSES = ("4", "3", "6", "soft")  # colours that no phase has
 WORK = ("0", "1", "2", "5")
-TITLES = {"step": "the whole", "calls": "calls of the device's API and of the system", "lines": "host lines"}
+TITLES = {
+    "step": "the whole",
+    "steps": "steps that were found",
+    "calls": "calls of the device's API and of the system",
+    "lines": "host lines",
+}
 _ODD = 1 << 32  # threads with larger numbers are numbered anew: they are hashes
 
 Side = tuple[str, Mapping[str, Any]]
@@ -64,7 +69,10 @@ def _about(made: Mapping[str, Any]) -> str:
     """Return which window it is."""
     wall = units.duration(made["wall_ns"])
     if not made["steps"]:
-        return f"the whole capture, {wall}, which has no steps"
+        found = made.get("found")
+        return (
+            f"the whole capture, {wall}, {f'which marks no steps; found: {printable(found)}' if found else 'which has no steps'}"
+        )
     return f"step {made['step']}, {wall} (median {units.duration(made['median_ns'])})"
 
 

@@ -36,7 +36,7 @@ KEYS = (
 )  # fmt: skip
 _OF_KERNELS = ("kind", "name", "operator", "phase", "layer", "library", "dtype", "algorithm", "problem", "grid")
 
-WINDOW, KERNELS = "window", "kernels"
+WINDOW, KERNELS, TOTALS = "window", "kernels", "totals"
 ALL = "all"  # in place of a device: all of them as one, the host's processors included
 HOST_TIMED = ("mxnet",)  # formats whose kernels and copies are operators as the host timed them: none of them hides another
 
@@ -45,12 +45,12 @@ HOST_TIMED = ("mxnet",)  # formats whose kernels and copies are operators as the
 class DeviceAccount:
     """A device's steps, in parts.
 
-    device: such as cuda:0. basis: what a step is: "steps", or of a capture without steps "window" (from the device's first work
-    to its last) or "kernels" (the kernels' time alone: the device idles most of the time, which says more of the start of the
-    program than of its work). rows: KEYS with count, duration_ns (per step, whole durations of what the step launched), bytes (of
-    copies, per step) and time_ns (per step; they add up to step_ns exactly). by_window: [rows, steps], time (ns) of each row in
-    each step. lengths: of the steps, ns. outside: kernels, copies and graphs of no step: count and duration_ns by part. busy_ns:
-    per step, that the device did anything.
+    device: such as cuda:0. basis: what a step is: "steps"; of a capture without steps "window" (from the device's first work to
+    its last) or "kernels" (the kernels' time alone: the device idles most of the time, which says more of the program's start than of
+    its work); or "totals" (durations added up, of a source that gives no more). rows: KEYS with count, duration_ns (per
+    step, whole durations of what the step launched), bytes (of copies, per step) and time_ns (per step; they add up to step_ns
+    exactly). by_window: [rows, steps], time (ns) of each row in each step. lengths: of the steps, ns. outside: kernels, copies
+    and graphs of no step: count and duration_ns by part. busy_ns: per step, that the device did anything.
     """
 
     device: str
@@ -96,6 +96,8 @@ def account(trace: Trace, device: str | None = None) -> DeviceAccount:
     mine = None if chosen == ALL else chosen
     works = [_kernels(trace, mine, False), _graphs(trace, mine), _kernels(trace, mine, True), _copies(trace, mine)]
     if not any(len(work.start) for work in works):
+        if len(trace.kernels):
+            return _of_totals(trace)
         raise EvidenceError("nothing on the capture's timeline ran on a device")
     start, end = windows = _windows(trace, works)
     basis = "steps" if len(trace.steps) else WINDOW
@@ -198,6 +200,25 @@ def _of_kernels(device: str, works: list[_Work]) -> DeviceAccount:
         [{"part": COPY, "count": len(works[3].start), "duration_ns": int((works[3].end - works[3].start).sum())}]
     )
     return DeviceAccount(device, KERNELS, whole, rows, by_window, np.array([whole]), outside, whole)
+
+
+def _of_totals(trace: Trace) -> DeviceAccount:
+    """Return the account of a source of totals: the durations of its kernels and copies stand for the time."""
+    kernels, copies = trace.kernels, trace.copies
+    communicating = (kernels["kind"] == "communication").fillna(False).to_numpy(bool)
+    rows = kernels[list(_OF_KERNELS)].astype("string").assign(part=np.where(communicating, COMMUNICATION, COMPUTE))
+    moved = pd.DataFrame({"part": COPY, "kind": copies["operation"].astype("string"), "name": copies["memory"].astype("string")})
+    sums = [table[["count", "duration_ns"]].astype(float) for table in (kernels, copies)]
+    tables = [
+        pd.concat([rows, sums[0]], axis=1),
+        pd.concat([moved, sums[1]], axis=1).assign(bytes=copies["bytes"].astype("Float64")),
+    ]
+    whole = _rows(tables)
+    by_window = whole["duration_ns"].to_numpy(float)[:, None]
+    whole["time_ns"] = by_window[:, 0].round().astype(np.int64)
+    total = int(whole["time_ns"].sum())
+    outside = pd.DataFrame({"part": [], "count": [], "duration_ns": []})
+    return DeviceAccount("cuda", TOTALS, total, whole, by_window, np.array([total]), outside, total)
 
 
 # --- parts --------------------------------------------------------------------------------------------------------------------

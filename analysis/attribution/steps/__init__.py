@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+import pandas as pd
+
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution.steps import calls, inputs, markers, period, ranges
 from kernelscope.analysis.attribution.steps.model import Found, Work, work_of
@@ -17,7 +19,7 @@ from kernelscope.analysis.attribution.steps.request import Request, parse
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace
 
-__all__ = ["Found", "Request", "applied", "candidates", "find", "parse"]
+__all__ = ["Found", "Request", "applied", "candidates", "find", "of_device", "parse", "windowed"]
 
 _FINDERS: tuple[Callable[[Trace, Work], Iterator[Found]], ...] = (
     ranges.find,
@@ -62,6 +64,42 @@ def _named(trace: Trace, work: Work, request: Request) -> Iterator[Found]:
 def find(trace: Trace, request: Request | None = None) -> Found | None:
     """Return a capture's steps; None where there are none, or the whole was asked for."""
     return next(iter(candidates(trace, request)), None)
+
+
+def windowed(trace: Trace, request: Request | None) -> Trace:
+    """Return the trace with the device work and the steps of the request's window only; the host's part stays whole."""
+    if request is None or request.window is None:
+        return trace
+    tables = {name: getattr(trace, name) for name in device_steps.DEVICE_TABLES}
+    starts = [int(table["start_ns"].min()) for table in tables.values() if table["start_ns"].notna().any()]
+    if not starts:
+        raise EvidenceError("--window: the capture has no device work on a timeline")
+    low, high = (min(starts) + edge for edge in request.window)
+    inside = {
+        name: table[table["start_ns"].between(low, high - 1).fillna(False).to_numpy(bool)] for name, table in tables.items()
+    }
+    if not any(map(len, inside.values())):
+        raise EvidenceError(
+            f"--window: no device work in it; the capture's lasts from 0 to {(_last(tables) - min(starts)) / 1e6:.0f} ms"
+        )
+    steps = trace.steps[((trace.steps["start_ns"] >= low) & (trace.steps["end_ns"] <= high)).to_numpy(bool)]
+    return replace(trace, steps=steps, **{name: table.reset_index(drop=True) for name, table in inside.items()})
+
+
+def of_device(trace: Trace, device: str | None) -> Trace:
+    """Return the trace with the work of this device only; all of it for None. Raises EvidenceError where nothing ran on it."""
+    if device is None:
+        return trace
+    work_of(trace, device)
+    tables = {name: getattr(trace, name) for name in device_steps.DEVICE_TABLES}
+    return replace(
+        trace,
+        **{name: table[(table["device"] == device).to_numpy(bool)].reset_index(drop=True) for name, table in tables.items()},
+    )
+
+
+def _last(tables: dict[str, pd.DataFrame]) -> int:
+    return max(int(table["end_ns"].max()) for table in tables.values() if table["end_ns"].notna().any())
 
 
 def applied(trace: Trace, found: Found | None) -> Trace:

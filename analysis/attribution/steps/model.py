@@ -31,8 +31,8 @@ class Found:
 
     method: profiler, range, input, call, period. source: what marks them, such as a range's name. table: trace.STEPS, whole
     steps only. likeness: share of the kernels that all steps have in common. covered: share of the device's time that is in the
-    steps. warmup, cut: steps before and after these that are none of them. confidence: high, medium, low. on_device: whether their
-    times are the device's, where launches are not in the capture, and not the host's.
+    steps. warmup, cut: steps before and after these that are none of them. confidence: high, medium, low. on_device: whether
+    their times are the device's, where launches are not in the capture, and not the host's.
     """
 
     method: str

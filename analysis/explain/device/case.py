@@ -79,6 +79,11 @@ class Case:
         """Whether both ran on the same model of device, as far as is known."""
         return self.a.hardware is None or self.b.hardware is None or self.a.hardware == self.b.hardware
 
+    @property
+    def per(self) -> str:
+        """What times and counts are of: a step, or all of a capture without steps."""
+        return "a step" if self.a.found is not None and self.b.found is not None else "in all"
+
     def kernels(self, kinds: Collection[str] | None = None) -> pd.DataFrame:
         """Return the rows left of computing kernels, of these kinds only where any are given."""
         left = self.left

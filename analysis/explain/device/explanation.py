@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kernelscope.analysis.accounting import idle_causes
-from kernelscope.analysis.accounting.device_account import COMPUTE, GRAPH, IDLE, KERNELS, WINDOW
+from kernelscope.analysis.accounting.device_account import COMPUTE, GRAPH, IDLE, KERNELS, TOTALS, WINDOW
 from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.steps import Found, Request
 from kernelscope.analysis.explain.device import account_rows, alignment, causes, words
@@ -31,6 +31,7 @@ def explain(a: Capture, b: Capture, request: Request | None = None) -> dict[str,
     request: what to take as steps, and which device. Raises EvidenceError where that is not in a capture.
     """
     request = request or Request()
+    a, b = (Capture(side.path, finding_steps.windowed(side.trace, request)) for side in (a, b))
     names = labels(a.path, b.path)
     whole = request.device is None and takes_all(a.trace, b.trace)
     found = _steps(a, b, request)
@@ -59,7 +60,7 @@ def _steps(a: Capture, b: Capture, request: Request) -> tuple[Found | None, Foun
 def _apart(a: Capture, mine: Found, b: Capture, other: Found) -> float:
     """Return by how much, as a logarithm, what is in a step differs: other steps on one side stand out.
 
-    That is the number of products, convolutions and attentions; where a side has them in graphs, the time that the device is busy.
+    That is the number of products, convolutions and attentions; where a side has them in graphs, how long the device is busy.
     """
     graphs = bool(len(a.trace.graphs) or len(b.trace.graphs))
     amounts = [_amount(capture.trace, found, graphs) for capture, found in ((a, mine), (b, other))]
@@ -153,6 +154,11 @@ def _side(side: DeviceSide) -> dict[str, Any]:
 
 
 def _missing(side: DeviceSide) -> dict[str, str]:
+    if side.account.basis == TOTALS:
+        return {
+            "timeline": "totals only: what ran at the same time is not known, and durations are compared",
+            "steps": "totals only: nothing says where a step ends",
+        }
     if side.found is not None:
         return {}
     what = {
@@ -229,7 +235,7 @@ def _hidden(case: Case, findings: list[Finding]) -> str | None:
     gains = [finding.cause for finding, ns in zip(findings, moves, strict=True) if ns < 0]
     losses = [finding.cause for finding, ns in zip(findings, moves, strict=True) if ns > 0]
     return (
-        f"two movements hide each other: {words.ms(-down)} a step are won in {case.b.name} ({words.listed(gains)}) "
+        f"two movements hide each other: {words.ms(-down)} {case.per} are won in {case.b.name} ({words.listed(gains)}) "
         f"and {words.ms(up)} are lost ({words.listed(losses)})"
     )
 

@@ -41,7 +41,9 @@ class DeviceSide:
 
 
 def applies(a: Trace, b: Trace) -> bool:
-    """Return whether two captures hold device work on a timeline, one of them an accelerator's."""
+    """Return whether two captures hold device work, one of them an accelerator's: both on a timeline, or both as totals only."""
+    if all(len(trace.kernels) and trace.kernels["start_ns"].isna().all() and not len(trace.steps) for trace in (a, b)):
+        return all(trace.kernels["device"].isna().all() or critical_device(trace) is not None for trace in (a, b))
     timed = [
         bool(trace.kernels["start_ns"].notna().any() or len(trace.graphs) or trace.copies["start_ns"].notna().any())
         for trace in (a, b)

@@ -29,8 +29,8 @@ def layouts(case: Case) -> Iterator[Finding]:
     if max(counts.values()) < 0.5 or min(counts.values()) > 0.9 * max(counts.values()):
         return
     title = (
-        f"layout conversions: {words.count(counts['a'])} a step in {case.a.name}, {words.count(counts['b'])} in {case.b.name}, "
-        f"{words.of_rows(case, rows)}"
+        f"layout conversions: {words.count(counts['a'])} {case.per} in {case.a.name}, {words.count(counts['b'])} in"
+        f" {case.b.name}, {words.of_rows(case, rows)}"
     )
     yield Finding("layout conversions", title, rows["row"].tolist(), "high", words.both(case, rows), _LAYOUT)
 

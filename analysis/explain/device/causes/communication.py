@@ -27,7 +27,7 @@ def exposed(case: Case) -> Iterator[Finding]:
     if min(lasted.values()) == 0:
         how = f"{faster} has none"
     sentences = [
-        f"Communication that nothing hides: {words.of_rows(case, rows)} per step.",
+        f"Communication that nothing hides: {words.of_rows(case, rows)} {case.per}.",
         f"In all it lasts {words.change(case, lasted['a'], lasted['b'])}.",
         *words.both(case, rows),
     ]

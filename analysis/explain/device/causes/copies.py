@@ -24,9 +24,9 @@ def between_host_and_device(case: Case) -> Iterator[Finding]:
     rows = left[((left["part"] == COPY) & left["kind"].isin(BETWEEN)).to_numpy(bool)]
     if rows.empty:
         return
-    hidden = _hidden_otherwise(case, rows)
+    hidden, fills = _hidden_otherwise(case, rows), _fills(case)
     if hidden is None:
-        rows = pd.concat([rows, case.idle([idle.COPYING]), *_fills(case)])
+        rows = pd.concat([rows, case.idle([idle.COPYING]), *fills])
     slow, slower, _, faster = words.slower(case, rows)
     how, sure = (hidden, "high") if hidden else _why(case, rows, slow)
     directions = rows[(rows["part"] == COPY).to_numpy(bool)].groupby("kind")[["a_ns", "b_ns"]].sum()
@@ -35,6 +35,8 @@ def between_host_and_device(case: Case) -> Iterator[Finding]:
         f"They move {_megabytes(rows, 'a')} in {case.a.name}, {_megabytes(rows, 'b')} in {case.b.name}.",
         *(f"{str(kind).capitalize()}: {words.change(case, one['a_ns'], one['b_ns'])}." for kind, one in directions.iterrows()),
     ]
+    if hidden is None and fills:
+        sentences += ["With operators that copy or set memory, which wait for one another.", *words.both(case, fills[0])]
     what = "memcpy " + " and ".join(
         {"host to device": "HtoD", "device to host": "DtoH"}.get(str(kind), str(kind)) for kind in directions.index
     )
@@ -56,7 +58,7 @@ def on_the_device(case: Case) -> Iterator[Finding]:
             continue
         _, slower, _, faster = words.slower(case, rows)
         counts = {key: words.count(float(rows[f"{key}_count"].sum())) for key in SIDES}
-        number = f"{counts['a']} a step in {case.a.name}, {counts['b']} in {case.b.name}"
+        number = f"{counts['a']} {case.per} in {case.a.name}, {counts['b']} in {case.b.name}"
         sentences = [
             f"Per step: {number}; {words.of_rows(case, rows)} that nothing hides.",
             f"They move {_megabytes(rows, 'a')} in {case.a.name}, {_megabytes(rows, 'b')} in {case.b.name}.",

@@ -39,12 +39,12 @@ def fused(case: Case) -> Iterator[Finding]:
     removed, added = mine[mine["delta_ns"].to_numpy() < 0], mine[mine["delta_ns"].to_numpy() > 0]
     totals = {key: float(mine[f"{key}_count"].sum()) for key in SIDES}
     title = (
-        f"fusion: {words.count(totals['a'])} elementwise and other small kernels a step in {case.a.name},"
+        f"fusion: {words.count(totals['a'])} elementwise and other small kernels {case.per} in {case.a.name},"
         f" {words.count(totals['b'])} in {case.b.name}; {case.side(few).name} has {what}"
     )
     sentences = [
-        f"{words.of_rows(case, mine)} per step: {words.ms(float(removed['delta_ns'].sum()))} of kernels that are fewer or gone, "
-        f"+{words.ms(float(added['delta_ns'].sum()))} of others.",
+        f"{words.of_rows(case, mine)} {case.per}: {words.ms(float(removed['delta_ns'].sum()))} of kernels that are fewer or gone,"
+        f" +{words.ms(float(added['delta_ns'].sum()))} of others.",
         *words.both(case, mine),
     ]
     remedy = "torch.optim with fused=True or foreach=True" if optimizer else "torch.compile the model"

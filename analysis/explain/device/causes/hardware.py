@@ -36,7 +36,7 @@ def _of_kind(case: Case, kind: str, rows: pd.DataFrame, sheets: tuple[Datasheet 
     same_count = min(counts) > 0.9 * max(counts)
     if not same_count:
         sentences.append(
-            f"Not the device alone: {words.count(counts[0])} kernels a step in {case.a.name},"
+            f"Not the device alone: {words.count(counts[0])} kernels {case.per} in {case.a.name},"
             f" {words.count(counts[1])} in {case.b.name}."
         )
     if predicted is not None and not near:

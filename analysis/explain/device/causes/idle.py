@@ -38,7 +38,7 @@ def waiting_for_input(case: Case) -> Iterator[Finding]:
     between = float(rows.loc[(rows["cause"] == idle.BETWEEN).to_numpy(bool), "delta_ns"].abs().sum())
     guessed = between > 0.5 * float(rows["delta_ns"].abs().sum())
     sentences = [
-        f"The device idles while it waits for its next batch: {words.of_rows(case, rows)} per step.",
+        f"The device idles while it waits for its next batch: {words.of_rows(case, rows)} {case.per}.",
         _busy(case),
         *_where(rows, slow),
     ]
@@ -46,7 +46,7 @@ def waiting_for_input(case: Case) -> Iterator[Finding]:
         sentences.append("That is before a step's first copy to the device, when its thread is in no call and in no range.")
     yield Finding(
         "input pipeline",
-        f"the device idles waiting for data loading {_longer(rows, slower, faster)}",
+        f"the device idles waiting for data loading{_longer(case, rows, slower, faster)}",
         _ids(rows),
         "medium" if guessed else "high",
         sentences,
@@ -64,15 +64,17 @@ def waits_of_the_host(case: Case) -> Iterator[Finding]:
         return
     reads = {key: _reads(case, key) for key in ("a", "b")}
     sentences = [
-        f"Waits of the host per step: {words.count(waits['a'])} in {case.a.name}, {words.count(waits['b'])} in {case.b.name}.",
-        f"The device idles for the host: {words.of_rows(case, rows)} per step.",
+        f"Waits of the host {case.per}: {words.count(waits['a'])} in {case.a.name}, {words.count(waits['b'])} in {case.b.name}.",
+        f"The device idles for the host: {words.of_rows(case, rows)} {case.per}.",
         *_where(rows, slow),
     ]
     if reads[slow] > reads[other]:
         sentences.append(
-            f"Operators that read values (aten::item and the like): {words.count(reads['a'])} and {words.count(reads['b'])} a step."
+            "Operators that read values (aten::item and the like): "
+            f"{words.count(reads['a'])} and {words.count(reads['b'])} {case.per}."
         )
-    title = f"synchronisation: the host waits for the device and cannot launch ahead, the device idles {_longer(rows, slower, faster)}"
+    longer = _longer(case, rows, slower, faster)
+    title = f"synchronisation: the host waits for the device and cannot launch ahead, the device idles{longer}"
     yield Finding("synchronisation", title, _ids(rows), "medium", sentences, _SYNCHRONISE)
 
 
@@ -104,14 +106,14 @@ def host_bound(case: Case) -> Iterator[Finding]:
     slow, slower, _, faster = words.slower(case, rows)
     launches = {key: float(case.all_kernels()[f"{key}_count"].sum()) for key in ("a", "b")}
     sentences = [
-        f"The device idles while the host works: {words.of_rows(case, rows)} per step.",
+        f"The device idles while the host works: {words.of_rows(case, rows)} {case.per}.",
         _busy(case),
         *_where(rows, slow),
-        f"Kernels per step: {words.count(launches['a'])} in {case.a.name}, {words.count(launches['b'])} in {case.b.name}.",
+        f"Kernels {case.per}: {words.count(launches['a'])} in {case.a.name}, {words.count(launches['b'])} in {case.b.name}.",
     ]
     yield Finding(
         "host-bound",
-        f"host-bound: the device idles for the host's own work {_longer(rows, slower, faster)}{_mostly(rows)}",
+        f"host-bound: the device idles for the host's own work{_longer(case, rows, slower, faster)}{_mostly(rows)}",
         _ids(rows),
         "medium" if case.standard_error_ns(rows) is None else "high",
         sentences,
@@ -147,22 +149,22 @@ def _simple(case: Case, causes: Collection[str], cause: str, title: str, remedy:
     rows = case.idle(causes)
     slow, slower, _, faster = words.slower(case, rows)
     sentences = [f"Per step: {words.of_rows(case, rows)}.", *_where(rows, slow)]
-    yield Finding(cause, f"{title} {_longer(rows, slower, faster)}", _ids(rows), "medium", sentences, remedy)
+    yield Finding(cause, f"{title}{_longer(case, rows, slower, faster)}", _ids(rows), "medium", sentences, remedy)
 
 
 def _ids(rows: pd.DataFrame) -> list[str]:
     return rows["row"].tolist()
 
 
-def _longer(rows: pd.DataFrame, slower: str, faster: str) -> str:
-    """Return how much longer one side idles: 544 ms a step in A, 34.4 ms in B."""
+def _longer(case: Case, rows: pd.DataFrame, slower: str, faster: str) -> str:
+    """Return how long each side idles: ": 544 ms a step in A, 34.4 ms in B"."""
     a, b = float(rows["a_ns"].sum()), float(rows["b_ns"].sum())
     slow, fast = (b, a) if b > a else (a, b)
-    return f"{words.ms(slow)} of a step in {slower}, {words.ms(fast)} in {faster}"
+    return f": {words.ms(slow)} {case.per} in {slower}, {words.ms(fast)} in {faster}"
 
 
 def _busy(case: Case) -> str:
-    return f"The device is busy {words.change(case, case.a.account.busy_ns, case.b.account.busy_ns)} per step."
+    return f"The device is busy {words.change(case, case.a.account.busy_ns, case.b.account.busy_ns)} {case.per}."
 
 
 def _where(rows: pd.DataFrame, slow: str) -> list[str]:

@@ -35,7 +35,7 @@ def other_types(case: Case) -> Iterator[Finding]:
         f"{largest} kernels take {words.of_rows(case, mine)}"
     )
     sentences = [
-        f"Convolutions, products and attention: {words.of_rows(case, main)} per step.",
+        f"Convolutions, products and attention: {words.of_rows(case, main)} {case.per}.",
         *words.both(case, mine),
         f"With what comes with it, such as conversions: {words.of_rows(case, rows)}.",
     ]

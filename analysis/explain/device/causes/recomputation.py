@@ -32,7 +32,7 @@ def forward_again(case: Case) -> Iterator[Finding]:
             continue
         counts = {key: words.count(float(forward[f"{key}_count"].sum())) for key in SIDES}
         title = (
-            f"recomputation: {case.side(many).name} executes its forward kernels again ({counts['a']} of them a step"
+            f"recomputation: {case.side(many).name} executes its forward kernels again ({counts['a']} of them {case.per}"
             f" in {case.a.name}, {counts['b']} in {case.b.name}; gradients as many)"
         )
         yield Finding("recomputation", title, again["row"].tolist(), "high", words.both(case, again), _REMEDY)

@@ -24,7 +24,7 @@ def by_kind(case: Case) -> Iterator[Finding]:
         named = words.kernel(mine.sort_values("delta_ns", key=lambda delta: -delta.abs())["name"].iloc[0])
         title = (
             f"{name} ({named}) take longer in {slower} than in {faster}: {words.of_rows(case, mine)}, "
-            f"{words.count(counts['a'])} and {words.count(counts['b'])} a step"
+            f"{words.count(counts['a'])} and {words.count(counts['b'])} {case.per}"
         )
         cause = f"more {name}" if more else f"slower {name}"
         yield Finding(cause, title, mine["row"].tolist(), "medium", words.both(case, mine), _MORE if more else _LONGER)
