@@ -46,8 +46,8 @@ class DeviceAccount:
     """A device's steps, in parts.
 
     device: such as cuda:0. basis: what a step is: "steps"; of a capture without steps "window" (from the device's first work to
-    its last) or "kernels" (the kernels' time alone: the device idles most of the time, which says more of the program's start than of
-    its work); or "totals" (durations added up, of a source that gives no more). rows: KEYS with count, duration_ns (per
+    its last) or "kernels" (the kernels' time alone: the device idles most of the time, which says more of the program's start
+    than of its work); or "totals" (durations added up, of a source that gives no more). rows: KEYS with count, duration_ns (per
     step, whole durations of what the step launched), bytes (of copies, per step) and time_ns (per step; they add up to step_ns
     exactly). by_window: [rows, steps], time (ns) of each row in each step. lengths: of the steps, ns. outside: kernels, copies
     and graphs of no step: count and duration_ns by part. busy_ns: per step, that the device did anything.
