@@ -96,7 +96,7 @@ def account(trace: Trace, device: str | None = None) -> DeviceAccount:
     mine = None if chosen == ALL else chosen
     works = [_kernels(trace, mine, False), _graphs(trace, mine), _kernels(trace, mine, True), _copies(trace, mine)]
     if not any(len(work.start) for work in works):
-        if len(trace.kernels):
+        if len(trace.kernels) and device in (None, ALL):
             return _of_totals(trace)
         raise EvidenceError("nothing on the capture's timeline ran on a device")
     start, end = windows = _windows(trace, works)

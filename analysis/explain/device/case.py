@@ -9,11 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import COMPUTE, IDLE, DeviceAccount
 from kernelscope.analysis.explain.device.side import DeviceSide
 
 Float = npt.NDArray[np.float64]
 SIDES = ("a", "b")
+# Idle time for the host's own work: what differs in it may be the host's pace alone
+PACE = (idle_causes.LAUNCHING, idle_causes.OPERATOR, idle_causes.RANGE, idle_causes.PROGRAM, idle_causes.UNSEEN)
 _KEY = ("part", "kind", "name", "cause", "detail")
 _SUMS = ("count", "duration_ns", "bytes", "time_ns")
 
@@ -24,7 +27,8 @@ SMALL = ("elementwise", "activation", "optimizer", "copy", "cast", "reduction", 
 # What two recordings of one program differ by at least, as shares: kernels repeat well, what the host does does not
 KERNEL_NOISE = 0.02  # of the time that the device is busy
 OWN_NOISE = 0.03  # of the rows' own time
-HOST_NOISE = 0.10
+IDLE_NOISE = 0.10
+HOST_NOISE = 0.15  # of idle time for the host's own pace, which differs from machine to machine and day to day
 STEP_NOISE = 0.03  # of the step, for what is no kernel
 ONE_STEP_NOISE = 0.05  # of the step, for idle time where too few steps say how it varies
 _ERRORS = 2.0  # standard errors over the steps within which a difference is noise
@@ -125,7 +129,9 @@ class Case:
             least = max(KERNEL_NOISE * self.busy_ns, OWN_NOISE * own, 0.005 * self.step_ns)
         else:
             of_step = ONE_STEP_NOISE if idle and error is None else STEP_NOISE
-            least = max(of_step * self.step_ns, (HOST_NOISE if idle else OWN_NOISE) * own)
+            pace = bool(rows["cause"].isin(PACE).any())
+            share = HOST_NOISE if pace else IDLE_NOISE if idle else OWN_NOISE
+            least = max(of_step * self.step_ns, share * own)
         return delta > least and (error is None or delta > _ERRORS * error or (idle and self._stalls_more(rows)))
 
     def _of_steps(self, rows: pd.DataFrame, key: str) -> Float:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from kernelscope.analysis.explain.device.case import Rule
 
 FAMILIES = (
-    "graphs", "precision", "attention", "hardware", "recomputation", "fusion", "algorithms", "clocks", "copies", "work",
+    "graphs", "precision", "attention", "hardware", "recomputation", "fusion", "sizes", "algorithms", "clocks", "copies", "work",
     "communication", "idle",
 )  # fmt: skip
 

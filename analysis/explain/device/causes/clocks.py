@@ -46,7 +46,8 @@ def uniform(case: Case) -> Iterator[Finding]:
 def _as_often(rows: pd.DataFrame) -> pd.Series[bool]:
     a, b = rows["a_count"], rows["b_count"]
     lasted = (rows["a_duration_ns"] > 0) & (rows["b_duration_ns"] > 0)
-    return ((a - b).abs() <= 0.02 * a) & (a >= 0.5) & lasted
+    grids = rows["a_grid"].isna() | rows["b_grid"].isna() | (rows["a_grid"] == rows["b_grid"])
+    return ((a - b).abs() <= 0.02 * a) & (a >= 0.5) & lasted & grids.fillna(True)
 
 
 def _quantiles(values: npt.NDArray[np.float64], weights: npt.NDArray[np.float64], at: tuple[float, ...]) -> list[float]:

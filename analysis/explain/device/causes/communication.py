@@ -9,6 +9,7 @@ from kernelscope.analysis.accounting.device_account import COMMUNICATION
 from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import SIDES, Case, Finding
 
+_PACE = 0.15  # share by which collectives may differ from run to run, as ranks wait for one another
 _REMEDY = "overlap it with the backward pass (larger buckets, one stream of its own), send less of it, and balance the ranks"
 
 
@@ -20,7 +21,10 @@ def exposed(case: Case) -> Iterator[Finding]:
         return
     slow, slower, fast, faster = words.slower(case, rows)
     lasted = {key: float(rows[f"{key}_duration_ns"].sum()) for key in SIDES}
+    own = max(float(rows["a_ns"].sum()), float(rows["b_ns"].sum()))
     longer = lasted[slow] - lasted[fast] > 0.5 * abs(float(rows["delta_ns"].sum()))
+    if longer and min(lasted.values()) > 0 and abs(float(rows["delta_ns"].sum())) < _PACE * own:
+        return
     how = (
         "its kernels last longer, in transfer or in waiting for other ranks" if longer else "less of it is hidden behind kernels"
     )

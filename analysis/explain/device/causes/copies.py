@@ -13,6 +13,8 @@ from kernelscope.analysis.explain.device.case import SIDES, Case, Finding
 
 BETWEEN = ("host to device", "device to host", "host to host", "unified memory")
 _SAME = 0.1  # share within which durations and bytes are the same
+_SAME_BYTES = 0.05
+_PACE = 0.3  # share by which copies of the same bytes may differ from run to run
 _PIN = (
     "pinned memory with asynchronous copies on a stream of their own: DataLoader(pin_memory=True), .to(device, non_blocking=True)"
 )
@@ -27,6 +29,8 @@ def between_host_and_device(case: Case) -> Iterator[Finding]:
     hidden, fills = _hidden_otherwise(case, rows), _fills(case)
     if hidden is None:
         rows = pd.concat([rows, case.idle([idle.COPYING]), *fills])
+    if hidden is None and not _is_more_than_pace(rows):
+        return
     slow, slower, _, faster = words.slower(case, rows)
     how, sure = (hidden, "high") if hidden else _why(case, rows, slow)
     directions = rows[(rows["part"] == COPY).to_numpy(bool)].groupby("kind")[["a_ns", "b_ns"]].sum()
@@ -79,6 +83,16 @@ def _hidden_otherwise(case: Case, copies: pd.DataFrame) -> str | None:
         f"the copies take as long on both sides, and kernels overlap (hide) {words.ms(hidden['a'])} of them in {case.a.name}, "
         f"{words.ms(hidden['b'])} in {case.b.name}"
     )
+
+
+def _is_more_than_pace(rows: pd.DataFrame) -> bool:
+    """Return whether more differs than the speed of copies of the same bytes from the same memory, which wavers."""
+    copies = rows[(rows["part"] == COPY).to_numpy(bool)]
+    moved = [float(copies[f"{key}_bytes"].sum()) for key in SIDES]
+    times = [float(copies[f"{key}_ns"].sum()) for key in SIDES]
+    same = min(moved) > 0 and abs(moved[1] - moved[0]) <= _SAME_BYTES * max(moved)
+    kinds = [set(copies.loc[(copies[f"{key}_bytes"] > _SAME_BYTES * max(moved)).to_numpy(bool), "name"]) for key in SIDES]
+    return not same or kinds[0] != kinds[1] or abs(times[1] - times[0]) > _PACE * max(times)
 
 
 def _fills(case: Case) -> list[pd.DataFrame]:

@@ -9,10 +9,9 @@ import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes as idle
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import Case, Finding
+from kernelscope.analysis.explain.device.case import PACE, Case, Finding
 from kernelscope.analysis.trace import Trace
 
-HOST = (idle.LAUNCHING, idle.OPERATOR, idle.RANGE, idle.PROGRAM, idle.UNSEEN)
 INPUT = (idle.FETCHING, idle.BETWEEN)
 _SYNCHRONISES = re.compile(r"(?:Device|Stream|Event|Ctx)Synchronize")
 _READING = ("aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal")
@@ -56,7 +55,7 @@ def waiting_for_input(case: Case) -> Iterator[Finding]:
 
 def waits_of_the_host(case: Case) -> Iterator[Finding]:
     """One side's host waits for the device more often, so that it cannot launch ahead: then the device waits for the host."""
-    rows = case.idle([*HOST, idle.SYNCHRONISING, idle.COPYING])
+    rows = case.idle([*PACE, idle.SYNCHRONISING, idle.COPYING])
     slow, slower, _, faster = words.slower(case, rows)
     waits = {key: _waits(case, key) for key in ("a", "b")}
     other = "a" if slow == "b" else "b"
@@ -102,7 +101,7 @@ def _in_steps(rows: pd.DataFrame, trace: Trace) -> pd.Series[bool]:
 
 def host_bound(case: Case) -> Iterator[Finding]:
     """The device idles while the host gets its next work ready."""
-    rows = case.idle(HOST)
+    rows = case.idle(PACE)
     slow, slower, _, faster = words.slower(case, rows)
     launches = {key: float(case.all_kernels()[f"{key}_count"].sum()) for key in ("a", "b")}
     sentences = [

@@ -1,0 +1,47 @@
+"""Sizes: the same kernels, as often, on larger grids: a larger batch, longer sequences, larger images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device.case import Case, Finding
+
+_MORE = 1.05  # times the blocks
+_LARGEST = 0.5  # share of the time of kernels of one name, on both sides, whose grids must differ so
+_REMEDY = "compare the same batch, sequence length and image size: this is other work, not another speed"
+
+
+def larger_problems(case: Case) -> Iterator[Finding]:
+    """Most kernels that both sides execute as often are launched on larger grids on one side."""
+    rows = case.kernels()
+    same = rows[((rows["a_count"] - rows["b_count"]).abs() <= 0.02 * rows["a_count"]) & (rows["a_count"] >= 0.5)]
+    blocks = {key: _blocks(same[f"{key}_grid"]) for key in ("a", "b")}
+    ratio = blocks["b"] / blocks["a"]
+    for slow, times in (("b", ratio), ("a", 1 / ratio)):
+        grown = same[times >= _MORE]
+        whole = float(same[f"{slow}_ns"].sum())
+        if not whole or float(grown[f"{slow}_ns"].sum()) < _LARGEST * whole:
+            continue
+        usual = float(np.median(times[times >= _MORE]))
+        title = (
+            f"larger problems: {case.side(slow).name} launches the same kernels on {usual:.2g} times as many blocks (batch,"
+            f" sequence or image size), {words.of_rows(case, grown)}"
+        )
+        yield Finding("larger problems", title, grown["row"].tolist(), "high", words.both(case, grown), _REMEDY)
+        return
+
+
+def _blocks(grids: pd.Series) -> npt.NDArray[np.float64]:
+    """Return how many blocks each launch has; NaN where not known."""
+    sizes = grids.astype("string").str.split(",", expand=True).apply(pd.to_numeric, errors="coerce")
+    return (
+        np.asarray(sizes.prod(axis=1, min_count=1), dtype=float) if len(grids) and sizes.shape[1] else np.full(len(grids), np.nan)
+    )
+
+
+RULES = (larger_problems,)
