@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 from pathlib import Path
 
 import pytest
-
-import kernelscope.analysis as ka
-from kernelscope.analysis import Trace
 
 CORPUS = Path(__file__).resolve().parents[3].parent / "shared/corpus"
 FOLDERS = ("broken", "kineto", "mxnet", "nsys", "nvprof", "onednn", "pairs", "tf")
@@ -35,12 +31,3 @@ def captures() -> list[object]:
             seen.add(content)
             found.append(pytest.param(path, id=str(path.relative_to(CORPUS))))
     return found or [NO_CORPUS]
-
-
-@functools.lru_cache(maxsize=1)  # the tests of one capture come one after another
-def trace_of(path: Path) -> Trace:
-    """Return a capture's Trace; skip the test where it holds no kernels."""
-    trace = ka.read(path)
-    if trace.kernels.empty:
-        pytest.skip("captures without kernels")
-    return trace
