@@ -116,6 +116,16 @@ def test_forward_kernels_again_with_gradients_as_many():
     assert_named(said, "recomputation", 4 * 0.9 + 4 * 0.2)
 
 
+def test_layers_of_a_transformer_again_before_each_of_their_gradients():
+    forward = [
+        Kernel("gemm_fwd", 400, "gemm"), Kernel("flash_fwd", 200, "attention"), Kernel("ln_fwd", 60, "normalisation"),
+        Kernel("gelu_fwd", 50, "activation"),
+    ]  # fmt: skip
+    backward = [Kernel("gemm_dx", 500, "gemm"), Kernel("gemm_dw", 500, "gemm"), Kernel("flash_bwd", 400, "attention")]
+    said = explained(recording(forward * 6 + backward * 6), recording(forward * 6 + (forward + backward) * 6))
+    assert_named(said, "recomputation", 6 * 0.71)
+
+
 def test_twice_the_layers_are_no_recomputation():
     said = said_of(changed(training(), twice((*MAIN, "normalisation", "activation"))))
     assert "recomputation" not in causes(said)
