@@ -22,6 +22,7 @@ _COMMON = 0.7
 _ALIKE = 0.75
 # A first step this many times as long as the longest other one did something else, too
 _LONGER = 3.0
+_INTERRUPTED, _RARE = 5.0, 0.1  # times the usual step, and share of the steps
 _COVERED = 0.3  # share of the device's time that must be between the first step and the last
 
 
@@ -32,7 +33,8 @@ class Found:
     method: profiler, range, input, call, period. source: what marks them, such as a range's name. table: trace.STEPS, whole
     steps only. likeness: share of the kernels that all steps have in common. covered: share of the device's time that is in the
     steps. warmup, cut: steps before and after these that are none of them. confidence: high, medium, low. on_device: whether
-    their times are the device's, where launches are not in the capture, and not the host's.
+    their times are the device's, where launches are not in the capture, and not the host's. interrupted: steps left out because
+    the loop stopped in them for something else.
     """
 
     method: str
@@ -44,6 +46,7 @@ class Found:
     cut: int = 0
     covered: float = 1.0
     on_device: bool = False
+    interrupted: int = 0
 
     def sentence(self) -> str:
         """Return in words what the steps are."""
@@ -55,6 +58,7 @@ class Found:
             "period": "the period of the kernels",
         }[self.method]
         left = [f"{self.warmup} before them were warm-up"] if self.warmup else []
+        left += [f"{self.interrupted} many times as long were interrupted"] if self.interrupted else []
         left += [f"{self.cut} after them are not whole"] if self.cut else []
         more = f"; {' and '.join(left)}" if left else ""
         return f"{len(self.table)} steps, {how} ({self.source}), confidence {self.confidence}{more}"
@@ -182,12 +186,20 @@ def judged(work: Work, method: str, source: str, begins: Int, ends: Int | None =
         return None
     table = pd.DataFrame({"start_ns": edges[first:last], "end_ns": edges[first + 1 : last + 1]})
     table = table.assign(step=np.arange(first, last), warmup=False, thread=work.thread if thread is None else thread)
+    usual = _uninterrupted(np.diff(edges)[first:last])
+    table, kept = table[usual].reset_index(drop=True), kept[usual]
     alike = float(np.median(_likeness(kept)))
     sure = "high" if common >= 0.97 and len(kept) >= 3 else "medium" if common >= 0.9 and alike >= 0.9 else "low"
     cut = len(counts) - last + _unfinished(work, edges)
-    return Found(
-        method, source, conform("steps", table), round(common, 4), sure, first, cut, round(covered, 4), not work.by_launch
-    )
+    left_out = {"warmup": first, "cut": cut, "interrupted": int((~usual).sum())}
+    steps, by_device = conform("steps", table), not work.by_launch
+    return Found(method, source, steps, round(common, 4), sure, covered=round(covered, 4), on_device=by_device, **left_out)
+
+
+def _uninterrupted(lengths: Int) -> npt.NDArray[np.bool_]:
+    """Return which steps are no rare ones many times as long as the usual one: there the loop stopped for something else."""
+    usual = lengths <= _INTERRUPTED * float(np.median(lengths))
+    return usual if (~usual).sum() <= _RARE * len(lengths) else np.ones(len(lengths), dtype=bool)
 
 
 def _unfinished(work: Work, edges: Int) -> int:
