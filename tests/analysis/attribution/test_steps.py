@@ -22,6 +22,7 @@ from tests.analysis.explain.device.synthetic import (
     recording,
 )
 
+AUTOGRAD = 300  # a thread
 FORWARD = [Kernel("embed", 50), *(Kernel(f"gemm_{layer}", 300, "gemm") for layer in range(4)), Kernel("loss", 40, "reduction")]
 BACKWARD = [Kernel(f"gemm_grad_{layer}", 500, "gemm") for layer in range(4)]
 UPDATE = [Kernel("adam", 60, "optimizer") for _ in range(3)]
@@ -204,6 +205,38 @@ def test_what_prefetches_on_another_stream_does_not_hide_the_period():
         lambda number: [*STEP, *[Copy(40, stream=COPIES, thread=LOADER)] * [0, 3, 1, 0, 2][number % 5]], 15, noise=Noise(0.02)
     )
     assert_are(found, truth, "period", missing=2)
+
+
+def test_gradients_launched_by_a_thread_of_their_own():
+    found, truth = found_in([*FORWARD, *(replace(kernel, thread=AUTOGRAD) for kernel in BACKWARD), *UPDATE])
+    assert_are(found, truth, "period", missing=2)
+
+
+def test_gradients_that_accumulate():
+    """Four times forward and backward, then one update: that is one step."""
+    found, truth = found_in([*(FORWARD + BACKWARD) * 4, *UPDATE])
+    assert_are(found, truth, "period", missing=2)
+
+
+def test_tokens_one_by_one_after_a_prefill():
+    def step(number):
+        name, us = ("prefill_gemm", 2000) if number == 0 else ("gemv", 20)
+        return [
+            Kernel("embed", 5),
+            *[Kernel(name, us, "gemm"), Kernel("attn", 10 + number, "attention")] * 8,
+            Kernel("sample", 15),
+        ]
+
+    found, truth = found_in(step, 40)
+    assert_are(found, truth[1:], "period", missing=2)
+
+
+@pytest.mark.xfail(strict=True, reason="a wait for the device in every fifth step is taken for the end of each")
+def test_a_wait_in_every_fifth_step_ends_no_step():
+    """The loss is printed now and then, which waits for it."""
+    logged = [Kernel("copy_loss", 5), Wait(), Host(50)]
+    found, _ = found_in(lambda number: [*STEP, *(logged if number % 5 == 4 else ())], 20)
+    assert len(found.table) in (18, 19, 20)
 
 
 # --- nothing that repeats -------------------------------------------------------------------------------------------------------
