@@ -35,12 +35,12 @@ def candidates(trace: Trace, request: Request | None = None) -> list[Found]:
     request: what to look for, where the user says so. Raises EvidenceError where that is not in the capture.
     """
     request = request or Request()
+    work = work_of(trace, request.device)
     if request.method == "whole":
         return []
     marked = markers.find(trace)
     if marked is not None and request.method is None:
         return [marked]
-    work = work_of(trace, request.device)
     if request.method is None:
         found = [one for finder in _FINDERS for one in finder(trace, work)]
         return [ranges.without_warmup(trace, one) for one in found]
