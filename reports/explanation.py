@@ -109,11 +109,10 @@ def answer(result: Result) -> str:
     a, b = names(result)
     delta = int(result["wall_delta_ns"])
     shown = scale(result)
-    opposed = f"; {printable(result['hidden'], 300)}" if result.get("hidden") else ""
     if result.get("significant") is False and "hidden" in result and result["findings"]:
         much = f"{shown.signed(delta)} {shown.unit}{_per(result)}{_relative(result)}"
         ends = _interval(result, shown, False)
-        return f"{b} against {a}: {_steps(result, shown)}, {much}{ends}; steps vary by more than that, its parts do not{opposed}"
+        return f"{b} against {a}: {_steps(result, shown)}, {much}{ends}: unsure as a whole, sure in its parts"
     if result.get("significant") is False:
         much = f"{shown.signed(delta)} {shown.unit}{_per(result)}"
         return f"{b} and {a} cannot be told apart: {_steps(result, shown)}, {much}{_interval(result, shown, False)}"
@@ -121,7 +120,7 @@ def answer(result: Result) -> str:
         return f"{b} and {a} take the same time: {_steps(result, shown)}{_interval(result, shown, False)}"
     verb = "slower" if delta > 0 else "faster"
     much = f"{shown.number(abs(delta))} {shown.unit}{_per(result)}{_relative(result)}"
-    return f"{b} is {verb} than {a} by {much}: {_steps(result, shown)}{_interval(result, shown, delta < 0)}{opposed}"
+    return f"{b} is {verb} than {a} by {much}: {_steps(result, shown)}{_interval(result, shown, delta < 0)}"
 
 
 def _per(result: Result) -> str:
@@ -157,8 +156,10 @@ def _interval(result: Result, shown: Scale, mirrored: bool) -> str:
 
 
 def warnings(result: Result) -> list[str]:
-    """Return what must be read before anything else: how the work differs, and why no cause is named."""
+    """Return what must be read first: how the work differs, what hides each other, and why no cause is named."""
     found = [f"the work differs: {'; '.join(map(str, result['differs']))}"] if result.get("differs") else []
+    if result.get("hidden"):
+        found.append(str(result["hidden"]))
     if result.get("abstained"):
         found.append(f"no cause is named: {result['abstained']}")
     if result.get("to_find_out"):

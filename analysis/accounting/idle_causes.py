@@ -19,6 +19,7 @@ from kernelscope.analysis import calls as api
 from kernelscope.analysis import intervals
 from kernelscope.analysis.attribution.device_steps import DEVICE_TABLES
 from kernelscope.analysis.attribution.steps.inputs import INPUT
+from kernelscope.analysis.categories import translated
 from kernelscope.analysis.trace import Trace
 
 Int = npt.NDArray[np.int64]
@@ -41,6 +42,7 @@ _OF_CALLS = {
     api.LOADING: COMPILING, api.OTHER: LAUNCHING,
 }  # fmt: skip
 _COMPILE = re.compile(r"(?i)compil|dynamo|inductor|autotun|nvrtc|triton.*jit|ModuleLoad|cudagraph.*capture|warm_?up")
+_NUMBER = re.compile(r"\b\d+\b")  # in ranges' texts: of the step, mostly
 _MOSTLY = 0.5
 _NEVER = np.iinfo(np.int64).max
 _COLUMNS = ["start_ns", "time_ns", "cause", "detail", "phase"]
@@ -191,7 +193,7 @@ class _Host:
     def levels(self) -> list[_Level]:
         """Return what owns an instant, the highest first."""
         calls, operators, ranges = self._tables
-        named = [_texts(table["name"]) for table in (operators, ranges)]
+        named = [_texts(operators["name"]), _texts(translated(ranges["name"], lambda text: _NUMBER.sub("#", text)))]
         found = []
         for pattern, cause in ((INPUT, FETCHING), (_COMPILE, COMPILING)):
             for table, names in ((operators, named[0]), (ranges, named[1])):
@@ -199,7 +201,7 @@ class _Host:
                 if cause == FETCHING:
                     fits = fits | (table["phase"] == "data").fillna(False).to_numpy(bool)
                 mine = table[fits]
-                found.append(self._level(mine, cause, _texts(mine["name"]).values, "data" if cause == FETCHING else None))
+                found.append(self._level(mine, cause, names.values[fits], "data" if cause == FETCHING else None))
         causes = np.array([_OF_CALLS[api.cause(name)] for name in _texts(calls["name"]).values], dtype=object)
         found.append(self._level(calls, causes, _texts(calls["name"]).values, calls["phase"]))
         found.append(self._level(operators, OPERATOR, named[0].values, operators["phase"]))

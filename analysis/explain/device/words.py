@@ -16,6 +16,10 @@ _FUNCTOR = re.compile(
 )
 _WRAPPERS = {"BinaryFunctor", "UnaryFunctor", "AUnaryFunctor", "BUnaryFunctor", "func_wrapper_t", "ReduceOp"}
 _TENSILE = re.compile(r"(?:Custom_)?Cijk_\w+?_MT\d+x\d+x\d+")
+# what cuDNN's generator makes: the direction and the instruction stand in template arguments
+_XMMA = re.compile(
+    r"xmma_cudnn::\S*?implicit_gemm::(?P<way>(?:strided_)?[dw]?f?(?:prop|grad)\w*?)::.*?_(?P<type>\w+?)_traits", re.DOTALL
+)
 _TEMPLATE = re.compile(r"<[^<>]*>")
 
 
@@ -59,6 +63,8 @@ def kernel(name: object) -> str:
 
 
 def _short(name: object) -> str:
+    if generated := _XMMA.search(str(name)[:2000]):
+        return f"xmma {generated['way'].replace('_indexed', '')} ({generated['type']})"
     if tensile := _TENSILE.match(str(name)):
         return tensile[0]
     plain = str(name).replace("(anonymous namespace)::", "").replace("<unnamed>::", "").removeprefix("void ")
