@@ -38,6 +38,7 @@ class Kernel:
     thread: int = LOOP
     device: str = "cuda:0"
     launched: bool = True
+    grid: str | None = None
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ class _Recorder:
     def _kernel(self, item: Kernel) -> None:
         begun = self.now
         row = self._launched(item, "cudaLaunchKernel", item.device, self.noise.of(item.us, self.noise.kernels))
-        told = {key: getattr(item, key) for key in ("name", "kind", "dtype", "operator", "phase")}
+        told = {key: getattr(item, key) for key in ("name", "kind", "dtype", "operator", "phase", "grid")}
         self.rows["kernels"].append(
             {**row, **told, "duration_ns": row["end_ns"] - row["start_ns"], "count": 1, "library": "made up"}
         )

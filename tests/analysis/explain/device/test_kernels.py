@@ -190,6 +190,35 @@ def test_kernels_that_take_a_little_longer_are_no_cause():
     assert causes(said_of(changed(training(), slower))) == {}
 
 
+# --- sizes ----------------------------------------------------------------------------------------------------------------------
+
+
+def batch_of(samples):
+    """Return the step for a batch: blocks and times of all kernels grow with it."""
+    return changed(
+        training(),
+        lambda item: replace(item, us=item.us * samples / 32, grid=f"{samples * 4},2,1") if isinstance(item, Kernel) else None,
+    )
+
+
+def test_a_larger_batch():
+    whole = sum(item.us for item in batch_of(32) if isinstance(item, Kernel)) / 1000
+    said = explained(recording(batch_of(32)), recording(batch_of(48)))
+    assert_named(said, "larger problems", whole * 0.5)
+    assert "clocks" not in causes(said)
+
+
+def test_slower_kernels_on_the_same_grids_are_no_larger_problems():
+    said = explained(recording(batch_of(32)), recording(scaled(batch_of(32), 1.5)))
+    assert "larger problems" not in causes(said)
+    assert "clocks" in causes(said)
+
+
+def test_larger_grids_that_take_as_long_are_no_cause():
+    same = changed(batch_of(48), lambda item: replace(item, us=item.us * 32 / 48) if isinstance(item, Kernel) else None)
+    assert causes(explained(recording(batch_of(32)), recording(same))) == {}
+
+
 # --- clocks ---------------------------------------------------------------------------------------------------------------------
 
 
