@@ -15,6 +15,7 @@ NONE = (
     "truth.csv", "rocprof_908", "simple_add_et.json", "chakra__json_trace", "pyprof_lm.csv", "cfd_cpu-profiling", "dlprof_dldb",
     "input_pipeline.pb", "cut_in_line.csv",
 )  # fmt: skip
+SLOW = 700_000  # bytes, of captures that take long to read
 NO_CORPUS = pytest.param(Path(), id="none", marks=pytest.mark.skip(reason="needs ../shared/corpus"))
 
 
@@ -26,8 +27,9 @@ def captures() -> list[object]:
     ):
         if path.suffix not in SUFFIXES or any(name in path.name for name in NONE):
             continue
-        content = hashlib.sha256(path.read_bytes()).digest()
-        if content not in seen:
-            seen.add(content)
-            found.append(pytest.param(path, id=str(path.relative_to(CORPUS))))
+        content = path.read_bytes()
+        if (digest := hashlib.sha256(content).digest()) not in seen:
+            seen.add(digest)
+            marks = [pytest.mark.slow] if len(content) > SLOW else []
+            found.append(pytest.param(path, id=str(path.relative_to(CORPUS)), marks=marks))
     return found or [NO_CORPUS]
