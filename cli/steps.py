@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,9 @@ def run(arguments: argparse.Namespace) -> int:
     trace = steps.windowed(trace, request)
     found = steps.candidates(trace, request)
     if not found:
-        print(_none(trace))
+        print(_none(trace), file=sys.stdout if arguments.format == "table" else sys.stderr)
+        if arguments.format != "table":
+            output.write_rows([], arguments.format, "steps")
         return 0
     rows = _rows(trace, found[0], request.device)
     if arguments.format != "table":

@@ -116,7 +116,6 @@ def test_the_whole_on_request_has_no_steps(tmp_path, capsys):
     assert "no steps" in out + err
 
 
-@pytest.mark.xfail(strict=True, reason="a sentence stands in place of the JSON")
 def test_json_is_json_where_there_are_no_steps(tmp_path, capsys):
     assert rows(capsys, capture(tmp_path / "a.json", marks="", steps=1)) == []
 

@@ -21,6 +21,7 @@ from kernelscope.analysis.trace import Trace
 
 __all__ = ["Found", "Request", "applied", "candidates", "find", "of_device", "parse", "windowed"]
 
+_SEVERAL = 1.8  # times as many steps
 _FINDERS: tuple[Callable[[Trace, Work], Iterator[Found]], ...] = (
     ranges.find,
     inputs.find,
@@ -42,14 +43,23 @@ def candidates(trace: Trace, request: Request | None = None) -> list[Found]:
     if marked is not None and request.method is None:
         return [marked]
     if request.method is None:
-        found = [one for finder in _FINDERS for one in finder(trace, work)]
-        return [ranges.without_warmup(trace, one) for one in found]
+        found = [ranges.without_warmup(trace, one) for finder in _FINDERS for one in finder(trace, work)]
+        return sorted(found, key=lambda one: not _is_shorter(one, found[0]))
     named = list(_named(trace, work, request))
     if not named:
         raise EvidenceError(
             f"--steps {request.text}: nothing of the kind occurs twice in the capture; see `kernelscope steps PATH`"
         )
     return named[:1]
+
+
+def _is_shorter(one: Found, first: Found) -> bool:
+    """Return whether a period of kernels that are alike in everything is a part of what was found first: several of it are one.
+
+    What a loop does now and then, such as waiting to print a loss, marks no steps. Ranges and inputs that are named as such do.
+    """
+    named = first.method == "input" or (first.method == "range" and ranges.is_named(first.source))
+    return one.method == "period" and not named and period.is_exact(one) and len(one.table) > _SEVERAL * len(first.table)
 
 
 def _named(trace: Trace, work: Work, request: Request) -> Iterator[Found]:

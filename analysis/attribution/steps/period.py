@@ -34,10 +34,15 @@ def find(work: Work) -> Iterator[Found]:
     found += [steps for steps in (_of_distance(work),) if steps is not None]
     found = [steps for steps in found if steps.confidence != "low"]
     if found:
-        same = any(steps.likeness >= _SAME and steps.covered >= _COVERED for steps in found)
+        same = any(map(is_exact, found))
         least = _SAME if same else max(steps.likeness for steps in found) - _AS_GOOD
         found.sort(key=lambda steps: (steps.likeness < least, -len(steps.table)))
     yield from found
+
+
+def is_exact(found: Found) -> bool:
+    """Return whether steps are alike in everything and hold most of the device's time."""
+    return found.likeness >= _SAME and found.covered >= _COVERED
 
 
 def of_kernel(work: Work, pattern: str) -> Iterator[Found]:

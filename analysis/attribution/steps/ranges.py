@@ -25,7 +25,7 @@ def find(trace: Trace, work: Work) -> Iterator[Found]:
     """Yield the steps that ranges mark, those named like steps first, then those that hold most of the device's work."""
     found = []
     for label, rows in labelled(trace):
-        named = bool(_STEP.search(label)) and not _NO_STEP.search(label)
+        named = is_named(label)
         held = share_inside(rows, work)
         if not named and held < _HOLDS:
             continue
@@ -33,6 +33,11 @@ def find(trace: Trace, work: Work) -> Iterator[Found]:
         if steps is not None:
             found.append(((not named, -round(steps.likeness, 2), -len(steps.table)), steps))
     yield from (steps for _, steps in sorted(found, key=lambda pair: pair[0]))
+
+
+def is_named(label: str) -> bool:
+    """Return whether a range is named like a step."""
+    return bool(_STEP.search(label)) and not _NO_STEP.search(label)
 
 
 def without_warmup(trace: Trace, found: Found) -> Found:

@@ -39,7 +39,10 @@ _BATCHES = 7  # of steps: what alternates from step to step is steadier over sev
 
 @dataclass(frozen=True)
 class Finding:
-    """A cause with the rows that it accounts for: what is different, what shows it, what to do. confidence: high, medium, low."""
+    """A cause with the rows that it accounts for: what is different, what shows it, what to do. confidence: high, medium, low.
+
+    structural: its rows replace each other, so that they belong together even where they cost the same and there is no cause.
+    """
 
     cause: str
     title: str
@@ -47,6 +50,7 @@ class Finding:
     confidence: str
     evidence: list[str]
     remedy: str
+    structural: bool = False
 
 
 @dataclass

@@ -86,8 +86,11 @@ def _settled(case: Case) -> list[Finding]:
     for rule in causes.rules():
         for finding in rule(case):
             rows = case.rows[case.rows["row"].isin(finding.rows).to_numpy(bool)]
-            if not case.taken & set(finding.rows) and case.stands_out(rows):
-                found.append(finding)
+            if case.taken & set(finding.rows):
+                continue
+            stands_out = case.stands_out(rows)
+            found += [finding] if stands_out else []
+            if stands_out or finding.structural:
                 case.taken |= set(finding.rows)
     return sorted(found, key=lambda finding: -abs(_explains(case, finding)))
 

@@ -32,7 +32,7 @@ def layouts(case: Case) -> Iterator[Finding]:
         f"layout conversions: {words.count(counts['a'])} {case.per} in {case.a.name}, {words.count(counts['b'])} in"
         f" {case.b.name}, {words.of_rows(case, rows)}"
     )
-    yield Finding("layout conversions", title, rows["row"].tolist(), "high", words.both(case, rows), _LAYOUT)
+    yield Finding("layout conversions", title, rows["row"].tolist(), "high", words.both(case, rows), _LAYOUT, structural=True)
 
 
 def _replaced(case: Case, kinds: Collection[str], cause: str, what: str, remedy: str) -> Iterator[Finding]:
@@ -47,7 +47,7 @@ def _replaced(case: Case, kinds: Collection[str], cause: str, what: str, remedy:
     if min(counts.values()) < 0.8 * max(counts.values()):
         return  # other work rather than another way to do it
     title = f"{what} by other kernels: {words.of_rows(case, mine)}"
-    yield Finding(cause, title, mine["row"].tolist(), "high", words.both(case, mine), remedy)
+    yield Finding(cause, title, mine["row"].tolist(), "high", words.both(case, mine), remedy, structural=True)
 
 
 RULES = (convolutions, products, layouts)

@@ -29,7 +29,7 @@ def other_attention(case: Case) -> Iterator[Finding]:
     title = (
         f"attention by other kernels: {names['a']} in {case.a.name}, {names['b']} in {case.b.name}, {words.of_rows(case, mine)}"
     )
-    yield Finding("attention algorithm", title, mine["row"].tolist(), "high", words.both(case, mine), _REMEDY)
+    yield Finding("attention algorithm", title, mine["row"].tolist(), "high", words.both(case, mine), _REMEDY, structural=True)
 
 
 def _unfused(case: Case, rows: pd.DataFrame, many: float) -> Iterator[Finding]:
@@ -46,7 +46,7 @@ def _unfused(case: Case, rows: pd.DataFrame, many: float) -> Iterator[Finding]:
         f"attention: {case.side(fused).name} computes it in one fused (flash) kernel, {case.side(other).name} by products,"
         f" softmax and small kernels: {words.of_rows(case, rows)}"
     )
-    yield Finding("attention algorithm", title, rows["row"].tolist(), "high", words.both(case, rows), _REMEDY)
+    yield Finding("attention algorithm", title, rows["row"].tolist(), "high", words.both(case, rows), _REMEDY, structural=True)
 
 
 RULES = (other_attention,)

@@ -40,7 +40,7 @@ def between_host_and_device(case: Case) -> Iterator[Finding]:
         *(f"{str(kind).capitalize()}: {words.change(case, one['a_ns'], one['b_ns'])}." for kind, one in directions.iterrows()),
     ]
     if hidden is None and fills:
-        sentences += ["With operators that copy or set memory, which wait for one another.", *words.both(case, fills[0])]
+        sentences += ["With operators that copy or set memory, which wait for one another.", *_operators(case)]
     what = "memcpy " + " and ".join(
         {"host to device": "HtoD", "device to host": "DtoH"}.get(str(kind), str(kind)) for kind in directions.index
     )
@@ -99,6 +99,19 @@ def _fills(case: Case) -> list[pd.DataFrame]:
     """Return the operators that copy or set memory, where operators stand for kernels: they wait for one another."""
     formats = {str((side.trace.info.get("source") or {}).get("format")) for side in (case.a, case.b)}
     return [case.kernels(["copy"])] if formats & set(HOST_TIMED) else []
+
+
+def _operators(case: Case) -> list[str]:
+    """Return a sentence a side on its operators that copy or set memory: what they are called and how long they last."""
+    found = []
+    for key in SIDES:
+        operators = case.side(key).trace.operators
+        names = operators["name"].astype("string")
+        mine = operators[names.str.contains(r"(?i)copy|setvalue", regex=True).fillna(False).to_numpy(bool)]
+        sums = (mine["end_ns"] - mine["start_ns"]).groupby(mine["name"].astype("string")).sum().sort_values(ascending=False)
+        texts = [f"{name} ({words.ms(float(ns))})" for name, ns in sums.head(3).items()]
+        found.append(f"{case.side(key).name}: {', '.join(texts) or 'none'}.")
+    return found
 
 
 def _why(case: Case, rows: pd.DataFrame, slow: str) -> tuple[str, str]:

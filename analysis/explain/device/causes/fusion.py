@@ -48,7 +48,7 @@ def fused(case: Case) -> Iterator[Finding]:
         *words.both(case, mine),
     ]
     remedy = "torch.optim with fused=True or foreach=True" if optimizer else "torch.compile the model"
-    yield Finding("fusion", title, mine["row"].tolist(), "high", sentences, remedy)
+    yield Finding("fusion", title, mine["row"].tolist(), "high", sentences, remedy, structural=True)
 
 
 def _plain(name: str) -> str:

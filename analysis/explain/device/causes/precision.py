@@ -39,7 +39,7 @@ def other_types(case: Case) -> Iterator[Finding]:
         *words.both(case, mine),
         f"With what comes with it, such as conversions: {words.of_rows(case, rows)}.",
     ]
-    yield Finding("precision", title, rows["row"].tolist(), "high", sentences, _REMEDY)
+    yield Finding("precision", title, rows["row"].tolist(), "high", sentences, _REMEDY, structural=True)
 
 
 def _type(rows: pd.DataFrame, key: str) -> str | None:

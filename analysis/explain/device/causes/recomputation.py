@@ -35,7 +35,7 @@ def forward_again(case: Case) -> Iterator[Finding]:
             f"recomputation: {case.side(many).name} executes its forward kernels again ({counts['a']} of them {case.per}"
             f" in {case.a.name}, {counts['b']} in {case.b.name}; gradients as many)"
         )
-        yield Finding("recomputation", title, again["row"].tolist(), "high", words.both(case, again), _REMEDY)
+        yield Finding("recomputation", title, again["row"].tolist(), "high", words.both(case, again), _REMEDY, structural=True)
         return
 
 

@@ -32,7 +32,7 @@ def larger_problems(case: Case) -> Iterator[Finding]:
             f"larger problems: {case.side(slow).name} launches the same kernels on {usual:.2g} times as many blocks (batch,"
             f" sequence or image size), {words.of_rows(case, grown)}"
         )
-        yield Finding("larger problems", title, grown["row"].tolist(), "high", words.both(case, grown), _REMEDY)
+        yield Finding("larger problems", title, grown["row"].tolist(), "high", words.both(case, grown), _REMEDY, structural=True)
         return
 
 

@@ -97,7 +97,6 @@ def test_attention_of_another_name_that_takes_as_long_is_no_cause():
     assert causes(explained(recording(transformer(FLASH)), recording(transformer(other)))) == {}
 
 
-@pytest.mark.xfail(strict=True, reason="a cause whose rows add up to nothing leaves them to others, which then tell halves of it")
 def test_fused_attention_that_takes_as_long_is_no_cause():
     fused = [Kernel("flash_fwd_kernel", 1080, "attention")]
     assert causes(explained(recording(transformer(UNFUSED)), recording(transformer(fused)))) == {}
