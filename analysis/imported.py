@@ -39,10 +39,15 @@ class Imported:
             raise EvidenceError(f"{file}: schema {schema!r} is not {SCHEMA}; import the capture again with this version")
 
     def trace(self) -> Trace:
-        """Return the Trace."""
+        """Return the Trace, its device work tied to steps as this version does."""
+        from kernelscope.analysis.attribution import device_steps
         from kernelscope.analysis.storage import load
 
-        return load(self.path / "trace")
+        trace = load(self.path / "trace")
+        if len(trace.steps):
+            device_steps.assign(trace)
+            device_steps.drop_empty_tail(trace)
+        return trace
 
     def breakdown(self, by: str) -> dict[str, Any]:
         """Return a breakdown's envelope (see Breakdown.as_dict), made when the capture was imported or, if outdated, now.

@@ -40,7 +40,7 @@ def between_host_and_device(case: Case) -> Iterator[Finding]:
         *(f"{str(kind).capitalize()}: {words.change(case, one['a_ns'], one['b_ns'])}." for kind, one in directions.iterrows()),
     ]
     if hidden is None and fills:
-        sentences += ["With operators that copy or set memory, which wait for one another.", *_operators(case)]
+        sentences = ["With operators that copy or set memory, which wait for one another.", *_operators(case), *sentences]
     what = "memcpy " + " and ".join(
         {"host to device": "HtoD", "device to host": "DtoH"}.get(str(kind), str(kind)) for kind in directions.index
     )
