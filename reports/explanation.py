@@ -149,6 +149,8 @@ def _interval(result: Result, shown: Scale, mirrored: bool) -> str:
     """Return the interval of the difference; mirrored where the sentence says by how much B is faster."""
     ends = result.get("wall_interval_ns")
     if not ends:
+        if "hidden" in result:
+            return "; no interval: too few steps"
         restarts = [result[side].get("restarts") for side in SIDES]
         return "; no interval: one restart only" if 1 in restarts else "; no interval: one recording a side"
     low, high = (-ends[1], -ends[0]) if mirrored else ends
@@ -216,6 +218,8 @@ def facts(result: Result) -> list[str]:
         ("cost of recording that was taken out", "removed_ns", units.duration),
     ):
         values = [result[side].get(key) for side in SIDES]
+        if key == "restarts" and "hidden" in result:
+            continue  # of a capture it says nothing
         if key == "removed_ns":
             values = [max(value or 0, 0) for value in values]  # below zero where the recorded pass was the faster one
         if any(values):

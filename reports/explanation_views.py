@@ -161,7 +161,7 @@ def account(result: Result, key: str, evidence: Evidence) -> View:
     body.append(_sums(explanation.INSTRUMENTATION, [*own, result["instrumentation_ns"]]))
     total = _sums("step", [*steps, result["wall_delta_ns"]])
     a, b = explanation.names(result)
-    columns = [Column("layer"), Column("phase"), Column("cell"), Column(f"A: {a}", True, "ns"), Column(f"B: {b}", True, "ns")]
+    columns = [Column("layer"), Column("phase"), Column("cell"), *(Column(head, True, "ns") for head in _heads(a, b))]
     columns += [Column("B - A", True, "signed"), Column("95% interval", True), Column("outside of noise")]
     caption = f"The account, ns per step: {explanation.title(result)}"
     anchors = [anchor(key, row["row"]) for row in shown]
@@ -169,6 +169,11 @@ def account(result: Result, key: str, evidence: Evidence) -> View:
     of_recording = dict.fromkeys(_GROUPS, explanation.INSTRUMENTATION)
     keys = keys_of([*shown, *([{}] if rest else []), of_recording], _GROUPS)
     return View(f"{key}-account", caption, columns, body, total, anchors=anchors, keys=keys, groups=_GROUPS)
+
+
+def _heads(a: str, b: str) -> list[str]:
+    """Return the heads of both sides' columns; labels that begin with A and B are heads already."""
+    return [name if name.startswith(key) else f"{key}: {name}" for key, name in (("A", a), ("B", b))]
 
 
 def _column(rows: Sequence[Mapping[str, Any]], name: str) -> int:

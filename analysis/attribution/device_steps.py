@@ -38,9 +38,10 @@ def assign(trace: Trace, on_device: bool = False) -> None:
     """
     steps = trace.steps.sort_values("start_ns")
     found = _Work.of(trace, steps, on_device)
-    found_bounds = None if on_device else _bounds(found, steps)
-    if found_bounds is not None:
-        _place_unlaunched(found, *found_bounds)
+    bounds_and_firsts = None if on_device else _bounds(found, steps)
+    found_bounds = bounds_and_firsts[:2] if bounds_and_firsts else None
+    if bounds_and_firsts is not None:
+        _place_unlaunched(found, *bounds_and_firsts)
     for name, position in found.positions.items():
         getattr(trace, name)["step"] = _numbers(position, steps)
     columns = {
@@ -132,17 +133,22 @@ def _is_accelerator(devices: pd.Series) -> Bool:
     return (devices.notna() & (devices != "cpu")).to_numpy(bool)
 
 
-def _place_unlaunched(work: _Work, begun: Int, over: Int) -> None:
-    """Put work whose launch is not in the capture into the step in whose time on the device it starts, in place."""
+def _place_unlaunched(work: _Work, begun: Int, over: Int, first: Int) -> None:
+    """Put work whose launch is not in the capture into the step in whose time on the device it starts, in place.
+
+    What runs before the first work of a step is left of what was launched before: it is in no step.
+    """
     rows = np.flatnonzero(work.behind & (work.launch < 0))
-    work.position[rows] = np.where(work.start[rows] >= 0, _position(work.start[rows], begun, over), -1)
+    start = work.start[rows]
+    position = np.where(start >= 0, _position(start, begun, over), -1)
+    work.position[rows] = np.where((position >= 0) & (start < first[np.maximum(position, 0)]), -1, position)
 
 
 # --- from when to when ----------------------------------------------------------------------------------------------------------
 
 
-def _bounds(work: _Work, steps: pd.DataFrame) -> tuple[Int, Int] | None:
-    """Return when each step starts and ends on the devices; None where nothing was launched on one in any step.
+def _bounds(work: _Work, steps: pd.DataFrame) -> tuple[Int, Int, Int] | None:
+    """Return when each step starts and ends on the devices, and when its own work does; None where nothing was launched on one.
 
     The first of consecutive steps starts when the host's does, unless work was launched right before it, as by a warm-up step.
     And where the device is behind by half a step and more, it is busy with earlier work then, and catches up after the last step
@@ -166,7 +172,7 @@ def _bounds(work: _Work, steps: pd.DataFrame) -> tuple[Int, Int] | None:
     following = np.append(begun[1:], _NEVER)
     own = np.where(busy[_run_of(joined)], first + (end - start), end)
     over = np.where(joined, following, np.minimum(_run_end(work, launched, end, np.maximum(own, last), usual), following))
-    return begun, np.maximum(over, begun)
+    return begun, np.maximum(over, begun), first
 
 
 def _run_end_of(joined: Bool) -> Int:

@@ -77,7 +77,7 @@ def find(trace: Trace, request: Request | None = None) -> Found | None:
 
 
 def windowed(trace: Trace, request: Request | None) -> Trace:
-    """Return the trace with the device work and the steps of the request's window only; the host's part stays whole."""
+    """Return the trace with the device work of the request's window only, and what the host did to launch it."""
     if request is None or request.window is None:
         return trace
     tables = {name: getattr(trace, name) for name in device_steps.DEVICE_TABLES}
@@ -92,7 +92,12 @@ def windowed(trace: Trace, request: Request | None) -> Trace:
         raise EvidenceError(
             f"--window: no device work in it; the capture's lasts from 0 to {(_last(tables) - min(starts)) / 1e6:.0f} ms"
         )
-    steps = trace.steps[((trace.steps["start_ns"] >= low) & (trace.steps["end_ns"] <= high)).to_numpy(bool)]
+    launches = pd.concat([table["launch_ns"].dropna() for table in inside.values()])
+    first, last = (int(launches.min()), int(launches.max())) if len(launches) else (low, high)
+    steps = trace.steps[((trace.steps["start_ns"] >= first) & (trace.steps["end_ns"] <= max(last, high))).to_numpy(bool)]
+    for name in ("ranges", "operators", "calls"):
+        table = getattr(trace, name)
+        inside[name] = table[table["start_ns"].between(first, last).to_numpy(bool)]
     return replace(trace, steps=steps, **{name: table.reset_index(drop=True) for name, table in inside.items()})
 
 

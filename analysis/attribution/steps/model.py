@@ -61,7 +61,8 @@ class Found:
         left += [f"{self.interrupted} many times as long were interrupted"] if self.interrupted else []
         left += [f"{self.cut} after them are not whole"] if self.cut else []
         more = f"; {' and '.join(left)}" if left else ""
-        return f"{len(self.table)} steps, {how} ({self.source}), confidence {self.confidence}{more}"
+        number = f"{len(self.table)} step{'' if len(self.table) == 1 else 's'}"
+        return f"{number}, {how} ({self.source}), confidence {self.confidence}{more}"
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,8 @@ def _owners(case: Case, findings: Sequence[Finding], replaced: Sequence[Replacem
     owner = {str(row): str(row) for row in case.rows["row"]}
     for one in replaced:
         mine = [row_of[name] for name in sorted(one.a | one.b) if name in row_of]
-        if len(mine) < len(one.a | one.b) or len({finding_of.get(row) for row in mine}) > 1:
+        both = all(any(name in row_of for name in names) for names in (one.a, one.b))
+        if not both or len({finding_of.get(row) for row in mine}) > 1:
             continue
         first = min((owner[row] for row in mine), key=_number)
         merged = {owner[row] for row in mine}

@@ -37,6 +37,10 @@ class Replacement:
     a_ns: int
     b_ns: int
 
+    def tells_apart(self) -> bool:
+        """Return whether the short names of both sides differ."""
+        return {words.kernel(name) for name in self.a} != {words.kernel(name) for name in self.b}
+
     def sentence(self) -> str:
         """Return it in words: 24 x fmha_cutlassF became 24 x flash_fwd_kernel (-1.2 ms)."""
         a, b = (words.listed(sorted(map(words.kernel, names)), 2) for names in (self.a, self.b))
@@ -51,7 +55,8 @@ def replacements(a: DeviceSide, b: DeviceSide) -> list[Replacement]:
     places: dict[tuple[frozenset[str], frozenset[str]], list[tuple[pd.DataFrame, pd.DataFrame]]] = defaultdict(list)
     for mine, other in _stretches(first, second):
         names = frozenset(mine["name"]), frozenset(other["name"])
-        if len(mine) and len(other) and max(len(mine), len(other)) <= _LARGEST and names[0] != names[1]:
+        likely = bool(set(mine["kind"]) & set(other["kind"])) or len(mine) > 1 or len(other) == 1
+        if len(mine) and len(other) and max(len(mine), len(other)) <= _LARGEST and names[0] != names[1] and likely:
             places[names].append((mine, other))
     found = [_replacement(names, pairs) for names, pairs in places.items()]
     return sorted(found, key=lambda one: -abs(one.b_ns - one.a_ns))

@@ -118,7 +118,7 @@ def _result(case: Case, findings: list[Finding]) -> dict[str, Any]:
         "significant": None if interval is None else not interval[0] <= 0 <= interval[1],
         "floor_ns": None if interval is None else round((interval[1] - interval[0]) / 2),
         "instrumentation_ns": 0,
-        "parts_by": "part",
+        "parts_by": "what the device did",
         "parts": account_rows.parts(case),
         "rows": rows,
         "replaced": [_replacement(one) for one in replaced[:_REPLACED]],
@@ -165,8 +165,8 @@ def _missing(side: DeviceSide) -> dict[str, str]:
     if side.found is not None:
         return {}
     what = {
-        WINDOW: "nothing repeats: all from the device's first work to its last is compared",
-        KERNELS: "nothing repeats, and the device mostly idles: the kernels alone are compared",
+        WINDOW: "nothing repeats, so that all from the device's first work to its last is compared",
+        KERNELS: "nothing repeats and the device mostly idles, so that the kernels alone are compared",
     }
     return {"steps": what.get(side.account.basis, "")}
 
@@ -195,7 +195,7 @@ def _finding(case: Case, finding: Finding, delta: int, owner: dict[str, str], re
     rows = case.rows[case.rows["row"].isin(finding.rows).to_numpy(bool)]
     error = case.standard_error_ns(rows)
     names = set(rows.loc[(rows["part"] == COMPUTE).to_numpy(bool), "name"].dropna())
-    instead = [one.sentence() for one in replaced if one.a | one.b <= names][:_PLACES]
+    instead = [one.sentence() for one in replaced if one.a | one.b <= names and one.tells_apart()][:_PLACES]
     return {
         "cause": finding.cause,
         "title": finding.title,

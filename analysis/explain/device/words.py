@@ -26,15 +26,10 @@ _TEMPLATE = re.compile(r"<[^<>]*>")
 def ms(ns: float) -> str:
     """Return ns as ms, with the digits that are worth reading."""
     value = abs(ns) / 1e6
-    return (
-        f"{ns / 1e6:.3g} ms"
-        if value >= 100
-        else f"{ns / 1e6:.1f} ms"
-        if value >= 10
-        else f"{ns / 1e6:.2f} ms"
-        if value >= 1
-        else f"{ns / 1e6:.3f} ms"
-    )
+    if value >= 1000:
+        return f"{ns / 1e9:.3g} s"
+    digits = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3
+    return f"{ns / 1e6:.{digits}f} ms"
 
 
 def change(case: Case, a_ns: float, b_ns: float) -> str:
@@ -87,7 +82,8 @@ def executions(rows: pd.DataFrame, side: str, most: int = 3) -> str:
     sums = named.groupby("short")[[f"{side}_count", f"{side}_ns"]].sum().sort_values(f"{side}_ns", ascending=False, kind="stable")
     parts = [f"{count(one[f'{side}_count'])} x {name} ({ms(one[f'{side}_ns'])})" for name, one in sums.head(most).iterrows()]
     rest = sums.iloc[most:]
-    more = f" and {count(rest[f'{side}_count'].sum())} others ({ms(rest[f'{side}_ns'].sum())})" if len(rest) else ""
+    number = count(rest[f"{side}_count"].sum())
+    more = f" and {number} other{'' if number == '1' else 's'} ({ms(rest[f'{side}_ns'].sum())})" if len(rest) else ""
     return ", ".join(parts) + more
 
 

@@ -15,9 +15,12 @@ BETWEEN = ("host to device", "device to host", "host to host", "unified memory")
 _SAME = 0.1  # share within which durations and bytes are the same
 _SAME_BYTES = 0.05
 _PACE = 0.3  # share by which copies of the same bytes may differ from run to run
-_PIN = (
-    "pinned memory with asynchronous copies on a stream of their own: DataLoader(pin_memory=True), .to(device, non_blocking=True)"
-)
+_PIN = {
+    "pytorch": "DataLoader(pin_memory=True), and .to(device, non_blocking=True) on a stream of its own",
+    "mxnet": "gluon.data.DataLoader(pin_memory=True); use the device once before what is timed",
+    "tensorflow": "tf.data.experimental.prefetch_to_device",
+    "": "pinned memory, asynchronous copies on a stream of their own, and data that stays on the device",
+}
 
 
 def between_host_and_device(case: Case) -> Iterator[Finding]:
@@ -45,7 +48,14 @@ def between_host_and_device(case: Case) -> Iterator[Finding]:
         {"host to device": "HtoD", "device to host": "DtoH"}.get(str(kind), str(kind)) for kind in directions.index
     )
     title = f"copies between host and device ({what}) cost {slower} more of its step than {faster}: {how}"
-    yield Finding("copies between host and device", title, rows["row"].tolist(), sure, sentences, _PIN)
+    yield Finding(
+        "copies between host and device",
+        title,
+        rows["row"].tolist(),
+        sure,
+        sentences,
+        _PIN.get(str(case.side(slow).facts.get("framework")), _PIN[""]),
+    )
 
 
 def on_the_device(case: Case) -> Iterator[Finding]:
@@ -145,7 +155,7 @@ def _durations(case: Case, rows: pd.DataFrame) -> str:
 
 def _megabytes(rows: pd.DataFrame, key: str) -> str:
     moved = float(rows[f"{key}_bytes"].sum())
-    return f"{moved / 1e6:,.3g} MB" if moved else "an unknown number of bytes"
+    return f"{moved / 1e9:.3g} GB" if moved >= 1e9 else f"{moved / 1e6:.3g} MB" if moved else "an unknown number of bytes"
 
 
 RULES = (between_host_and_device, on_the_device)

@@ -16,7 +16,10 @@ INPUT = (idle.FETCHING, idle.BETWEEN)
 _SYNCHRONISES = re.compile(r"(?:Device|Stream|Event|Ctx)Synchronize")
 _READING = ("aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal")
 _MORE_WAITS = 0.9  # a step
-_SYNCHRONISE = "wait for the device once, at the end of the step: no .item(), .cpu(), nonzero() or synchronize() within it"
+_SYNCHRONISE = {
+    "pytorch": "wait for the device once, at the end of the step: no .item(), .cpu(), nonzero() or synchronize() within it",
+    "": "see what the host waits for, and wait for it once, when all is launched",
+}
 _LOADER = {
     "pytorch": "more workers and pinned memory: DataLoader(num_workers=..., pin_memory=True, prefetch_factor=...); decode on the "
     "device",
@@ -24,7 +27,7 @@ _LOADER = {
     "": "load, decode and copy batches ahead of the step, on other threads or on the device",
 }
 _LAUNCHES = {
-    "pytorch": "fewer, larger kernels and less Python: torch.compile(mode='reduce-overhead'), CUDA graphs, fused optimizers",
+    "pytorch": "fewer, larger kernels and less Python between them: torch.compile(mode='reduce-overhead'), CUDA graphs",
     "tensorflow": "tf.function(jit_compile=True)",
     "": "fewer, larger kernels, CUDA graphs, and less work of the host between launches",
 }
@@ -49,7 +52,7 @@ def waiting_for_input(case: Case) -> Iterator[Finding]:
         _ids(rows),
         "medium" if guessed else "high",
         sentences,
-        _LOADER.get(str(case.side(slow).facts.get("framework")), _LOADER[""]),
+        _of(case, slow, _LOADER),
     )
 
 
@@ -74,7 +77,7 @@ def waits_of_the_host(case: Case) -> Iterator[Finding]:
         )
     longer = _longer(case, rows, slower, faster)
     title = f"synchronisation: the host waits for the device and cannot launch ahead, the device idles{longer}"
-    yield Finding("synchronisation", title, _ids(rows), "medium", sentences, _SYNCHRONISE)
+    yield Finding("synchronisation", title, _ids(rows), "medium", sentences, _of(case, slow, _SYNCHRONISE))
 
 
 def _waits(case: Case, key: str) -> float:
@@ -116,7 +119,7 @@ def host_bound(case: Case) -> Iterator[Finding]:
         _ids(rows),
         "medium" if case.standard_error_ns(rows) is None else "high",
         sentences,
-        _LAUNCHES.get(str(case.side(slow).facts.get("framework")), _LAUNCHES[""]),
+        _of(case, slow, _LAUNCHES),
     )
 
 
@@ -124,7 +127,7 @@ def synchronisation(case: Case) -> Iterator[Finding]:
     """The device idles around the host's waits for it."""
     yield from _simple(
         case, [idle.SYNCHRONISING], "synchronisation", "the device idles around synchronisation",
-        _SYNCHRONISE,
+        _of(case, words.slower(case, case.idle([idle.SYNCHRONISING]))[0], _SYNCHRONISE),
     )  # fmt: skip
 
 
@@ -149,6 +152,11 @@ def _simple(case: Case, causes: Collection[str], cause: str, title: str, remedy:
     slow, slower, _, faster = words.slower(case, rows)
     sentences = [f"Per step: {words.of_rows(case, rows)}.", *_where(rows, slow)]
     yield Finding(cause, f"{title}{_longer(case, rows, slower, faster)}", _ids(rows), "medium", sentences, remedy)
+
+
+def _of(case: Case, side: str, remedies: dict[str, str]) -> str:
+    """Return the remedy for a side's framework."""
+    return remedies.get(str(case.side(side).facts.get("framework")), remedies[""])
 
 
 def _ids(rows: pd.DataFrame) -> list[str]:
