@@ -252,6 +252,8 @@ def test_lanes_of_real_captures_add_up_to_what_their_tables_hold(trace):
     assert made["wall_ns"] == high - low
     lanes = {(lane["kind"], lane["device"], lane["thread"]): lane for lane in made["lanes"]}
     first = lanes.pop(("step", None, None))
+    found = lanes.pop(("steps", None, None), None)  # those of a capture that marks none
+    assert (found is not None) == bool(made["found"])
     assert {key: (lane["events"], lane["sum_ns"]) for key, lane in lanes.items()} == recomputed(trace, low, high)
     for lane in [first, *lanes.values()]:
         drawn = [duration for row in lane["rows"] for duration in row["duration_ns"]]

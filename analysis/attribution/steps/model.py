@@ -132,7 +132,7 @@ def work_of(trace: Trace, device: str | None = None) -> Work:
     rows = rows[rows["launch_ns"].notna()] if by_launch else rows
     at = rows["launch_ns" if by_launch else "start_ns"].to_numpy(np.int64)
     order = np.argsort(at, kind="stable")[:MOST_WORK]
-    codes, names_ = pd.factorize(rows["name"].to_numpy()[order])
+    codes, names_ = pd.factorize(rows["name"].astype("string").fillna("").to_numpy(dtype=object)[order])
     start, end = (rows[column].to_numpy(np.int64)[order] for column in ("start_ns", "end_ns"))
     launcher = rows["launch_thread"].to_numpy(np.int64, na_value=0)[order]
     texts = [str(name) for name in names_]
