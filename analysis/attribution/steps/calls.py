@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kernelscope.analysis.attribution.steps.model import LEAST, Found, Work, judged
+from kernelscope.analysis.attribution.steps.judging import judged
+from kernelscope.analysis.attribution.steps.model import LEAST, Found, Work
 from kernelscope.analysis.attribution.steps.ranges import labelled, of_rows
 from kernelscope.analysis.trace import Trace
 

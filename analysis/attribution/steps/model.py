@@ -1,4 +1,4 @@
-"""Steps as they were found, and how well what repeats repeats: by the kernels that each step launches."""
+"""Steps as they were found, and the device work that they are found in."""
 
 from __future__ import annotations
 
@@ -9,21 +9,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.trace import Trace, conform
+from kernelscope.analysis.trace import Trace
 
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 
 MOST_WORK = 400_000  # pieces of work that are looked at: what repeats has repeated by then
 LEAST = 2  # whole steps
-# Of all kernels, the share that must be in what all steps have in common
-_COMMON = 0.7
-# Steps at the ends whose kernels are less alike than this to the usual step's are warm-up, or cut
-_ALIKE = 0.75
-# A first step this many times as long as the longest other one did something else, too
-_LONGER = 3.0
-_INTERRUPTED, _RARE = 5.0, 0.1  # times the usual step, and share of the steps
-_COVERED = 0.3  # share of the device's time that must be between the first step and the last
 
 
 @dataclass(frozen=True)
@@ -155,82 +147,3 @@ def _gaps(start: Int, end: Int) -> Int:
     gaps = np.empty(len(start), dtype=np.int64)
     gaps[order] = np.maximum(start[order] - before, 0)
     return gaps
-
-
-def judged(work: Work, method: str, source: str, begins: Int, ends: Int | None = None, thread: int | None = None) -> Found | None:
-    """Return the steps that begin at these times, one ending where the next begins; None where they do not repeat.
-
-    begins: sorted. ends: when what marks them ends: where that is right before the next begins, the last one is whole, too.
-    """
-    if len(begins) < LEAST or not len(work):
-        return None
-    edges = begins
-    if ends is not None and len(begins) > 1:
-        period = float(np.median(np.diff(begins)))
-        if float(np.median(begins[1:] - ends[:-1])) < 0.05 * period and float(ends[-1] - begins[-1]) > 0.5 * period:
-            edges = np.append(begins, ends[-1])
-    position = np.searchsorted(edges, work.at, side="right") - 1
-    inside = (position >= 0) & (position < len(edges) - 1)
-    counts = np.zeros((len(edges) - 1, len(work.names)), dtype=np.float64)
-    np.add.at(counts, (position[inside], work.name[inside]), 1.0)
-    first, last = _steady(counts, np.diff(edges))
-    if last - first < LEAST:
-        return None
-    kept = counts[first:last]
-    lasted = work.end - work.start
-    mine = inside & (position >= first) & (position < last)
-    covered = float(lasted[mine].sum() / max(lasted.sum(), 1))
-    if covered < _COVERED:
-        return None
-    common = _common(kept)
-    if common < _COMMON:
-        return None
-    table = pd.DataFrame({"start_ns": edges[first:last], "end_ns": edges[first + 1 : last + 1]})
-    table = table.assign(step=np.arange(first, last), warmup=False, thread=work.thread if thread is None else thread)
-    usual = _uninterrupted(np.diff(edges)[first:last])
-    table, kept = table[usual].reset_index(drop=True), kept[usual]
-    alike = float(np.median(_likeness(kept)))
-    sure = "high" if common >= 0.97 and len(kept) >= 3 else "medium" if common >= 0.9 and alike >= 0.9 else "low"
-    cut = len(counts) - last + _unfinished(work, edges)
-    left_out = {"warmup": first, "cut": cut, "interrupted": int((~usual).sum())}
-    steps, by_device = conform("steps", table), not work.by_launch
-    return Found(method, source, steps, round(common, 4), sure, covered=round(covered, 4), on_device=by_device, **left_out)
-
-
-def _uninterrupted(lengths: Int) -> npt.NDArray[np.bool_]:
-    """Return which steps are no rare ones many times as long as the usual one: there the loop stopped for something else."""
-    usual = lengths <= _INTERRUPTED * float(np.median(lengths))
-    return usual if (~usual).sum() <= _RARE * len(lengths) else np.ones(len(lengths), dtype=bool)
-
-
-def _unfinished(work: Work, edges: Int) -> int:
-    """Return 1 where work after the last step begins another one."""
-    return int(bool((work.at >= edges[-1]).any()))
-
-
-def _common(counts: Float) -> float:
-    """Return the share of all kernels that are what the usual step launches, as often."""
-    usual = np.median(counts, axis=0)
-    return float(np.minimum(counts, usual).sum() / max(counts.sum(), 1.0, usual.sum() * len(counts)))
-
-
-def _likeness(counts: Float) -> Float:
-    """Return for each step how alike its kernels are to the usual step's, 0 to 1 (Jaccard's index of multisets)."""
-    usual = np.median(counts, axis=0)
-    both, either = np.minimum(counts, usual).sum(axis=1), np.maximum(counts, usual).sum(axis=1)
-    return np.asarray(np.divide(both, either, out=np.zeros_like(both), where=either > 0))
-
-
-def _steady(counts: Float, lengths: Int) -> tuple[int, int]:
-    """Return the range of steps without those at the ends that are unlike the others."""
-    alike = _likeness(counts[len(counts) // 3 :] if len(counts) > 3 else counts)
-    usual = np.median(counts[len(counts) // 3 :] if len(counts) > 3 else counts, axis=0)
-    both, either = np.minimum(counts, usual).sum(axis=1), np.maximum(counts, usual).sum(axis=1)
-    like = np.divide(both, either, out=np.zeros_like(both), where=either > 0)
-    bar = min(_ALIKE, 0.9 * float(np.median(alike)) if len(alike) else _ALIKE)
-    first, last = 0, len(counts)
-    while first < last - LEAST and (like[first] < bar or lengths[first] > _LONGER * lengths[first + 1 :].max()):
-        first += 1
-    while last > first + LEAST and like[last - 1] < bar:
-        last -= 1
-    return first, last

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from kernelscope.analysis.attribution.steps.model import LEAST, Found, Int, Work, commonest, judged
+from kernelscope.analysis.attribution.steps.judging import judged
+from kernelscope.analysis.attribution.steps.model import LEAST, Found, Int, Work, commonest
 
 _MOST = 40  # numbers of occurrences that are tried
 _AS_GOOD = 0.01  # likeness that is no difference, unless parts are the same in everything

@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.attribution.steps.model import LEAST, Found, Work, judged
+from kernelscope.analysis.attribution.steps.judging import judged
+from kernelscope.analysis.attribution.steps.model import LEAST, Found, Work
 from kernelscope.analysis.trace import Trace
 
 _NUMBER = re.compile(r"\d+")
