@@ -2,7 +2,7 @@
 
 Kernels of the same name are anchors; what stands between the same anchors on both sides replaces each other, whatever its kind:
 an attention kernel for another one, a Triton kernel for a norm and the arithmetic around it. The alignment is that of
-analysis.explain.sequences, and kernels are the more alike the more their names and kinds are.
+analysis.explain.sequences, and kernels are the more alike the more their names, kinds and problems (shapes) are.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from kernelscope.analysis.explain.device.case import MAIN
 from kernelscope.analysis.explain.device.side import DeviceSide
 
 _MOST = 4000  # kernels of a step that are aligned: the table has as many rows and columns
-_SAME, _SHORT, _KIND, _UNLIKE = 1.0, 0.9, 0.6, 0.0  # likeness of kernels of one name, one short name, one kind
+# likeness of kernels of one name, of one short name, of one kind and problem, of one kind
+_SAME, _SHORT, _PROBLEM, _KIND, _UNLIKE = 1.0, 0.9, 0.8, 0.6, 0.0
 _LARGEST = 60  # kernels of one stretch: longer ones are other work, and not a replacement
 
 
@@ -77,8 +78,9 @@ def _one_step(side: DeviceSide) -> pd.DataFrame:
         rows = rows[(rows["step"] == int(steps["step"].iloc[len(steps) // 2])).fillna(False).to_numpy(bool)]
     if side.account.device not in ("all", "cpu"):
         rows = rows[(rows["device"] == side.account.device).to_numpy(bool)]
-    rows = rows.sort_values("start_ns", kind="stable")[["name", "kind", "duration_ns"]]
-    return rows.astype({"name": "string", "kind": "string"}).fillna({"name": "", "kind": "unknown"}).reset_index(drop=True)
+    rows = rows.sort_values("start_ns", kind="stable")[["name", "kind", "problem", "duration_ns"]]
+    texts = {"name": "", "kind": "unknown", "problem": ""}
+    return rows.astype(dict.fromkeys(texts, "string")).fillna(texts).reset_index(drop=True)
 
 
 def _stretches(a: pd.DataFrame, b: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
@@ -102,7 +104,7 @@ def _stretches(a: pd.DataFrame, b: pd.DataFrame) -> Iterator[tuple[pd.DataFrame,
 def _likeness(a: pd.DataFrame, b: pd.DataFrame) -> npt.NDArray[np.float64]:
     """Return how alike each kernel of A is to each of B."""
     alike = np.full((len(a), len(b)), _UNLIKE)
-    for column, worth in (("kind", _KIND), ("short", _SHORT), ("name", _SAME)):
+    for column, worth in (("kind", _KIND), ("problem", _PROBLEM), ("short", _SHORT), ("name", _SAME)):
         texts = [
             table["name"].map({name: words.kernel(name) for name in table["name"].unique()})
             if column == "short"
@@ -113,5 +115,7 @@ def _likeness(a: pd.DataFrame, b: pd.DataFrame) -> npt.NDArray[np.float64]:
         same = codes[: len(a), None] == codes[None, len(a) :]
         if column == "kind":
             same &= (a["kind"] != "unknown").to_numpy(bool)[:, None]
+        if column == "problem":  # of kernels of one kind
+            same &= (a["problem"] != "").to_numpy(bool)[:, None] & (alike == _KIND)
         alike[same] = worth
     return alike

@@ -145,6 +145,7 @@ def _side(side: DeviceSide) -> dict[str, Any]:
         "device": side.account.device,
         "step_ns": side.account.step_ns,
         "busy_ns": side.account.busy_ns,
+        "devices": side.busy_ns,
         "recorded_step_ns": side.account.step_ns,
         "removed_ns": 0,
         "restarts": 1,
@@ -249,6 +250,9 @@ def _notes(case: Case) -> list[str]:
         steps = f": {side.found.sentence()}" if side.found else ""
         where = f" on {side.hardware}" if side.hardware else ""
         notes.append(f"{side.name} is {side.path}{where}{steps}")
+        if len(side.busy_ns) > 1:
+            busy = ", ".join(f"{device} {words.ms(ns)}" for device, ns in side.busy_ns.items())
+            notes.append(f"{side.name}, how long each device is busy in a step: {busy}; {side.account.device} is explained")
         outside = side.account.outside
         lost = outside[outside["count"] > 0]
         if len(lost):

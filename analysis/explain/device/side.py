@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
+
 from kernelscope.analysis.accounting.device_account import ALL, HOST_TIMED, DeviceAccount, account
 from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.steps import Found, Request
@@ -24,7 +26,8 @@ class Capture:
 class DeviceSide:
     """A capture with its account. name: how sentences call it; path: where it is. found: its steps; None without any.
 
-    trace: with those steps. hardware: the device's name; None where not told.
+    trace: with those steps. hardware: the device's name; None where not told. busy_ns: how long each accelerator is busy in a
+    step.
     """
 
     name: str
@@ -33,6 +36,7 @@ class DeviceSide:
     found: Found | None
     account: DeviceAccount
     hardware: str | None
+    busy_ns: dict[str, int]
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -55,7 +59,16 @@ def side_of(capture: Capture, name: str, found: Found | None, request: Request, 
     """Return a side with its account. name: how to call it. found: its steps. whole: take all devices as one."""
     trace = finding_steps.applied(capture.trace, found)
     done = account(trace, ALL if whole else request.device)
-    return DeviceSide(name, capture.path, trace, found, done, _hardware(trace, done.device))
+    return DeviceSide(name, capture.path, trace, found, done, _hardware(trace, done.device), _busy(trace, done))
+
+
+def _busy(trace: Trace, done: DeviceAccount) -> dict[str, int]:
+    """Return how long each accelerator is busy in a step."""
+    if done.basis not in ("steps", "window"):
+        return {}
+    named = pd.concat([trace.kernels["device"].astype("string"), trace.graphs["device"].astype("string")]).dropna().unique()
+    devices = sorted(str(name) for name in named if name != "cpu")
+    return {name: done.busy_ns if name == done.device else account(trace, name).busy_ns for name in devices}
 
 
 def takes_all(a: Trace, b: Trace) -> bool:

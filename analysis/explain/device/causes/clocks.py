@@ -31,7 +31,7 @@ def uniform(case: Case) -> Iterator[Finding]:
     low, middle, high = _quantiles(factor, same["a_duration_ns"].to_numpy(float), (0.1, 0.5, 0.9))
     if abs(middle) < np.log1p(_LEAST) or high - low > _SPREAD * 2 * abs(middle):
         return
-    _, slower, _, _ = words.slower(case, same)
+    slow, slower, fast, _ = words.slower(case, same)
     ratio = float(np.exp(abs(middle)))
     title = (
         f"all kernels take {ratio:.2f} times as long in {slower}, whatever they do: lower clocks, throttling, or a shared device"
@@ -40,7 +40,20 @@ def uniform(case: Case) -> Iterator[Finding]:
         f"{len(same)} kernels that both sides execute as often: {words.of_rows(case, same)}; "
         f"80% of that time is slower by factors from {np.exp(low):.2f} to {np.exp(high):.2f}."
     ]
-    yield Finding("clocks", title, same["row"].tolist(), "medium", sentences, _REMEDY)
+    clocks = {key: _clock_mhz(case, key) for key in ("a", "b")}
+    seen = None not in clocks.values() and float(clocks[slow] or 0) < (1 - _LEAST) * float(clocks[fast] or 0)
+    if seen:
+        sentences.append(
+            f"Mean clock of the device: {clocks['a']:.0f} MHz in {case.a.name}, {clocks['b']:.0f} MHz in {case.b.name}."
+        )
+    yield Finding("clocks", title, same["row"].tolist(), "high" if seen else "medium", sentences, _REMEDY)
+
+
+def _clock_mhz(case: Case, key: str) -> float | None:
+    """Return the mean of a side's samples of the device's clock; None where it has none."""
+    samples = case.side(key).trace.samples
+    values = samples.loc[(samples["metric"] == "gpu_sm_clock_hz").to_numpy(bool), "value"]
+    return float(values.mean()) / 1e6 if len(values) else None
 
 
 def _as_often(rows: pd.DataFrame) -> pd.Series[bool]:

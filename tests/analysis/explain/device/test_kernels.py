@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from kernelscope.analysis.trace import conform
 from tests.analysis.explain.device.synthetic import (
     Copy,
     Kernel,
@@ -225,6 +226,17 @@ def test_larger_grids_that_take_as_long_are_no_cause():
 def test_all_kernels_slower_or_faster_by_one_factor(factor):
     whole = sum(item.us for item in training() if isinstance(item, Kernel)) / 1000
     assert_named(said_of(scaled(training(), factor)), "clocks", whole * (factor - 1))
+
+
+@pytest.mark.parametrize(("mhz", "confidence"), [((1980, 1700), "high"), ((1980, 1980), "medium"), ((None, None), "medium")])
+def test_samples_of_the_clock_make_it_sure(mhz, confidence):
+    sides = [recording(training()), recording(scaled(training(), 1.15))]
+    for trace, clock in zip(sides, mhz, strict=True):
+        rows = [] if clock is None else [{"time_ns": 0, "device": "cuda:0", "metric": "gpu_sm_clock_hz", "value": clock * 1e6}]
+        trace.samples = conform("samples", rows)
+    (found,) = [one for one in explained(*sides)["findings"] if one["cause"] == "clocks"]
+    assert found["confidence"] == confidence
+    assert any("MHz" in text for text in found["evidence"]) == (confidence == "high")
 
 
 def test_one_slower_kernel_is_no_clock():
