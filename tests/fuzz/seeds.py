@@ -58,7 +58,7 @@ def _small(content: bytes, scratch: Path) -> tuple[str, bytes]:
     if content[:1] in (b"{", b"["):
         try:
             return "json", json.dumps(_small_json(json.loads(content))).encode()
-        except ValueError:
+        except (ValueError, RecursionError):  # cut off, or nested deeper than json reads
             return "text", _small_text(content)
     if content.startswith(b"\x80"):
         return "pickle", content
