@@ -44,9 +44,7 @@ class Imported:
         from kernelscope.analysis.storage import load
 
         trace = load(self.path / "trace")
-        if len(trace.steps):
-            device_steps.assign(trace)
-            device_steps.drop_empty_tail(trace)
+        device_steps.relate(trace)
         return trace
 
     def breakdown(self, by: str) -> dict[str, Any]:

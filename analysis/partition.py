@@ -343,9 +343,7 @@ def _device_work(trace: Trace, table: pd.DataFrame, level: int, keys: pd.DataFra
 
     Rows without a time are counted and take none.
     """
-    measured = np.ones(len(table), dtype=bool)
-    if len(trace.steps):
-        measured = table["step"].isin(trace.steps.loc[~trace.steps["warmup"], "step"]).to_numpy(bool)
+    measured = device_steps.measured(trace, table)
     if not measured.all():
         phase = keys["phase"].astype("category") if "phase" in keys else pd.Series(pd.NA, keys.index, dtype="category")
         keys = keys.assign(phase=phase.cat.add_categories([OUTSIDE_OF_STEPS]).where(measured, OUTSIDE_OF_STEPS))

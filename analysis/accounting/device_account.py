@@ -38,7 +38,7 @@ _OF_KERNELS = ("kind", "name", "operator", "phase", "layer", "library", "dtype",
 
 WINDOW, KERNELS, TOTALS = "window", "kernels", "totals"
 ALL = "all"  # in place of a device: all of them as one, the host's processors included
-HOST_TIMED = ("mxnet",)  # formats whose kernels and copies are operators as the host timed them: none of them hides another
+_HOST_TIMED = ("mxnet",)  # formats whose kernels and copies are operators as the host timed them: none of them hides another
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,11 @@ class _Work:
     measured: npt.NDArray[np.bool_]
 
 
+def is_host_timed(trace: Trace) -> bool:
+    """Return whether operators as the host timed them stand for kernels and copies."""
+    return (trace.info.get("source") or {}).get("format") in _HOST_TIMED
+
+
 def account(trace: Trace, device: str | None = None) -> DeviceAccount:
     """Return the account of a device, of the one that computes longest where none is named.
 
@@ -105,8 +110,7 @@ def account(trace: Trace, device: str | None = None) -> DeviceAccount:
         return _of_kernels(chosen or "cpu", works)
     tables, matrices, free = [], [], windows
     busy = 0
-    together = str((trace.info.get("source") or {}).get("format")) in HOST_TIMED
-    for level in [works] if together else [[work] for work in works]:
+    for level in [works] if is_host_timed(trace) else [[work] for work in works]:
         found, left = _part(level, windows, free)
         busy += int((free[1] - free[0]).sum() - (left[1] - left[0]).sum())
         tables += [table for table, _ in found]
@@ -126,12 +130,14 @@ def account(trace: Trace, device: str | None = None) -> DeviceAccount:
 
 def _kernels(trace: Trace, device: str | None, communicating: bool) -> _Work:
     table = trace.kernels
-    mine = table["start_ns"].notna().to_numpy(bool) & (
-        (table["kind"] == "communication").fillna(False).to_numpy(bool) == communicating
-    )
-    table = table[mine & _on(table, device)]
+    timed = table["start_ns"].notna().to_numpy(bool)
+    table = table[timed & (_communicates(table) == communicating) & _on(table, device)]
     keys = table[list(_OF_KERNELS)].astype("string")
     return _work(trace, COMMUNICATION if communicating else COMPUTE, table, keys)
+
+
+def _communicates(kernels: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    return (kernels["kind"] == "communication").fillna(False).to_numpy(bool)
 
 
 def _graphs(trace: Trace, device: str | None) -> _Work:
@@ -154,11 +160,8 @@ def _on(table: pd.DataFrame, device: str | None) -> npt.NDArray[np.bool_]:
 
 
 def _work(trace: Trace, part: str, table: pd.DataFrame, keys: pd.DataFrame) -> _Work:
-    measured = np.ones(len(table), dtype=bool)
-    if len(trace.steps):
-        measured = table["step"].isin(trace.steps.loc[~trace.steps["warmup"], "step"]).to_numpy(bool)
     start, end = (table[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
-    return _Work(part, keys.reset_index(drop=True), start, end, measured)
+    return _Work(part, keys.reset_index(drop=True), start, end, device_steps.measured(trace, table))
 
 
 # --- windows ------------------------------------------------------------------------------------------------------------------
@@ -205,8 +208,7 @@ def _of_kernels(device: str, works: list[_Work]) -> DeviceAccount:
 def _of_totals(trace: Trace) -> DeviceAccount:
     """Return the account of a source of totals: the durations of its kernels and copies stand for the time."""
     kernels, copies = trace.kernels, trace.copies
-    communicating = (kernels["kind"] == "communication").fillna(False).to_numpy(bool)
-    rows = kernels[list(_OF_KERNELS)].astype("string").assign(part=np.where(communicating, COMMUNICATION, COMPUTE))
+    rows = kernels[list(_OF_KERNELS)].astype("string").assign(part=np.where(_communicates(kernels), COMMUNICATION, COMPUTE))
     moved = pd.DataFrame({"part": COPY, "kind": copies["operation"].astype("string"), "name": copies["memory"].astype("string")})
     sums = [table[["count", "duration_ns"]].astype(float) for table in (kernels, copies)]
     tables = [
@@ -245,10 +247,10 @@ def _added(work: _Work, owned: Float, index: Int, window: Int, steps: int) -> tu
     names = [name for name in work.keys if name != "bytes"]
     if not len(work.keys):
         return pd.DataFrame({"part": [], "count": [], "duration_ns": []}), np.zeros((0, steps))
-    number = work.keys.groupby(names, dropna=False, sort=False).ngroup().to_numpy()
-    size = int(number.max()) + 1
-    matrix = np.bincount(number[index] * steps + window, weights=owned, minlength=size * steps).reshape(size, steps)
-    table = work.keys[~pd.Series(number).duplicated().to_numpy()][names].reset_index(drop=True).assign(part=work.part)
+    number, distinct = _numbered(work.keys[names])
+    size = len(distinct)
+    matrix = _by_step(number[index], size, window, steps, owned)
+    table = distinct.assign(part=work.part)
     mine = work.measured
     table["count"] = np.bincount(number[mine], minlength=size) / steps
     table["duration_ns"] = np.bincount(number[mine], weights=(work.end - work.start)[mine], minlength=size) / steps
@@ -265,15 +267,23 @@ def _idle(trace: Trace, windows: tuple[Int, Int], free: tuple[Int, Int]) -> tupl
     steps = len(windows[0])
     if pieces.empty:
         return pd.DataFrame({"part": [], "count": [], "duration_ns": []}), np.zeros((0, steps))
-    keys = pieces[["cause", "detail", "phase"]]
-    number = keys.groupby(["cause", "detail", "phase"], dropna=False, sort=False).ngroup().to_numpy()
-    size = int(number.max()) + 1
+    number, distinct = _numbered(pieces[["cause", "detail", "phase"]])
     window = np.clip(np.searchsorted(windows[0], pieces["start_ns"].to_numpy(np.int64), side="right") - 1, 0, steps - 1)
-    time = pieces["time_ns"].to_numpy(float)
-    matrix: Float = np.bincount(number * steps + window, weights=time, minlength=size * steps).reshape(size, steps).astype(float)
-    table = keys[~pd.Series(number).duplicated().to_numpy()].reset_index(drop=True)
-    table = table.assign(part=IDLE, count=np.bincount(number) / steps)
+    matrix = _by_step(number, len(distinct), window, steps, pieces["time_ns"].to_numpy(float))
+    table = distinct.assign(part=IDLE, count=np.bincount(number) / steps)
     return table.assign(duration_ns=matrix.sum(axis=1) / steps), matrix
+
+
+def _numbered(keys: pd.DataFrame) -> tuple[Int, pd.DataFrame]:
+    """Return the number of each row's keys in the order of appearance, and the distinct ones in that order."""
+    number = keys.groupby(list(keys), dropna=False, sort=False).ngroup().to_numpy().astype(np.int64)
+    return number, keys[~pd.Series(number).duplicated().to_numpy()].reset_index(drop=True)
+
+
+def _by_step(number: Int, size: int, window: Int, steps: int, time: Float) -> Float:
+    """Return [numbers, steps], the times added up."""
+    sums = np.bincount(number * steps + window, weights=time, minlength=size * steps)
+    return np.asarray(sums.reshape(size, steps), dtype=float)
 
 
 def _rows(tables: list[pd.DataFrame]) -> pd.DataFrame:

@@ -193,7 +193,7 @@ class _Host:
     def levels(self) -> list[_Level]:
         """Return what owns an instant, the highest first."""
         calls, operators, ranges = self._tables
-        named = [_texts(operators["name"]), _texts(translated(ranges["name"], lambda text: _NUMBER.sub("#", text)))]
+        named = [_Texts(operators["name"]), _Texts(translated(ranges["name"], lambda text: _NUMBER.sub("#", text)))]
         found = []
         for pattern, cause in ((INPUT, FETCHING), (_COMPILE, COMPILING)):
             for table, names in ((operators, named[0]), (ranges, named[1])):
@@ -202,8 +202,8 @@ class _Host:
                     fits = fits | (table["phase"] == "data").fillna(False).to_numpy(bool)
                 mine = table[fits]
                 found.append(self._level(mine, cause, names.values[fits], "data" if cause == FETCHING else None))
-        causes = np.array([_OF_CALLS[api.cause(name)] for name in _texts(calls["name"]).values], dtype=object)
-        found.append(self._level(calls, causes, _texts(calls["name"]).values, calls["phase"]))
+        causes = _Texts(translated(calls["name"], lambda name: _OF_CALLS[api.cause(name)])).values
+        found.append(self._level(calls, causes, _Texts(calls["name"]).values, calls["phase"]))
         found.append(self._level(operators, OPERATOR, named[0].values, operators["phase"]))
         found.append(self._level(ranges, RANGE, named[1].values, ranges["phase"]))
         return found
@@ -214,7 +214,7 @@ class _Host:
         row, first, last = intervals.leaves(thread, start, end)
         base = self.place(thread[row]) * self.length - self.low
         order = np.argsort(base + first, kind="stable")
-        phases = _texts(phase).values if isinstance(phase, pd.Series) else _each(phase, len(table))
+        phases = _Texts(phase).values if isinstance(phase, pd.Series) else _each(phase, len(table))
         return _Level((base + first)[order], (base + last)[order], row[order], _each(cause, len(table)), detail, phases)
 
 
@@ -229,10 +229,6 @@ class _Texts:
     def matching(self, pattern: re.Pattern[str]) -> npt.NDArray[np.bool_]:
         """Return which texts a pattern is found in."""
         return np.array([*(bool(pattern.search(text[:300])) for text in self._distinct), False], dtype=bool)[self._codes]
-
-
-def _texts(column: pd.Series) -> _Texts:
-    return _Texts(column)
 
 
 def _is_stack(trace: Trace) -> npt.NDArray[np.bool_]:

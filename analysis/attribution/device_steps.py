@@ -51,6 +51,20 @@ def assign(trace: Trace, on_device: bool = False) -> None:
     trace.steps = trace.steps.assign(**columns)
 
 
+def relate(trace: Trace) -> None:
+    """Tie a capture's device work to the steps that it marks, in place; without steps nothing changes."""
+    if len(trace.steps):
+        assign(trace)
+        drop_empty_tail(trace)
+
+
+def measured(trace: Trace, table: pd.DataFrame) -> Bool:
+    """Return which rows of device work belong to a measured step; all of them where the trace has no steps."""
+    if trace.steps.empty:
+        return np.ones(len(table), dtype=bool)
+    return table["step"].isin(trace.steps.loc[~trace.steps["warmup"], "step"]).to_numpy(bool)
+
+
 def assigned(trace: Trace) -> Trace:
     """Return the trace with its device work tied to its steps: itself, unless that was not done yet."""
     tables = [getattr(trace, name)["step"] for name in DEVICE_TABLES]

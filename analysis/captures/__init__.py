@@ -177,9 +177,7 @@ def finish(trace: Trace, ties: Ties | None = None) -> None:
     set_aside_impossible(trace)
     launches.relate(trace, ties)
     describe_kernels(trace)
-    if len(trace.steps):
-        device_steps.assign(trace)
-        device_steps.drop_empty_tail(trace)
+    device_steps.relate(trace)
     trace.check()
 
 

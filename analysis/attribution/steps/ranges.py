@@ -27,8 +27,7 @@ def find(trace: Trace, work: Work) -> Iterator[Found]:
     found = []
     for label, rows in labelled(trace):
         named = is_named(label)
-        held = share_inside(rows, work)
-        if not named and held < _HOLDS:
+        if not named and share_inside(rows, work) < _HOLDS:
             continue
         steps = of_rows(work, "range", label, rows)
         if steps is not None:

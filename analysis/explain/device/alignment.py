@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kernelscope.analysis.accounting.device_account import ALL
 from kernelscope.analysis.explain import sequences
 from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import MAIN
@@ -76,7 +77,7 @@ def _one_step(side: DeviceSide) -> pd.DataFrame:
     rows = kernels[kernels["start_ns"].notna().to_numpy(bool) & (kernels["kind"] != "communication").fillna(True).to_numpy(bool)]
     if len(steps):
         rows = rows[(rows["step"] == int(steps["step"].iloc[len(steps) // 2])).fillna(False).to_numpy(bool)]
-    if side.account.device not in ("all", "cpu"):
+    if side.account.device not in (ALL, "cpu"):
         rows = rows[(rows["device"] == side.account.device).to_numpy(bool)]
     rows = rows.sort_values("start_ns", kind="stable")[["name", "kind", "problem", "duration_ns"]]
     texts = {"name": "", "kind": "unknown", "problem": ""}

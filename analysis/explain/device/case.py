@@ -33,7 +33,7 @@ STEP_NOISE = 0.03  # of the step, for what is no kernel
 ONE_STEP_NOISE = 0.05  # of the step, for idle time where too few steps say how it varies
 _ERRORS = 2.0  # standard errors over the steps within which a difference is noise
 _SURE = 2.0  # standard errors by which the share of steps that stall must differ
-_FEW = 4  # steps from which these are known
+FEW = 4  # steps from which these are known
 _BATCHES = 7  # of steps: what alternates from step to step is steadier over several
 
 
@@ -72,6 +72,10 @@ class Case:
         """The rows that no finding has yet."""
         return self.rows[~self.rows["row"].isin(self.taken).to_numpy(bool)]
 
+    def rows_of(self, finding: Finding) -> pd.DataFrame:
+        """Return the rows that a finding accounts for."""
+        return self.rows[self.rows["row"].isin(finding.rows).to_numpy(bool)]
+
     @property
     def step_ns(self) -> int:
         """The longer step."""
@@ -94,9 +98,7 @@ class Case:
 
     def kernels(self, kinds: Collection[str] | None = None) -> pd.DataFrame:
         """Return the rows left of computing kernels, of these kinds only where any are given."""
-        left = self.left
-        rows = left[(left["part"] == COMPUTE).to_numpy(bool)]
-        return rows if kinds is None else rows[rows["kind"].isin(list(kinds)).to_numpy(bool)]
+        return _computing(self.left, kinds)
 
     def idle(self, causes: Collection[str]) -> pd.DataFrame:
         """Return the rows left of idle time by these causes."""
@@ -105,8 +107,7 @@ class Case:
 
     def all_kernels(self, kinds: Collection[str] | None = None) -> pd.DataFrame:
         """Return the rows of computing kernels, taken or not."""
-        rows = self.rows[(self.rows["part"] == COMPUTE).to_numpy(bool)]
-        return rows if kinds is None else rows[rows["kind"].isin(list(kinds)).to_numpy(bool)]
+        return _computing(self.rows, kinds)
 
     def side(self, key: str) -> DeviceSide:
         """Return side "a" or "b"."""
@@ -116,7 +117,7 @@ class Case:
         """Return the standard error of the rows' difference over the steps; None where there are too few of them."""
         total = 0.0
         for key in SIDES:
-            if len(self.side(key).account.lengths) < _FEW:
+            if len(self.side(key).account.lengths) < FEW:
                 return None
             total += variance_of_mean(self._of_steps(rows, key))
         return float(total**0.5)
@@ -156,6 +157,11 @@ class Case:
         return (float(b.mean() - a.mean()) > 0) == (float(rows["delta_ns"].sum()) > 0) and abs(
             a.mean() - b.mean()
         ) > _SURE * error
+
+
+def _computing(rows: pd.DataFrame, kinds: Collection[str] | None) -> pd.DataFrame:
+    rows = rows[(rows["part"] == COMPUTE).to_numpy(bool)]
+    return rows if kinds is None else rows[rows["kind"].isin(list(kinds)).to_numpy(bool)]
 
 
 def variance_of_mean(values: Float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.steps import Found, Request
 from kernelscope.analysis.explain.device import account_rows, alignment, causes, words
 from kernelscope.analysis.explain.device.alignment import Replacement
-from kernelscope.analysis.explain.device.case import MAIN, Case, Finding, case_of, variance_of_mean
+from kernelscope.analysis.explain.device.case import FEW, MAIN, Case, Finding, case_of, variance_of_mean
 from kernelscope.analysis.explain.device.labels import labels
 from kernelscope.analysis.explain.device.side import Capture, DeviceSide, side_of, takes_all
 from kernelscope.analysis.notebook import Shown
@@ -46,29 +47,24 @@ def _steps(a: Capture, b: Capture, request: Request) -> tuple[Found | None, Foun
     tried = [finding_steps.candidates(side.trace, request) for side in (a, b)]
     if not all(tried):
         return None, None
-    best: tuple[tuple[float, int], Found, Found] | None = None
-    for place, mine in enumerate(tried[0]):
-        for other_place, other in enumerate(tried[1]):
-            apart = _apart(a, mine, b, other)
-            rank = (0.0 if apart < np.log(1.5) else apart, place + other_place)
-            if best is None or rank < best[0]:
-                best = (rank, mine, other)
-    assert best is not None
-    return best[1], best[2]
-
-
-def _apart(a: Capture, mine: Found, b: Capture, other: Found) -> float:
-    """Return by how much, as a logarithm, what is in a step differs: other steps on one side stand out.
-
-    That is the number of products, convolutions and attentions; where a side has them in graphs, how long the device is busy.
-    """
     graphs = bool(len(a.trace.graphs) or len(b.trace.graphs))
-    amounts = [_amount(capture.trace, found, graphs) for capture, found in ((a, mine), (b, other))]
-    return abs(float(np.log(amounts[1] / amounts[0]))) + (0.05 if mine.method != other.method else 0.0)
+    amounts = [[_amount(side.trace, found, graphs) for found in mine] for side, mine in zip((a, b), tried, strict=True)]
+
+    def rank(places: tuple[int, int]) -> tuple[float, int]:
+        mine, other = places
+        apart = abs(float(np.log(amounts[1][other] / amounts[0][mine])))
+        apart += 0.05 if tried[0][mine].method != tried[1][other].method else 0.0
+        return (0.0 if apart < np.log(1.5) else apart, mine + other)
+
+    mine, other = min(itertools.product(range(len(tried[0])), range(len(tried[1]))), key=rank)
+    return tried[0][mine], tried[1][other]
 
 
 def _amount(trace: Trace, found: Found, graphs: bool) -> float:
-    """Return how many main kernels a step has, or for how many ns the device is busy in it."""
+    """Return how much is in a step, by which other steps on one side stand out, as far apart as the logarithms of it.
+
+    That is the number of products, convolutions and attentions; where a side has them in graphs, how long the device is busy.
+    """
     tables = [trace.kernels, trace.graphs] if graphs else [trace.kernels]
     low, high, total = found.table["start_ns"].min(), found.table["end_ns"].max(), 0.0
     for table in tables:
@@ -85,10 +81,9 @@ def _settled(case: Case) -> list[Finding]:
     found = []
     for rule in causes.rules():
         for finding in rule(case):
-            rows = case.rows[case.rows["row"].isin(finding.rows).to_numpy(bool)]
             if case.taken & set(finding.rows):
                 continue
-            stands_out = case.stands_out(rows)
+            stands_out = case.stands_out(case.rows_of(finding))
             found += [finding] if stands_out else []
             if stands_out or finding.structural:
                 case.taken |= set(finding.rows)
@@ -96,7 +91,7 @@ def _settled(case: Case) -> list[Finding]:
 
 
 def _explains(case: Case, finding: Finding) -> int:
-    return int(case.rows.loc[case.rows["row"].isin(finding.rows).to_numpy(bool), "delta_ns"].sum())
+    return int(case.rows_of(finding)["delta_ns"].sum())
 
 
 # --- plain data -----------------------------------------------------------------------------------------------------------------
@@ -177,7 +172,7 @@ def _interval(case: Case) -> tuple[int, int] | None:
     error = 0.0
     for side in (case.a, case.b):
         lengths = side.account.lengths.astype(float)
-        if len(lengths) < 4:
+        if len(lengths) < FEW:
             return None
         error += variance_of_mean(lengths)
     delta, reach = case.b.account.step_ns - case.a.account.step_ns, 2.0 * error**0.5
@@ -193,7 +188,7 @@ def _replacement(one: Replacement) -> dict[str, Any]:
 
 def _finding(case: Case, finding: Finding, delta: int, owner: dict[str, str], replaced: list[Replacement]) -> dict[str, Any]:
     explains = _explains(case, finding)
-    rows = case.rows[case.rows["row"].isin(finding.rows).to_numpy(bool)]
+    rows = case.rows_of(finding)
     error = case.standard_error_ns(rows)
     names = set(rows.loc[(rows["part"] == COMPUTE).to_numpy(bool), "name"].dropna())
     instead = [one.sentence() for one in replaced if one.a | one.b <= names and one.tells_apart()][:_PLACES]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from kernelscope.analysis.accounting.device_account import ALL, HOST_TIMED, DeviceAccount, account
+from kernelscope.analysis.accounting.device_account import ALL, DeviceAccount, account, is_host_timed
 from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.steps import Found, Request
 from kernelscope.analysis.attribution.steps.model import critical_device
@@ -73,8 +73,7 @@ def _busy(trace: Trace, done: DeviceAccount) -> dict[str, int]:
 
 def takes_all(a: Trace, b: Trace) -> bool:
     """Return whether devices are taken as one: where a side has none but the processors, or operators stand for kernels."""
-    formats = {str((trace.info.get("source") or {}).get("format")) for trace in (a, b)}
-    return bool(formats & set(HOST_TIMED)) or any(critical_device(trace) is None for trace in (a, b))
+    return any(is_host_timed(trace) or critical_device(trace) is None for trace in (a, b))
 
 
 def _hardware(trace: Trace, device: str) -> str | None:

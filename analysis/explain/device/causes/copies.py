@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes as idle
-from kernelscope.analysis.accounting.device_account import COPY, HOST_TIMED
+from kernelscope.analysis.accounting.device_account import COPY, is_host_timed
 from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import SIDES, Case, Finding
 
@@ -107,8 +107,7 @@ def _is_more_than_pace(rows: pd.DataFrame) -> bool:
 
 def _fills(case: Case) -> list[pd.DataFrame]:
     """Return the operators that copy or set memory, where operators stand for kernels: they wait for one another."""
-    formats = {str((side.trace.info.get("source") or {}).get("format")) for side in (case.a, case.b)}
-    return [case.kernels(["copy"])] if formats & set(HOST_TIMED) else []
+    return [case.kernels(["copy"])] if any(is_host_timed(side.trace) for side in (case.a, case.b)) else []
 
 
 def _operators(case: Case) -> list[str]:

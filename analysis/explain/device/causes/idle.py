@@ -59,9 +59,8 @@ def waiting_for_input(case: Case) -> Iterator[Finding]:
 def waits_of_the_host(case: Case) -> Iterator[Finding]:
     """One side's host waits for the device more often, so that it cannot launch ahead: then the device waits for the host."""
     rows = case.idle([*PACE, idle.SYNCHRONISING, idle.COPYING])
-    slow, slower, _, faster = words.slower(case, rows)
+    slow, slower, other, faster = words.slower(case, rows)
     waits = {key: _waits(case, key) for key in ("a", "b")}
-    other = "a" if slow == "b" else "b"
     if waits[slow] - waits[other] < _MORE_WAITS or waits[slow] < 1.2 * waits[other]:
         return
     reads = {key: _reads(case, key) for key in ("a", "b")}
