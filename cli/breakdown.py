@@ -37,7 +37,9 @@ def run(arguments: argparse.Namespace) -> int:
     if imported.is_imported(path):
         recorded = imported.Imported(path)
         about_info(recorded.record.get("info", {}))
-        write_breakdown(recorded.breakdown(arguments.by), arguments.format)
+        result = recorded.breakdown(arguments.by)
+        _hint(result["window"])
+        write_breakdown(result, arguments.format)
         return 0
     quick.start()
     from kernelscope import analysis
@@ -50,12 +52,19 @@ def run(arguments: argparse.Namespace) -> int:
 
         import_writing(arguments.by, arguments.format)
         with analysis.reading(path, helper=ahead) as trace:
-            result = breakdowns(trace, (arguments.by,))[arguments.by]
+            found = breakdowns(trace, (arguments.by,))[arguments.by]
     about(trace)
-    if isinstance(result, str):
-        raise analysis.EvidenceError(result)
-    write_breakdown(result.as_dict(), arguments.format)
+    if isinstance(found, str):
+        raise analysis.EvidenceError(found)
+    _hint(found.window)
+    write_breakdown(found.as_dict(), arguments.format)
     return 0
+
+
+def _hint(window: str) -> None:
+    """Say how to see a step where all of a capture is broken down."""
+    if window == "capture":
+        print("kernelscope: the capture marks no steps and is taken as a whole; --steps auto finds what repeats", file=sys.stderr)
 
 
 def _of_steps(path: Path, arguments: argparse.Namespace) -> int:

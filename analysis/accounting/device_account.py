@@ -50,7 +50,8 @@ class DeviceAccount:
     than of its work); or "totals" (durations added up, of a source that gives no more). rows: KEYS with count, duration_ns (per
     step, whole durations of what the step launched), bytes (of copies, per step) and time_ns (per step; they add up to step_ns
     exactly). by_window: [rows, steps], time (ns) of each row in each step. lengths: of the steps, ns. outside: kernels, copies
-    and graphs of no step: count and duration_ns by part. busy_ns: per step, that the device did anything.
+    and graphs of no step: count and duration_ns by part. busy_ns: per step, that the device did anything. waited_ns: idle time
+    per step that began while the host waited for the device.
     """
 
     device: str
@@ -61,6 +62,7 @@ class DeviceAccount:
     lengths: Int
     outside: pd.DataFrame
     busy_ns: int
+    waited_ns: int = 0
 
     def time_ns(self, **keys: Any) -> int:
         """Return the time per step of the rows with these keys."""
@@ -116,13 +118,14 @@ def account(trace: Trace, device: str | None = None) -> DeviceAccount:
         tables += [table for table, _ in found]
         matrices += [matrix for _, matrix in found]
         free = left
-    idle, matrix = _idle(trace, windows, free)
+    idle, matrix, waited = _idle(trace, windows, free)
     tables.append(idle)
     matrices.append(matrix)
     rows, by_window = _rows(tables), np.concatenate(matrices)
     step_ns = round(int((end - start).sum()) / len(start))
     rows["time_ns"] = intervals.apportion(by_window.sum(axis=1) / len(start), step_ns)
-    return DeviceAccount(chosen or "cpu", basis, step_ns, rows, by_window, end - start, _outside(works), round(busy / len(start)))
+    busy, waited = round(busy / len(start)), round(waited / len(start))
+    return DeviceAccount(chosen or "cpu", basis, step_ns, rows, by_window, end - start, _outside(works), busy, waited)
 
 
 # --- what the device did ------------------------------------------------------------------------------------------------------
@@ -261,17 +264,18 @@ def _added(work: _Work, owned: Float, index: Int, window: Int, steps: int) -> tu
     return table[kept].reset_index(drop=True), matrix[kept]
 
 
-def _idle(trace: Trace, windows: tuple[Int, Int], free: tuple[Int, Int]) -> tuple[pd.DataFrame, Float]:
-    """Return the idle time by cause, and in each step."""
+def _idle(trace: Trace, windows: tuple[Int, Int], free: tuple[Int, Int]) -> tuple[pd.DataFrame, Float, float]:
+    """Return the idle time by cause, and in each step; and how much of all of it began while the host waited for the device."""
     pieces = idle_causes.pieces(trace, free, windows)
     steps = len(windows[0])
     if pieces.empty:
-        return pd.DataFrame({"part": [], "count": [], "duration_ns": []}), np.zeros((0, steps))
+        return pd.DataFrame({"part": [], "count": [], "duration_ns": []}), np.zeros((0, steps)), 0.0
     number, distinct = _numbered(pieces[["cause", "detail", "phase"]])
     window = np.clip(np.searchsorted(windows[0], pieces["start_ns"].to_numpy(np.int64), side="right") - 1, 0, steps - 1)
     matrix = _by_step(number, len(distinct), window, steps, pieces["time_ns"].to_numpy(float))
     table = distinct.assign(part=IDLE, count=np.bincount(number) / steps)
-    return table.assign(duration_ns=matrix.sum(axis=1) / steps), matrix
+    waited = float(pieces.loc[pieces["waited"].to_numpy(bool), "time_ns"].sum())
+    return table.assign(duration_ns=matrix.sum(axis=1) / steps), matrix, waited
 
 
 def _numbered(keys: pd.DataFrame) -> tuple[Int, pd.DataFrame]:

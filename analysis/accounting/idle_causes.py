@@ -44,32 +44,35 @@ _OF_CALLS = {
 _COMPILE = re.compile(r"(?i)compil|dynamo|inductor|autotun|nvrtc|triton.*jit|ModuleLoad|cudagraph.*capture|warm_?up")
 _NUMBER = re.compile(r"\b\d+\b")  # in ranges' texts: of the step, mostly
 _MOSTLY = 0.5
+_RETURNS = 10_000  # ns within which a wait returns when the device is done, by two clocks
 _NEVER = np.iinfo(np.int64).max
-_COLUMNS = ["start_ns", "time_ns", "cause", "detail", "phase"]
+_COLUMNS = ["start_ns", "time_ns", "cause", "detail", "phase", "waited"]
 
 
 def pieces(trace: Trace, free: Gaps, windows: Gaps) -> pd.DataFrame:
     """Return the idle time of a device in pieces of one cause each; their time_ns add up to that of the gaps.
 
     free: starts and ends of the gaps, sorted; windows: the steps. Columns: start_ns, time_ns, cause, detail (function, operator
-    or range; null), phase.
+    or range; null), phase, waited (whether the gap began while the host waited for the device, which so ran out of work).
     """
     start, end = free
     if not len(start):
         return pd.DataFrame(columns=_COLUMNS)
     host = _Host(trace)
     if not host.known:
-        return _table(start, end, UNSEEN, None)
+        return _table(start, end, UNSEEN, None).assign(waited=False)
     following = _Following.of(trace, start, end, windows)
-    place = host.place(following.thread)
-    left, found = _Gaps(start, end, place * host.length + start - host.low, np.arange(len(start))), []
+    at = host.place(following.thread) * host.length + start - host.low
+    left, found = _Gaps(start, end, at, np.arange(len(start))), []
     for level in host.levels():
         cut, left = left.taken_by(level)
         found += cut
     rest = np.where(following.by_input, FETCHING, np.where(following.opens_step & ~host.has_operators, BETWEEN, PROGRAM))
     found.append(_table(left.start, left.end, rest[left.gap].astype(object), None))
-    there = [part for part in found if len(part)]
-    return pd.concat(there, ignore_index=True) if there else found[-1]
+    there = [part for part in found if len(part)] or found[-1:]
+    whole = pd.concat(there, ignore_index=True)
+    gap = np.searchsorted(start, whole["start_ns"].to_numpy(np.int64), side="right") - 1
+    return whole.assign(waited=host.waits_at(at)[gap])
 
 
 Said = str | npt.NDArray[np.object_] | None  # what all pieces say, or each of them
@@ -82,7 +85,7 @@ def _table(
     table = pd.DataFrame({"start_ns": start, "time_ns": (end - start).astype(float) if time is None else time})
     for name, value in (("cause", cause), ("detail", detail), ("phase", phase)):
         table[name] = pd.Series(_each(value, len(start)), index=table.index, dtype="string")
-    return table[_COLUMNS]
+    return table[_COLUMNS[:-1]]
 
 
 def _each(value: Said, count: int) -> npt.NDArray[np.object_]:
@@ -189,6 +192,14 @@ class _Host:
     def _commonest(self) -> int:
         launches = pd.concat([getattr(self._trace, name)["launch_thread"].dropna() for name in DEVICE_TABLES])
         return int(launches.mode().iloc[0])
+
+    def waits_at(self, at: Int) -> npt.NDArray[np.bool_]:
+        """Return whether the host is in a call that waits for the device, or that copies, at each place of the axis."""
+        calls = self._tables[0]
+        mine = calls[calls["name"].map(lambda name: api.cause(name) in (api.WAITING, api.COPYING)).astype(bool).to_numpy()]
+        level = self._level(mine, SYNCHRONISING, _Texts(mine["name"]).values, None)
+        inside = np.searchsorted(level.start, at, side="right") - 1
+        return np.asarray((inside >= 0) & (at <= np.append(level.end, 0)[inside] + _RETURNS))
 
     def levels(self) -> list[_Level]:
         """Return what owns an instant, the highest first."""

@@ -35,16 +35,13 @@ def judged(work: Work, method: str, source: str, begins: Int, ends: Int | None =
             edges = np.append(begins, ends[-1])
     if len(edges) * len(work.names) > _LARGEST:
         return None  # so many are pieces of steps
-    position = np.searchsorted(edges, work.at, side="right") - 1
-    inside = (position >= 0) & (position < len(edges) - 1)
-    counts = np.zeros((len(edges) - 1, len(work.names)), dtype=np.float64)
-    np.add.at(counts, (position[inside], work.name[inside]), 1.0)
+    counts = _counts(work.at, work.name, edges)
     first, last = _steady(counts, np.diff(edges))
     if last - first < LEAST:
         return None
     kept = counts[first:last]
     lasted = work.end - work.start
-    mine = inside & (position >= first) & (position < last)
+    mine = (work.at >= edges[first]) & (work.at < edges[last])
     covered = float(lasted[mine].sum() / max(lasted.sum(), 1))
     if covered < _COVERED:
         return None
@@ -57,10 +54,31 @@ def judged(work: Work, method: str, source: str, begins: Int, ends: Int | None =
     table, kept = table[usual].reset_index(drop=True), kept[usual]
     alike = float(np.median(_likeness(kept, np.median(kept, axis=0))))
     sure = "high" if common >= 0.97 and len(kept) >= 3 else "medium" if common >= 0.9 and alike >= 0.9 else "low"
+    sure = "low" if _differ_beside(work, edges[first : last + 1]) else sure
     cut = len(counts) - last + _unfinished(work, edges)
     left_out = {"warmup": first, "cut": cut, "interrupted": int((~usual).sum())}
     steps, by_device = conform("steps", table), not work.by_launch
     return Found(method, source, steps, round(common, 4), sure, covered=round(covered, 4), on_device=by_device, **left_out)
+
+
+def _counts(at: Int, name: Int, edges: Int) -> Float:
+    """Return how often work of each name is in each step."""
+    position = np.searchsorted(edges, at, side="right") - 1
+    inside = (position >= 0) & (position < len(edges) - 1)
+    counts = np.zeros((len(edges) - 1, int(name.max(initial=-1)) + 1), dtype=np.float64)
+    np.add.at(counts, (position[inside], name[inside]), 1.0)
+    return counts
+
+
+def _differ_beside(work: Work, edges: Int) -> bool:
+    """Return whether other streams have as much work as the busiest one, and do another amount of it in each step.
+
+    What prefetches or communicates is little, or regular.
+    """
+    at, name = work.beside
+    counts = _counts(at, name, edges)
+    own = np.count_nonzero((work.at >= edges[0]) & (work.at < edges[-1]))
+    return bool(counts.sum() > own) and _common(counts) < _COMMON
 
 
 def _uninterrupted(lengths: Int) -> npt.NDArray[np.bool_]:

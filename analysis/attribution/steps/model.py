@@ -61,9 +61,10 @@ class Found:
 class Work:
     """The kernels and graphs of a device's busiest stream in the order of their launches.
 
-    Other streams hold what prefetches or communicates beside the steps. at: when launched, or started where launches are not in
+    at: when launched, or started where launches are not in
     the capture. name: a number for each distinct name; names: these. start, end: on the device. by_launch: which of both `at` is.
-    launcher: thread that launched it; 0 where not known. gaps: how long the device had nothing to do before.
+    launcher: thread that launched it; 0 where not known. gaps: how long the device had nothing to do before. beside: `at`
+    and `name` (its own numbers) of the work of the other streams, which prefetch, communicate, or compute as well.
     """
 
     at: Int
@@ -74,6 +75,7 @@ class Work:
     by_launch: bool
     launcher: Int
     gaps: Int = field(repr=False)
+    beside: tuple[Int, Int] = field(repr=False)
 
     @property
     def thread(self) -> int:
@@ -119,22 +121,25 @@ def work_of(trace: Trace, device: str | None = None) -> Work:
     if device is not None and rows.empty:
         known = sorted({str(one) for one in trace.kernels["device"].dropna().unique()})
         raise EvidenceError(f"--device {device}: no kernels ran on it; the capture has {', '.join(known) or 'none'}")
-    rows = _busiest(rows)
+    busiest = _busiest(rows)
+    beside, rows = rows[~busiest], rows[busiest]
     by_launch = bool(len(rows)) and float(rows["launch_ns"].notna().mean()) > 0.9
-    rows = rows[rows["launch_ns"].notna()] if by_launch else rows
-    at = rows["launch_ns" if by_launch else "start_ns"].to_numpy(np.int64)
+    column = "launch_ns" if by_launch else "start_ns"
+    rows, beside = (table[table[column].notna().to_numpy(bool)] for table in (rows, beside))
+    at = rows[column].to_numpy(np.int64)
     order = np.argsort(at, kind="stable")[:MOST_WORK]
     codes, names_ = pd.factorize(rows["name"].astype("string").fillna("").to_numpy(dtype=object)[order])
     start, end = (rows[column].to_numpy(np.int64)[order] for column in ("start_ns", "end_ns"))
     launcher = rows["launch_thread"].to_numpy(np.int64, na_value=0)[order]
     texts = [str(name) for name in names_]
-    return Work(at[order], codes.astype(np.int64), texts, start, end, by_launch, launcher, _gaps(start, end))
+    others = beside[column].to_numpy(np.int64), pd.factorize(beside["name"])[0].astype(np.int64)
+    return Work(at[order], codes.astype(np.int64), texts, start, end, by_launch, launcher, _gaps(start, end), others)
 
 
-def _busiest(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of the stream that computes longest; all where streams are not known."""
+def _busiest(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return which rows are of the stream that computes longest; all where streams are not known."""
     busy = (rows["end_ns"] - rows["start_ns"]).astype("int64").groupby(rows["thread"]).sum()
-    return rows[(rows["thread"] == busy.idxmax()).fillna(False).to_numpy(bool)] if len(busy) else rows
+    return (rows["thread"] == busy.idxmax()).fillna(False).to_numpy(bool) if len(busy) else np.ones(len(rows), dtype=bool)
 
 
 def _gaps(start: Int, end: Int) -> Int:

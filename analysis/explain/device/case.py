@@ -31,10 +31,11 @@ IDLE_NOISE = 0.10
 HOST_NOISE = 0.15  # of idle time for the host's own pace, which differs from machine to machine and day to day
 STEP_NOISE = 0.03  # of the step, for what is no kernel
 ONE_STEP_NOISE = 0.05  # of the step, for idle time where too few steps say how it varies
-_ERRORS = 2.0  # standard errors over the steps within which a difference is noise
 _SURE = 2.0  # standard errors by which the share of steps that stall must differ
-FEW = 4  # steps from which these are known
+FEW = 4  # steps below which their differences tell little of those to come
 _BATCHES = 7  # of steps: what alternates from step to step is steadier over several
+# Standard errors within which 95% of means fall, by degrees of freedom. Source: Student, Biometrika 6 (1908)
+_STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18)
 
 
 @dataclass(frozen=True)
@@ -113,14 +114,14 @@ class Case:
         """Return side "a" or "b"."""
         return self.a if key == "a" else self.b
 
-    def standard_error_ns(self, rows: pd.DataFrame) -> float | None:
-        """Return the standard error of the rows' difference over the steps; None where there are too few of them."""
-        total = 0.0
-        for key in SIDES:
-            if len(self.side(key).account.lengths) < FEW:
-                return None
-            total += variance_of_mean(self._of_steps(rows, key))
-        return float(total**0.5)
+    def reach_ns(self, rows: pd.DataFrame) -> float | None:
+        """Return how far the rows' difference may be off (95%), by how they vary over the steps; None with one step a side."""
+        return reach(*(self._of_steps(rows, key) for key in SIDES))
+
+    @property
+    def few(self) -> bool:
+        """Whether a side has so few steps that their differences tell little of those to come."""
+        return min(len(side.account.lengths) for side in (self.a, self.b)) < FEW
 
     def stands_out(self, rows: pd.DataFrame) -> bool:
         """Return whether the rows' difference is more than two recordings of one program differ by."""
@@ -128,16 +129,16 @@ class Case:
             return False
         delta = abs(int(rows["delta_ns"].sum()))
         own = max(float(rows["a_ns"].sum()), float(rows["b_ns"].sum()))
-        error = self.standard_error_ns(rows)
+        off = self.reach_ns(rows)
         idle = bool((rows["part"] == IDLE).any())
         if (rows["part"] == COMPUTE).all():
             least = max(KERNEL_NOISE * self.busy_ns, OWN_NOISE * own, 0.005 * self.step_ns)
         else:
-            of_step = ONE_STEP_NOISE if idle and error is None else STEP_NOISE
+            of_step = ONE_STEP_NOISE if idle and self.few else STEP_NOISE
             pace = bool(rows["cause"].isin(PACE).any())
             share = HOST_NOISE if pace else IDLE_NOISE if idle else OWN_NOISE
             least = max(of_step * self.step_ns, share * own)
-        return delta > least and (error is None or delta > _ERRORS * error or (idle and self._stalls_more(rows)))
+        return delta > least and (off is None or delta > off or (idle and self._stalls_more(rows)))
 
     def _of_steps(self, rows: pd.DataFrame, key: str) -> Float:
         """Return how long the rows take in each step of a side."""
@@ -164,15 +165,21 @@ def _computing(rows: pd.DataFrame, kinds: Collection[str] | None) -> pd.DataFram
     return rows if kinds is None else rows[rows["kind"].isin(list(kinds)).to_numpy(bool)]
 
 
-def variance_of_mean(values: Float) -> float:
-    """Return the variance of the mean of a series of steps, ns squared: the method of batch means.
+def reach(a: Float, b: Float) -> float | None:
+    """Return how far the difference of the means of two series of steps may be off (95%), ns; None where neither has two steps.
 
-    Source: P. W. Glynn and W. Whitt, Oper. Res. Lett. 10 (1991). Steps are not independent (workers of a loader make them
-    alternate), so that means of consecutive steps tell more than single ones.
+    Source: the method of batch means (P. W. Glynn and W. Whitt, Oper. Res. Lett. 10, 1991): steps are not independent (workers of
+    a loader make them alternate), so that means of consecutive steps tell more than single ones. A side of one step is taken to
+    vary as the other one does.
     """
-    batches = min(_BATCHES, len(values))
-    means = np.array([part.mean() for part in np.array_split(values, batches)])
-    return float(np.var(means, ddof=1)) / batches
+    batches = [np.array([part.mean() for part in np.array_split(side, min(_BATCHES, len(side)))]) for side in (a, b)]
+    known = [side for side in batches if len(side) > 1]
+    if not known:
+        return None
+    spread = [float(np.var(side, ddof=1)) for side in known]
+    error = sum(variance / len(side) for variance, side in zip(spread if len(known) > 1 else spread * 2, batches, strict=True))
+    freedom = sum(len(side) - 1 for side in known)
+    return float(_STUDENT[freedom - 1] * error**0.5)
 
 
 Rule = Callable[[Case], Iterator[Finding]]

@@ -13,7 +13,7 @@ from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.steps import Found, Request
 from kernelscope.analysis.explain.device import account_rows, alignment, causes, words
 from kernelscope.analysis.explain.device.alignment import Replacement
-from kernelscope.analysis.explain.device.case import FEW, MAIN, Case, Finding, case_of, variance_of_mean
+from kernelscope.analysis.explain.device.case import MAIN, Case, Finding, case_of, reach
 from kernelscope.analysis.explain.device.labels import labels
 from kernelscope.analysis.explain.device.side import Capture, DeviceSide, side_of, takes_all
 from kernelscope.analysis.notebook import Shown
@@ -24,6 +24,8 @@ _SMALLEST = 0.015  # of a step: as much as two runs of one program differ by
 _REPLACED = 20  # kernels that took one another's place, of which so many are listed
 _PLACES = 2  # of them in a finding's evidence
 _OPPOSED = 0.5  # share of the larger movement from which an opposite one is said to hide it
+_OTHER_WORK = 1.5  # times as many products, convolutions and attentions: another program, or another unit of it
+_LESS_SURE = {"high": "medium", "medium": "low", "low": "low"}
 
 
 def explain(a: Capture, b: Capture, request: Request | None = None) -> dict[str, Any]:
@@ -119,7 +121,7 @@ def _result(case: Case, findings: list[Finding]) -> dict[str, Any]:
         "replaced": [_replacement(one) for one in replaced[:_REPLACED]],
         "matches": [],
         "network": None, "mode": None, "batch": None,
-        "differs": [], "differences": [],
+        "differs": _differs(case), "differences": [],
         "missing": {"a": _missing(a), "b": _missing(b)},
         "hidden": _hidden(case, findings),
         "notes": _notes(case),
@@ -132,7 +134,7 @@ def _result(case: Case, findings: list[Finding]) -> dict[str, Any]:
 def _side(side: DeviceSide) -> dict[str, Any]:
     unseen = side.account.time_ns(part=IDLE, cause=idle_causes.UNSEEN) + side.account.time_ns(part=GRAPH)
     return {
-        "name": side.name,
+        "name": side.label,
         "path": side.path,
         "framework": side.facts.get("framework"),
         "version": side.facts.get("version"),
@@ -168,15 +170,12 @@ def _missing(side: DeviceSide) -> dict[str, str]:
 
 
 def _interval(case: Case) -> tuple[int, int] | None:
-    """Return the interval (95%) of the difference of the mean steps, by their standard errors; None with fewer than 4 a side."""
-    error = 0.0
-    for side in (case.a, case.b):
-        lengths = side.account.lengths.astype(float)
-        if len(lengths) < FEW:
-            return None
-        error += variance_of_mean(lengths)
-    delta, reach = case.b.account.step_ns - case.a.account.step_ns, 2.0 * error**0.5
-    return round(delta - reach), round(delta + reach)
+    """Return the interval (95%) of the difference of the mean steps, by how they vary; None with one step a side."""
+    off = reach(*(side.account.lengths.astype(float) for side in (case.a, case.b)))
+    if off is None:
+        return None
+    delta = case.b.account.step_ns - case.a.account.step_ns
+    return round(delta - off), round(delta + off)
 
 
 def _replacement(one: Replacement) -> dict[str, Any]:
@@ -189,16 +188,16 @@ def _replacement(one: Replacement) -> dict[str, Any]:
 def _finding(case: Case, finding: Finding, delta: int, owner: dict[str, str], replaced: list[Replacement]) -> dict[str, Any]:
     explains = _explains(case, finding)
     rows = case.rows_of(finding)
-    error = case.standard_error_ns(rows)
+    off = case.reach_ns(rows)
     names = set(rows.loc[(rows["part"] == COMPUTE).to_numpy(bool), "name"].dropna())
     instead = [one.sentence() for one in replaced if one.a | one.b <= names and one.tells_apart()][:_PLACES]
     return {
         "cause": finding.cause,
         "title": finding.title,
         "explains_ns": explains,
-        "interval_ns": None if error is None else [round(explains - 2 * error), round(explains + 2 * error)],
+        "interval_ns": None if off is None else [round(explains - off), round(explains + off)],
         "share": round(explains / delta, 4) if delta else None,
-        "confidence": finding.confidence,
+        "confidence": _LESS_SURE[finding.confidence] if _differs(case) else finding.confidence,
         "layers": [],
         "evidence": [*finding.evidence, *([f"In one step: {'; '.join(instead)}."] if instead else [])],
         "remedy": finding.remedy,
@@ -225,6 +224,21 @@ def _abstained(case: Case, findings: list[Finding]) -> tuple[str | None, str | N
     return why, "record more steps, or each side several times"  # fmt: skip
 
 
+def _differs(case: Case) -> list[str]:
+    """Return how the work of both sides differs, where it does by so much that a cause may be that alone.
+
+    Fused attention stands for two products.
+    """
+    if any(len(side.trace.graphs) for side in (case.a, case.b)):
+        return []
+    main = case.all_kernels(MAIN)
+    weight = np.where(main["kind"] == "attention", 2.0, 1.0)
+    a, b = (float((main[f"{key}_count"] * weight).sum()) for key in ("a", "b"))
+    if max(a, b) < 2 or max(a, b) <= _OTHER_WORK * min(a, b):
+        return []
+    return [f"{words.count(a)} products, convolutions and attentions {case.per} in A, {words.count(b)} in B"]
+
+
 def _hidden(case: Case, findings: list[Finding]) -> str | None:
     """Return a sentence where what gets faster and what gets slower hide one another; None where they do not."""
     moves = [_explains(case, finding) for finding in findings]
@@ -244,7 +258,7 @@ def _notes(case: Case) -> list[str]:
     for side in (case.a, case.b):
         steps = f": {side.found.sentence()}" if side.found else ""
         where = f" on {side.hardware}" if side.hardware else ""
-        notes.append(f"{side.name} is {side.path}{where}{steps}")
+        notes.append(f"{side.label} is {side.path}{where}{steps}")
         if len(side.busy_ns) > 1:
             busy = ", ".join(f"{device} {words.ms(ns)}" for device, ns in side.busy_ns.items())
             notes.append(f"{side.name}, how long each device is busy in a step: {busy}; {side.account.device} is explained")

@@ -24,13 +24,15 @@ class Capture:
 
 @dataclass
 class DeviceSide:
-    """A capture with its account. name: how sentences call it; path: where it is. found: its steps; None without any.
+    """A capture with its account. name: A or B, as sentences call it; label: that with what its path tells; path: where it is.
+    found: its steps; None without any.
 
     trace: with those steps. hardware: the device's name; None where not told. busy_ns: how long each accelerator is busy in a
     step.
     """
 
     name: str
+    label: str
     path: str
     trace: Trace
     found: Found | None
@@ -55,11 +57,12 @@ def applies(a: Trace, b: Trace) -> bool:
     return all(timed) and any(critical_device(trace) is not None for trace in (a, b))
 
 
-def side_of(capture: Capture, name: str, found: Found | None, request: Request, whole: bool) -> DeviceSide:
-    """Return a side with its account. name: how to call it. found: its steps. whole: take all devices as one."""
+def side_of(capture: Capture, label: str, found: Found | None, request: Request, whole: bool) -> DeviceSide:
+    """Return a side with its account. label: see labels.labels. found: its steps. whole: take all devices as one."""
     trace = finding_steps.applied(capture.trace, found)
     done = account(trace, ALL if whole else request.device)
-    return DeviceSide(name, capture.path, trace, found, done, _hardware(trace, done.device), _busy(trace, done))
+    name = label.partition(" ")[0]
+    return DeviceSide(name, label, capture.path, trace, found, done, _hardware(trace, done.device), _busy(trace, done))
 
 
 def _busy(trace: Trace, done: DeviceAccount) -> dict[str, int]:

@@ -16,6 +16,7 @@ INPUT = (idle.FETCHING, idle.BETWEEN)
 _SYNCHRONISES = re.compile(r"(?:Device|Stream|Event|Ctx)Synchronize")
 _READING = ("aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero", "aten::equal")
 _MORE_WAITS = 0.9  # a step
+_MOSTLY = 0.5  # share of the idle time that must begin while the host waits
 _SYNCHRONISE = {
     "pytorch": "wait for the device once, at the end of the step: no .item(), .cpu(), nonzero() or synchronize() within it",
     "": "see what the host waits for, and wait for it once, when all is launched",
@@ -50,7 +51,7 @@ def waiting_for_input(case: Case) -> Iterator[Finding]:
         "input pipeline",
         f"the device idles waiting for data loading{_longer(case, rows, slower, faster)}",
         _ids(rows),
-        "medium" if guessed else "high",
+        "medium" if guessed or case.few else "high",
         sentences,
         _of(case, slow, _LOADER),
     )
@@ -63,6 +64,9 @@ def waits_of_the_host(case: Case) -> Iterator[Finding]:
     waits = {key: _waits(case, key) for key in ("a", "b")}
     if waits[slow] - waits[other] < _MORE_WAITS or waits[slow] < 1.2 * waits[other]:
         return
+    after = case.side(slow).account.waited_ns - case.side(other).account.waited_ns
+    if after < _MOSTLY * abs(float(rows["delta_ns"].sum())):
+        return  # the device runs out of work when the host does not wait: it is slow to launch
     reads = {key: _reads(case, key) for key in ("a", "b")}
     sentences = [
         f"Waits of the host {case.per}: {words.count(waits['a'])} in {case.a.name}, {words.count(waits['b'])} in {case.b.name}.",
@@ -116,7 +120,7 @@ def host_bound(case: Case) -> Iterator[Finding]:
         "host-bound",
         f"host-bound: the device idles for the host's own work{_longer(case, rows, slower, faster)}{_mostly(rows)}",
         _ids(rows),
-        "medium" if case.standard_error_ns(rows) is None else "high",
+        "medium" if case.few else "high",
         sentences,
         _of(case, slow, _LAUNCHES),
     )

@@ -22,10 +22,12 @@ def by_kind(case: Case) -> Iterator[Finding]:
         more = counts[slow] > 1.02 * counts[fast] + 0.5
         name = f"{kind} kernels" if isinstance(kind, str) and kind != "unknown" else "kernels of unknown kind"
         named = words.kernel(mine.sort_values("delta_ns", key=lambda delta: -delta.abs())["name"].iloc[0])
-        title = (
-            f"{name} ({named}) take longer in {slower} than in {faster}: {words.of_rows(case, mine)}, "
-            f"{words.count(counts['a'])} and {words.count(counts['b'])} {case.per}"
-        )
+        if counts[fast]:
+            both = f"{words.of_rows(case, mine)}, {words.count(counts['a'])} and {words.count(counts['b'])} {case.per}"
+            title = f"{name} ({named}) take longer in {slower} than in {faster}: {both}"
+        else:
+            time = words.ms(float(mine[f"{slow}_ns"].sum()))
+            title = f"only {slower} has {name} ({named}): {time}, {words.count(counts[slow])} {case.per}"
         cause = f"more {name}" if more else f"slower {name}"
         yield Finding(cause, title, mine["row"].tolist(), "medium", words.both(case, mine), _MORE if more else _LONGER)
 

@@ -86,3 +86,11 @@ def test_a_device_behind_the_host_is_compared_by_its_own_steps():
 def test_recordings_of_one_step():
     said = explained(recording(training(), 1), recording(CHANGES["waiting for input"], 1))
     assert_named(said, "input pipeline", 4.0)
+
+
+def test_other_work_is_said_and_lowers_what_is_sure():
+    layers = [Kernel(f"gemm_{number}", 500, "gemm", operator="aten::mm") for number in range(4)]
+    said = explained(recording([*layers, Wait()]), recording([*layers, *layers, Wait()]))
+    assert said["differs"] == ["4 products, convolutions and attentions a step in A, 8 in B"]
+    assert {one["confidence"] for one in said["findings"]} <= {"medium", "low"}
+    assert explained(recording([*layers, Wait()]), recording([*layers, layers[0], Wait()]))["differs"] == []
