@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     trace = steps.windowed(trace, request)
     found = steps.candidates(trace, request)
     if not found:
-        print(_none(trace), file=sys.stdout if arguments.format == "table" else sys.stderr)
+        print(_none(trace, arguments), file=sys.stdout if arguments.format == "table" else sys.stderr)
         if arguments.format != "table":
             output.write_rows([], arguments.format, "steps")
         return 0
@@ -46,16 +47,19 @@ def run(arguments: argparse.Namespace) -> int:
         output.write_rows(rows, arguments.format, "steps")
         return 0
     print(f"{Path(arguments.path).name}: {_summary(rows)}: {found[0].sentence()}")
-    for other in _others(found):
+    for other in _others(trace, found):
         print(f"  or: {other}")
     output.write_rows(rows, "table", "steps")
     return 0
 
 
-def _none(trace: Trace) -> str:
+def _none(trace: Trace, arguments: argparse.Namespace) -> str:
+    where = "the window" if arguments.window else "the capture"
+    if arguments.steps == "whole":
+        return f"no steps: {where} is taken as a whole, as asked for"
     if not len(trace.kernels) and not len(trace.graphs):
-        return "no steps: the capture holds no device work"
-    return "no steps: the capture marks none and nothing in it repeats; it is taken as a whole (see --steps)"
+        return f"no steps: {where} holds no kernels"
+    return f"no steps: {where} marks none and nothing in it repeats; it is taken as a whole (see --steps)"
 
 
 def _rows(trace: Trace, found: Found, device: str | None) -> list[dict[str, Any]]:
@@ -69,13 +73,14 @@ def _rows(trace: Trace, found: Found, device: str | None) -> list[dict[str, Any]
     done = account(applied, device)
     ordered = applied.steps[~applied.steps["warmup"]].sort_values("start_ns")
     begun, _ = device_steps.bounds(ordered)
+    zero = steps.first_work(trace)
     busy = done.by_window[(done.rows["part"] != IDLE).to_numpy(bool)].sum(axis=0)
     kernels = applied.kernels["step"].value_counts()
     usual = float(np.median(done.lengths))
     return [
         {
             "step": int(step), "step_ms": length / 1e6, "of_usual": length / max(usual, 1.0), "busy_ms": busy_ns / 1e6,
-            "kernels": int(kernels.get(step, 0)), "start_ms": (start - int(begun[0])) / 1e6,
+            "kernels": int(kernels.get(step, 0)), "start_ms": (start - zero) / 1e6,
         }
         for step, length, busy_ns, start in zip(ordered["step"], done.lengths, busy, begun, strict=True)
     ]  # fmt: skip
@@ -83,18 +88,20 @@ def _rows(trace: Trace, found: Found, device: str | None) -> list[dict[str, Any]
 
 def _summary(rows: list[dict[str, Any]]) -> str:
     lengths = sorted(row["step_ms"] for row in rows)
-    middle = lengths[len(lengths) // 2]
+    middle = statistics.median(lengths)
     return f"{sum(lengths) / len(lengths):,.3f} ms a step (median {middle:,.3f}, {lengths[0]:,.3f} to {lengths[-1]:,.3f})"
 
 
-def _others(found: list[Found]) -> list[str]:
+def _others(trace: Trace, found: list[Found]) -> list[str]:
     """Return in words what else the steps could be: what differs in how they were found or how many there are."""
+    from kernelscope.analysis.attribution import device_steps, steps
+
     seen = {(found[0].method, len(found[0].table))}
     others = []
     for one in found[1:]:
         key = (one.method, len(one.table))
         if key not in seen:
             seen.add(key)
-            lasted = (one.table["end_ns"] - one.table["start_ns"]).mean() / 1e6
-            others.append(f"{lasted:,.3f} ms a step on the host: {one.sentence()}")
+            begun, over = device_steps.bounds(steps.applied(trace, one).steps)
+            others.append(f"{(over - begun).mean() / 1e6:,.3f} ms a step: {one.sentence()}")
     return others[:4]

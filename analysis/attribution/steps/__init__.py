@@ -7,6 +7,7 @@ steps count: warm-up, compilation, uploads and what is cut at the capture's ends
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -19,7 +20,7 @@ from kernelscope.analysis.attribution.steps.request import Request, parse
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace
 
-__all__ = ["Found", "Request", "applied", "candidates", "find", "of_device", "parse", "windowed"]
+__all__ = ["Found", "Request", "applied", "candidates", "find", "first_work", "of_device", "parse", "windowed"]
 
 _SEVERAL = 1.8  # times as many steps
 _FINDERS: tuple[Callable[[Trace, Work], Iterator[Found]], ...] = (
@@ -47,9 +48,7 @@ def candidates(trace: Trace, request: Request | None = None) -> list[Found]:
         return sorted(found, key=lambda one: not _is_shorter(one, found[0]))
     named = list(_named(trace, work, request))
     if not named:
-        raise EvidenceError(
-            f"--steps {request.text}: nothing of the kind occurs twice in the capture; see `kernelscope steps PATH`"
-        )
+        raise EvidenceError(f"--steps {request.text}: {_why_not(trace, work, request)}; see `kernelscope steps PATH`")
     return named[:1]
 
 
@@ -71,6 +70,18 @@ def _named(trace: Trace, work: Work, request: Request) -> Iterator[Found]:
         yield from ranges.of_name(trace, work, request.pattern)
 
 
+def _why_not(trace: Trace, work: Work, request: Request) -> str:
+    """Return why what was asked for makes no steps."""
+    if request.method == "period":
+        return "the sequence of kernels does not repeat"
+    what = "kernel" if request.method == "kernel" else "range"
+    number = period.matching(work, request.pattern) if what == "kernel" else ranges.matching(trace, request.pattern)
+    if not number:
+        others = ", ".join(label for label, _ in itertools.islice(ranges.labelled(trace), 3)) if what == "range" else ""
+        return f"no {what} has that name" + (f"; ranges that repeat are {others}" if others else "")
+    return f"{number} such {what}s are there, and what the device does from one to the next is not alike"
+
+
 def find(trace: Trace, request: Request | None = None) -> Found | None:
     """Return a capture's steps; None where there are none, or the whole was asked for."""
     return next(iter(candidates(trace, request)), None)
@@ -80,17 +91,17 @@ def windowed(trace: Trace, request: Request | None) -> Trace:
     """Return the trace with the device work of the request's window only, and what the host did to launch it."""
     if request is None or request.window is None:
         return trace
-    tables = {name: getattr(trace, name) for name in device_steps.DEVICE_TABLES}
-    starts = [int(table["start_ns"].min()) for table in tables.values() if table["start_ns"].notna().any()]
-    if not starts:
+    zero = first_work(trace)
+    if zero is None:
         raise EvidenceError("--window: the capture has no device work on a timeline")
-    low, high = (min(starts) + edge for edge in request.window)
+    tables = {name: getattr(trace, name) for name in device_steps.DEVICE_TABLES}
+    low, high = (zero + edge for edge in request.window)
     inside = {
         name: table[table["start_ns"].between(low, high - 1).fillna(False).to_numpy(bool)] for name, table in tables.items()
     }
     if not any(map(len, inside.values())):
         raise EvidenceError(
-            f"--window: no device work in it; the capture's lasts from 0 to {(_last(tables) - min(starts)) / 1e6:.0f} ms"
+            f"--window: no device work in it; the capture's lasts from 0 to {(_last(tables) - zero) / 1e6:.0f} ms"
         )
     launches = pd.concat([table["launch_ns"].dropna() for table in inside.values()])
     first, last = (int(launches.min()), int(launches.max())) if len(launches) else (low, high)
@@ -99,6 +110,13 @@ def windowed(trace: Trace, request: Request | None) -> Trace:
         table = getattr(trace, name)
         inside[name] = table[table["start_ns"].between(first, last).to_numpy(bool)]
     return replace(trace, steps=steps, **{name: table.reset_index(drop=True) for name, table in inside.items()})
+
+
+def first_work(trace: Trace) -> int | None:
+    """Return when a device of the capture first did anything: where windows are counted from. None where none did."""
+    starts = [getattr(trace, name)["start_ns"].min() for name in device_steps.DEVICE_TABLES]
+    known = [int(start) for start in starts if pd.notna(start)]
+    return min(known, default=None)
 
 
 def of_device(trace: Trace, device: str | None) -> Trace:

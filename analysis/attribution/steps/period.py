@@ -48,10 +48,18 @@ def is_exact(found: Found) -> bool:
 
 def of_kernel(work: Work, pattern: str) -> Iterator[Found]:
     """Yield the steps that begin with the kernels whose names fit a regular expression."""
-    fits = [number for number, name in enumerate(work.names) if re.search(pattern, name)]
-    found = _beginning(work, np.isin(work.name, fits), f"kernel:{pattern}")
+    found = _beginning(work, _fitting(work, pattern), f"kernel:{pattern}")
     if found is not None:
         yield found
+
+
+def matching(work: Work, pattern: str) -> int:
+    """Return how many kernels there are whose names fit a regular expression."""
+    return int(_fitting(work, pattern).sum())
+
+
+def _fitting(work: Work, pattern: str) -> npt.NDArray[np.bool_]:
+    return np.isin(work.name, [number for number, name in enumerate(work.names) if re.search(pattern, name)])
 
 
 def _of_distance(work: Work) -> Found | None:

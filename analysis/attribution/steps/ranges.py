@@ -55,15 +55,25 @@ def without_warmup(trace: Trace, found: Found) -> Found:
 
 
 def of_name(trace: Trace, work: Work, pattern: str) -> Iterator[Found]:
-    """Yield the steps that ranges of a name mark; * stands for any text."""
-    ranges = trace.ranges
-    fits = [bool(fnmatch.fnmatchcase(str(text), pattern)) for text in ranges["name"].cat.categories]
-    mine = ranges[np.append(fits, False)[ranges["name"].cat.codes.to_numpy()].astype(bool)]
+    """Yield the steps that ranges of a name mark; * stands for any text, # for a number."""
+    mine = _of_name(trace, pattern)
     if len(mine):
         rows = mine[mine["thread"] == mine["thread"].mode().iloc[0]].sort_values("start_ns")
         found = of_rows(work, "range", pattern, rows)
         if found is not None:
             yield found
+
+
+def matching(trace: Trace, pattern: str) -> int:
+    """Return how many ranges have a name that `of_name` takes."""
+    return len(_of_name(trace, pattern))
+
+
+def _of_name(trace: Trace, pattern: str) -> pd.DataFrame:
+    ranges = trace.ranges
+    names = [(str(text), _NUMBER.sub("#", str(text))) for text in ranges["name"].cat.categories]
+    fits = [any(fnmatch.fnmatchcase(text, pattern) for text in both) for both in names]
+    return ranges[np.append(fits, False)[ranges["name"].cat.codes.to_numpy()].astype(bool)]
 
 
 def labelled(trace: Trace) -> Iterator[tuple[str, pd.DataFrame]]:

@@ -52,6 +52,8 @@ def _window(text: str) -> tuple[int, int]:
         found = round(float(start or 0) * 1e6), round(float(end) * 1e6) if end else _LATEST
     except (ValueError, OverflowError):
         colon = ""
-    if not colon or found[0] >= found[1]:
+    if colon and found[0] >= found[1]:
+        raise EvidenceError(f"--window {text!r}: it ends before it begins")
+    if not colon:
         raise EvidenceError(f"--window {text!r}: write START:END in ms after the device's first work, such as 500:1500")
     return found

@@ -121,7 +121,7 @@ def _result(case: Case, findings: list[Finding]) -> dict[str, Any]:
         "replaced": [_replacement(one) for one in replaced[:_REPLACED]],
         "matches": [],
         "network": None, "mode": None, "batch": None,
-        "differs": _differs(case), "differences": [],
+        "differs": [*_other_ranks(case), *_other_work(case)], "differences": [],
         "missing": {"a": _missing(a), "b": _missing(b)},
         "hidden": _hidden(case, findings),
         "notes": _notes(case),
@@ -197,7 +197,7 @@ def _finding(case: Case, finding: Finding, delta: int, owner: dict[str, str], re
         "explains_ns": explains,
         "interval_ns": None if off is None else [round(explains - off), round(explains + off)],
         "share": round(explains / delta, 4) if delta else None,
-        "confidence": _LESS_SURE[finding.confidence] if _differs(case) else finding.confidence,
+        "confidence": _confidence(case, finding, explains, off),
         "layers": [],
         "evidence": [*finding.evidence, *([f"In one step: {'; '.join(instead)}."] if instead else [])],
         "remedy": finding.remedy,
@@ -224,7 +224,19 @@ def _abstained(case: Case, findings: list[Finding]) -> tuple[str | None, str | N
     return why, "record more steps, or each side several times"  # fmt: skip
 
 
-def _differs(case: Case) -> list[str]:
+def _confidence(case: Case, finding: Finding, explains: int, off: float | None) -> str:
+    """Return how sure a finding is: less where the work differs, and not high where its interval includes zero."""
+    unsure = off is not None and abs(explains) <= off and finding.confidence == "high"
+    return _LESS_SURE[finding.confidence] if unsure or _other_work(case) else finding.confidence
+
+
+def _other_ranks(case: Case) -> list[str]:
+    """Return how many ranks the jobs have, where that differs."""
+    sizes = [(side.facts.get("distributed") or {}).get("world_size") for side in (case.a, case.b)]
+    return [f"{sizes[0]} ranks in A, {sizes[1]} in B"] if None not in sizes and sizes[0] != sizes[1] else []
+
+
+def _other_work(case: Case) -> list[str]:
     """Return how the work of both sides differs, where it does by so much that a cause may be that alone.
 
     Fused attention stands for two products.

@@ -298,9 +298,16 @@ def test_steps_on_request():
     assert asked("auto", step).method == "profiler"
 
 
-@pytest.mark.parametrize("text", ["range:no such", "kernel:no_such"])
-def test_steps_that_are_not_there(text):
-    with pytest.raises(EvidenceError, match="nothing of the kind"):
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("range:no such", "no range has that name"),
+        ("kernel:no_such", "no kernel has that name"),
+        ("kernel:.", "kernels are there, and what the device does from one to the next is not alike"),
+    ],
+)
+def test_steps_that_are_not_there(text, why):
+    with pytest.raises(EvidenceError, match=why):
         asked(text)
 
 

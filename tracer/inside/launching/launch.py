@@ -34,7 +34,7 @@ def launch(command, options, folder, root, about):
             os.unlink(os.path.join(folder, "owner"))
         wanted = {
             "folder": folder, "mode": options.mode, "plan": plan, "seconds": options.seconds, "warmup": options.warming(),
-            "focus": options.focus, "limit": options.limit,
+            "focus": options.focus, "limit": options.limit, "sources": options.sources,
         }  # fmt: skip
         with open(spec, "w", encoding="utf8") as out:
             json.dump(wanted, out, indent=1)

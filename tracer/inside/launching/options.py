@@ -15,12 +15,13 @@ class ProfileOptions(object):
     instead, of which each pass but the clean one has a fifth. warmup: least number of steps before. rerun: whether each pass has
     a run of the command. seconds: after which a pass ends with what it has. mode: auto, train or infer. focus: functions whose
     lines are profiled, as FILE:FUNCTION; without any those that hold the step loop. limit: bytes that may be held. full_paths:
-    home folders and user names stay in what is written.
+    home folders and user names stay in what is written. sources: the program's own files are kept.
     """
 
     def __init__(
-        self, steps=20, window=None, warmup=10, rerun=False, seconds=60.0, mode="auto", focus=(), limit=LIMIT, full_paths=False
-    ):
+        self, steps=20, window=None, warmup=10, rerun=False, seconds=60.0, mode="auto", focus=(), limit=LIMIT, full_paths=False,
+        sources=True,
+    ):  # fmt: skip
         self.steps = steps
         self.window = window
         self.warmup = warmup
@@ -30,6 +31,7 @@ class ProfileOptions(object):
         self.focus = list(focus)
         self.limit = limit
         self.full_paths = full_paths
+        self.sources = sources
 
     def plans(self):
         """Return the passes of each run of the command: lists of {"pass", "skip", "steps"}."""
@@ -71,6 +73,7 @@ def add_arguments(parser):
         "--max-trace-size", type=_size, default=LIMIT, metavar="SIZE", help="drop the oldest records above so much (default: 1GB)"
     )
     add("--full-paths", action="store_true", help="keep the home folder and the user's name in what is written (default: ~)")
+    add("--no-source", action="store_true", help="write down neither the program's own source files nor its lines")
     add("--label", metavar="NAME", help="what the run is called (default: the script's name)")
     add("script", nargs=argparse.REMAINDER, metavar="-- COMMAND ...", help="the command, as you would run it")
 
@@ -79,7 +82,7 @@ def asked(arguments):
     """Return the options of a parsed command line."""
     count, window = arguments.steps
     rerun = arguments.passes == "rerun"
-    more = arguments.mode, arguments.focus, arguments.max_trace_size, arguments.full_paths
+    more = arguments.mode, arguments.focus, arguments.max_trace_size, arguments.full_paths, not arguments.no_source
     return ProfileOptions(count, window, arguments.warmup, rerun, arguments.seconds, *more)
 
 

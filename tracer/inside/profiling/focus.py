@@ -24,11 +24,13 @@ _STARTED_IN = _working_folder()  # where relative names of files begin, although
 
 class Focus(object):
     """What is watched. wanted: texts FILE:FUNCTION, or []. frameworks: folders of frameworks, whose functions never are.
+    quotes: whether lines are written down as they read.
 
     `watched` holds the code objects in the order in which they were found; `loop` is that of the loop, once it is known.
     """
 
-    def __init__(self, wanted, frameworks):
+    def __init__(self, wanted, frameworks, quotes=True):
+        self.quotes = quotes
         self.wanted = [text.rpartition(":")[::2] for text in wanted]
         self.watched = []
         self.loop = None
@@ -59,7 +61,7 @@ class Focus(object):
             code = frame.f_code
             if self.wanted:
                 self.decided(frame)
-            elif self._is_own(code.co_filename) and not _nameless(code):
+            elif self.is_own(code.co_filename) and not _nameless(code):
                 self._holding.add(id(code))
                 if not self._decided.get(id(code), (False,))[0]:
                     self._keep(code, True)
@@ -108,13 +110,13 @@ class Focus(object):
 
     def _called_by_the_loop(self, frame):
         """Return whether the script's own function that called this one, through whatever libraries, holds the loop."""
-        if len(self.watched) >= MOST_FUNCTIONS or _nameless(frame.f_code) or not self._is_own(frame.f_code.co_filename):
+        if len(self.watched) >= MOST_FUNCTIONS or _nameless(frame.f_code) or not self.is_own(frame.f_code.co_filename):
             return False
         caller = frame.f_back
         while caller is not None:
             if id(caller.f_code) in self._holding:
                 return True
-            if self._is_own(caller.f_code.co_filename) and not _nameless(caller.f_code):
+            if self.is_own(caller.f_code.co_filename) and not _nameless(caller.f_code):
                 return False
             caller = caller.f_back
         return False
@@ -125,7 +127,8 @@ class Focus(object):
             return True
         return file.startswith(self._standard) and not _installed(file)
 
-    def _is_own(self, file):
+    def is_own(self, file):
+        """Return whether a file is the script's own."""
         own = self._own.get(file)
         if own is None:
             own = self._own[file] = file == self._main or not (self._is_standard(file) or _installed(file))

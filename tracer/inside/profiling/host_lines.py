@@ -88,7 +88,7 @@ class Lines(object):
         return len(self._events.taken)
 
     def _functions(self):
-        return [_described(code) for code in self.focus.watched]
+        return [_described(code, self.focus.quotes) for code in self.focus.watched]
 
     def _save(self, name, content):
         with open(os.path.join(self.folder, name), "w") as out:
@@ -198,7 +198,10 @@ class Totals(Lines):
         timings = {}
         for (number, line), (hits, time) in sorted(self._total.items()):
             timings.setdefault(number, []).append([line, hits, time])
-        functions = [dict(_described(self.focus.watched[number]), timings=rows) for number, rows in sorted(timings.items())]
+        functions = [
+            dict(_described(self.focus.watched[number], self.focus.quotes), timings=rows)
+            for number, rows in sorted(timings.items())
+        ]
         if functions:
             self._save(TOTALS_FILE, {"unit_s": _NANOSECOND, "by": self.means, "functions": functions})
 
@@ -250,17 +253,17 @@ def _counts(profiler):
     }
 
 
-def _described(code):
+def _described(code, quotes):
     path = path_of(code)
     return {
-        "file": _shown(path),
+        "file": shown(path),
         "function": qualified(code),
         "first_line": code.co_firstlineno,
-        "source": _source(path, code),
+        "source": _source(path, code) if quotes else [],
     }
 
 
-def _shown(path):
+def shown(path):
     """Return a path as people know it: from the folder of the script, else from where packages are installed."""
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     roots = [os.path.dirname(os.path.abspath(main))] if main else []

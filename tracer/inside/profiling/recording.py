@@ -6,7 +6,7 @@ script consists of, the first one that steps is recorded; of several ranks, rank
 
 The specification, a JSON file: folder; mode: auto, train or infer; plan: [{"pass", "skip", "steps"}] in order, skip being how
 many first steps do not count; warmup: {"steps", "settle"}; seconds: after which a pass of three steps ends; focus: functions to
-profile by line; limit: bytes that may be held, in memory and on the disk.
+profile by line; limit: bytes that may be held, in memory and on the disk; sources: whether the program's own files are kept.
 """
 
 import atexit
@@ -133,6 +133,8 @@ class Recording(object):
         annotations.listen(None)
         if self._claimed and self.recording is not None:
             self._guarded(self._close_pass, reason)
+        if self._claimed and self._focus is not None:
+            self._guarded(self._keep_sources)
         self._summarise()
         for adapter in self._adapters:
             self._guarded(adapter.stop)
@@ -289,10 +291,23 @@ class Recording(object):
         settled = steady.settled(self._times, self.spec["warmup"]["steps"])
         known = {"training": self._training, "warmup": {"steps": len(self._times), "settled": settled}}
         if self._focus is None:
-            self._focus = focus.Focus(self.spec.get("focus", []), focus.folders_of(adapters.REGISTRY))
+            quotes = self.spec.get("sources", True)
+            self._focus = focus.Focus(self.spec.get("focus", []), focus.folders_of(adapters.REGISTRY), quotes)
+            self._keep_sources()
         self.recording = Pass(self.spec, self._adapter, self._plan.pop(0), known, self._focus)
         with open(os.path.join(self.folder, NOW_FILE), "w") as out:
             json.dump([os.getpid(), os.path.relpath(self.recording.folder, self.folder)], out)
+
+    def _keep_sources(self):
+        """Keep the program's own files, those of modules that are loaded by now."""
+        from kernelscope.tracer.inside.profiling import host_lines, sources  # late: as above
+
+        if not self._focus.quotes:
+            return
+        try:
+            sources.keep(self.folder, self._focus, host_lines.shown)
+        except OSError:
+            pass  # the folder is gone or the disk full: the script goes on all the same
 
     def _drop_old(self, name):
         """Let the oldest parts of a pass make room for the next one."""

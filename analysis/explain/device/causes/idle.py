@@ -22,8 +22,8 @@ _SYNCHRONISE = {
     "": "see what the host waits for, and wait for it once, when all is launched",
 }
 _LOADER = {
-    "pytorch": "more workers and pinned memory: DataLoader(num_workers=..., pin_memory=True, prefetch_factor=...); decode on the "
-    "device",
+    "pytorch": "more workers: DataLoader(num_workers=..., prefetch_factor=..., persistent_workers=True); decode on the device",
+    "dali": "DALI: more num_threads and prefetch_queue_depth, and decoding and augmentation on the device",
     "tensorflow": "tf.data: map(..., num_parallel_calls=tf.data.AUTOTUNE), cache(), prefetch(tf.data.AUTOTUNE)",
     "": "load, decode and copy batches ahead of the step, on other threads or on the device",
 }
@@ -53,8 +53,13 @@ def waiting_for_input(case: Case) -> Iterator[Finding]:
         _ids(rows),
         "medium" if guessed or case.few else "high",
         sentences,
-        _of(case, slow, _LOADER),
+        _LOADER["dali"] if _uses_dali(case, slow) else _of(case, slow, _LOADER),
     )
+
+
+def _uses_dali(case: Case, side: str) -> bool:
+    """Return whether a side's batches come from NVIDIA's DALI."""
+    return any("dali::" in str(name) for name in case.side(side).trace.kernels["name"].cat.categories)
 
 
 def waits_of_the_host(case: Case) -> Iterator[Finding]:

@@ -31,11 +31,11 @@ def other_types(case: Case) -> Iterator[Finding]:
     mine = main[(main["kind"] == largest).to_numpy(bool)]
     what = "quantised" if quantised else "mixed precision" if "f16" in types.values() or "bf16" in types.values() else "precision"
     title = (
-        f"{what}: {case.a.name} computes in {types['a']}, {case.b.name} in {types['b']}; "
-        f"{largest} kernels take {words.of_rows(case, mine)}"
+        f"{what}: {case.a.name} computes in {types['a']}, {case.b.name} in {types['b']}; convolutions, products and attention "
+        f"(mostly {largest}) take {words.of_rows(case, main)}"
     )
     sentences = [
-        f"Convolutions, products and attention: {words.of_rows(case, main)} {case.per}.",
+        f"{str(largest).capitalize()}: {words.of_rows(case, mine)} {case.per}.",
         *words.both(case, mine),
         f"With what comes with it, such as conversions: {words.of_rows(case, rows)}.",
     ]

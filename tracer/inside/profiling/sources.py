@@ -1,0 +1,68 @@
+"""The profiled program's own source files, kept in the run folder: two runs are then compared with what was changed in between.
+
+These are the files of modules that are no installed package, the interpreter's, a framework's or ours. `index.json` names them:
+{"main": path, "files": [{"path": as people know it, "file": its name here}], "left_out": how many there was no room for}.
+"""
+
+import json
+import os
+import sys
+
+FOLDER, INDEX = "sources", "index.json"
+MOST_FILES = 200
+MOST_BYTES = 1 << 20  # of one file; more is data that was written as code
+
+
+def keep(folder, focus, shown):
+    """Write the files of all modules that are loaded now; what was kept before stays.
+
+    focus: tells which files are the program's own. shown: returns a path as people know it. Raises OSError.
+    """
+    place = os.path.join(folder, FOLDER)
+    index = _read(os.path.join(place, INDEX))
+    known = {entry["path"] for entry in index["files"]}
+    for path in _own(focus):
+        name = shown(path)
+        if name in known:
+            continue
+        text = _text(path) if len(index["files"]) < MOST_FILES else None
+        if text is None:
+            index["left_out"] += 1
+            continue
+        if not os.path.isdir(place):
+            os.mkdir(place)
+        file = "%d.py" % len(index["files"])
+        with open(os.path.join(place, file), "wb") as out:
+            out.write(text)
+        index["files"].append({"path": name, "file": file})
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    if index["files"]:
+        index["main"] = shown(os.path.abspath(main)) if main else None
+        with open(os.path.join(place, INDEX), "w") as out:
+            json.dump(index, out, indent=1)
+
+
+def _own(focus):
+    """Return the program's own files, sorted."""
+    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    texts = [path for path in files if isinstance(path, str) and path.endswith(".py") and focus.is_own(path)]
+    return sorted({os.path.abspath(path) for path in texts})
+
+
+def _text(path):
+    """Return a file's bytes; None where it cannot be read or is too large."""
+    try:
+        if os.path.getsize(path) > MOST_BYTES:
+            return None
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def _read(path):
+    try:
+        with open(path) as file:
+            return json.load(file)
+    except (OSError, ValueError):
+        return {"main": None, "files": [], "left_out": 0}
