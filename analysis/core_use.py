@@ -27,6 +27,18 @@ def foreign(samples: pd.DataFrame, steps: pd.DataFrame) -> float | None:
     return max(0.0, busy - float(used.sum()) / wall)
 
 
+def foreign_of_run(run: Run) -> float | None:
+    """Return how many cores other processes kept busy while a run's passes were recorded; None where that was not noted."""
+    noted = [
+        (float(data.report["foreign_cores"]), float((data.steps["end_ns"] - data.steps["start_ns"]).sum()))
+        for name in ("clean", "layers", "kernels", "lines")
+        for data in run.passes(name)
+        if isinstance(data.report.get("foreign_cores"), (int, float))
+    ]
+    wall = sum(lasted for _, lasted in noted)
+    return sum(cores * lasted for cores, lasted in noted) / wall if wall > 0 else None
+
+
 def timeline(run: Run, repeat: int = 0) -> pd.DataFrame:
     """Return one row a reading: core, start_ns, end_ns since the first measured window began, and the busy share, 0 to 1.
 

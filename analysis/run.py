@@ -102,6 +102,20 @@ class Run:
                 return {**read_object(data.folder / "check.json"), **stated}
         return None
 
+    def sources(self) -> tuple[str | None, dict[str, str]]:
+        """Return the profiled program's own source files: the main one's path (None where unknown), and path -> text of each."""
+        folder = self.path / "sources"
+        if not (folder / "index.json").is_file():
+            return None, {}
+        index = read_object(folder / "index.json")
+        found = {}
+        for number, entry in enumerate(index.get("files") or []):
+            file = folder / f"{number}.py"
+            if isinstance(entry, dict) and entry.get("file") == file.name and file.is_file():
+                found[str(entry.get("path"))] = file.read_text("utf8", "replace")
+        main = index.get("main")
+        return (main if isinstance(main, str) else None), found
+
     def clean_steps(self) -> pd.DataFrame:
         """The measured steps of all repeats of the clean pass; an empty table when there is none."""
         measured = [data.measured for data in self.passes("clean")]

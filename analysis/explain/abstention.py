@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kernelscope.analysis import fairness
 from kernelscope.analysis.cell_labels import NO_LAYER
-from kernelscope.analysis.explain.model import Account, Side
+from kernelscope.analysis.explain import noise, program
+from kernelscope.analysis.explain.model import Case, Side
 from kernelscope.analysis.partition import OPAQUE_GRAPH, OUTSIDE, UNSEEN
 
 LEAST_COVERAGE = 0.8
@@ -23,6 +24,23 @@ def coverage(side: Side) -> float:
     return float(cells["time_ns"].where(known, 0).sum() / max(cells["time_ns"].sum(), 1))
 
 
+def _recorded_once(case: Case) -> tuple[str, str] | None:
+    """Return why a single recording of each side cannot tell causes, or None."""
+    if program.same(case):
+        return (
+            "both sides ran the same program, arguments, settings and versions on one machine: what differs is chance or load",
+            "record each side several times if the difference matters",
+        )
+    for side in (case.a, case.b):
+        cores = noise.busy(side)
+        if cores is not None:
+            return (
+                f"other processes kept {cores:.1f} cores busy while {side.name} was recorded, which makes any step longer",
+                "record it again when the machine is idle",
+            )
+    return None
+
+
 def unfair(a: Side, b: Side) -> list[str]:
     """Return the fairness checks that failed, in words; empty where none did or none could be made."""
     network = a.facts.get("network")
@@ -34,8 +52,13 @@ def unfair(a: Side, b: Side) -> list[str]:
     return [f"{row['check']} ({row['framework']}: {row['detail'] or row['value']})" for row in failed.to_dict("records")]
 
 
-def reason(a: Side, b: Side, account: Account, force: bool) -> tuple[str, str] | None:
+def reason(case: Case, force: bool) -> tuple[str, str] | None:
     """Return why no cause can be named and what to do about it, or None."""
+    a, b, account = case.a, case.b, case.account
+    if account.floor and a.path != b.path:
+        once = _recorded_once(case)
+        if once is not None:
+            return once
     for side in (a, b):
         known = coverage(side)
         if known < LEAST_COVERAGE:

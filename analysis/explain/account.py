@@ -17,7 +17,7 @@ import pandas as pd
 
 from kernelscope.analysis import intervals
 from kernelscope.analysis.breakdowns import kind_labels, layer_labels
-from kernelscope.analysis.explain import estimates
+from kernelscope.analysis.explain import estimates, noise
 from kernelscope.analysis.explain.instrumentation import anchored_factors, event_factors
 from kernelscope.analysis.explain.model import ROW_COLUMNS, Account, Match, Side, Wall
 from kernelscope.analysis.partition import KEYS
@@ -29,18 +29,19 @@ _ROW_KEYS = ["layer", "phase", "cell"]
 
 def account(a: Side, b: Side, matches: Sequence[Match]) -> Account:
     """Return the account of why B takes another time than A."""
-    clean = _clean_wall(a, b)
+    turns = estimates.paired(a.windows, b.windows)
+    floor = noise.floor(a, b, turns.restarts)
+    clean = _clean_wall(a, b, floor)
     tables = {"a": _Cells(a, clean is not None), "b": _Cells(b, clean is not None)}
     labels = {"a": {n: m.label for m in matches for n in m.a}, "b": {n: m.label for m in matches for n in m.b}}
     cells = pd.concat([table.rounded(side, labels[side]) for side, table in tables.items()], ignore_index=True)
     rows = _rows(cells, labels)
     cells["row"] = rows.set_index(_ROW_KEYS)["row"].reindex(pd.MultiIndex.from_frame(cells[_ROW_KEYS])).to_numpy()
-    turns = estimates.paired(a.windows, b.windows)
     samples = by_restart = None
     if len(turns.a) > 1:
         draws = (turns.draws(RESAMPLES), turns.each_restart())
         samples, by_restart = (_differences(tables, cells, rows, turns, counts) for counts in draws)
-        _add_intervals(rows, samples, by_restart)
+        _add_intervals(rows, samples, by_restart, floor)
     wall = clean or _recorded_wall(tables, turns)
     explained = int(rows["delta_ns"].sum())
     return Account(
@@ -54,6 +55,7 @@ def account(a: Side, b: Side, matches: Sequence[Match]) -> Account:
         by_restart=by_restart,
         floor_ns=None if wall.interval_ns is None else round((wall.interval_ns[1] - wall.interval_ns[0]) / 2),
         restarts=turns.restarts,
+        floor=floor,
     )
 
 
@@ -149,8 +151,12 @@ def _differences(
     return total
 
 
-def _add_intervals(rows: pd.DataFrame, samples: Float, by_restart: Float) -> None:
-    found = [interval(float(delta), samples[:, number], by_restart[:, number]) for number, delta in enumerate(rows["delta_ns"])]
+def _add_intervals(rows: pd.DataFrame, samples: Float, by_restart: Float, floor: float) -> None:
+    larger = rows[["a_ns", "b_ns"]].max(axis=1) * floor
+    found = [
+        noise.widened(interval(float(delta), samples[:, number], by_restart[:, number]), delta, least)
+        for number, (delta, least) in enumerate(zip(rows["delta_ns"], larger, strict=True))
+    ]
     rows["ci_low_ns"], rows["ci_high_ns"] = (pd.array([pair[end] for pair in found], dtype="Int64") for end in (0, 1))
     rows["significant"] = ~((rows["ci_low_ns"] <= 0) & (rows["ci_high_ns"] >= 0))
 
@@ -158,10 +164,16 @@ def _add_intervals(rows: pd.DataFrame, samples: Float, by_restart: Float) -> Non
 # --- wall times -----------------------------------------------------------------------------------------------------------
 
 
-def _clean_wall(a: Side, b: Side) -> Wall | None:
-    """Return the clean steps of both sides, medians over windows, and the interval of their difference from paired windows."""
+def _clean_wall(a: Side, b: Side, floor: float) -> Wall | None:
+    """Return the clean steps of both sides, medians over windows, and the interval of their difference from paired windows.
+
+    floor: of sides that were recorded once each; then the interval is that, and how their windows vary.
+    """
     if a.clean_ns is None or b.clean_ns is None:
         return None
+    if floor:
+        delta, least = b.clean_ns - a.clean_ns, floor * max(a.clean_ns, b.clean_ns)
+        return Wall(a.clean_ns, b.clean_ns, noise.widened((delta, delta), delta, noise.reach(least, a.clean[0], b.clean[0])))
     difference = paired_difference(b.clean, a.clean)
     return Wall(a.clean_ns, b.clean_ns, difference.interval_ns if difference else None)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kernelscope.analysis.explain import noise
 from kernelscope.analysis.explain.model import INSTRUMENTATION, Account, Case, Suspicion
 from kernelscope.analysis.statistics import interval
 
@@ -74,7 +75,9 @@ def _interval(account: Account, granted: dict[str, int]) -> tuple[int, int] | No
     delta = account.rows["delta_ns"]
     share = np.array([granted.get(str(row), 0) / whole if whole else 0.0 for row, whole in delta.items()])
     fixed = granted.get(INSTRUMENTATION, 0)  # is a difference of wall times, whose noise the wall's own interval shows
-    return interval(explained, account.samples @ share + fixed, account.by_restart @ share + fixed)
+    found = interval(explained, account.samples @ share + fixed, account.by_restart @ share + fixed)
+    larger = account.rows[["a_ns", "b_ns"]].max(axis=1).to_numpy(dtype=float)
+    return noise.widened(found, explained, account.floor * float((larger * np.abs(share)).sum()))
 
 
 def _worth(finding: Finding, account: Account) -> bool:

@@ -33,7 +33,7 @@ def explain(a: Side, b: Side, *, mapping: Mapping[str, str] | None = None, force
     matches = align(a.layers, b.layers, dict(mapping) if mapping else None)
     account = make_account(a, b, matches)
     case = Case(a, b, matches, account, differences(a, b))
-    abstained = abstention.reason(a, b, account, force)
+    abstained = abstention.reason(case, force)
     findings = []
     if abstained is None:
         suspicions = [suspicion for rule in causes.rules() for suspicion in rule(case)]
@@ -140,7 +140,11 @@ def _notes(case: Case) -> list[str]:
     account = case.account
     if a.clean_ns is None or b.clean_ns is None:
         notes.append("no clean pass on both sides: steps are compared as recorded, with whatever recording cost")
-    if account.restarts == 1 and account.samples is not None:
+    if account.floor:
+        notes.append(
+            f"one recording of each side: two processes of one program may differ by {account.floor:.0%}, which the intervals hold"
+        )
+    elif account.restarts == 1 and account.samples is not None:
         notes.append("one recording of each side: intervals know nothing of how processes differ from one another")
     if account.samples is None:
         notes.append("a single window: no interval can be given, and no difference can be told from noise")

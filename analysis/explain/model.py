@@ -76,7 +76,8 @@ class Side:
     layers_ns: what each layer and phase takes per step in the layers pass (index: label of the layer or group, phase); None where
     that pass does not know the layers. held: which layers are one group in there (see instrumentation.holding). events:
     recorded events (operators, kernels, ranges) per step by layer and phase, index (layer, phase), null as "".
-    missing: what the capture does not hold -> why.
+    missing: what the capture does not hold -> why. sources: the program's own files, path -> text; empty where not kept.
+    foreign_cores: how many cores other processes kept busy while the run was recorded; None where not known.
     """
 
     name: str
@@ -93,6 +94,8 @@ class Side:
     facts: dict[str, Any] = field(default_factory=dict)
     check: dict[str, Any] | None = None
     missing: dict[str, str] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+    foreign_cores: float | None = None
 
     @property
     def framework(self) -> str | None:
@@ -131,7 +134,8 @@ class Account:
     samples: bootstrap samples of delta_ns, [resamples, rows], and by_restart: its estimate of each restart, [restarts, rows];
     None where there is no interval (see estimates). floor_ns: smaller differences cannot be seen here; None where unknown.
     removed_ns: per side what recording cost and was taken out of host rows (see instrumentation). recorded_ns: per side the
-    step as recorded by the traced pass. restarts: how many restarts both sides have.
+    step as recorded by the traced pass. restarts: how many restarts both sides have. floor: share of a time by which two
+    processes of one program differ; 0 where restarts show that (see noise).
     """
 
     wall: Wall
@@ -144,6 +148,7 @@ class Account:
     by_restart: npt.NDArray[np.float64] | None
     floor_ns: int | None
     restarts: int
+    floor: float = 0.0
 
     def of_side(self, side: str) -> pd.DataFrame:
         """Return the cells of side "a" or "b"."""

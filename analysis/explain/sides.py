@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis import archives, captures, imported
+from kernelscope.analysis import archives, captures, core_use, imported
 from kernelscope.analysis.breakdowns import has_timeline, totals_cells
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain.estimates import closest_half
@@ -23,7 +23,10 @@ from kernelscope.analysis.statistics import median_step_ns
 from kernelscope.analysis.trace import Trace
 
 MOST_WINDOWS = 24  # of a capture without turns: more do not make its interval any better
-_RECORDED = ("framework", "version", "versions", "settings", "variables", "options", "machine", "conditions", "network")
+_RECORDED = (
+    "framework", "version", "versions", "settings", "variables", "options", "machine", "conditions", "network", "recorder",
+    "profiled",
+)  # fmt: skip
 
 
 def load(path: Path) -> Side:
@@ -61,6 +64,8 @@ def of_run(run: Run) -> Side:
         side.held = holding(found.info.get("left_out", {}))
         side.layers_ns = _layers_ns(found, side.clean_ns, side.held)
     side.missing = dict(run.record.get("unavailable", {}))
+    side.facts["main_source"], side.sources = run.sources()
+    side.foreign_cores = core_use.foreign_of_run(run)
     return side
 
 
@@ -162,7 +167,9 @@ def _events(trace: Trace) -> pd.Series[float]:
 def same_work(a: Side, b: Side) -> list[str]:
     """Return in words how the work of two sides differs; empty where it is the same, as far as it is known."""
     found = []
-    for fact, text in (("network_name", "network"), ("mode", "mode"), ("batch", "batch")):
+    profiled = all(side.facts.get("recorder") == "profile" for side in (a, b))
+    facts = (("mode", "mode"),) if profiled else (("network_name", "network"), ("mode", "mode"), ("batch", "batch"))
+    for fact, text in facts:
         values = [side.facts.get(fact) for side in (a, b)]
         if None not in values and values[0] != values[1]:
             found.append(f"{text}: {values[0]} against {values[1]}")

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from kernelscope.analysis import partition as parts
+from kernelscope.analysis.explain import noise
 from kernelscope.analysis.explain.model import INSTRUMENTATION, Case, Side
 from kernelscope.analysis.statistics import interval
 
@@ -99,7 +100,8 @@ def noticed_ns(case: Case, rows: pd.DataFrame) -> float:
     if account.samples is None or account.by_restart is None:
         return float(noticed(rows)["delta_ns"].sum())
     amount, place = float(rows["delta_ns"].sum()), case.rows.index.get_indexer(rows.index)
-    low, high = interval(amount, account.samples[:, place].sum(axis=1), account.by_restart[:, place].sum(axis=1))
+    ends = interval(amount, account.samples[:, place].sum(axis=1), account.by_restart[:, place].sum(axis=1))
+    low, high = noise.widened(ends, amount, account.floor * float(rows[["a_ns", "b_ns"]].sum().max()))
     return 0.0 if low <= 0 <= high else amount
 
 

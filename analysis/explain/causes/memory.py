@@ -59,7 +59,12 @@ def _sentences(case: Case) -> list[str]:
 
 
 def faults(case: Case) -> list[Suspicion]:
-    """One side faults more pages in: its system time, shared by the threads that were busy, is what the step waits."""
+    """One side faults more pages in: its system time, shared by the threads that were busy, is what the step waits.
+
+    Processes of one program differ in that, so that it takes several of each side to tell.
+    """
+    if case.account.restarts == 1:
+        return []
     pages, system = _faults(case), _system(case)
     if pages is None or system is None:
         return []

@@ -92,7 +92,7 @@ def idle_cores(case: Case) -> list[Suspicion]:
     slow, fast = evidence.slower(case)
     busy = evidence.known(evidence.both(case, evidence.busy_cores))
     used = evidence.known(evidence.both(case, lambda side: evidence.clean_mean(side, "user_ns", "system_ns")))
-    if busy is None or used is None or _threads(slow) != _threads(fast):
+    if busy is None or used is None or _threads(slow) != _threads(fast) or _threads(slow) == 1:
         return []
     sign = 1 if slow is case.b else -1
     (fast_busy, slow_busy), (fast_used, slow_used) = (busy, used) if slow is case.b else (busy[::-1], used[::-1])

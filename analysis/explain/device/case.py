@@ -12,6 +12,7 @@ import pandas as pd
 from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import COMPUTE, IDLE, DeviceAccount
 from kernelscope.analysis.explain.device.side import DeviceSide
+from kernelscope.analysis.statistics import student_t
 
 Float = npt.NDArray[np.float64]
 SIDES = ("a", "b")
@@ -34,8 +35,6 @@ ONE_STEP_NOISE = 0.05  # of the step, for idle time where too few steps say how 
 _SURE = 2.0  # standard errors by which the share of steps that stall must differ
 FEW = 4  # steps below which their differences tell little of those to come
 _BATCHES = 7  # of steps: what alternates from step to step is steadier over several
-# Standard errors within which 95% of means fall, by degrees of freedom. Source: Student, Biometrika 6 (1908)
-_STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18)
 
 
 @dataclass(frozen=True)
@@ -179,7 +178,7 @@ def reach(a: Float, b: Float) -> float | None:
     spread = [float(np.var(side, ddof=1)) for side in known]
     error = sum(variance / len(side) for variance, side in zip(spread if len(known) > 1 else spread * 2, batches, strict=True))
     freedom = sum(len(side) - 1 for side in known)
-    return float(_STUDENT[freedom - 1] * error**0.5)
+    return student_t(freedom + 1) * float(error) ** 0.5
 
 
 Rule = Callable[[Case], Iterator[Finding]]

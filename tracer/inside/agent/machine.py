@@ -34,12 +34,12 @@ class CpuSource(object):
     """Samples each core's busy share since the sample before, and one process's resident memory and threads."""
 
     def __init__(self):
-        self._before = _core_times()
+        self._before = core_times()
         self._page = os.sysconf("SC_PAGE_SIZE")
 
     def sample(self, pid):
         """Return [(metric, value, core, device)] of now; the process's only with a `pid`."""
-        now, before = _core_times(), self._before
+        now, before = core_times(), self._before
         self._before = now
         rows = []
         for core in sorted(now):
@@ -61,7 +61,7 @@ class CpuSource(object):
         return {"source": "/proc", "cores": len(self._before)}
 
 
-def _core_times():
+def core_times():
     """Return {core: (idle, total)} in the kernel's ticks; waiting for a disk counts as idle."""
     found = {}
     for line in _lines("/proc/stat"):

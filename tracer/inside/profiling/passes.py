@@ -6,7 +6,7 @@ import platform
 
 from kernelscope.tracer.inside import annotations, memory, plan, streams
 from kernelscope.tracer.inside.clock import anchor, now_ns
-from kernelscope.tracer.inside.profiling import budget, host_lines, parts
+from kernelscope.tracer.inside.profiling import budget, host_lines, machine_use, parts
 from kernelscope.tracer.inside.profiling.ends import Ends
 from kernelscope.tracer.inside.profiling.printed import Printed
 from kernelscope.tracer.inside.ranges import Recorder
@@ -52,6 +52,7 @@ class Pass(object):
         self.printed = None
         self.lines = {"kernels": host_lines.Timeline, "lines": host_lines.Totals}.get(self.name, _NoLines)(focus, self.folder)
         self._start()
+        self._use = machine_use.reading()
         self._write_report()
 
     def _start(self):
@@ -186,6 +187,7 @@ class Pass(object):
         """Take off what was put on and write what is left. reason: why the pass ends early, or None."""
         report, adapter = self.report, self.adapter
         report["anchors"].append(anchor())
+        report["foreign_cores"] = machine_use.foreign_cores(self._use, machine_use.reading())
         report.update(self._tried("lines", self.lines.close) or {})
         if self.lines.unavailable is not None:
             self._missing("lines", self.lines.unavailable)
