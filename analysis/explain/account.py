@@ -30,15 +30,16 @@ _ROW_KEYS = ["layer", "phase", "cell"]
 def account(a: Side, b: Side, matches: Sequence[Match]) -> Account:
     """Return the account of why B takes another time than A."""
     turns = estimates.paired(a.windows, b.windows)
-    floor = noise.floor(a, b, turns.restarts)
-    clean = _clean_wall(a, b, floor)
-    tables = {"a": _Cells(a, clean is not None), "b": _Cells(b, clean is not None)}
+    has_clean = a.clean_ns is not None and b.clean_ns is not None
+    tables = {"a": _Cells(a, has_clean), "b": _Cells(b, has_clean)}
     labels = {"a": {n: m.label for m in matches for n in m.a}, "b": {n: m.label for m in matches for n in m.b}}
     cells = pd.concat([table.rounded(side, labels[side]) for side, table in tables.items()], ignore_index=True)
+    floor = noise.floor(a, b, turns.restarts)
+    clean = _clean_wall(a, b, floor)
     rows = _rows(cells, labels)
     cells["row"] = rows.set_index(_ROW_KEYS)["row"].reindex(pd.MultiIndex.from_frame(cells[_ROW_KEYS])).to_numpy()
     samples = by_restart = None
-    if len(turns.a) > 1:
+    if len(turns.a) > 1 or floor:
         draws = (turns.draws(RESAMPLES), turns.each_restart())
         samples, by_restart = (_differences(tables, cells, rows, turns, counts) for counts in draws)
         _add_intervals(rows, samples, by_restart, floor)

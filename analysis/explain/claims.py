@@ -12,8 +12,10 @@ from kernelscope.analysis.explain.model import INSTRUMENTATION, Account, Case, S
 from kernelscope.analysis.statistics import interval
 
 SMALLEST_SHARE = 0.02  # of the wall difference: less is no cause that anybody would act on
+SMALLEST_GUESS = 0.25  # of it, for what is only plausible, where each side was recorded once
 WHOLE = 0.01  # of the wall difference: what is closer to it explains all of it
 LEADING = ("different devices",)  # said first, whatever their size: all else depends on them
+_PLAUSIBLE = 2  # precedence of what is left over (see Suspicion)
 LISTED_ROWS = 40  # of a finding, the largest first: the others are in the account
 
 
@@ -51,7 +53,27 @@ def settle(case: Case, suspicions: list[Suspicion]) -> list[Finding]:
             for row, amount in granted.items():
                 left[row] -= amount
     sign = 1 if account.wall.delta_ns >= 0 else -1
+    findings = _within(findings, account, sign)
     return sorted(findings, key=lambda found: (found.suspicion.cause not in LEADING, -sign * found.explains_ns))
+
+
+def _within(findings: list[Finding], account: Account, sign: int) -> list[Finding]:
+    """Return findings that together explain no more than the difference, and what other findings take off it.
+
+    What is served last gives way: the rows of an account also move by chance, to both sides.
+    """
+    allowed = abs(account.wall.delta_ns) + sum(max(0, -sign * one.explains_ns) for one in findings)
+    kept = []
+    for one in findings:
+        mine = sign * one.explains_ns
+        if mine > allowed > 0:
+            granted = {row: round(ns * allowed / mine) for row, ns in one.granted.items()}
+            one = Finding(one.suspicion, granted, one.interval_ns)
+        if mine > 0 and (allowed <= 0 or abs(one.explains_ns) < max(1.0, SMALLEST_SHARE * abs(account.wall.delta_ns))):
+            continue
+        allowed -= max(0, sign * one.explains_ns)
+        kept.append(one)
+    return kept
 
 
 def _granted(suspicion: Suspicion, left: dict[str, int]) -> dict[str, int]:
@@ -82,7 +104,9 @@ def _interval(account: Account, granted: dict[str, int]) -> tuple[int, int] | No
 
 def _worth(finding: Finding, account: Account) -> bool:
     """Return whether a finding is large enough to name and no noise."""
-    if abs(finding.explains_ns) < max(1.0, SMALLEST_SHARE * abs(account.wall.delta_ns)):
+    guessed = account.floor > 0 and finding.suspicion.precedence == _PLAUSIBLE
+    least = SMALLEST_GUESS if guessed else SMALLEST_SHARE
+    if abs(finding.explains_ns) < max(1.0, least * abs(account.wall.delta_ns)):
         return False
     ends = finding.interval_ns
     return ends is None or not ends[0] <= 0 <= ends[1]

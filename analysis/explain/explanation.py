@@ -8,10 +8,11 @@ from typing import Any
 import pandas as pd
 
 from kernelscope.analysis import fairness
-from kernelscope.analysis.explain import abstention, causes, claims, sides
+from kernelscope.analysis.explain import abstention, causes, changed_lines, claims, sides
 from kernelscope.analysis.explain.account import account as make_account
 from kernelscope.analysis.explain.account import parts
 from kernelscope.analysis.explain.alignment import align
+from kernelscope.analysis.explain.causes import changed_code
 from kernelscope.analysis.explain.model import Account, Case, Match, Side
 from kernelscope.analysis.notebook import Shown
 
@@ -28,19 +29,23 @@ def explain(a: Side, b: Side, *, mapping: Mapping[str, str] | None = None, force
     sum(row["delta_ns"] for row in rows) + instrumentation_ns == wall_delta_ns.
     """
     differs = sides.same_work(a, b)
-    if differs and not force:
+    if not force:
         sides.refuse_different_work(a, b)
     matches = align(a.layers, b.layers, dict(mapping) if mapping else None)
     account = make_account(a, b, matches)
     case = Case(a, b, matches, account, differences(a, b))
+    case.changes = changed_lines.changed(case)
     abstained = abstention.reason(case, force)
     findings = []
     if abstained is None:
         suspicions = [suspicion for rule in causes.rules() for suspicion in rule(case)]
         findings = [claims.as_dict(finding, account) for finding in claims.settle(case, suspicions)]
+    for finding in findings[:1]:
+        sentence = changed_lines.sentence(case.changes, finding["explains_ns"])
+        finding["evidence"] += [sentence] if sentence and finding["cause"] != changed_code.LINES else []
     unexplained = account.wall.delta_ns - sum(finding["explains_ns"] for finding in findings)
     parts = {**_numbers(case), **_context(case, differs), **_abstained(abstained)}
-    return Shown({**parts, "findings": findings, "unexplained_ns": unexplained})
+    return Shown({**parts, "changes": case.changes, "findings": findings, "unexplained_ns": unexplained})
 
 
 def differences(a: Side, b: Side) -> dict[str, tuple[Any, Any]]:
@@ -141,9 +146,7 @@ def _notes(case: Case) -> list[str]:
     if a.clean_ns is None or b.clean_ns is None:
         notes.append("no clean pass on both sides: steps are compared as recorded, with whatever recording cost")
     if account.floor:
-        notes.append(
-            f"one recording of each side: two processes of one program may differ by {account.floor:.0%}, which the intervals hold"
-        )
+        notes.append(f"one recording of each side: intervals allow for {account.floor:.0%} between two processes of one program")
     elif account.restarts == 1 and account.samples is not None:
         notes.append("one recording of each side: intervals know nothing of how processes differ from one another")
     if account.samples is None:

@@ -157,13 +157,17 @@ class Account:
 
 @dataclass
 class Case:
-    """Everything that a rule may look at. differences: settings and versions that differ: name -> (value of A, value of B)."""
+    """Everything that a rule may look at. differences: settings and versions that differ: name -> (value of A, value of B).
+
+    changes: which lines of the program differ, and what they take (see changed_lines).
+    """
 
     a: Side
     b: Side
     matches: list[Match]
     account: Account
     differences: dict[str, tuple[Any, Any]]
+    changes: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def rows(self) -> pd.DataFrame:

@@ -64,6 +64,18 @@ def libraries_differ(group: Group) -> bool:
     return bool(a and b and not a & b)
 
 
+def other_library(case: Case, group: Group) -> bool:
+    """Return whether other libraries compute the same in a group, as far as is known: another operator is no other library.
+
+    What carries the FLOPs is told by its kind, for a library may come with operators of its own; the rest by its operators.
+    """
+    kinds = group.computing("a") & group.computing("b")
+    if not libraries_differ(group) or not kinds:
+        return False
+    operators = [group.computed(side, "operator") for side in SIDES]
+    return bool(kinds & set(MAIN)) or not case.same_framework or not all(operators) or bool(operators[0] & operators[1])
+
+
 def layouts(group: Group, side: str) -> set[str]:
     """Return the layouts of the source (the first tensor) of a side's convolutions, without the word src."""
     texts = group.executed(side, "layout", CONVOLUTIONS)
@@ -142,7 +154,7 @@ def stronger(case: Case, group: Group) -> bool:
 
     Rules that look at how many kernels there are, or which, leave such groups to the rules for these.
     """
-    if types_differ(case, group) or libraries_differ(group):
+    if types_differ(case, group) or other_library(case, group):
         return True
     return unrolled(group) is not None or again(case, group)
 
@@ -187,16 +199,18 @@ def claim(case: Case, group: Group, kinds: Collection[str], strict: bool = False
 
     Within one framework the cause accounts for all that differs in a layer, the host's part included; but not for kernels that
     both sides execute alike, where these are most of the layer, and, if `strict`, only where no kernels of other kinds differ.
-    Otherwise, between frameworks, and outside of layers, it accounts for the kernels of these kinds.
+    Otherwise, between frameworks, and outside of layers, it accounts for the kernels of these kinds, net of those of other kinds
+    that only the faster side has: they were replaced.
     """
     rows = group.rows
     same = rows[rows.index.isin(alike(case))]
     kernels = rows[~rows["cell"].str.startswith("(")]
     others = kernels[~kernels.index.isin(same.index) & ~kernels["cell"].isin(list(kinds))]
-    if not (case.same_framework and group.is_layer) or (strict and len(others)):
-        rows = rows[rows["cell"].isin(list(kinds))]
+    slow = "b" if group.delta_ns > 0 else "a"
+    replaced = others[(others[f"{slow}_ns"] == 0).to_numpy(bool)]  # by what the slower side has in its place
+    if not (case.same_framework and group.is_layer) or (strict and len(others) > len(replaced)):
+        rows = rows[rows["cell"].isin(list(kinds)) | rows.index.isin(replaced.index)]
     else:
-        slow = "b" if group.delta_ns > 0 else "a"
         if same[f"{slow}_ns"].sum() > ALIKE * group.time_ns(slow):
             rows = rows.drop(same.index)
     return {str(row): float(ns) for row, ns in rows["delta_ns"].items() if ns}

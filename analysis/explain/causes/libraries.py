@@ -95,7 +95,7 @@ def other_library(case: Case) -> list[Suspicion]:
     """Layers whose libraries have nothing in common, by pair of libraries: the slower one is suspected."""
     pairs: dict[tuple[str, str, str], list[ev.Group]] = {}
     for group in ev.candidates(case):
-        if not ev.libraries_differ(group) or _explained_otherwise(case, group):
+        if not ev.other_library(case, group) or _explained_otherwise(case, group):
             continue
         a, b = (" and ".join(sorted(group.computed(side, "library"))) for side in SIDES)
         # within one framework a change of library is one cause, whatever it does to single layers

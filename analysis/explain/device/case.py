@@ -176,9 +176,10 @@ def reach(a: Float, b: Float) -> float | None:
     if not known:
         return None
     spread = [float(np.var(side, ddof=1)) for side in known]
-    error = sum(variance / len(side) for variance, side in zip(spread if len(known) > 1 else spread * 2, batches, strict=True))
+    variances = spread if len(known) > 1 else spread * 2
+    error = float(sum(variance / len(side) for variance, side in zip(variances, batches, strict=True)))
     freedom = sum(len(side) - 1 for side in known)
-    return student_t(freedom + 1) * float(error) ** 0.5
+    return float(student_t(freedom + 1) * error**0.5)
 
 
 Rule = Callable[[Case], Iterator[Finding]]

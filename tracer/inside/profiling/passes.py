@@ -53,6 +53,7 @@ class Pass(object):
         self.lines = {"kernels": host_lines.Timeline, "lines": host_lines.Totals}.get(self.name, _NoLines)(focus, self.folder)
         self._start()
         self._use = machine_use.reading()
+        self._compiled = list(adapter.compiled or ())
         self._write_report()
 
     def _start(self):
@@ -187,6 +188,9 @@ class Pass(object):
         """Take off what was put on and write what is left. reason: why the pass ends early, or None."""
         report, adapter = self.report, self.adapter
         report["anchors"].append(anchor())
+        if adapter.compiled is not None:
+            count, took = (after - before for before, after in zip(self._compiled, adapter.compiled))
+            report["compiled"] = {"count": count, "ns": took}
         report["foreign_cores"] = machine_use.foreign_cores(self._use, machine_use.reading())
         report.update(self._tried("lines", self.lines.close) or {})
         if self.lines.unavailable is not None:

@@ -46,7 +46,7 @@ def _own(focus):
     """Return the program's own files, sorted."""
     files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
     texts = [path for path in files if isinstance(path, str) and path.endswith(".py") and focus.is_own(path)]
-    return sorted({os.path.abspath(path) for path in texts})
+    return sorted({os.path.abspath(path) for path in texts if not os.path.basename(path).startswith("__autograph")})
 
 
 def _text(path):

@@ -24,6 +24,7 @@ from kernelscope.tracer.inside.profiling.adapters import Base
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 _COMPILING = "/jax/core/compile/backend_compile_duration"
+_COMPILES = "/jax/core/compile/"  # before the events of all its parts: tracing, lowering, the compiler
 _GRADIENTS = ("grad", "value_and_grad")
 # modules of libraries -> classes whose objects call a compiled function, with work of their own around it
 _LIBRARIES = {
@@ -47,6 +48,7 @@ class Adapter(Base):
 
         self.jax = jax
         self.over = False
+        self.compiled = [0, 0]
         self.recorder = None  # while ranges are recorded
         self.functions = {}  # name of a compiled function that was called while nothing was traced -> its Calls
         self.clean = _trace_state_clean()
@@ -94,7 +96,12 @@ class Adapter(Base):
                 self._patches.wrap(getattr(sys.modules[name], kind), "__call__", self._around)
 
     def _compiled(self, event, duration, **_):
-        if event == _COMPILING and not self.over:
+        if self.over:
+            return
+        if event.startswith(_COMPILES):
+            self.compiled[1] += int(duration * 1e9)
+        if event == _COMPILING:
+            self.compiled[0] += 1
             self.recording.interrupted("a function was compiled")
 
     def _compiling(self, original):

@@ -1,0 +1,102 @@
+"""What was changed in the program itself: new lines in the step's loop, its batch, functions that each step compiles anew.
+
+These are asked first: a line that was added is the cause, and what it executes only shows it.
+"""
+
+from __future__ import annotations
+
+from kernelscope.analysis.explain import changed_lines
+from kernelscope.analysis.explain.causes import host_evidence as evidence
+from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
+
+LINES = "changed lines"
+BATCH = "larger batch"
+COMPILED = "compilation in each step"
+
+_LEAST = 0.25  # of the difference, that the changed lines must take
+_OFTEN = 0.3  # compilations a step: fewer are what settles
+_REMEDY = "move it out of the step, do it for the whole batch at once, or on other threads"
+
+
+def lines(case: Case) -> list[Suspicion]:
+    """Lines outside of the model that only one side has, or that were changed, and that take longer there."""
+    delta = case.account.wall.delta_ns
+    moved = [row for row in case.changes if row["delta_ns"] and row["delta_ns"] * delta > 0]
+    amount = sum(row["delta_ns"] for row in moved)
+    rows = case.rows
+    loop = rows["layer"].str.startswith("(") & ~rows["layer"].isin(["(data)", "(optimizer)", "(waiting)"])
+    loop &= ~rows["phase"].isin(["data", "optimizer"])
+    claims = evidence.towards(case, amount, rows[loop.fillna(False).to_numpy(bool)])
+    if not case.same_framework or compilation(case) or abs(sum(claims.values())) < _LEAST * abs(delta):
+        return []
+    slow = case.b if delta > 0 else case.a
+    where = changed_lines.words(moved[0])
+    return [
+        Suspicion(
+            LINES,
+            f"{slow.name} spends more time in lines of its own that were changed: {where}",
+            claims,
+            "high",
+            [f"Lines that differ and take longer: {'; '.join(changed_lines.words(row) for row in moved[:3])}."],
+            _REMEDY,
+            precedence=0,
+        )
+    ]
+
+
+def batch(case: Case) -> list[Suspicion]:
+    """A step of one side is of more samples."""
+    sizes = [side.facts.get("batch") for side in (case.a, case.b)]
+    delta = case.account.wall.delta_ns
+    if not all(isinstance(size, int) and size > 0 for size in sizes) or sizes[0] == sizes[1]:
+        return []
+    a, b = (int(str(size)) for size in sizes)
+    if (b > a) != (delta > 0):
+        return []
+    walls = case.account.wall.a_ns, case.account.wall.b_ns
+    most = (max(a, b) / min(a, b) - 1) * min(walls)  # as many times the work takes at most as many times as long
+    each = [wall / size for wall, size in zip(walls, (a, b), strict=True)]
+    large = case.b if b > a else case.a
+    return [
+        Suspicion(
+            BATCH,
+            f"a step of {large.name} is of more samples: {a} in {case.a.name}, {b} in {case.b.name}",
+            evidence.everything(case, min(1.0, most / abs(delta))),
+            "medium",
+            [f"Per sample: {evidence.both_ms(case, *each)}."],
+            "compare time per sample, or give both sides the same batch",
+            precedence=0,
+        )
+    ]
+
+
+def compilation(case: Case) -> list[Suspicion]:
+    """One side compiles a function in every step, or in many."""
+    counts, times = ([_per_step(side, name) for side in (case.a, case.b)] for name in ("count", "ns"))
+    if None in counts or None in times:
+        return []
+    more, amount = float(counts[1] or 0) - float(counts[0] or 0), float(times[1] or 0) - float(times[0] or 0)
+    if abs(more) < _OFTEN or more * amount <= 0 or amount * case.account.wall.delta_ns <= 0:
+        return []
+    slow = case.b if more > 0 else case.a
+    host = case.rows[case.rows["cell"].str.startswith("(host").fillna(False).to_numpy(bool)]
+    return [
+        Suspicion(
+            COMPILED,
+            f"{slow.name} compiles functions anew while it steps: {evidence.pair(case, (counts[0], counts[1]))} a step",
+            evidence.towards(case, amount, host),
+            "high",
+            [f"Compilation takes {evidence.both_ms(case, *times)} a step."],
+            "keep shapes, types and static arguments the same from step to step; pad inputs, and make no new function each step",
+            precedence=0,
+        )
+    ]
+
+
+def _per_step(side: Side, name: str) -> float | None:
+    """Return compilations ("count") or what they take ("ns") per step of the clean pass; None where that was not noted."""
+    noted, steps = side.facts.get("compiled"), sum(map(len, side.clean))
+    return float(noted[name]) / steps if isinstance(noted, dict) and steps else None
+
+
+RULES: tuple[Rule, ...] = (compilation, lines, batch)

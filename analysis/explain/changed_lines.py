@@ -1,0 +1,80 @@
+"""What changed in the program between two recordings, with what its lines take on both sides.
+
+Times are those of `breakdown --by line`: each instant of the recorded step belongs to one line, so that lines of functions that
+the changed ones call are not in them, unless these changed as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from kernelscope.analysis.breakdowns import breakdown
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.explain import program
+from kernelscope.analysis.explain.model import Case, Side
+
+_SHOWN = 100  # characters of a line
+_MATTERS = 0.25  # of a cause's ms: what its lines take longer, for these to be named with it
+
+
+def changed(case: Case) -> list[dict[str, Any]]:
+    """Return the changes as plain data, those that move most first: file, a_lines and b_lines ([first, last]; null), text, and
+    a_ns, b_ns, delta_ns (per recorded step; null where lines were not timed).
+    """
+    found = program.changes(case)
+    times = {"a": _times(case.a), "b": _times(case.b)} if found else {}
+    rows = [_row(change, times) for change in found]
+    return sorted(rows, key=lambda row: -abs(row["delta_ns"] or 0))
+
+
+def _row(change: program.Change, times: dict[str, pd.DataFrame | None]) -> dict[str, Any]:
+    row: dict[str, Any] = {"file": change.file}
+    for name, (first, texts), path in (("a", change.a, change.a_file), ("b", change.b, change.b_file)):
+        row[f"{name}_lines"] = [first, first + len(texts) - 1] if texts else None
+        row[f"{name}_ns"] = _time(times[name], path, first, len(texts))
+    texts = change.b[1] or change.a[1]
+    row["text"] = next((text.strip() for text in texts if text.strip()), "")[:_SHOWN]
+    known = None not in (row["a_ns"], row["b_ns"])
+    row["delta_ns"] = row["b_ns"] - row["a_ns"] if known else None
+    return row
+
+
+def _times(side: Side) -> pd.DataFrame | None:
+    """Return what each statement takes of a step: file, line, last_line, time_ns; None where lines were not timed."""
+    try:
+        table = breakdown(side.trace, "line").table
+    except EvidenceError:
+        return None
+    lines = side.trace.lines[["file", "function", "line", "last_line"]].drop_duplicates(["file", "function", "line"])
+    return table.merge(lines, on=["file", "function", "line"], how="left")
+
+
+def _time(table: pd.DataFrame | None, path: str | None, first: int, count: int) -> int | None:
+    """Return what the statements take that have a line of these; 0 for no lines, None where nothing was timed."""
+    if not count or path is None:
+        return 0
+    if table is None:
+        return None
+    last = table["last_line"].fillna(table["line"])
+    mine = (table["file"] == path) & (table["line"] <= first + count - 1) & (last >= first)
+    return int(table.loc[mine.fillna(False).to_numpy(bool), "time_ns"].sum())
+
+
+def sentence(changes: Sequence[dict[str, Any]], explains_ns: int) -> str | None:
+    """Return the evidence that a change is for a cause: the lines whose own time moved with it, or the only change; else None."""
+    moved = [row for row in changes if row["delta_ns"] and row["delta_ns"] * explains_ns > 0]
+    if moved and abs(moved[0]["delta_ns"]) >= _MATTERS * abs(explains_ns):
+        return f"Changed: {words(moved[0])}."
+    return f"The only change of the program: {words(changes[0])}." if len(changes) == 1 else None
+
+
+def words(row: dict[str, Any]) -> str:
+    """Return a change in words: train.py line 26 `x = torch.stack(...)` (+4.1 ms a step)."""
+    first, last = row["b_lines"] or row["a_lines"]
+    where = f"line {first}" if first == last else f"lines {first} to {last}"
+    gone = "" if row["b_lines"] else " (of A, gone in B)"
+    moved = f" ({row['delta_ns'] / 1e6:+.3g} ms a step)" if row["delta_ns"] else ""
+    return f"{row['file']} {where}{gone} `{row['text']}`{moved}"

@@ -1,0 +1,100 @@
+"""What program a side ran: its own source files and its command line, whether both ran the same, and which lines differ."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from kernelscope.analysis.explain.causes import host_evidence
+from kernelscope.analysis.explain.model import Case, Side
+
+_MOST_CHANGES = 40
+
+
+@dataclass(frozen=True)
+class Change:
+    """Lines that one side has in place of the other's. a, b: (first line, texts); texts are empty where lines were only added or
+    removed. a_file, b_file: where they are; None where a side lacks the file.
+    """
+
+    a_file: str | None
+    b_file: str | None
+    a: tuple[int, list[str]]
+    b: tuple[int, list[str]]
+
+    @property
+    def file(self) -> str:
+        """The file, as B calls it where it has it."""
+        return str(self.b_file or self.a_file)
+
+
+def same(case: Case) -> bool:
+    """Return whether both sides ran the same program with the same settings, versions and arguments on the same machine.
+
+    Comments and layout are no part of a program. False where it is not known, as without source files.
+    """
+    a, b = case.a, case.b
+    if not a.sources or not b.sources or host_evidence.differing(case):
+        return False
+    facts = ("framework", "mode", "batch", "conditions")
+    if any(a.facts.get(name) != b.facts.get(name) for name in facts) or _arguments(a) != _arguments(b):
+        return False
+    if _machine(a) != _machine(b):
+        return False
+    mine, other = (_named(side) for side in (a, b))
+    return mine.keys() == other.keys() and all(_code(mine[name]) == _code(other[name]) for name in mine)
+
+
+def changes(case: Case) -> list[Change]:
+    """Return which lines of the program differ, in the order of files and lines; an empty list where sources are not known."""
+    a, b = case.a, case.b
+    if not a.sources or not b.sources:
+        return []
+    mine, other = (_named(side) for side in (a, b))
+    paths = [{_name(side, path): path for path in side.sources} for side in (a, b)]
+    found = []
+    for name in sorted(mine.keys() | other.keys()):
+        texts = [side.get(name, "").splitlines() for side in (mine, other)]
+        for tag, first, last, begin, end in difflib.SequenceMatcher(None, texts[0], texts[1], autojunk=False).get_opcodes():
+            if tag != "equal":
+                sides = (first + 1, texts[0][first:last]), (begin + 1, texts[1][begin:end])
+                found.append(Change(paths[0].get(name), paths[1].get(name), *sides))
+    return [change for change in found if _is_code(change)][:_MOST_CHANGES]
+
+
+def _is_code(change: Change) -> bool:
+    """Return whether more than blanks and comments differs."""
+    kept = [[text.split("#", 1)[0].strip() for text in side[1]] for side in (change.a, change.b)]
+    return [text for text in kept[0] if text] != [text for text in kept[1] if text]
+
+
+def _named(side: Side) -> dict[str, str]:
+    """Return a side's sources under the names by which they are set against the other side's."""
+    return {_name(side, path): text for path, text in side.sources.items()}
+
+
+def _name(side: Side, path: str) -> str:
+    """Return the name of a file: that of the main one is "main" on both sides, for scripts are copied and changed."""
+    return "main" if path == side.facts.get("main_source") else path
+
+
+def _machine(side: Side) -> dict[str, Any]:
+    return {name: value for name, value in (side.facts.get("machine") or {}).items() if name != "load_before"}
+
+
+def _arguments(side: Side) -> list[str]:
+    """Return what the program was given: the command line without the interpreter and the script."""
+    main = PurePosixPath(str(side.facts.get("main_source") or ""))
+    words = [str(word) for word in side.facts.get("profiled") or []]
+    return [word for word in words[1:] if PurePosixPath(word).name != main.name]
+
+
+def _code(text: str) -> str:
+    """Return what a program's text means: its syntax tree; the text where it has none."""
+    try:
+        return ast.dump(ast.parse(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return text
