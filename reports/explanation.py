@@ -19,6 +19,7 @@ INSTRUMENTATION = content.INSTRUMENTATION
 UNEXPLAINED = "not explained"
 SIDES = ("a", "b")
 _NAME = 40  # characters of a side's name in sentences
+_CHANGES = 2  # of the program, that are said where no cause is named
 _SAID = 400  # characters of a warning
 
 
@@ -162,6 +163,8 @@ def warnings(result: Result) -> list[str]:
     found = [f"the work differs: {'; '.join(map(str, result['differs']))}"] if result.get("differs") else []
     if result.get("hidden"):
         found.append(str(result["hidden"]))
+    if result.get("changes") and not result["findings"]:
+        found.append(f"changed in the program: {'; '.join(row['words'] for row in result['changes'][:_CHANGES])}")
     if result.get("abstained"):
         found.append(f"no cause is named: {result['abstained']}")
     if result.get("to_find_out"):

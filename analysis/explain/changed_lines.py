@@ -21,8 +21,9 @@ _MATTERS = 0.25  # of a cause's ms: what its lines take longer, for these to be 
 
 
 def changed(case: Case) -> list[dict[str, Any]]:
-    """Return the changes as plain data, those that move most first: file, a_lines and b_lines ([first, last]; null), text, and
-    a_ns, b_ns, delta_ns (per recorded step; null where lines were not timed).
+    """Return the changes as plain data, those that move most first: file, a_lines and b_lines ([first, last]; null), line and
+    text (of the statement in them that takes longest, else of the first), and a_ns, b_ns, delta_ns (per recorded step; null
+    where lines were not timed); words: all that in a sentence's part.
     """
     found = program.changes(case)
     times = {"a": _times(case.a), "b": _times(case.b)} if found else {}
@@ -35,10 +36,12 @@ def _row(change: program.Change, times: dict[str, pd.DataFrame | None]) -> dict[
     for name, (first, texts), path in (("a", change.a, change.a_file), ("b", change.b, change.b_file)):
         row[f"{name}_lines"] = [first, first + len(texts) - 1] if texts else None
         row[f"{name}_ns"] = _time(times[name], path, first, len(texts))
-    texts = change.b[1] or change.a[1]
-    row["text"] = next((text.strip() for text in texts if text.strip()), "")[:_SHOWN]
+    (first, texts), path = (change.b, change.b_file) if change.b[1] else (change.a, change.a_file)
+    row["line"] = _longest(times["b" if change.b[1] else "a"], path, first, len(texts)) or _first(first, texts)
+    row["text"] = texts[min(max(row["line"] - first, 0), len(texts) - 1)].strip()[:_SHOWN]
     known = None not in (row["a_ns"], row["b_ns"])
     row["delta_ns"] = row["b_ns"] - row["a_ns"] if known else None
+    row["words"] = _words(row)
     return row
 
 
@@ -56,25 +59,40 @@ def _time(table: pd.DataFrame | None, path: str | None, first: int, count: int) 
     """Return what the statements take that have a line of these; 0 for no lines, None where nothing was timed."""
     if not count or path is None:
         return 0
-    if table is None:
-        return None
+    return None if table is None else int(_within(table, path, first, count)["time_ns"].sum())
+
+
+def _within(table: pd.DataFrame, path: str | None, first: int, count: int) -> pd.DataFrame:
     last = table["last_line"].fillna(table["line"])
     mine = (table["file"] == path) & (table["line"] <= first + count - 1) & (last >= first)
-    return int(table.loc[mine.fillna(False).to_numpy(bool), "time_ns"].sum())
+    return table[mine.fillna(False).to_numpy(bool)]
+
+
+def _longest(table: pd.DataFrame | None, path: str | None, first: int, count: int) -> int | None:
+    """Return the line of the statement that takes longest; None where none of them takes any time."""
+    inside = None if table is None else _within(table, path, first, count)
+    if inside is None or not len(inside) or not inside["time_ns"].max():
+        return None
+    return int(inside.sort_values("time_ns", kind="stable")["line"].iloc[-1])
+
+
+def _first(first: int, texts: Sequence[str]) -> int:
+    """Return the first line that is not blank."""
+    return next((first + place for place, text in enumerate(texts) if text.strip()), first)
 
 
 def sentence(changes: Sequence[dict[str, Any]], explains_ns: int) -> str | None:
     """Return the evidence that a change is for a cause: the lines whose own time moved with it, or the only change; else None."""
     moved = [row for row in changes if row["delta_ns"] and row["delta_ns"] * explains_ns > 0]
     if moved and abs(moved[0]["delta_ns"]) >= _MATTERS * abs(explains_ns):
-        return f"Changed: {words(moved[0])}."
-    return f"The only change of the program: {words(changes[0])}." if len(changes) == 1 else None
+        return f"Changed: {moved[0]['words']}."
+    return f"The only change of the program: {changes[0]['words']}." if len(changes) == 1 else None
 
 
-def words(row: dict[str, Any]) -> str:
+def _words(row: dict[str, Any]) -> str:
     """Return a change in words: train.py line 26 `x = torch.stack(...)` (+4.1 ms a step)."""
     first, last = row["b_lines"] or row["a_lines"]
-    where = f"line {first}" if first == last else f"lines {first} to {last}"
+    where = f"line {row['line']}" + ("" if first == last else f" (of {first} to {last})")
     gone = "" if row["b_lines"] else " (of A, gone in B)"
     moved = f" ({row['delta_ns'] / 1e6:+.3g} ms a step)" if row["delta_ns"] else ""
     return f"{row['file']} {where}{gone} `{row['text']}`{moved}"

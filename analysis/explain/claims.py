@@ -53,14 +53,15 @@ def settle(case: Case, suspicions: list[Suspicion]) -> list[Finding]:
             for row, amount in granted.items():
                 left[row] -= amount
     sign = 1 if account.wall.delta_ns >= 0 else -1
-    findings = _within(findings, account, sign)
+    if account.floor:
+        findings = _within(findings, account, sign)
     return sorted(findings, key=lambda found: (found.suspicion.cause not in LEADING, -sign * found.explains_ns))
 
 
 def _within(findings: list[Finding], account: Account, sign: int) -> list[Finding]:
     """Return findings that together explain no more than the difference, and what other findings take off it.
 
-    What is served last gives way: the rows of an account also move by chance, to both sides.
+    What is served last gives way: rows of single recordings move by chance as well, to both sides.
     """
     allowed = abs(account.wall.delta_ns) + sum(max(0, -sign * one.explains_ns) for one in findings)
     kept = []

@@ -5,7 +5,6 @@ These are asked first: a line that was added is the cause, and what it executes 
 
 from __future__ import annotations
 
-from kernelscope.analysis.explain import changed_lines
 from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
 
@@ -30,14 +29,14 @@ def lines(case: Case) -> list[Suspicion]:
     if not case.same_framework or compilation(case) or abs(sum(claims.values())) < _LEAST * abs(delta):
         return []
     slow = case.b if delta > 0 else case.a
-    where = changed_lines.words(moved[0])
+    where = moved[0]["words"]
     return [
         Suspicion(
             LINES,
             f"{slow.name} spends more time in lines of its own that were changed: {where}",
             claims,
             "high",
-            [f"Lines that differ and take longer: {'; '.join(changed_lines.words(row) for row in moved[:3])}."],
+            [f"Lines that differ and take longer: {'; '.join(row['words'] for row in moved[:3])}."],
             _REMEDY,
             precedence=0,
         )

@@ -67,13 +67,17 @@ def libraries_differ(group: Group) -> bool:
 def other_library(case: Case, group: Group) -> bool:
     """Return whether other libraries compute the same in a group, as far as is known: another operator is no other library.
 
-    What carries the FLOPs is told by its kind, for a library may come with operators of its own; the rest by its operators.
+    Where both compute what carries the FLOPs, it is the layer's, by whatever operators (a convolution may be a product). The rest
+    is told by kind and operator.
     """
-    kinds = group.computing("a") & group.computing("b")
-    if not libraries_differ(group) or not kinds:
+    if not libraries_differ(group):
         return False
+    kinds = [group.computing(side) for side in SIDES]
+    if all(mine & set(MAIN) for mine in kinds):
+        return True
     operators = [group.computed(side, "operator") for side in SIDES]
-    return bool(kinds & set(MAIN)) or not case.same_framework or not all(operators) or bool(operators[0] & operators[1])
+    alike = not case.same_framework or not all(operators) or bool(operators[0] & operators[1])
+    return bool(kinds[0] & kinds[1]) and alike
 
 
 def layouts(group: Group, side: str) -> set[str]:

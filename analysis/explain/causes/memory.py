@@ -63,7 +63,7 @@ def faults(case: Case) -> list[Suspicion]:
 
     Processes of one program differ in that, so that it takes several of each side to tell.
     """
-    if case.account.restarts == 1:
+    if case.account.floor:
         return []
     pages, system = _faults(case), _system(case)
     if pages is None or system is None:

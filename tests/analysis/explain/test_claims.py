@@ -91,3 +91,23 @@ def test_findings_are_ranked_in_the_direction_of_the_difference(wall):
         case, [_suspicion(f"c{n}", **{f"r{n}": float(d)}) for n, d in ((1, wall * 1000), (2, -wall * 400), (3, wall * 300))]
     )
     assert [one.suspicion.cause for one in found] == ["c1", "c3", "c2"]
+
+
+def test_single_recordings_explain_no_more_than_the_difference():
+    """Unless what offsets it is named: rows also move by chance."""
+    case = _case([1000, 400, -700])
+    first, second = _suspicion("first", r1=1000.0), _suspicion("second", r2=400.0)
+    assert sum(map(len, _settled(case, first, second).values())) == 2
+    case.account.floor = 0.1
+    assert _settled(case, first, second) == {"first": {"r1": 700}}
+    named = _settled(case, first, second, _suspicion("offsets", r3=-700.0))
+    assert named == {"first": {"r1": 1000}, "second": {"r2": 400}, "offsets": {"r3": -700}}
+
+
+def test_single_recordings_name_no_small_guesses():
+    case = _case([1000, 200])
+    guess = _suspicion("guess", precedence=2, r2=200.0)
+    assert "guess" in _settled(case, guess)
+    case.account.floor = 0.1
+    assert "guess" not in _settled(case, guess)
+    assert "guess" in _settled(case, _suspicion("guess", precedence=2, r1=900.0))

@@ -1,0 +1,82 @@
+"""What was changed in the program itself: lines in the step's loop, the batch, functions that are compiled anew."""
+
+import pytest
+
+from kernelscope.analysis.explain.causes import changed_code
+
+MS = 1_000_000
+
+
+def line(delta_ns, number=4):
+    words = f"train.py line {number} `x = slow(x)`"
+    return {"file": "train.py", "a_lines": None, "b_lines": [number, number], "line": number, "text": "x = slow(x)", "a_ns": 0,
+            "b_ns": delta_ns, "delta_ns": delta_ns, "words": words}  # fmt: skip
+
+
+ROWS = [
+    ("conv", "forward", "convolution forward", 5 * MS, 5 * MS),
+    ("(unattributed)", "other", "elementwise", 0, 3 * MS),
+    ("(python)", "other", "(host: script)", MS, 2 * MS),
+]
+
+
+def test_lines_that_were_added_to_the_loop(make_case, make_side):
+    case = make_case(ROWS, make_side("A"), make_side("B"))
+    case.changes = [line(4 * MS)]
+    [found] = changed_code.lines(case)
+    assert (found.cause, found.confidence) == ("changed lines", "high")
+    assert sum(found.claims.values()) == 4 * MS
+    assert set(found.claims) == {"r2", "r3"}
+    assert "train.py line 4" in found.title
+
+
+@pytest.mark.parametrize(
+    "changes", [[], [line(-4 * MS)], [line(None)], [line(MS // 2)]], ids=["none", "faster", "untimed", "small"]
+)
+def test_lines_that_did_not_move_are_no_cause(changes, make_case, make_side):
+    case = make_case(ROWS, make_side("A"), make_side("B"))
+    case.changes = changes
+    assert changed_code.lines(case) == []
+
+
+def test_lines_of_the_model_are_for_the_rules_of_layers(make_case, make_side):
+    case = make_case([("conv", "forward", "elementwise", MS, 9 * MS)], make_side("A"), make_side("B"))
+    case.changes = [line(8 * MS)]
+    assert changed_code.lines(case) == []
+
+
+def test_a_larger_batch(make_case, make_side):
+    case = make_case([("conv", "forward", "gemm", 10 * MS, 18 * MS)], make_side("A", batch=32), make_side("B", batch=64))
+    [found] = changed_code.batch(case)
+    assert sum(found.claims.values()) == 8 * MS
+    assert "32 in A, 64 in B" in found.title
+
+
+def test_a_batch_explains_no_more_than_as_many_times_the_work(make_case, make_side):
+    case = make_case([("conv", "forward", "gemm", 10 * MS, 50 * MS)], make_side("A", batch=32), make_side("B", batch=64))
+    [found] = changed_code.batch(case)
+    assert sum(found.claims.values()) == 10 * MS
+
+
+@pytest.mark.parametrize("batches", [(32, 32), (64, 32), (None, 64)])
+def test_batches_that_cannot_be_why(batches, make_case, make_side):
+    a, b = (make_side(name, batch=batch) for name, batch in zip("AB", batches, strict=True))
+    assert changed_code.batch(make_case([("conv", "forward", "gemm", 10 * MS, 18 * MS)], a, b)) == []
+
+
+def test_compilation_in_each_step(make_case, make_side, make_steps):
+    clean = [make_steps(20, 10 * MS)]
+    a = make_side("A", clean=clean, compiled={"count": 0, "ns": 0})
+    b = make_side("B", clean=clean, compiled={"count": 20, "ns": 20 * 90 * MS})
+    case = make_case([("(dispatch)", "other", "(host: dispatch)", MS, 101 * MS)], a, b)
+    [found] = changed_code.compilation(case)
+    assert (found.cause, round(sum(found.claims.values()))) == ("compilation in each step", 90 * MS)
+    case.changes = [line(100 * MS)]
+    assert changed_code.lines(case) == []  # the line that calls it is no cause besides
+
+
+@pytest.mark.parametrize("compiled", [None, {"count": 1, "ns": 90 * MS}], ids=["unknown", "once"])
+def test_what_was_compiled_once_is_no_cause(compiled, make_case, make_side, make_steps):
+    clean = [make_steps(20, 10 * MS)]
+    a, b = make_side("A", clean=clean, compiled={"count": 0, "ns": 0}), make_side("B", clean=clean, compiled=compiled)
+    assert changed_code.compilation(make_case([("(dispatch)", "other", "(host: dispatch)", MS, 5 * MS)], a, b)) == []

@@ -1,0 +1,119 @@
+"""Whether two recordings are of one program, what was changed in between, and what single recordings can tell."""
+
+import json
+
+import pytest
+
+from kernelscope.analysis.explain import abstention, changed_lines, noise, program
+from kernelscope.analysis.explain.model import Case
+from kernelscope.analysis.run import Run
+from tests.analysis.explain.causes.conftest import case, side, steps
+
+SCRIPT = "import torch\n\nfor step in range(100):\n    loss = model(x)\n    loss.backward()\n"
+FACTS = {
+    "settings": {"threads": 2}, "machine": {"processor": "one", "allowed_threads": 2, "load_before": 0.1}, "mode": "train",
+    "batch": 8, "profiled": ["python", "train.py", "--epochs", "1"], "main_source": "train.py", "recorder": "profile",
+}  # fmt: skip
+
+
+def made(name, text=SCRIPT, step_ns=10_000_000, foreign=0.0, **facts):
+    main = facts.get("main_source", "train.py")
+    found = side(name, clean=[steps(20, step_ns)], **{**FACTS, **facts})
+    found.sources, found.foreign_cores = {main: text} if text else {}, foreign
+    return found
+
+
+def pair(a, b, rows=(("conv", "forward", "convolution forward", 5_000_000, 9_000_000),)) -> Case:
+    result = case(list(rows), a, b)
+    result.account.floor = noise.floor(a, b, 1)
+    return result
+
+
+def test_the_same_files_arguments_and_settings_are_the_same_program():
+    assert program.same(pair(made("a"), made("b")))
+    assert program.same(pair(made("a"), made("b", machine={**FACTS["machine"], "load_before": 1.9})))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [SCRIPT.replace("import torch", "import torch  # a comment"), SCRIPT.replace("\n\n", "\n\n\n\n")],
+    ids=["comment", "blank"],
+)
+def test_comments_and_blank_lines_are_no_part_of_a_program(text):
+    made_of = pair(made("a"), made("b", text))
+    assert program.same(made_of)
+    assert program.changes(made_of) == []
+
+
+def test_a_copy_under_another_name_is_the_same_program():
+    copy = made("b", main_source="train_v2.py", profiled=["python", "train_v2.py", "--epochs", "1"])
+    assert program.same(pair(made("a"), copy))
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"settings": {"threads": 1}}, {"profiled": ["python", "train.py", "--epochs", "9"]}, {"batch": 16},
+        {"machine": {"processor": "another"}}, {"text": SCRIPT.replace("model(x)", "model(x * 2)")}, {"text": ""},
+        {"versions": {"torch": "3"}, "framework": "jax"},
+    ],
+    ids=["settings", "arguments", "batch", "machine", "source", "unknown source", "framework"],
+)  # fmt: skip
+def test_what_differs_makes_another_program(facts):
+    assert not program.same(pair(made("a"), made("b", **facts)))
+
+
+def test_text_that_is_no_python_is_compared_as_text():
+    assert program.same(pair(made("a", "def ("), made("b", "def (")))
+    assert not program.same(pair(made("a", "def ("), made("b", "def  (")))
+
+
+def test_changes_are_lines_of_both_sides():
+    text = SCRIPT.replace("    loss = model(x)\n", "    x = x.clone()\n    loss = model(x)\n")
+    [change] = program.changes(pair(made("a"), made("b", text, main_source="other.py")))
+    assert (change.file, change.a, change.b) == ("other.py", (4, []), (4, ["    x = x.clone()"]))
+    [row] = changed_lines.changed(pair(made("a"), made("b", text)))
+    assert (row["a_lines"], row["b_lines"], row["line"], row["text"]) == (None, [4, 4], 4, "x = x.clone()")
+    assert row["delta_ns"] is None  # its lines were not timed
+    assert changed_lines.sentence([row], 1) == "The only change of the program: train.py line 4 `x = x.clone()`."
+    assert changed_lines.sentence([row, row], 1) is None  # no line is named that did not move
+
+
+def test_equal_programs_recorded_once_get_no_cause():
+    why, what = abstention.reason(pair(made("a"), made("b", step_ns=14_000_000)), False)
+    assert "the same program" in why
+    assert "several times" in what
+
+
+def test_a_busy_machine_is_said():
+    changed = SCRIPT.replace("model(x)", "model(x * 2)")
+    why, _ = abstention.reason(pair(made("a"), made("b", changed, foreign=1.1)), False)
+    assert "1.1 cores busy while b" in why
+    assert noise.busy(made("b", foreign=0.5)) is None
+
+
+def test_restarts_need_no_floor():
+    assert noise.floor(made("a"), made("b"), 3) == 0.0
+    assert noise.floor(made("a"), made("b"), 1) == noise.AS_IT_COMES
+    assert noise.floor(made("a", options={"steady": True}), made("b", options={"steady": True}), 1) == noise.STEADY
+    assert noise.floor(side("capture"), made("b"), 1) == 0.0
+
+
+def test_intervals_reach_as_far_as_the_floor_and_the_windows_say():
+    same, apart = steps(20, 1_000_000), steps(20, 1_000_000)
+    apart.loc[apart["window"] == 1, "end_ns"] += 400_000
+    assert noise.reach(150_000, same, same) == 150_000
+    assert noise.reach(150_000, same, apart) > 200_000
+    assert noise.widened((90, 110), 100, 50) == (50, 150)
+    assert noise.widened((10, 110), 100, 50) == (10, 150)
+
+
+def test_sources_are_read_from_the_run_folder_only(tmp_path):
+    (tmp_path / "run.json").write_text(json.dumps({"schema": "kernelscope/run/1", "framework": "pytorch", "passes": {}}))
+    assert Run(tmp_path).sources() == (None, {})
+    (tmp_path / "sources").mkdir()
+    (tmp_path / "sources/0.py").write_text("print()\n")
+    (tmp_path / "secret.py").write_text("x = 1\n")
+    files = [{"path": "train.py", "file": "0.py"}, {"path": "evil.py", "file": "../secret.py"}, "odd"]
+    (tmp_path / "sources/index.json").write_text(json.dumps({"main": "train.py", "files": files}))
+    assert Run(tmp_path).sources() == ("train.py", {"train.py": "print()\n"})
