@@ -16,7 +16,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain import program
 from kernelscope.analysis.explain.model import Case, Side
 
-_SHOWN = 100  # characters of a line
+_SHOWN = 60  # characters of a line
 _MATTERS = 0.25  # of a cause's ms: what its lines take longer, for these to be named with it
 
 
@@ -37,7 +37,9 @@ def _row(change: program.Change, times: dict[str, pd.DataFrame | None]) -> dict[
         row[f"{name}_lines"] = [first, first + len(texts) - 1] if texts else None
         row[f"{name}_ns"] = _time(times[name], path, first, len(texts))
     (first, texts), path = (change.b, change.b_file) if change.b[1] else (change.a, change.a_file)
-    row["line"] = _longest(times["b" if change.b[1] else "a"], path, first, len(texts)) or _first(first, texts)
+    before = "\n".join(change.a[1]) if change.b[1] else ""
+    new = [first + place for place, text in enumerate(texts) if text.strip() and text.strip() not in before]
+    row["line"] = _longest(times["b" if change.b[1] else "a"], path, new) or next(iter(new), first)
     row["text"] = texts[min(max(row["line"] - first, 0), len(texts) - 1)].strip()[:_SHOWN]
     known = None not in (row["a_ns"], row["b_ns"])
     row["delta_ns"] = row["b_ns"] - row["a_ns"] if known else None
@@ -59,26 +61,21 @@ def _time(table: pd.DataFrame | None, path: str | None, first: int, count: int) 
     """Return what the statements take that have a line of these; 0 for no lines, None where nothing was timed."""
     if not count or path is None:
         return 0
-    return None if table is None else int(_within(table, path, first, count)["time_ns"].sum())
-
-
-def _within(table: pd.DataFrame, path: str | None, first: int, count: int) -> pd.DataFrame:
+    if table is None:
+        return None
     last = table["last_line"].fillna(table["line"])
     mine = (table["file"] == path) & (table["line"] <= first + count - 1) & (last >= first)
-    return table[mine.fillna(False).to_numpy(bool)]
+    return int(table.loc[mine.fillna(False).to_numpy(bool), "time_ns"].sum())
 
 
-def _longest(table: pd.DataFrame | None, path: str | None, first: int, count: int) -> int | None:
-    """Return the line of the statement that takes longest; None where none of them takes any time."""
-    inside = None if table is None else _within(table, path, first, count)
-    if inside is None or not len(inside) or not inside["time_ns"].max():
+def _longest(table: pd.DataFrame | None, path: str | None, new: Sequence[int]) -> int | None:
+    """Return which of these lines begins the statement that takes longest; None where none of them takes any time."""
+    if table is None:
         return None
-    return int(inside.sort_values("time_ns", kind="stable")["line"].iloc[-1])
-
-
-def _first(first: int, texts: Sequence[str]) -> int:
-    """Return the first line that is not blank."""
-    return next((first + place for place, text in enumerate(texts) if text.strip()), first)
+    mine = table[((table["file"] == path) & table["line"].isin(list(new))).fillna(False).to_numpy(bool)]
+    if not len(mine) or not mine["time_ns"].max():
+        return None
+    return int(mine.sort_values("time_ns", kind="stable")["line"].iloc[-1])
 
 
 def sentence(changes: Sequence[dict[str, Any]], explains_ns: int) -> str | None:

@@ -295,6 +295,35 @@ def test_a_step_lasts_from_one_end_to_the_next(tmp_path: Path, others: str) -> N
     assert all(after["start_ns"] >= before["end_ns"] for before, after in itertools.pairwise(rows))
 
 
+def test_the_programs_own_files_are_kept_with_secrets_taken_out(tmp_path: Path) -> None:
+    (tmp_path / "helpers.py").write_text('KEY = "hf_abcdefghijklmnopqrstuvwxyzABCDEF12"\n')
+    script = tmp_path / "train.py"
+    script.write_text(TOY.read_text().replace("import types\n", "import types\nimport helpers\n", 1))
+    _profiled(tmp_path / "run", sys.executable, "train.py", "60", "three", options=_SHORT, cwd=tmp_path)
+    main, files = Run(tmp_path / "run").sources()
+    assert main == "train.py"
+    assert files["train.py"] == script.read_text()
+    assert files["helpers.py"].startswith("KEY = ")
+    assert "abcdefghijklmnop" not in files["helpers.py"]
+    assert not [path for path in files if "site-packages" in path or "kernelscope" in path]
+
+
+def test_no_source_is_written_where_none_is_wanted(tmp_path: Path) -> None:
+    _profiled(tmp_path / "run", sys.executable, str(TOY), "60", "three", options=(*_SHORT, "--no-source"))
+    run = Run(tmp_path / "run")
+    assert run.complete
+    assert run.sources() == (None, {})
+    written = [path for path in (tmp_path / "run").rglob("*") if path.suffix in (".json", ".jsonl", ".py")]
+    assert not [path for path in written if "class Adapter" in path.read_text() or "_grown = []" in path.read_text()]
+
+
+def test_other_processes_work_is_noted(tmp_path: Path) -> None:
+    _profiled(tmp_path / "run", sys.executable, str(TOY), "60", "three", options=_SHORT)
+    noted = [json.loads(path.read_text())["foreign_cores"] for path in (tmp_path / "run").glob("*/1/child.json")]
+    assert len(noted) == 4
+    assert all(cores is None or 0 <= cores <= (os.cpu_count() or 1) for cores in noted)
+
+
 def test_a_window_of_the_scripts_steps(tmp_path: Path) -> None:
     _profiled(tmp_path / "run", sys.executable, str(TOY), "40", options=("--steps", "10:18"))
     found = [_measured(tmp_path / "run", name) for name in ("clean", "layers", "kernels", "lines")]

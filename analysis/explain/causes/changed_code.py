@@ -36,7 +36,7 @@ def lines(case: Case) -> list[Suspicion]:
             f"{slow.name} spends more time in lines of its own that were changed: {where}",
             claims,
             "high",
-            [f"Lines that differ and take longer: {'; '.join(row['words'] for row in moved[:3])}."],
+            [f"Also changed: {row['words']}." for row in moved[1:3]],
             _REMEDY,
             precedence=0,
         )
