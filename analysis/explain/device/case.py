@@ -34,6 +34,8 @@ STEP_NOISE = 0.03  # of the step, for what is no kernel
 ONE_STEP_NOISE = 0.05  # of the step, for idle time where too few steps say how it varies
 _SURE = 2.0  # standard errors by which the share of steps that stall must differ
 FEW = 4  # steps below which their differences tell little of those to come
+_ALL = 0.3  # of the steps' difference, to which rows must come to be all of it
+_RENAMED = 0.5  # of idle time, that idle time of other causes must differ by to the other side
 _BATCHES = 7  # of steps: what alternates from step to step is steadier over several
 
 
@@ -130,6 +132,8 @@ class Case:
         own = max(float(rows["a_ns"].sum()), float(rows["b_ns"].sum()))
         off = self.reach_ns(rows)
         idle = bool((rows["part"] == IDLE).any())
+        if idle and self._changes_its_name(rows):
+            return False
         if (rows["part"] == COMPUTE).all():
             least = max(KERNEL_NOISE * self.busy_ns, OWN_NOISE * own, 0.005 * self.step_ns)
         else:
@@ -137,7 +141,41 @@ class Case:
             pace = bool(rows["cause"].isin(PACE).any())
             share = HOST_NOISE if pace else IDLE_NOISE if idle else OWN_NOISE
             least = max(of_step * self.step_ns, share * own)
-        return delta > least and (off is None or delta > off or (idle and self._stalls_more(rows)))
+        if delta <= least:
+            return False
+        sure = off is None or delta > off or self._is_the_difference(rows)
+        return sure or self._outranks(rows) or (idle and self._stalls_more(rows))
+
+    def _is_the_difference(self, rows: pd.DataFrame) -> bool:
+        """Return whether the steps differ for sure, and by what these rows differ: parts that make room for one another vary more."""
+        lengths = [self.side(key).account.lengths.astype(float) for key in SIDES]
+        off, delta = reach(*lengths), float(lengths[1].mean() - lengths[0].mean())
+        return off is not None and abs(delta) > off and abs(float(rows["delta_ns"].sum()) - delta) < _ALL * abs(delta)
+
+    def _changes_its_name(self, rows: pd.DataFrame) -> bool:
+        """Return whether idle time of one cause is that of another one on the other side, as if only the evidence differed.
+
+        So it is where one capture has no ranges of the loader, say, or its steps were found in another way.
+        """
+        own = rows[(rows["part"] == IDLE).to_numpy(bool)]
+        others = self.rows[((self.rows["part"] == IDLE) & ~self.rows["row"].isin(own["row"])).to_numpy(bool)]
+        delta, opposite = (float(table["delta_ns"].sum()) for table in (own, others))
+        if delta * opposite >= 0 or abs(opposite) < _RENAMED * abs(delta):
+            return False
+        sums = [sorted((float(table["a_ns"].sum()), float(table["b_ns"].sum()))) for table in (own, others)]
+        gone = any(least < 0.05 * most for least, most in sums)
+        methods = [side.found.method if side.found else None for side in (self.a, self.b)]
+        return gone or methods[0] != methods[1]
+
+    def _outranks(self, rows: pd.DataFrame) -> bool:
+        """Return whether the rows take longer in nearly all steps of one side: one stall in a few steps leaves the mean unsure.
+
+        Source: Mann and Whitney's test, Ann. Math. Stat. 18 (1947), by its normal approximation, over batches of steps.
+        """
+        a, b = (batches(self._of_steps(rows, key)) for key in SIDES)
+        above = float((b[:, None] > a).sum() + 0.5 * (b[:, None] == a).sum())
+        middle, spread = len(a) * len(b) / 2, (len(a) * len(b) * (len(a) + len(b) + 1) / 12) ** 0.5
+        return (above > middle) == (float(rows["delta_ns"].sum()) > 0) and abs(above - middle) - 0.5 > _SURE * spread
 
     def _of_steps(self, rows: pd.DataFrame, key: str) -> Float:
         """Return how long the rows take in each step of a side."""
@@ -164,6 +202,11 @@ def _computing(rows: pd.DataFrame, kinds: Collection[str] | None) -> pd.DataFram
     return rows if kinds is None else rows[rows["kind"].isin(list(kinds)).to_numpy(bool)]
 
 
+def batches(values: Float) -> Float:
+    """Return the means of batches of consecutive steps."""
+    return np.array([part.mean() for part in np.array_split(values, min(_BATCHES, len(values)))])
+
+
 def reach(a: Float, b: Float) -> float | None:
     """Return how far the difference of the means of two series of steps may be off (95%), ns; None where neither has two steps.
 
@@ -171,13 +214,13 @@ def reach(a: Float, b: Float) -> float | None:
     a loader make them alternate), so that means of consecutive steps tell more than single ones. A side of one step is taken to
     vary as the other one does.
     """
-    batches = [np.array([part.mean() for part in np.array_split(side, min(_BATCHES, len(side)))]) for side in (a, b)]
-    known = [side for side in batches if len(side) > 1]
+    means = [batches(side) for side in (a, b)]
+    known = [side for side in means if len(side) > 1]
     if not known:
         return None
     spread = [float(np.var(side, ddof=1)) for side in known]
     variances = spread if len(known) > 1 else spread * 2
-    error = float(sum(variance / len(side) for variance, side in zip(variances, batches, strict=True)))
+    error = float(sum(variance / len(side) for variance, side in zip(variances, means, strict=True)))
     freedom = sum(len(side) - 1 for side in known)
     return float(student_t(freedom + 1) * error**0.5)
 
@@ -188,8 +231,9 @@ Rule = Callable[[Case], Iterator[Finding]]
 def case_of(a: DeviceSide, b: DeviceSide) -> Case:
     """Return the case of two sides: rows with the same part, kernel, cause and detail are one."""
     tables, numbers = [], {}
+    kinds = _kinds(a.account, b.account)
     for key, side in zip(SIDES, (a, b), strict=True):
-        table, number = _summed(side.account)
+        table, number = _summed(side.account, kinds)
         tables.append(table.add_prefix(f"{key}_").rename(columns={f"{key}_{name}": name for name in _KEY}))
         numbers[key] = number
     rows = tables[0].merge(tables[1], on=list(_KEY), how="outer")
@@ -211,9 +255,28 @@ def case_of(a: DeviceSide, b: DeviceSide) -> Case:
     return Case(a, b, rows, _series=series)
 
 
-def _summed(account: DeviceAccount) -> tuple[pd.DataFrame, npt.NDArray[np.int64]]:
-    """Return an account's rows added up by _KEY, with what most of each one's time says, and the number of each row of it."""
+def _kinds(a: DeviceAccount, b: DeviceAccount) -> dict[str, str]:
+    """Return the kind of kernels that both sides execute, but tell apart: ranges of the optimizer say it on one side only, say.
+
+    It is that of the side that tells fewer kinds of them, of these the one that takes longest.
+    """
+    found = {}
+    sums = [account.of(part=COMPUTE).groupby(["name", "kind"])["time_ns"].sum() for account in (a, b)]
+    for name in set(sums[0].index.get_level_values(0)) & set(sums[1].index.get_level_values(0)):
+        mine = [side.loc[name] for side in sums]
+        if set(mine[0].index) != set(mine[1].index):
+            found[str(name)] = str(min(mine, key=len).idxmax())
+    return found
+
+
+def _summed(account: DeviceAccount, kinds: dict[str, str]) -> tuple[pd.DataFrame, npt.NDArray[np.int64]]:
+    """Return an account's rows added up by _KEY, with what most of each one's time says, and the number of each row of it.
+
+    kinds: of kernels whose rows of several kinds are one.
+    """
     rows = account.rows
+    told = rows["name"].map(kinds).where(rows["part"] == COMPUTE)
+    rows = rows.assign(kind=told.astype("string").fillna(rows["kind"]))
     grouped = rows.groupby(list(_KEY), dropna=False, sort=False)
     number = grouped.ngroup().to_numpy().astype(np.int64)
     table = grouped[list(_SUMS)].sum().reset_index()

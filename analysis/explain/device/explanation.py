@@ -214,14 +214,19 @@ def _abstained(case: Case, findings: list[Finding]) -> tuple[str | None, str | N
     delta = abs(b.account.step_ns - a.account.step_ns)
     if delta < _SMALLEST * min(a.account.step_ns, b.account.step_ns):
         return "the steps differ by less than two runs of one program do, and so does each part of them", None
-    host = case.rows[(case.rows["part"] == IDLE).to_numpy(bool)]
-    mostly = abs(int(host["delta_ns"].sum())) > 0.5 * delta
-    why = (
-        "the difference is of the host's own pace, by no more than two runs of one program can differ"
-        if mostly
-        else ("no part of the step differs by more than two runs of one program can")
-    )
-    return why, "record more steps, or each side several times"  # fmt: skip
+    return _too_little(case), "record more steps, or each side several times"
+
+
+def _too_little(case: Case) -> str:
+    """Return in words why what differs most is no cause."""
+    labels = np.array([account_rows.label(row) for row in case.rows.itertuples()])
+    largest = str(case.rows["delta_ns"].groupby(labels).sum().abs().idxmax())
+    rows = case.rows[labels == largest]
+    delta, off = float(rows["delta_ns"].sum()), case.reach_ns(rows)
+    what = f"{largest} {delta / 1e6:+.3g} ms"
+    if off is not None and abs(delta) <= off:
+        return f"what differs most ({what}) varies as much from step to step (95%: {words.ms(off)})"
+    return f"what differs most ({what}) differs by no more than two runs of one program can"
 
 
 def _confidence(case: Case, finding: Finding, explains: int, off: float | None) -> str:
