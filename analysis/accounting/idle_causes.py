@@ -41,7 +41,7 @@ _OF_CALLS = {
     api.WAITING: SYNCHRONISING, api.LAUNCHING: LAUNCHING, api.COPYING: COPYING, api.ALLOCATING: ALLOCATING,
     api.LOADING: COMPILING, api.OTHER: LAUNCHING,
 }  # fmt: skip
-_COMPILE = re.compile(r"(?i)compil|dynamo|inductor|autotun|nvrtc|triton.*jit|ModuleLoad|cudagraph.*capture|warm_?up")
+_COMPILE = re.compile(r"(?i)compil(?!ed)|dynamo|inductor|autotun|nvrtc|triton.*jit|ModuleLoad|cudagraph.*capture|warm_?up")
 _NUMBER = re.compile(r"\b\d+\b")  # in ranges' texts: of the step, mostly
 _MOSTLY = 0.5
 _RETURNS = 10_000  # ns within which a wait returns when the device is done, by two clocks

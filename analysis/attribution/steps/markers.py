@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.attribution.steps.model import Found
 from kernelscope.analysis.trace import Trace, conform
 
 # Formats of which a file is one step by its nature
+_SLOW, _MOST_SLOW = 2.5, 0.34  # times the usual step, and share of the steps
 _ONE_STEP = {"tensorflow-timeline": "one session.run"}
 
 
@@ -16,9 +18,20 @@ def find(trace: Trace) -> Found | None:
     source = trace.info.get("source") or {}
     steps = trace.steps[~trace.steps["warmup"]]
     if len(steps):
-        return Found("profiler", str(source.get("tool") or "the profiler"), steps, 1.0, "high", int(trace.steps["warmup"].sum()))
+        slow = _slow_start(steps)
+        marked = steps.sort_values("start_ns").iloc[slow:] if slow else steps
+        tool, warmup = str(source.get("tool") or "the profiler"), int(trace.steps["warmup"].sum()) + slow
+        return Found("profiler", tool, marked.reset_index(drop=True) if slow else marked, 1.0, "high", warmup)
     what = _ONE_STEP.get(str(source.get("format")))
     return None if what is None else _one(trace, what)
+
+
+def _slow_start(steps: pd.DataFrame) -> int:
+    """Return how many of the first steps are warm-up: a few that take many times as long as most."""
+    lengths = (steps["end_ns"] - steps["start_ns"])[steps["start_ns"].sort_values().index].to_numpy(dtype=float)
+    slow = lengths > _SLOW * float(np.median(lengths))
+    count = int(np.argmin(slow)) if not slow.all() else 0
+    return count if count <= len(lengths) * _MOST_SLOW else 0
 
 
 def _one(trace: Trace, what: str) -> Found | None:

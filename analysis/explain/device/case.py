@@ -147,7 +147,7 @@ class Case:
         return sure or self._outranks(rows) or (idle and self._stalls_more(rows))
 
     def _is_the_difference(self, rows: pd.DataFrame) -> bool:
-        """Return whether the steps differ for sure, and by what these rows differ: parts that make room for one another vary more."""
+        """Return whether the steps differ for sure, and by what these rows differ: parts that trade time vary more than steps."""
         lengths = [self.side(key).account.lengths.astype(float) for key in SIDES]
         off, delta = reach(*lengths), float(lengths[1].mean() - lengths[0].mean())
         return off is not None and abs(delta) > off and abs(float(rows["delta_ns"].sum()) - delta) < _ALL * abs(delta)
@@ -203,7 +203,14 @@ def _computing(rows: pd.DataFrame, kinds: Collection[str] | None) -> pd.DataFram
 
 
 def batches(values: Float) -> Float:
-    """Return the means of batches of consecutive steps."""
+    """Return the means of batches of consecutive steps.
+
+    The first and the last step are taken to be alike: what the edge of a capture adds to one, such as a wait for the first batch,
+    the other one lacks. Their mean is as it was.
+    """
+    if len(values) >= FEW:
+        ends = (values[0] + values[-1]) / 2
+        values = np.concatenate([[ends], values[1:-1], [ends]])
     return np.array([part.mean() for part in np.array_split(values, min(_BATCHES, len(values)))])
 
 

@@ -11,6 +11,7 @@ from kernelscope.analysis.explain.device.case import MAIN, SIDES, Case, Finding
 
 _WIDE, _QUANTISED = ("f64", "f32", "tf32"), ("s8", "u8", "f8_e4m3", "f8_e5m2", "f8e4m3", "f8e5m2", "f4e2m1", "s4")
 _MOST = 0.5  # share of the main kernels' time that one type must have
+_AS_MANY = 0.7  # of the kernels on one side, on the other
 _CONVERT = ("layout", "cast", "copy")  # kernels that come with another type
 _REMEDY = "torch.autocast for 16-bit types, torch.backends.cuda.matmul.allow_tf32 for TF32, and no .double() on the way"
 
@@ -42,6 +43,26 @@ def other_types(case: Case) -> Iterator[Finding]:
     yield Finding("precision", title, rows["row"].tolist(), "high", sentences, _REMEDY, structural=True)
 
 
+def partly(case: Case) -> Iterator[Finding]:
+    """Some of the main kernels are in a narrower type: as many of one side only, in place of wider ones of the other."""
+    if not case.same_device:
+        return
+    main = case.kernels(MAIN)
+    own = {key: main[((main[f"{other}_count"] < 0.5) & (main[f"{key}_count"] >= 0.5)).to_numpy(bool)]
+           for key, other in (("a", "b"), ("b", "a"))}  # fmt: skip
+    types = {key: _type(rows, key) for key, rows in own.items()}
+    counts = [float(own[key][f"{key}_count"].sum()) for key in SIDES]
+    wide = [kind in _WIDE for kind in types.values()]
+    if None in types.values() or wide[0] == wide[1] or min(counts) < _AS_MANY * max(counts):
+        return
+    rows = pd.concat([own["a"], own["b"]])
+    title = (
+        f"mixed precision in a part of the step: {words.count(counts[0])} kernels of {case.a.name} in {types['a']} became "
+        f"{words.count(counts[1])} of {case.b.name} in {types['b']}, {words.of_rows(case, rows)}"
+    )
+    yield Finding("precision", title, rows["row"].tolist(), "high", words.both(case, rows), _REMEDY, structural=True)
+
+
 def _type(rows: pd.DataFrame, key: str) -> str | None:
     """Return the type in which a side spends most of its main kernels' time; None where none is known to."""
     times = rows.groupby(f"{key}_dtype")[f"{key}_ns"].sum()
@@ -51,4 +72,4 @@ def _type(rows: pd.DataFrame, key: str) -> str | None:
     return str(times.idxmax())
 
 
-RULES = (other_types,)
+RULES = (other_types, partly)

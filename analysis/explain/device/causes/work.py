@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from kernelscope.analysis.explain.device import words
+from kernelscope.analysis.explain.device import alignment, words
 from kernelscope.analysis.explain.device.case import CONVOLUTIONS, SIDES, SMALL, Case, Finding
 
 _MORE = "leave out what the step does not need; see which operators they are of with `breakdown --by operator`"
@@ -18,7 +18,7 @@ def by_kind(case: Case) -> Iterator[Finding]:
     rows = case.kernels()
     sums = rows.groupby("kind")["delta_ns"].sum()
     moved = sums.reindex(CONVOLUTIONS).fillna(0)
-    families = rows["kind"].fillna("unknown")
+    families = rows["name"].map(_in_place_of(case)).astype("string").fillna(rows["kind"]).fillna("unknown")
     if (moved >= 0).all() or (moved <= 0).all():
         families = families.replace(dict.fromkeys(CONVOLUTIONS, "convolution"))
     kinds = rows.groupby(families)["delta_ns"].sum().abs().sort_values(ascending=False)
@@ -27,6 +27,18 @@ def by_kind(case: Case) -> Iterator[Finding]:
     small = case.kernels(SMALL)
     if len(small):
         yield _finding(case, "small", small)
+
+
+def _in_place_of(case: Case) -> dict[str, str]:
+    """Return the kind of kernels that took another's place one for one: what is called otherwise may be told as another kind."""
+    kinds = case.rows.dropna(subset=["name", "kind"]).drop_duplicates("name").set_index("name")["kind"]
+    found = {}
+    for one in alignment.replacements(case.a, case.b):
+        if len(one.a) == len(one.b) == 1 and one.a_count == one.b_count:
+            (before,), (after,) = one.a, one.b
+            if before in kinds.index and after in kinds.index and kinds[before] != kinds[after]:
+                found[str(after)] = str(kinds[before])
+    return found
 
 
 def _finding(case: Case, kind: str, mine: pd.DataFrame) -> Finding:
