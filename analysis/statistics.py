@@ -83,6 +83,20 @@ def _between_restarts(base_ns: int, mine_ns: int, medians: Float) -> tuple[int, 
     return round(float(low)), round(float(high))
 
 
+def reach_of_difference(a: Float, b: Float) -> float | None:
+    """Return how far the difference of the means of two series may be off (95%), in their unit; None where both are of one value.
+
+    A series of one value is taken to vary as the other one does.
+    """
+    known = [series for series in (a, b) if len(series) > 1]
+    if not known:
+        return None
+    spread = [float(np.var(series, ddof=1)) for series in known]
+    variances = spread if len(known) > 1 else spread * 2
+    error = float(sum(variance / len(series) for variance, series in zip(variances, (a, b), strict=True)))
+    return float(student_t(sum(len(series) - 1 for series in known) + 1) * error**0.5)
+
+
 def student_t(count: int) -> float:
     """Return Student's t at 97.5% for the mean of so many values (two or more)."""
     return _T[count - 2] if count - 2 < len(_T) else _T_MANY

@@ -46,7 +46,8 @@ _NUMBER = re.compile(r"\b\d+\b")  # in ranges' texts: of the step, mostly
 _MOSTLY = 0.5
 _RETURNS = 10_000  # ns within which a wait returns when the device is done, by two clocks
 _NEVER = np.iinfo(np.int64).max
-_COLUMNS = ["start_ns", "time_ns", "cause", "detail", "phase", "waited"]
+_OF_PIECES = ["start_ns", "time_ns", "cause", "detail", "phase"]
+_COLUMNS = [*_OF_PIECES, "waited"]
 
 
 def pieces(trace: Trace, free: Gaps, windows: Gaps) -> pd.DataFrame:
@@ -85,7 +86,7 @@ def _table(
     table = pd.DataFrame({"start_ns": start, "time_ns": (end - start).astype(float) if time is None else time})
     for name, value in (("cause", cause), ("detail", detail), ("phase", phase)):
         table[name] = pd.Series(_each(value, len(start)), index=table.index, dtype="string")
-    return table[_COLUMNS[:-1]]
+    return table[_OF_PIECES]
 
 
 def _each(value: Said, count: int) -> npt.NDArray[np.object_]:

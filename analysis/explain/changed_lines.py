@@ -36,10 +36,10 @@ def _row(change: program.Change, times: dict[str, pd.DataFrame | None]) -> dict[
     for name, (first, texts), path in (("a", change.a, change.a_file), ("b", change.b, change.b_file)):
         row[f"{name}_lines"] = [first, first + len(texts) - 1] if texts else None
         row[f"{name}_ns"] = _time(times[name], path, first, len(texts))
-    (first, texts), path = (change.b, change.b_file) if change.b[1] else (change.a, change.a_file)
-    before = "\n".join(change.a[1]) if change.b[1] else ""
+    name, (first, texts), path = ("b", change.b, change.b_file) if change.b[1] else ("a", change.a, change.a_file)
+    before = "\n".join(change.a[1]) if name == "b" else ""
     new = [first + place for place, text in enumerate(texts) if text.strip() and text.strip() not in before]
-    row["line"] = _longest(times["b" if change.b[1] else "a"], path, new) or next(iter(new), first)
+    row["line"] = _longest(times[name], path, new) or next(iter(new), first)
     row["text"] = texts[min(max(row["line"] - first, 0), len(texts) - 1)].strip()[:_SHOWN]
     known = None not in (row["a_ns"], row["b_ns"])
     row["delta_ns"] = row["b_ns"] - row["a_ns"] if known else None

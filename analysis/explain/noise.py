@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.explain.model import Side
-from kernelscope.analysis.statistics import student_t, window_means
+from kernelscope.analysis.statistics import reach_of_difference, window_means
 
 AS_IT_COMES = 0.15  # of a step, and of what is claimed of it
 STEADY = 0.05  # with a steady heap and passive waiting
@@ -30,10 +30,8 @@ def reach(least_ns: float, a: pd.DataFrame, b: pd.DataFrame) -> float:
 
     least_ns: what the floor makes of their steps. The rest is by how much windows of steps vary within each.
     """
-    windows = [window_means(steps).to_numpy(dtype=float) for steps in (a, b)]
-    known = [values for values in windows if len(values) > 1]
-    error = sum(float(np.var(values, ddof=1)) / len(values) for values in known) ** 0.5
-    return float(np.hypot(least_ns, student_t(sum(map(len, known)) - len(known) + 1) * error)) if known else least_ns
+    varies = reach_of_difference(*(np.asarray(window_means(steps), dtype=np.float64) for steps in (a, b)))
+    return float(np.hypot(least_ns, varies or 0.0))
 
 
 def widened(ends: tuple[int, int], middle: float, reach_ns: float) -> tuple[int, int]:

@@ -18,17 +18,17 @@ def find(trace: Trace) -> Found | None:
     source = trace.info.get("source") or {}
     steps = trace.steps[~trace.steps["warmup"]]
     if len(steps):
+        steps = steps.sort_values("start_ns")
         slow = _slow_start(steps)
-        marked = steps.sort_values("start_ns").iloc[slow:] if slow else steps
         tool, warmup = str(source.get("tool") or "the profiler"), int(trace.steps["warmup"].sum()) + slow
-        return Found("profiler", tool, marked.reset_index(drop=True) if slow else marked, 1.0, "high", warmup)
+        return Found("profiler", tool, steps.iloc[slow:], 1.0, "high", warmup)
     what = _ONE_STEP.get(str(source.get("format")))
     return None if what is None else _one(trace, what)
 
 
 def _slow_start(steps: pd.DataFrame) -> int:
-    """Return how many of the first steps are warm-up: a few that take many times as long as most."""
-    lengths = (steps["end_ns"] - steps["start_ns"])[steps["start_ns"].sort_values().index].to_numpy(dtype=float)
+    """Return how many of the first of these steps, in order, are warm-up: a few that take many times as long as most."""
+    lengths = (steps["end_ns"] - steps["start_ns"]).to_numpy(dtype=float)
     slow = lengths > _SLOW * float(np.median(lengths))
     count = int(np.argmin(slow)) if not slow.all() else 0
     return count if count <= len(lengths) * _MOST_SLOW else 0

@@ -94,8 +94,8 @@ def compilation(case: Case) -> list[Suspicion]:
 
 def _per_step(side: Side, name: str) -> float | None:
     """Return compilations ("count") or what they take ("ns") per step of the clean pass; None where that was not noted."""
-    noted, steps = side.facts.get("compiled"), sum(map(len, side.clean))
-    return float(noted[name]) / steps if isinstance(noted, dict) and steps else None
+    noted = side.facts.get("compiled")  # of the first restart
+    return float(noted[name]) / len(side.clean[0]) if isinstance(noted, dict) and side.clean else None
 
 
 RULES: tuple[Rule, ...] = (compilation, lines, batch)

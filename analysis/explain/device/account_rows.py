@@ -9,7 +9,6 @@ import pandas as pd
 
 from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.alignment import Replacement
 from kernelscope.analysis.explain.device.case import SIDES, Case, Finding
 
 PARTS = 8
@@ -36,12 +35,12 @@ def parts(case: Case) -> list[dict[str, Any]]:
     return [*found, {"part": f"({len(rest)} more)", "delta_ns": int(rest.sum())}] if len(rest) else found
 
 
-def rows(case: Case, findings: Sequence[Finding], replaced: Sequence[Replacement]) -> tuple[list[dict[str, Any]], dict[str, str]]:
+def rows(case: Case, findings: Sequence[Finding]) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Return the rows, the largest difference first, and the row that each of the case's rows is in.
 
     Kernels that only one side has are one row with those that replaced them, where one finding, or none, has them all.
     """
-    owner = _owners(case, findings, replaced)
+    owner = _owners(case, findings)
     grouped: dict[str, list[Any]] = {}
     for row in case.rows.itertuples():
         grouped.setdefault(owner[str(row.row)], []).append(row)
@@ -49,7 +48,7 @@ def rows(case: Case, findings: Sequence[Finding], replaced: Sequence[Replacement
     return sorted(plain, key=lambda row: -abs(row["delta_ns"])), owner
 
 
-def _owners(case: Case, findings: Sequence[Finding], replaced: Sequence[Replacement]) -> dict[str, str]:
+def _owners(case: Case, findings: Sequence[Finding]) -> dict[str, str]:
     """Return for each row the one that stands for it: the first of those that replaced each other."""
     finding_of = {row: number for number, finding in enumerate(findings) for row in finding.rows}
     one_sided = case.rows[
@@ -57,7 +56,7 @@ def _owners(case: Case, findings: Sequence[Finding], replaced: Sequence[Replacem
     ]
     row_of = {str(name): str(row) for name, row in zip(one_sided["name"], one_sided["row"], strict=True) if isinstance(name, str)}
     owner = {str(row): str(row) for row in case.rows["row"]}
-    for one in replaced:
+    for one in case.replaced:
         mine = [row_of[name] for name in sorted(one.a | one.b) if name in row_of]
         both = all(any(name in row_of for name in names) for names in (one.a, one.b))
         if not both or len({finding_of.get(row) for row in mine}) > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,10 @@ import pandas as pd
 from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import COMPUTE, IDLE, DeviceAccount
 from kernelscope.analysis.explain.device.side import DeviceSide
-from kernelscope.analysis.statistics import student_t
+from kernelscope.analysis.statistics import reach_of_difference
+
+if TYPE_CHECKING:
+    from kernelscope.analysis.explain.device.alignment import Replacement
 
 Float = npt.NDArray[np.float64]
 SIDES = ("a", "b")
@@ -60,13 +64,15 @@ class Case:
     """Two sides and the rows of their difference.
 
     rows: row, part, kind, name, cause, detail, a_ns, b_ns, delta_ns (per step; these add up to the difference of the steps), and
-    per side count, duration_ns, bytes (per step), dtype, library, grid. taken: rows that a finding has.
+    per side count, duration_ns, bytes (per step), dtype, library, grid. taken: rows that a finding has. replaced: which kernels
+    took which others' place in a step (see alignment).
     """
 
     a: DeviceSide
     b: DeviceSide
     rows: pd.DataFrame
     taken: set[str] = field(default_factory=set)
+    replaced: list[Replacement] = field(default_factory=list)
     _series: dict[str, dict[str, Float]] = field(default_factory=dict)
 
     @property
@@ -218,18 +224,9 @@ def reach(a: Float, b: Float) -> float | None:
     """Return how far the difference of the means of two series of steps may be off (95%), ns; None where neither has two steps.
 
     Source: the method of batch means (P. W. Glynn and W. Whitt, Oper. Res. Lett. 10, 1991): steps are not independent (workers of
-    a loader make them alternate), so that means of consecutive steps tell more than single ones. A side of one step is taken to
-    vary as the other one does.
+    a loader make them alternate), so that means of consecutive steps tell more than single ones.
     """
-    means = [batches(side) for side in (a, b)]
-    known = [side for side in means if len(side) > 1]
-    if not known:
-        return None
-    spread = [float(np.var(side, ddof=1)) for side in known]
-    variances = spread if len(known) > 1 else spread * 2
-    error = float(sum(variance / len(side) for variance, side in zip(variances, means, strict=True)))
-    freedom = sum(len(side) - 1 for side in known)
-    return float(student_t(freedom + 1) * error**0.5)
+    return reach_of_difference(batches(a), batches(b))
 
 
 Rule = Callable[[Case], Iterator[Finding]]

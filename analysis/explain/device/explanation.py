@@ -40,6 +40,7 @@ def explain(a: Capture, b: Capture, request: Request | None = None) -> dict[str,
     found = _steps(a, b, request)
     sides = [side_of(side, name, steps, request, whole) for side, name, steps in zip((a, b), names, found, strict=True)]
     case = case_of(*sides)
+    case.replaced = alignment.replacements(case.a, case.b)
     findings = _settled(case) if a.path != b.path else []
     return Shown(_result(case, findings))
 
@@ -103,9 +104,8 @@ def _result(case: Case, findings: list[Finding]) -> dict[str, Any]:
     a, b = case.a, case.b
     delta = b.account.step_ns - a.account.step_ns
     interval = _interval(case)
-    replaced = alignment.replacements(a, b)
-    rows, owner = account_rows.rows(case, findings, replaced)
-    plain = [_finding(case, finding, delta, owner, replaced) for finding in findings]
+    rows, owner = account_rows.rows(case, findings)
+    plain = [_finding(case, finding, delta, owner) for finding in findings]
     abstained, to_find_out = _abstained(case, findings)
     return {
         "schema": SCHEMA,
@@ -118,7 +118,7 @@ def _result(case: Case, findings: list[Finding]) -> dict[str, Any]:
         "parts_by": "what the device did",
         "parts": account_rows.parts(case),
         "rows": rows,
-        "replaced": [_replacement(one) for one in replaced[:_REPLACED]],
+        "replaced": [_replacement(one) for one in case.replaced[:_REPLACED]],
         "matches": [],
         "network": None, "mode": None, "batch": None,
         "differs": [*_other_ranks(case), *_other_work(case)], "differences": [],
@@ -185,12 +185,12 @@ def _replacement(one: Replacement) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _finding(case: Case, finding: Finding, delta: int, owner: dict[str, str], replaced: list[Replacement]) -> dict[str, Any]:
+def _finding(case: Case, finding: Finding, delta: int, owner: dict[str, str]) -> dict[str, Any]:
     explains = _explains(case, finding)
     rows = case.rows_of(finding)
     off = case.reach_ns(rows)
     names = set(rows.loc[(rows["part"] == COMPUTE).to_numpy(bool), "name"].dropna())
-    instead = [one.sentence() for one in replaced if one.a | one.b <= names and one.tells_apart()][:_PLACES]
+    instead = [one.sentence() for one in case.replaced if one.a | one.b <= names and one.tells_apart()][:_PLACES]
     return {
         "cause": finding.cause,
         "title": finding.title,

@@ -20,6 +20,7 @@ def keep(folder, focus, shown):
     """
     place = os.path.join(folder, FOLDER)
     index = _read(os.path.join(place, INDEX))
+    index["left_out"] = 0
     known = {entry["path"] for entry in index["files"]}
     for path in _own(focus):
         name = shown(path)

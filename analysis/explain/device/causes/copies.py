@@ -19,9 +19,9 @@ _PIN = {
     "pytorch": "DataLoader(pin_memory=True), and .to(device, non_blocking=True) on a stream of its own",
     "mxnet": "gluon.data.DataLoader(pin_memory=True); use the device once before what is timed",
     "tensorflow": "tf.data.experimental.prefetch_to_device",
-    "pinned": "asynchronous copies on a stream of their own, a batch ahead of the step, so that kernels hide them",
     "": "pinned memory, asynchronous copies on a stream of their own, and data that stays on the device",
 }
+_OVERLAP = "asynchronous copies on a stream of their own, a batch ahead of the step, so that kernels hide them"
 
 
 def between_host_and_device(case: Case) -> Iterator[Finding]:
@@ -145,7 +145,7 @@ def _remedy(case: Case, rows: pd.DataFrame, slow: str) -> str:
     """Return what to do, which is not to pin memory where that is pinned."""
     copies = rows[(rows["part"] == COPY).to_numpy(bool)]
     if len(copies) and _pageable(copies, slow) == 0 and copies["name"].fillna("").str.contains("pinned", case=False).any():
-        return _PIN["pinned"]
+        return _OVERLAP
     return _PIN.get(str(case.side(slow).facts.get("framework")), _PIN[""])
 
 

@@ -23,10 +23,10 @@ _SYNCHRONISE = {
 }
 _LOADER = {
     "pytorch": "more workers: DataLoader(num_workers=..., prefetch_factor=..., persistent_workers=True); decode on the device",
-    "dali": "DALI: more num_threads and prefetch_queue_depth, and decoding and augmentation on the device",
     "tensorflow": "tf.data: map(..., num_parallel_calls=tf.data.AUTOTUNE), cache(), prefetch(tf.data.AUTOTUNE)",
     "": "load, decode and copy batches ahead of the step, on other threads or on the device",
 }
+_DALI = "DALI: more num_threads and prefetch_queue_depth, and decoding and augmentation on the device"
 _LAUNCHES = {
     "pytorch": "fewer, larger kernels and less Python between them: torch.compile(mode='reduce-overhead'), CUDA graphs",
     "tensorflow": "tf.function(jit_compile=True)",
@@ -53,7 +53,7 @@ def waiting_for_input(case: Case) -> Iterator[Finding]:
         _ids(rows),
         "medium" if guessed or case.few else "high",
         sentences,
-        _LOADER["dali"] if _uses_dali(case, slow) else _of(case, slow, _LOADER),
+        _DALI if _uses_dali(case, slow) else _of(case, slow, _LOADER),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from kernelscope.analysis.explain.device import alignment, words
+from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import CONVOLUTIONS, SIDES, SMALL, Case, Finding
 
 _MORE = "leave out what the step does not need; see which operators they are of with `breakdown --by operator`"
@@ -33,7 +33,7 @@ def _in_place_of(case: Case) -> dict[str, str]:
     """Return the kind of kernels that took another's place one for one: what is called otherwise may be told as another kind."""
     kinds = case.rows.dropna(subset=["name", "kind"]).drop_duplicates("name").set_index("name")["kind"]
     found = {}
-    for one in alignment.replacements(case.a, case.b):
+    for one in case.replaced:
         if len(one.a) == len(one.b) == 1 and one.a_count == one.b_count:
             (before,), (after,) = one.a, one.b
             if before in kinds.index and after in kinds.index and kinds[before] != kinds[after]:
