@@ -131,10 +131,9 @@ def _sizes(group: ev.Group, side: str) -> set[tuple[int, int, int]]:
 
 
 def _work(group: ev.Group, side: str) -> float:
-    """Return the multiplications per step of a side's products; 0 where any has no known shape."""
-    products = _products(group, side)
-    whole = sum(one.count for _, one in products) > group.count(side, ["gemm"]) - ev.ONCE
-    return sum(small * large * inner * one.count for (small, large, inner), one in products) if whole else 0.0
+    """Return the operations per step of a side's products; 0 where those of any are not known."""
+    each = [(one.flops, one.count) for one in group.of(side, ["gemm"])]
+    return sum(flops * count for flops, count in each if flops is not None) if all(flops for flops, _ in each) else 0.0
 
 
 def _other_flags(group: ev.Group) -> bool:

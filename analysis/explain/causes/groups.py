@@ -15,6 +15,7 @@ from typing import Any, cast
 import pandas as pd
 
 from kernelscope.analysis.cell_labels import NO_LAYER
+from kernelscope.analysis.device.descriptions import Description, of_description
 from kernelscope.analysis.explain.causes import host_evidence
 from kernelscope.analysis.explain.model import SIDES, Case
 
@@ -44,6 +45,15 @@ class Kernel:
     k: int | None
     count: float
     time_ns: int
+
+    @property
+    def flops(self) -> int | None:
+        """The operations of one execution, over all batch dimensions: twelve heads are twelve products. None where not told."""
+        described = Description(
+            self.kind, self.library or "", self.kernel, self.operator, None, self.problem, self.dtype, self.algorithm,
+            self.m, self.n, self.k, self.transpose,
+        )  # fmt: skip
+        return of_description(described).flops
 
 
 @dataclass(frozen=True, eq=False)

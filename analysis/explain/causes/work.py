@@ -132,7 +132,7 @@ def more_of_the_same(case: Case) -> list[Suspicion]:
 
 
 def _more_work(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
-    """Return whether a side executes the same convolution more often, or multiplies more in its products."""
+    """Return whether a side executes the same problem more often, or needs more operations for the same kinds of kernels."""
     if ev.unrolled(group) is not None or ev.again(case, group):
         return False
     for kind in (*ev.CONVOLUTIONS, "recurrent", "attention"):
@@ -140,21 +140,24 @@ def _more_work(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
         extra = sum(more[problem] - less[problem] for problem in more.keys() & less.keys())
         if extra >= ev.ONCE and (case.same_framework or kind in ev.CONVOLUTIONS):
             return True
-    if any(group.count(side, [*ev.CONVOLUTIONS, "recurrent", "attention"]) >= ev.ONCE for side in SIDES):
+    kinds = [group.executed(side, "kind", ev.MAIN) for side in SIDES]
+    if kinds[0] != kinds[1] or not kinds[0]:
         return False
-    works = [multiplications(group.of(side, ["gemm"])) for side in (slow, fast)]
+    works = [operations(group.of(side, ev.MAIN)) for side in (slow, fast)]
     return works[0] is not None and works[1] is not None and works[0] > MORE_FLOPS * works[1] > 0
 
 
-def multiplications(products: list[Kernel]) -> float | None:
-    """Return the multiplications per step of matrix products; None where the shape of any is not known."""
-    sizes = [None if None in (one.m, one.n, one.k) else one.m * one.n * one.k * one.count for one in products]  # type: ignore[operator]
-    return None if not sizes or None in sizes else float(sum(size for size in sizes if size is not None))
+def operations(products: list[Kernel]) -> float | None:
+    """Return the operations per step of kernels that multiply; None where those of any are not known."""
+    each = [one.flops for one in products]
+    if not each or None in each:
+        return None
+    return sum((flops or 0) * one.count for flops, one in zip(each, products, strict=True))
 
 
 def _flops(group: ev.Group, side: str) -> str:
-    work = multiplications(group.of(side, ["gemm"]))
-    return f" ({2 * work / 1e6:.1f} MFLOP)" if work else ""
+    work = operations(group.of(side, ev.MAIN))
+    return f" ({work / 1e6:.1f} MFLOP)" if work else ""
 
 
 def other_operators(case: Case) -> list[Suspicion]:

@@ -1,0 +1,112 @@
+"""Other work: layers that only one side has, and layers in which the sides compute different functions.
+
+Both are said of two programs of one framework only. Between frameworks, one function has operators of two names, and a layer
+without a counterpart may be one that was not matched.
+"""
+
+from __future__ import annotations
+
+from kernelscope.analysis.explain.causes import evidence as ev
+from kernelscope.analysis.explain.model import SIDES, Case, Layer, Match, Rule, Suspicion
+
+FUNCTION = "another function"
+LAYERS = "other layers"
+_CHOOSE = "compare programs that compute the same, or count this as the price of the change"
+
+
+def other_function(case: Case) -> list[Suspicion]:
+    """Layers in which each side executes operators that the other does not, about as many of them."""
+    if not case.same_framework:
+        return []
+    own = {group: _replaced(case, group) for group in ev.candidates(case)}
+    chosen = [group for group, operators in own.items() if operators is not None]
+    claims = ev.merged(_claims(case, group, own[group] or {}) for group in chosen)
+    sides = ev.slower(claims, chosen)
+    if sides is None:
+        return []
+    slow, fast = sides
+    example = ev.largest([group for group in chosen if group.phase == "forward"] or chosen)
+    used = {side: ev.listed(sorted((own[example] or {})[side])) for side in SIDES}
+    title = f"{ev.name(case, slow)} computes {used[slow]} in {ev.layers(chosen)}, {ev.name(case, fast)} {used[fast]}"
+    sentences = [
+        f"{ev.place(group)}: {ev.executions(group.kernels(slow))} in {ev.name(case, slow)}, "
+        f"{ev.executions(group.kernels(fast))} in {ev.name(case, fast)}"
+        for group in sorted(chosen, key=lambda group: -abs(group.delta_ns))[:2]
+    ]
+    return [Suspicion(FUNCTION, title, claims, "high", sentences, _CHOOSE)]
+
+
+def _replaced(case: Case, group: ev.Group) -> dict[str, set[str]] | None:
+    """Return by side the operators that only it executes, where one took the other's place; None where that is not so.
+
+    Products and convolutions are left to their own rules, and so are many kernels in the place of few: those are a chain.
+    """
+    if not group.is_layer or ev.stronger(case, group) or ev.chained(case, group) or group.phase in ("optimizer", "data"):
+        return None
+    counts = {}
+    for side in SIDES:
+        mine = [one for one in group.of(side) if one.kind not in (*ev.MAIN, *ev.MOVES) and one.count >= ev.ONCE]
+        if any(one.operator is None for one in mine):
+            return None
+        names: dict[str, float] = {}
+        for one in mine:
+            name = str(one.operator).rstrip("_")  # in place or not is no other function
+            names[name] = names.get(name, 0.0) + one.count
+        counts[side] = names
+    own = {"a": counts["a"].keys() - counts["b"].keys(), "b": counts["b"].keys() - counts["a"].keys()}
+    numbers = [sum(counts[side][name] for name in own[side]) for side in SIDES]
+    alike = abs(numbers[0] - numbers[1]) < ev.CHAIN
+    return {side: set(own[side]) for side in SIDES} if all(numbers) and alike else None
+
+
+def _claims(case: Case, group: ev.Group, own: dict[str, set[str]]) -> dict[str, float]:
+    """Return the claims of operators that took one another's place; all of a layer that computes nothing else."""
+    rest = [
+        one
+        for side in SIDES
+        for one in group.of(side)
+        if one.kind not in ev.MOVES and one.count >= ev.ONCE and str(one.operator).rstrip("_") not in own[side]
+    ]
+    if not rest:
+        return ev.claim(case, group, [])
+    chosen = {}
+    for side in SIDES:
+        cells = group.kernels(side)
+        operators = cells["operator"].astype("string").str.rstrip("_")
+        chosen[side] = cells[operators.isin(list(own[side])).to_numpy(bool)]
+    return ev.cell_claims(chosen)
+
+
+def other_layers(case: Case) -> list[Suspicion]:
+    """Layers without a counterpart on the other side, in programs of which most layers have one."""
+    alone = {"a": [match for match in case.matches if not match.b], "b": [match for match in case.matches if not match.a]}
+    if not case.same_framework or not (alone["a"] or alone["b"]) or len(alone["a"]) + len(alone["b"]) > len(case.matches) / 2:
+        return []
+    labels = {match.label for matches in alone.values() for match in matches}
+    chosen = [group for group in ev.candidates(case) if group.layer in labels and group.phase != "optimizer"]
+    claims = ev.merged({str(row): float(ns) for row, ns in group.rows["delta_ns"].items() if ns} for group in chosen)
+    sides = ev.slower(claims, chosen)
+    if sides is None or not alone[sides[0]]:
+        return []
+    slow, fast = sides
+    lacking = f", which {ev.name(case, fast)} lacks"
+    replaced = f"; {ev.name(case, fast)} has {_layers(case, fast, alone[fast])} instead" if alone[fast] else ""
+    title = f"{ev.name(case, slow)} has {_layers(case, slow, alone[slow])}{lacking}{replaced}"
+    sentences = [
+        f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side))}, {ev.ms(group.time_ns(side))}"
+        for group in sorted(chosen, key=lambda group: -abs(group.delta_ns))[:3]
+        for side in SIDES
+        if group.count(side)
+    ]
+    return [Suspicion(LAYERS, title, claims, "high", sentences, _CHOOSE)]
+
+
+def _layers(case: Case, side: str, matches: list[Match]) -> str:
+    """Return layers with their types: conv3 (convolution) and gelu."""
+    known: dict[str, Layer] = {layer.name: layer for layer in (case.a if side == "a" else case.b).layers}
+    names = [name for match in matches for name in (match.a or match.b)]
+    kinds = {name: known[name].type if name in known else None for name in names}
+    return ev.listed(f"{name} ({kinds[name]})" if kinds[name] and kinds[name] != name else name for name in names)
+
+
+RULES: tuple[Rule, ...] = (other_function, other_layers)

@@ -1,0 +1,94 @@
+"""Layers that compute another function, and layers that only one side has."""
+
+import pytest
+
+from kernelscope.analysis.explain.causes import other_work, work
+from kernelscope.analysis.explain.model import Layer, Match
+
+
+def small(make_kernel, operator, ns, count=1.0, **keys):
+    return make_kernel(operator, "activation", ns, count, operator=operator, library="aten", **keys)
+
+
+@pytest.fixture
+def k(make_kernel):
+    return lambda *arguments, **keys: small(make_kernel, *arguments, **keys)
+
+
+def test_another_activation_in_the_place_of_one(k, make_kernels_case, suspected, swapped):
+    made = make_kernels_case(
+        [
+            ("act", "forward", [k("aten::relu_", 100)], [k("aten::gelu", 400)], 10, 12),
+            ("act", "backward", [k("aten::threshold_backward", 100)], [k("aten::gelu_backward", 500)], 10, 12),
+        ]
+    )
+    (found,) = suspected(other_work, made)
+    assert found.cause == "another function"
+    assert found.title == "B computes aten::gelu in act, A aten::relu"
+    assert sum(found.claims.values()) == 300 + 400 + 2 + 2
+    (mirrored,) = suspected(other_work, swapped(made))
+    assert sum(mirrored.claims.values()) == -704
+
+
+def test_beside_products_only_the_function_itself_counts(k, make_kernel, make_kernels_case, suspected):
+    product = {"operator": "aten::addmm", "m": 64, "n": 64, "k": 64}
+    a = [make_kernel("SGEMM", "gemm", 300, **product), k("aten::relu", 50)]
+    b = [make_kernel("SGEMM", "gemm", 320, **product), k("aten::gelu", 250)]
+    (found,) = suspected(other_work, make_kernels_case([("fc", "forward", a, b, 10, 30)]))
+    assert found.claims == {"r2": 200}
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ([("aten::relu", 1.0)], [("aten::relu_", 1.0)]),  # in place
+        ([("aten::relu", 1.0)], [("aten::relu", 1.0)]),
+        ([("aten::native_batch_norm", 1.0)], [("aten::mul", 4.0), ("aten::sub", 3.0)]),  # a chain has a rule of its own
+        ([("aten::relu", 1.0)], [("aten::relu", 1.0), ("aten::dropout", 1.0)]),  # nothing was replaced
+    ],
+)
+def test_the_same_function_is_no_other(k, make_kernels_case, suspected, a, b):
+    mine, other = ([k(name, 100 * place, count) for name, count in side] for place, side in enumerate((a, b), start=1))
+    assert suspected(other_work, make_kernels_case([("act", "forward", mine, other)])) == []
+
+
+def test_frameworks_name_one_function_differently(k, make_kernels_case, make_side, suspected):
+    made = make_kernels_case([("act", "forward", [k("aten::relu", 100)], [k("Relu", 400)])], b=make_side("B", "tensorflow"))
+    assert suspected(other_work, made) == []
+
+
+def test_a_layer_that_only_one_side_has(k, make_kernels_case, suspected):
+    common = [("conv1", "forward", [k("aten::relu", 100)], [k("aten::relu", 100)]), ("conv2", "forward", [], [])]
+    made = make_kernels_case([*common, ("extra", "forward", [], [k("aten::tanh", 700)], 0, 50)])
+    made.matches[-1] = Match((), ("extra",), 0.0, "missing")
+    made.b.layers.append(Layer("extra", 9, type="tanh"))
+    (found,) = suspected(other_work, made)
+    assert (found.cause, sum(found.claims.values())) == ("other layers", 750)
+    assert found.title == "B has extra (tanh), which A lacks"
+    made.matches[:] = [Match((), (name,), 0.0, "missing") for name in ("conv1", "conv2", "extra")]
+    assert suspected(other_work, made) == [], "where most is not matched, it is the matching that failed"
+
+
+def test_twelve_heads_are_twelve_products(make_kernel, make_kernels_case, suspected):
+    whole = {"operator": "aten::mm", "m": 64, "n": 64, "k": 768, "problem": "64x768:768x64"}
+    heads = {"operator": "aten::bmm", "m": 64, "n": 64, "k": 64, "problem": "12x64x64:12x64x64"}
+    one, many = [make_kernel("SGEMM", "gemm", 300, **whole)], [make_kernel("SGEMM", "gemm", 700, **heads)]
+    found = suspected(work, make_kernels_case([("attention", "forward", one, many)]))
+    assert "more work" not in [one.cause for one in found]
+    twice = [make_kernel("SGEMM", "gemm", 1500, 2.0, **heads)]
+    (found,) = [
+        one for one in suspected(work, make_kernels_case([("attention", "forward", many, twice)])) if one.cause == "more work"
+    ]
+    assert "(12.6 MFLOP)" in found.evidence[0]
+
+
+def test_a_wider_convolution_is_more_work(make_kernel, make_kernels_case, suspected):
+    def convolution(channels, ns):
+        problem = f"mb8_ic16oc{channels}_ih32oh32kh3sh1dh0ph1_iw32ow32kw3sw1dw0pw1"
+        return make_kernel("jit", "convolution forward", ns, library="onednn", problem=problem, dtype="f32")
+
+    made = make_kernels_case([("conv1", "forward", [convolution(16, 100)], [convolution(32, 210)])])
+    found = [one for one in suspected(work, made) if one.cause == "more work"]
+    assert len(found) == 1
+    assert "(75.5 MFLOP)" in found[0].evidence[0]
+    assert "(37.7 MFLOP)" in found[0].evidence[1]
