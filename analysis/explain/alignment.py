@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.explain import groups, layer_names, similarity
+from kernelscope.analysis.explain import containers, groups, layer_names, similarity
 from kernelscope.analysis.explain.model import Layer, Match
 from kernelscope.analysis.explain.sequences import GAP, NEVER, Move, best
 
@@ -193,7 +193,7 @@ class _Search:
             group = _Group(tuple(left[0][n] for n in rows), tuple(left[1][n] for n in columns), "alignment")
             anchor = anchors.get((rows[0], columns[0])) if len(rows) == len(columns) == 1 else None
             found.append(anchor or self._weighed(group))
-        return apart + self._crossed(found)
+        return apart + self._crossed(containers.joined(found, self.layers))
 
     def _crossed(self, steps: list[_Group]) -> list[_Group]:
         """Return the steps with those gaps paired that are each other's counterpart nearby, in another order.

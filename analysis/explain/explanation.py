@@ -19,6 +19,8 @@ from kernelscope.analysis.notebook import Shown
 __all__ = ["Side", "explain"]
 
 SCHEMA = "kernelscope/explain/1"
+MOST_UNMATCHED = 0.2  # of the layers' time of either side: with more in layers without a counterpart nothing is said as surely
+_LOWER = {"high": "medium", "medium": "low", "low": "low"}
 
 
 def explain(a: Side, b: Side, *, mapping: Mapping[str, str] | None = None, force: bool = False) -> dict[str, Any]:
@@ -40,6 +42,8 @@ def explain(a: Side, b: Side, *, mapping: Mapping[str, str] | None = None, force
     if abstained is None:
         suspicions = [suspicion for rule in causes.rules() for suspicion in rule(case)]
         findings = [claims.as_dict(finding, account) for finding in claims.settle(case, suspicions)]
+    if unmatched(case) > MOST_UNMATCHED:
+        findings = [{**finding, "confidence": _LOWER[finding["confidence"]]} for finding in findings]
     for finding in findings[:1]:
         sentence = changed_lines.sentence(case.changes, finding["explains_ns"])
         finding["evidence"] += [sentence] if sentence and finding["cause"] != changed_code.LINES else []
@@ -67,6 +71,20 @@ def differences(a: Side, b: Side) -> dict[str, tuple[Any, Any]]:
             if left.get(name) != right.get(name):
                 found[name] = (left.get(name), right.get(name))
     return found
+
+
+def unmatched(case: Case) -> float:
+    """Return the share of the layers' time that is in layers without a counterpart, of the side that has more of it.
+
+    Between runs of one framework it is 0: there such layers are a cause of their own.
+    """
+    if case.same_framework:
+        return 0.0
+    alone = {match.label for match in case.matches if not (match.a and match.b)}
+    rows = case.rows[~case.rows["layer"].str.startswith("(").fillna(True).to_numpy(bool)]
+    lonely = rows[rows["layer"].isin(list(alone)).to_numpy(bool)]
+    shares = [float(lonely[name].sum()) / max(float(rows[name].sum()), 1.0) for name in ("a_ns", "b_ns")]
+    return max(shares)
 
 
 def _known(value: Any) -> Any:
@@ -153,6 +171,10 @@ def _notes(case: Case) -> list[str]:
         notes.append("a single window: no interval can be given, and no difference can be told from noise")
     if a.facts.get("created") != b.facts.get("created") and a.clean_ns is not None and b.clean_ns is not None:
         notes.append("recorded at different times: the machine's drift is in the difference; `compare` takes turns")
+    if unmatched(case) > MOST_UNMATCHED:
+        notes.append(
+            f"{unmatched(case):.0%} of the layers' time is in layers without a counterpart: --map says which belong together"
+        )
     for side in (a, b):
         if not side.layers:
             notes.append(f"{side.name}: the capture names no layers; kinds and kernels are explained")

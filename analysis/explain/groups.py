@@ -14,7 +14,7 @@ from kernelscope.analysis.explain import similarity
 from kernelscope.analysis.explain.sequences import Move
 from kernelscope.analysis.explain.similarity import Likeness, Traits, Vector
 
-LARGEST = 6  # layers that one may stand for
+LARGEST = 8  # layers that one may stand for: attention is query, key, value, products, softmax, dropout and output
 _CLOSER = 4.0  # the sum must be closer to the one layer's number than any single member by this factor
 _CLOSE = 0.02  # and differ by less than this share: tools count biases and the like differently
 _REFUTED = 0.5  # likeness of a known number below which it speaks against a group

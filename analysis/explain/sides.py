@@ -58,6 +58,7 @@ def of_run(run: Run) -> Side:
     clean_ns = median_step_ns(clean) if clean else None
     main = run.trace()
     main.info["network"] = run.record["network"]
+    main.info["modules"] = _modules(run)
     side = _assembled(run.name, archives.named(str(run.path)), run.traces(), main, facts)
     side.clean, side.clean_ns, side.check = clean, clean_ns, run.check()
     found = run.layers_trace()
@@ -68,6 +69,12 @@ def of_run(run: Run) -> Side:
     side.facts["main_source"], side.sources = run.sources()
     side.foreign_cores = core_use.foreign_of_run(run)
     return side
+
+
+def _modules(run: Run) -> list[dict[str, Any]]:
+    """Return the modules of a user's own script, as its kernels pass describes them; empty for a network of ours."""
+    described = [data.report.get("network") for data in run.passes("kernels")]
+    return next((list(network["layers"]) for network in described if network and not run.record["network"]), [])
 
 
 def _layers_ns(found: Trace, clean_ns: int, held: Held) -> pd.Series[float] | None:

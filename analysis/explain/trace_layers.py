@@ -10,7 +10,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from kernelscope.analysis.trace import Trace
 _AUXILIARY = {"layout", "copy", "cast", "random", "unknown", "communication", "optimizer"}
 _NUMBERED = re.compile(r"(?i)\b((?:\w*step|iter(?:ation)?|batch|epoch)s?)[ _#:=]*\d+\b")
 _DETAILS = re.compile(r",\s*(?:seq|op_id|sizes|input_op_ids) = .*", re.DOTALL)
+_CALL = re.compile(r" \(\d+\)$")  # of a module that is called again within one call of the model
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _LONGEST_RANGE = 20_000  # letters of a range's text that are looked at
 
@@ -32,13 +33,42 @@ _LONGEST_RANGE = 20_000  # letters of a range's text that are looked at
 def layers_of(trace: Trace, cells: pd.DataFrame) -> list[Layer]:
     """Return the layers that the cells name, in the order of their first forward work, with what the trace tells of each.
 
-    cells: with the columns of analysis.partition.KEYS. Where info["network"] states the network, its layers come first. What
-    is not known of a layer is None; FLOPs and shapes are for one sample where the size of the batch can be told.
+    cells: with the columns of analysis.partition.KEYS. Where info["network"] states the network, its layers come first. Where
+    info["modules"] has the program's modules, their classes and parameters are those of layers (see of_modules). What is not
+    known of a layer is None; FLOPs and shapes are for one sample where the size of the batch can be told.
     """
     stated = of_network(trace.info.get("network") or {})
     known = {layer.name for layer in stated}
     names = [name for name in labels(cells).dropna().unique() if name not in known]
-    return stated + _told(trace, names, len(stated)) if names else stated
+    told = _told(trace, names, len(stated)) if names else []
+    return stated + of_modules(told, trace.info.get("modules") or [])
+
+
+def of_modules(layers: list[Layer], modules: Sequence[Mapping[str, Any]]) -> list[Layer]:
+    """Return layers with the type and the parameters of the modules that they are calls of.
+
+    modules: name, type (the class) and parameters of its own, without those of its children. A module that is no layer, because
+    it is never called by itself, gives its parameters to the nearest one around it. A class whose name tells no type leaves the
+    type that the kernels told.
+    """
+    if not modules:
+        return layers
+    called = {_CALL.sub("", layer.name) for layer in layers}
+    kinds, parameters = {}, Counter[str]()
+    for module in modules:
+        name = str(module["name"])
+        kinds[name] = problems.type_of_operator(str(module["type"]))
+        while name and name not in called:
+            name = name.rpartition(".")[0]
+        parameters[name] += int(module.get("parameters") or 0)
+    found = []
+    for layer in layers:
+        name = _CALL.sub("", layer.name)
+        if name in kinds:
+            own = max(parameters[name], layer.parameters or 0)  # weights that a module uses without calling their owner
+            layer = replace(layer, type=kinds[name] or layer.type, parameters=own)
+        found.append(layer)
+    return found
 
 
 def of_network(network: Mapping[str, Any]) -> list[Layer]:

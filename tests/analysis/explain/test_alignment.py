@@ -204,3 +204,35 @@ def test_matches_stand_in_the_order_of_a(a: list[Layer], b: list[Layer]) -> None
     firsts = [names.index(match.a[0]) for match in align(a, b) if match.a]
     if len(set(names)) == len(names):
         assert firsts == sorted(firsts)
+
+
+def attention(name: str) -> list[Layer]:
+    """Attention as Keras makes it: a layer with its products, and layers of its own for the weights."""
+    parts = [("value", "dense", 100), ("query", "dense", 100), ("key", "dense", 100), (None, "attention", 0),
+             ("softmax", "softmax", 0), ("dropout", "dropout", 0), ("output", "dense", 100)]  # fmt: skip
+    return [Layer(f"{name}.{part}" if part else name, 0, kind, parameters=size) for part, kind, size in parts]
+
+
+def test_a_module_stands_for_a_container_and_all_its_parts() -> None:
+    around = [Layer("norm", 0, "normalisation", parameters=8), Layer("drop", 0, "dropout", parameters=0)]
+    one = Layer("block.self_attn", 0, "attention", parameters=400)
+    a = numbered([around[0], one, around[1], Layer("fc", 0, "dense", parameters=300)])
+    renamed = [replace(around[0], name="layer_norm"), *attention("mha"), replace(around[1], name="after")]
+    b = numbered([*renamed, Layer("dense", 0, "dense", parameters=300)])
+    found = pairs(align(a, b))
+    whole = tuple(layer.name for layer in attention("mha"))
+    assert found == {(("norm",), ("layer_norm",)), ((one.name,), whole), (("drop",), ("after",)), (("fc",), ("dense",))}
+    assert pairs(align(b, a)) == {(y, x) for x, y in found}
+
+
+def test_a_recurrent_layer_stands_for_its_cells() -> None:
+    a = numbered([Layer("gru", 0, "gru", parameters=600), Layer("fc", 0, "dense", parameters=9)])
+    b = numbered([Layer("gru", 0, "gru", parameters=0), Layer("gru.gru_cell (2)", 0, "dense", parameters=600),
+                  Layer("dense", 0, "dense", parameters=9)])  # fmt: skip
+    assert pairs(align(a, b)) == {(("gru",), ("gru", "gru.gru_cell (2)")), (("fc",), ("dense",))}
+
+
+def test_parts_whose_parameters_contradict_it_stay_alone() -> None:
+    a = numbered([Layer("block", 0, "elementwise", parameters=10)])
+    b = numbered([Layer("block", 0, "elementwise", parameters=10), Layer("block.extra", 0, "dense", parameters=5000)])
+    assert pairs(align(a, b)) == {(("block",), ("block",)), ((), ("block.extra",))}
