@@ -18,12 +18,14 @@ from kernelscope.analysis.explain.model import Case, Side
 
 _SHOWN = 60  # characters of a line
 _MATTERS = 0.25  # of a cause's ms: what its lines take longer, for these to be named with it
+_OF_MODELS = {"forward", "call", "__call__", "hybrid_forward"}  # functions that say what a model computes
 
 
 def changed(case: Case) -> list[dict[str, Any]]:
     """Return the changes as plain data, those that move most first: file, a_lines and b_lines ([first, last]; null), line and
-    text (of the statement in them that takes longest, else of the first), and a_ns, b_ns, delta_ns (per recorded step; null
-    where lines were not timed); words: all that in a sentence's part.
+    text (of the statement in them that takes longest, else of the first), in_model (whether that is in a function that says what
+    a model computes), and a_ns, b_ns, delta_ns (per recorded step; null where lines were not timed); words: all that in a
+    sentence's part.
     """
     found = program.changes(case)
     times = {"a": _times(case.a), "b": _times(case.b)} if found else {}
@@ -41,6 +43,7 @@ def _row(change: program.Change, times: dict[str, pd.DataFrame | None]) -> dict[
     new = [first + place for place, text in enumerate(texts) if text.strip() and text.strip() not in before]
     row["line"] = _longest(times[name], path, new) or next(iter(new), first)
     row["text"] = texts[min(max(row["line"] - first, 0), len(texts) - 1)].strip()[:_SHOWN]
+    row["in_model"] = _function(times[name], path, row["line"]) in _OF_MODELS
     known = None not in (row["a_ns"], row["b_ns"])
     row["delta_ns"] = row["b_ns"] - row["a_ns"] if known else None
     row["words"] = _words(row)
@@ -76,6 +79,14 @@ def _longest(table: pd.DataFrame | None, path: str | None, new: Sequence[int]) -
     if not len(mine) or not mine["time_ns"].max():
         return None
     return int(mine.sort_values("time_ns", kind="stable")["line"].iloc[-1])
+
+
+def _function(table: pd.DataFrame | None, path: str | None, line: int) -> str | None:
+    """Return the name of the function that a line is in; None where it took no time."""
+    if table is None or path is None:
+        return None
+    mine = table[((table["file"] == path) & (table["line"] == line)).fillna(False).to_numpy(bool)]
+    return str(mine["function"].iloc[0]).rpartition(".")[2] if len(mine) else None
 
 
 def sentence(changes: Sequence[dict[str, Any]], explains_ns: int) -> str | None:

@@ -17,6 +17,15 @@ PROGRAMS = {
     **dict.fromkeys(("pair_cnn_gru_torch", "pair_encoder_torch"), "pytorch"),
     **dict.fromkeys(("pair_cnn_gru_keras", "pair_encoder_keras"), "tensorflow"),
 }
+# As many steps as the passes need, and some more for those that are warming up
+ARGUMENTS = {
+    **dict.fromkeys(("torch_images", "torch_wordlm", "torch_encoder", "jax_cnn", "pair_encoder_torch"), ("--steps", "180")),
+    **dict.fromkeys(("torch_vae", "flax_encoder"), ("180",)),
+    "torch_gan": ("--niter", "180"),
+    "keras_fit": ("--epochs", "2"),
+    "mxnet_gluon": ("--num-steps", "180"),
+    "pair_cnn_gru_torch": ("--epochs", "3"),
+}
 PACKAGES = {"jax": ("flax==0.12.8", "optax==0.2.8")}  # beside those of `kernelscope env`
 REPEATED = ("torch_images", "torch_wordlm", "torch_encoder", "torch_gan", "keras_fit", "tf_loop", "jax_cnn", "mxnet_gluon")
 PAIRS = (("pair_cnn_gru_torch", "pair_cnn_gru_keras"), ("pair_encoder_torch", "pair_encoder_keras"))

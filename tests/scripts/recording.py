@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from catalogue import PACKAGES, PROGRAMS, Change
+from catalogue import ARGUMENTS, PACKAGES, PROGRAMS, Change
 
 from kernelscope.tracer.outside import environments
 
@@ -72,6 +72,7 @@ def record(program: str, folder: Path, change: Change | None = None, busy: int =
         script = Path(place, f"{program}.py")
         script.write_text(source(program, change), encoding="utf8")
         command = [_KERNELSCOPE, "profile", "-o", folder.resolve(), "--", interpreter, script.name]
+        command += ARGUMENTS.get(program, ())
         with open(f"{folder}.log", "w") as log:
             done = subprocess.run(
                 [str(part) for part in command], cwd=place, env={**os.environ, **variables}, stdout=log,

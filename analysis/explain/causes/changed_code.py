@@ -5,6 +5,8 @@ These are asked first: a line that was added is the cause, and what it executes 
 
 from __future__ import annotations
 
+import pandas as pd
+
 from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
 
@@ -18,14 +20,16 @@ _REMEDY = "move it out of the step, do it for the whole batch at once, or on oth
 
 
 def lines(case: Case) -> list[Suspicion]:
-    """Lines outside of the model that only one side has, or that were changed, and that take longer there."""
+    """Lines outside of the model that only one side has, or that were changed, and that take longer there.
+
+    What lines do that were added is theirs, in whatever layers it runs: an evaluation, say. Lines that were changed also did
+    something before, so that they claim only what is in no layer.
+    """
     delta = case.account.wall.delta_ns
     moved = [row for row in case.changes if row["delta_ns"] and row["delta_ns"] * delta > 0]
     amount = sum(row["delta_ns"] for row in moved)
-    rows = case.rows
-    loop = rows["layer"].str.startswith("(") & ~rows["layer"].isin(["(data)", "(optimizer)", "(waiting)"])
-    loop &= ~rows["phase"].isin(["data", "optimizer"])
-    claims = evidence.towards(case, amount, rows[loop.fillna(False).to_numpy(bool)])
+    added = sum(row["delta_ns"] for row in moved if None in (row["a_lines"], row["b_lines"]) and not row["in_model"])
+    claims = evidence.towards(case, amount, case.rows if abs(added) > abs(amount) / 2 else _loop(case))
     if not case.same_framework or compilation(case) or abs(sum(claims.values())) < _LEAST * abs(delta):
         return []
     slow = case.b if delta > 0 else case.a
@@ -41,6 +45,14 @@ def lines(case: Case) -> list[Suspicion]:
             precedence=0,
         )
     ]
+
+
+def _loop(case: Case) -> pd.DataFrame:
+    """Return the rows of what the step does outside of layers, of the optimizer and of loading data."""
+    rows = case.rows
+    loop = rows["layer"].str.startswith("(") & ~rows["layer"].isin(["(data)", "(optimizer)", "(waiting)"])
+    loop &= ~rows["phase"].isin(["data", "optimizer"])
+    return rows[loop.fillna(False).to_numpy(bool)]
 
 
 def batch(case: Case) -> list[Suspicion]:

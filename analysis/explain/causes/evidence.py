@@ -109,6 +109,11 @@ def unrolled(group: Group) -> tuple[str, str] | None:
     return None
 
 
+def fused_attention(group: Group) -> bool:
+    """Return whether one side computes attention in one kernel and the other does not."""
+    return len({group.count(side, ["attention"]) >= ONCE for side in SIDES}) > 1
+
+
 def repeats(case: Case, side: str) -> dict[str, float]:
     """Return by layer how many kernels of the forward phase a side executes again in the backward phase, per step.
 
@@ -158,7 +163,7 @@ def stronger(case: Case, group: Group) -> bool:
 
     Rules that look at how many kernels there are, or which, leave such groups to the rules for these.
     """
-    if types_differ(case, group) or other_library(case, group):
+    if types_differ(case, group) or other_library(case, group) or fused_attention(group):
         return True
     return unrolled(group) is not None or again(case, group)
 
@@ -170,6 +175,8 @@ def chained(case: Case, group: Group) -> tuple[str, str] | None:
     CHAIN more, and half as many again.
     """
     if types_differ(case, group) or unrolled(group) is not None or again(case, group) or group.phase == "optimizer":
+        return None
+    if fused_attention(group):
         return None
     a, b = (group.count(side, SMALL) for side in SIDES)
     few, many = sorted((a, b))

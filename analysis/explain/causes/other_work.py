@@ -1,16 +1,22 @@
-"""Other work: layers that only one side has, and layers in which the sides compute different functions.
+"""Other work: layers of one side only, layers that compute another function, and the same work in smaller pieces.
 
-Both are said of two programs of one framework only. Between frameworks, one function has operators of two names, and a layer
+All are said of two programs of one framework only. Between frameworks, one function has operators of two names, and a layer
 without a counterpart may be one that was not matched.
 """
 
 from __future__ import annotations
 
 from kernelscope.analysis.explain.causes import evidence as ev
+from kernelscope.analysis.explain.causes.work import operations
 from kernelscope.analysis.explain.model import SIDES, Case, Layer, Match, Rule, Suspicion
 
 FUNCTION = "another function"
 LAYERS = "other layers"
+PIECES = "smaller batches"
+
+_PIECE = 0.75  # of the other side's operations in a kernel: with less it is a piece of the same work
+_AS_MUCH = 1.1  # times as many operations in all are the same work
+_MOST = 0.5  # of the kernels of products and convolutions must be in such layers
 _CHOOSE = "compare programs that compute the same, or count this as the price of the change"
 
 
@@ -101,6 +107,42 @@ def other_layers(case: Case) -> list[Suspicion]:
     return [Suspicion(LAYERS, title, claims, "high", sentences, _CHOOSE)]
 
 
+def smaller_batches(case: Case) -> list[Suspicion]:
+    """The same operations in more and smaller kernels, in most layers: a batch that is computed in pieces."""
+    main = [group for group in ev.groups(case) if group.is_layer and all(group.count(side, ev.MAIN) for side in SIDES)]
+    for slow, fast in (("b", "a"), ("a", "b")):
+        chosen = [group for group in main if _in_pieces(group, slow, fast)]
+        whole = sum(group.count(fast, ev.MAIN) for group in main)
+        if not case.same_framework or not chosen or sum(group.count(fast, ev.MAIN) for group in chosen) < _MOST * whole:
+            continue
+        groups = [group for group in ev.groups(case) if group.phase not in ("optimizer", "data") or group in chosen]
+        claims = ev.merged({str(row): float(ns) for row, ns in group.rows["delta_ns"].items() if ns} for group in groups)
+        if ev.slower(claims, chosen) != (slow, fast):
+            continue
+        example = ev.largest(chosen)
+        pieces = example.count(slow, ev.MAIN) / example.count(fast, ev.MAIN)
+        title = (
+            f"{ev.name(case, slow)} computes a step in {ev.number(pieces)} times as many, smaller pieces as {ev.name(case, fast)}"
+        )
+        sentences = [
+            f"{ev.place(example)}, {ev.name(case, side)}: {ev.executions(example.kernels(side, ev.MAIN))} per step, "
+            f"{ev.ms(example.time_ns(side, ev.MAIN))} for as many operations"
+            for side in (slow, fast)
+        ]
+        remedy = "compute larger batches at once, as far as memory allows, and accumulate over fewer of them"
+        return [Suspicion(PIECES, title, claims, "high", sentences, remedy)]
+    return []
+
+
+def _in_pieces(group: ev.Group, slow: str, fast: str) -> bool:
+    """Return whether a side needs more kernels of products and convolutions for the same operations."""
+    many, few = (operations(group.of(side, ev.MAIN)) for side in (slow, fast))
+    if many is None or few is None or max(many, few) > _AS_MUCH * min(many, few):
+        return False
+    each = many / group.count(slow, ev.MAIN), few / group.count(fast, ev.MAIN)
+    return each[0] < _PIECE * each[1]
+
+
 def _layers(case: Case, side: str, matches: list[Match]) -> str:
     """Return layers with their types: conv3 (convolution) and gelu."""
     known: dict[str, Layer] = {layer.name: layer for layer in (case.a if side == "a" else case.b).layers}
@@ -109,4 +151,4 @@ def _layers(case: Case, side: str, matches: list[Match]) -> str:
     return ev.listed(f"{name} ({kinds[name]})" if kinds[name] and kinds[name] != name else name for name in names)
 
 
-RULES: tuple[Rule, ...] = (other_function, other_layers)
+RULES: tuple[Rule, ...] = (other_function, other_layers, smaller_batches)

@@ -6,6 +6,8 @@ from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.causes.groups import Kernel
 from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
 
+# All kernels of a group as many times more often, and that is the same work once more
+REPEATED = 1.5
 # Products of a layer may be written with some more or fewer multiplications; as much more is other work
 MORE_FLOPS = 1.2
 _GRADIENT = {
@@ -101,7 +103,7 @@ def recomputation(case: Case) -> list[Suspicion]:
 
 def _recomputed_claims(case: Case, group: ev.Group, slow: str) -> dict[str, float]:
     if case.same_framework:
-        return {str(row): float(ns) for row, ns in group.rows["delta_ns"].items() if ns}
+        return _whole(group)
     kinds = group.executed(slow, "kind")
     return ev.claim(case, group, kinds)
 
@@ -116,8 +118,11 @@ def more_of_the_same(case: Case) -> list[Suspicion]:
     """Layers that one side computes more often, or on more data, than the other."""
     found = []
     for slow, fast in (("b", "a"), ("a", "b")):
-        chosen = [group for group in ev.candidates(case) if group.is_layer and _more_work(case, group, slow, fast)]
-        claims = ev.merged(ev.claim(case, group, ev.MAIN) for group in chosen)
+        again = [group for group in ev.candidates(case) if group.is_layer and _once_more(case, group, slow, fast)]
+        larger = [group for group in ev.candidates(case) if group.is_layer and _more_work(case, group, slow, fast)]
+        chosen = [*again, *(group for group in larger if group not in again)]
+        claims = ev.merged(ev.claim(case, group, ev.MAIN) for group in larger)
+        claims = ev.merged([claims, *(_whole(group) for group in again)])
         if ev.slower(claims, chosen) != (slow, fast):
             continue
         group = ev.largest(chosen)
@@ -129,6 +134,34 @@ def more_of_the_same(case: Case) -> list[Suspicion]:
         ]
         found.append(Suspicion("more work", title, claims, "high", sentences, ev.remedy(case, slow, _MORE)))
     return found
+
+
+def _whole(group: ev.Group) -> dict[str, float]:
+    return {str(row): float(ns) for row, ns in group.rows["delta_ns"].items() if ns}
+
+
+def _once_more(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
+    """Return whether a side executes all that the other does in a group again, the same kernels on the same problems."""
+    if not case.same_framework or ev.unrolled(group) is not None or ev.again(case, group) or group.phase == "optimizer":
+        return False
+    more, less = (_executions(group, side) for side in (slow, fast))
+    return bool(less) and all(more.get(work, 0.0) >= REPEATED * count for work, count in less.items())
+
+
+def _executions(group: ev.Group, side: str) -> dict[tuple[object, ...], float]:
+    """Return how often per step a side executes which kernel on which problem; moves of data come with whatever is computed.
+
+    Empty where the problem of a product or a convolution is not known.
+    """
+    counts: dict[tuple[object, ...], float] = {}
+    for one in group.of(side):
+        if one.kind in ev.MOVES or one.count < ev.ONCE:
+            continue
+        if one.kind in ev.MAIN and one.problem is None and one.m is None:
+            return {}
+        work = one.kind, one.kernel, one.problem, one.m, one.n, one.k
+        counts[work] = counts.get(work, 0.0) + one.count
+    return counts
 
 
 def _more_work(case: Case, group: ev.Group, slow: str, fast: str) -> bool:

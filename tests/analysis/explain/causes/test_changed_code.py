@@ -7,10 +7,10 @@ from kernelscope.analysis.explain.causes import changed_code
 MS = 1_000_000
 
 
-def line(delta_ns, number=4):
+def line(delta_ns, number=4, before=None, in_model=False):
     words = f"train.py line {number} `x = slow(x)`"
-    return {"file": "train.py", "a_lines": None, "b_lines": [number, number], "line": number, "text": "x = slow(x)", "a_ns": 0,
-            "b_ns": delta_ns, "delta_ns": delta_ns, "words": words}  # fmt: skip
+    text = {"file": "train.py", "line": number, "text": "x = slow(x)", "words": words, "in_model": in_model}
+    return {**text, "a_lines": before, "b_lines": [number, number], "a_ns": 0, "b_ns": delta_ns, "delta_ns": delta_ns}
 
 
 ROWS = [
@@ -41,8 +41,19 @@ def test_lines_that_did_not_move_are_no_cause(changes, make_case, make_side):
 
 def test_lines_of_the_model_are_for_the_rules_of_layers(make_case, make_side):
     case = make_case([("conv", "forward", "elementwise", MS, 9 * MS)], make_side("A"), make_side("B"))
-    case.changes = [line(8 * MS)]
+    case.changes = [line(8 * MS, in_model=True)]
     assert changed_code.lines(case) == []
+
+
+def test_what_added_lines_run_in_layers_is_theirs(make_case, make_side):
+    case = make_case([("conv", "forward", "gemm", 5 * MS, 9 * MS), *ROWS[1:]], make_side("A"), make_side("B"))
+    case.changes = [line(6 * MS)]
+    [found] = changed_code.lines(case)
+    assert set(found.claims) == {"r1", "r2", "r3"}
+    assert round(sum(found.claims.values())) == 6 * MS
+    case.changes = [line(6 * MS, before=[4, 4])]
+    [found] = changed_code.lines(case)
+    assert set(found.claims) == {"r2", "r3"}, "a line that was changed ran the layers before, too"
 
 
 def test_a_larger_batch(make_case, make_side):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelscope.analysis.explain.causes import other_work, work
+from kernelscope.analysis.explain.causes import attention, other_work, work
 from kernelscope.analysis.explain.model import Layer, Match
 
 
@@ -92,3 +92,38 @@ def test_a_wider_convolution_is_more_work(make_kernel, make_kernels_case, suspec
     assert len(found) == 1
     assert "(75.5 MFLOP)" in found[0].evidence[0]
     assert "(37.7 MFLOP)" in found[0].evidence[1]
+
+
+def product(make_kernel, ns, count, m):
+    return make_kernel("SGEMM", "gemm", ns, count, operator="aten::mm", library="mkl", m=m, n=64, k=64)
+
+
+def test_a_batch_in_pieces(make_kernel, make_kernels_case, suspected):
+    whole, pieces = product(make_kernel, 100, 1.0, 48), product(make_kernel, 240, 12.0, 4)
+    rows = [(name, "forward", [whole], [pieces], 5, 40) for name in ("fc1", "fc2")]
+    [found] = suspected(other_work, make_kernels_case([*rows, ("(python)", "other", [], [], 10, 30)]))
+    assert found.cause == "smaller batches"
+    assert sum(found.claims.values()) == 2 * (140 + 35) + 20
+    assert "12 times as many" in found.title
+    one = [("fc1", "forward", [whole], [pieces]), *((f"fc{n}", "forward", [whole], [whole]) for n in (2, 3, 4))]
+    assert suspected(other_work, make_kernels_case(one)) == [], "one layer is no batch"
+    more = product(make_kernel, 240, 12.0, 48)
+    assert suspected(other_work, make_kernels_case([("fc1", "forward", [whole], [more])])) == [], "twelve times the work"
+
+
+def test_everything_of_a_layer_once_more_is_more_work(k, make_kernel, make_kernels_case, suspected):
+    rows = [("fc", "backward", [product(make_kernel, 100, 2.0, 8), k("aten::tanh_backward", 20)],
+             [product(make_kernel, 210, 4.0, 8), k("aten::tanh_backward", 41, 2.0), k("aten::add_", 9)], 10, 19)]  # fmt: skip
+    [found] = [one for one in suspected(work, make_kernels_case(rows)) if one.cause == "more work"]
+    assert sum(found.claims.values()) == 110 + 21 + 9 + 9
+
+
+def test_attention_in_parts(k, make_kernel, make_kernels_case, suspected, swapped):
+    fused = [make_kernel("aten::flash", "attention", 100, operator="aten::flash")]
+    parts = [product(make_kernel, 100, 8.0, 8), make_kernel("aten::_softmax", "softmax", 90, 4.0), k("aten::mul", 30, 4.0)]
+    made = make_kernels_case([("attn", "forward", fused, parts, 10, 50)])
+    [found] = suspected(attention, made)
+    assert (found.cause, sum(found.claims.values())) == ("attention in parts", 160)
+    assert [one.cause for one in suspected(attention, swapped(made))] == ["attention in parts"]
+    assert suspected(attention, make_kernels_case([("attn", "forward", parts, parts)])) == []
+    assert suspected(attention, make_kernels_case([("attn", "forward", fused, fused)])) == []

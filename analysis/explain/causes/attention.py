@@ -1,0 +1,49 @@
+"""Attention: by one fused operator on one side, by products and a softmax of their own on the other."""
+
+from __future__ import annotations
+
+from kernelscope.analysis.explain.causes import evidence as ev
+from kernelscope.analysis.explain.model import Case, Rule, Suspicion
+
+CAUSE = "attention in parts"
+_FUSED = {
+    "pytorch": "call torch.nn.functional.scaled_dot_product_attention for all heads at once, with is_causal or a mask",
+    "tensorflow": "keras.layers.MultiHeadAttention with flash_attention=True, or keras.config.enable_flash_attention()",
+    "jax": "jax.nn.dot_product_attention for all heads at once",
+    "": "use the framework's fused attention for all heads at once",
+}
+_PARTS = ("gemm", "softmax")
+
+
+def in_parts(case: Case) -> list[Suspicion]:
+    """Layers that one side computes by a fused attention kernel and the other by products and a softmax."""
+    found = []
+    for slow, fast in (("b", "a"), ("a", "b")):
+        chosen = [group for group in ev.candidates(case) if group.is_layer and _written_out(case, group, slow, fast)]
+        claims = ev.merged({str(row): float(ns) for row, ns in group.rows["delta_ns"].items() if ns} for group in chosen)
+        if ev.slower(claims, chosen) != (slow, fast):
+            continue
+        count = {side: sum(group.count(side) for group in chosen) for side in (slow, fast)}
+        title = (
+            f"{ev.name(case, slow)} computes the attention of {ev.layers(chosen)} in parts, by {ev.number(count[slow])} kernels, "
+            f"{ev.name(case, fast)} by a fused kernel ({ev.number(count[fast])} in all)"
+        )
+        example = ev.largest(chosen)
+        sentences = [
+            f"{ev.place(example)}, {ev.name(case, side)}: {ev.executions(example.kernels(side))}, {ev.ms(example.time_ns(side))}"
+            for side in (slow, fast)
+        ]
+        found.append(Suspicion(CAUSE, title, claims, "high", sentences, ev.remedy(case, slow, _FUSED)))
+    return found
+
+
+def _written_out(case: Case, group: ev.Group, parts: str, fused: str) -> bool:
+    """Return whether only one side has a fused kernel in a group, and the other products or a softmax in its place."""
+    if not case.same_framework or ev.types_differ(case, group) or ev.again(case, group):
+        return False
+    if group.count(fused, ["attention"]) < ev.ONCE or group.count(parts, ["attention"]) >= ev.ONCE:
+        return False
+    return group.count(parts, _PARTS) - group.count(fused, _PARTS) >= ev.ONCE
+
+
+RULES: tuple[Rule, ...] = (in_parts,)
