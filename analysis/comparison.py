@@ -46,6 +46,7 @@ def compare(runs: list[Run], left_out: list[dict[str, str]] | None = None) -> di
         "device_count": options.get("devices", 1),
         "threads": options["threads"],
         "conditions": first["conditions"],
+        "recorder": first.get("recorder"),
         "machine": first["machine"],
         "command": first["command"],
         "kernelscope": first["kernelscope"],

@@ -52,23 +52,20 @@ def judge(explanation: Mapping[str, Any], limit: float) -> Verdict:
     seen = None if explanation["floor_ns"] is None else max(explanation["floor_ns"] / base, SMALLEST_DIFFERENCE)
     if min(explanation[side]["restarts"] for side in ("a", "b")) < FEWEST_RESTARTS:
         low = high = None  # an interval over the steps of one process knows nothing of how processes differ
-    status, why = _status(change, low, high, limit)
+    status, why = _status(change, low, high, limit, explanation["to_resolve"])
     return Verdict(status, change, low, high, limit, seen, base, new, why)
 
 
-def _status(change: float, low: float | None, high: float | None, limit: float) -> tuple[str, str]:
-    """Return the status and its reason."""
+def _status(change: float, low: float | None, high: float | None, limit: float, again: str) -> tuple[str, str]:
+    """Return the status and its reason. again: how to record so that more is decided."""
     if low is None or high is None:
         if change <= limit:
             return PASSED, "the estimate is within the limit; one recording without restarts gives no interval"
-        return (
-            UNDECIDED,
-            "the estimate is beyond the limit, but one recording without restarts gives no interval (`run --repeats`)",
-        )
+        return UNDECIDED, f"the estimate is beyond the limit, but one recording without restarts gives no interval: {again}"
     if low > max(limit, SMALLEST_DIFFERENCE):
         return FAILED, "the whole 95% interval of the slowdown is beyond the limit"
     if change <= limit:
         return PASSED, "the slowdown is within the limit"
     if low > limit:
         return UNDECIDED, f"two runs of one program may differ by {SMALLEST_DIFFERENCE:.1%}, which is more than the limit"
-    return UNDECIDED, "the estimate is beyond the limit, but the interval reaches below it: record more repeats, or with --steady"
+    return UNDECIDED, f"the estimate is beyond the limit, but the interval reaches below it: {again}"

@@ -30,20 +30,27 @@ def interval_of_median(repeats: Sequence[pd.DataFrame], seed: int = 0) -> tuple[
 
 
 class Difference(NamedTuple):
-    """How much longer a step of one side takes, in ns: difference of the medians over windows, and its interval if it has one."""
+    """How much longer a step of one side takes, in ns, and the interval (95%) of that if it has one.
+
+    Between sides it is that of the medians over windows.
+    """
 
     median_ns: int
     interval_ns: tuple[int, int] | None
 
     @property
     def significant(self) -> bool | None:
-        """Whether the interval excludes zero; None when there is no interval."""
-        return None if self.interval_ns is None else not self.interval_ns[0] <= 0 <= self.interval_ns[1]
+        """Whether it is larger than the detection limit, so that the interval excludes zero; None when there is no interval."""
+        limit = self.detection_limit_ns
+        return None if limit is None else abs(self.median_ns) > limit
 
     @property
     def detection_limit_ns(self) -> int | None:
-        """Half the interval's width: smaller differences cannot be seen under these conditions."""
-        return None if self.interval_ns is None else round((self.interval_ns[1] - self.interval_ns[0]) / 2)
+        """How far the interval reaches from the difference towards zero: what is smaller cannot be seen in these recordings."""
+        if self.interval_ns is None:
+            return None
+        below, above = self.median_ns - self.interval_ns[0], self.interval_ns[1] - self.median_ns
+        return below if self.median_ns > 0 else above if self.median_ns < 0 else max(below, above)
 
 
 def paired_difference(repeats: Sequence[pd.DataFrame], base: Sequence[pd.DataFrame], seed: int = 0) -> Difference | None:

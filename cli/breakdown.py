@@ -5,9 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernelscope.cli import quick, steps_options
 from kernelscope.cli.output import FORMATS
+
+if TYPE_CHECKING:
+    from kernelscope.analysis.breakdowns import Breakdown
+    from kernelscope.analysis.run import Run
 
 NAME = "breakdown"
 HELP = "where a recorded step's time goes"
@@ -57,8 +62,18 @@ def run(arguments: argparse.Namespace) -> int:
     if isinstance(found, str):
         raise analysis.EvidenceError(found)
     _hint(found.window)
-    write_breakdown(found.as_dict(), arguments.format)
+    first = recording_cost(analysis.Run(path), found) if (path / "run.json").is_file() else None
+    write_breakdown(found.as_dict(), arguments.format, first)
     return 0
+
+
+def recording_cost(run: Run, found: Breakdown) -> str | None:
+    """Return what recording cost the step of a run's breakdown, in one line; None where that is next to nothing."""
+    from kernelscope.analysis.explain import recording_cost
+    from kernelscope.reports import recorded
+
+    cost = recording_cost.of_run(run, found)
+    return None if cost is None else recorded.sentence(cost)
 
 
 def _hint(window: str) -> None:

@@ -6,11 +6,11 @@ import argparse
 import gc
 import importlib
 import keyword
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
+from kernelscope.cli import outlets
 from kernelscope.cli.quick import Leaving
 
 # In the order in which help lists them. Each module has NAME, HELP, configure(parser) and run(arguments).
@@ -59,6 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     gc.set_threshold(100_000, 20, 20)  # little of what a command makes is garbage with cycles; looking for it costs some percent
     leaving = Leaving() if arguments is None else None  # not where somebody else's process called this
+    if leaving:
+        outlets.prepare()
     given = sys.argv[1:] if arguments is None else arguments
     parsed = parser(next(iter(given), None)).parse_args(given)
     try:
@@ -70,10 +72,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("kernelscope: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        # the reader of our output went away (a pager was quit): nothing is wrong
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
     except Exception as error:
         status = _exit_status(error)
         if not status:

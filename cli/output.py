@@ -95,8 +95,15 @@ def size(count: int | None) -> str | None:
     return f"{count} B"
 
 
-def write_breakdown(result: Mapping[str, Any], form: str) -> None:
-    """Write a breakdown (Breakdown.as_dict) to stdout in one of FORMATS."""
+def write_breakdown(result: Mapping[str, Any], form: str, first: str | None = None) -> None:
+    """Write a breakdown (Breakdown.as_dict) to stdout in one of FORMATS.
+
+    first: what is to be known before it is read; beside data for programs it goes to stderr.
+    """
+    if first is not None:
+        _replacing()
+        read = form in ("table", "markdown")
+        print(f"{first}\n" if read else f"kernelscope: {first}", file=sys.stdout if read else sys.stderr)
     if form == "table":
         from kernelscope.reports import plain
 
@@ -198,10 +205,5 @@ def console(elsewhere: int = _ELSEWHERE) -> Console:
     """
     from rich.console import Console
 
-    class Output(Console):
-        def on_broken_pipe(self) -> None:
-            """Leave it to `main`: a reader that went away is no failed check (rich would exit with 1)."""
-            raise BrokenPipeError
-
     _replacing()
-    return Output(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else elsewhere)
+    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else elsewhere)

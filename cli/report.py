@@ -88,15 +88,18 @@ def _report_runs(
     from kernelscope.analysis.breakdowns import breakdown
     from kernelscope.analysis.comparison import compare
     from kernelscope.cli import output
+    from kernelscope.cli.breakdown import recording_cost
 
     result = sharing.shareable(compare(runs, left_out), full_paths)
     alone = len(runs) == 1
     if alone:
-        _emit_run(result, runs[0], target, full_paths)
+        by_layer = breakdown(runs[0].trace(), "layer")
+        first = recording_cost(runs[0], by_layer)
+        _emit_run(result, runs[0], first, target, full_paths)
     else:
         _emit_comparison(result, lambda: sharing.shareable_parts(moving.of_runs(runs), full_paths), target)
     if form and alone:
-        output.write_breakdown(breakdown(runs[0].trace(), "layer").as_dict(), form)
+        output.write_breakdown(by_layer.as_dict(), form, first)
     elif form:
         output.write_comparison(result, form)
 
@@ -131,7 +134,7 @@ def _emit_comparison(result: dict[str, Any], parts: Callable[[], list[Interactiv
         write_page(lambda: html.write_comparison(result, target, parts()), target)
 
 
-def _emit_run(result: dict[str, Any], run: Run, target: Path | None, full_paths: bool) -> None:
+def _emit_run(result: dict[str, Any], run: Run, first: str | None, target: Path | None, full_paths: bool) -> None:
     """Write the HTML file of a run, if one is wanted, and say where it is."""
     from kernelscope.cli.output import write_page
     from kernelscope.reports import html
@@ -139,7 +142,7 @@ def _emit_run(result: dict[str, Any], run: Run, target: Path | None, full_paths:
     if target is not None:
         tables = sharing.shareable(breakdowns(run), full_paths)
         parts, drawn = measured_parts(run), sharing.shareable_parts(moving.of_runs([run]), full_paths)
-        write_page(lambda: html.write_run(result, tables, target, parts, drawn), target)
+        write_page(lambda: html.write_run(result, tables, target, parts, drawn, first), target)
 
 
 def breakdowns(run: Run) -> list[dict[str, Any]]:
@@ -236,6 +239,7 @@ def recorded_comparison(paths: Sequence[Path]) -> dict[str, Any] | None:
 
 def opened(paths: Sequence[Path]) -> tuple[list[Run], list[dict[str, Any]]]:
     """Open the run folders, those of comparisons among the paths included; raise UsageError when two are called the same."""
+    from kernelscope.analysis.explain import again
     from kernelscope.analysis.readers.records import read_object
     from kernelscope.analysis.run import Run
     from kernelscope.tracer.outside.errors import UsageError
@@ -252,5 +256,7 @@ def opened(paths: Sequence[Path]) -> tuple[list[Run], list[dict[str, Any]]]:
     names = [run.name for run in runs]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise UsageError(f"two runs are called {twice[0]}; record one of them with a label: -f LABEL={twice[0]}")
+        profiled = again.recorded_by(next(run for run in runs if run.name == twice[0]).record) == again.PROFILE
+        label = "--label NAME" if profiled else f"-f LABEL={twice[0]}"
+        raise UsageError(f"two runs are called {twice[0]}; record one of them with a label: {label}")
     return runs, left_out

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernelscope.cli import outlets
+
 if TYPE_CHECKING:
     from kernelscope.analysis.progress import Progress
 
@@ -79,7 +81,7 @@ def _lines(folder: Path, seen: Progress) -> Progress:
         if seen.ended or (settled and states != said):
             print(f"{line(seen, time.time())}: {', '.join(states)}" if states else line(seen, time.time()), flush=True)
             said = states
-        if seen.ended:
+        if seen.ended or outlets.unread():
             return seen
         time.sleep(_EVERY_S)
         seen = progress.read(folder, planned)

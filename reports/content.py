@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
+from kernelscope.analysis.explain import again
 from kernelscope.reports import units
 
 Result = dict[str, Any]
@@ -277,15 +278,16 @@ def _disturbed(result: Result, framework: str) -> str | None:
 
 def _hints(result: Result) -> list[str]:
     """Return what to do where the noise is too large for the question."""
-    remedy = "more --repeats" if result["conditions"] == "steady" else "--steady or more --repeats"
     rows = result["summary"]
-    if len(rows) > 1 and any(row.get("repeats") == 1 for row in rows):
-        return ["one restart a framework gives no interval; use --repeats 3 or more"]
+    fewest = min(int(row.get("repeats") or 1) for row in rows)
+    remedy = again.advice({result.get("recorder") or again.RUN}, fewest, result["conditions"] == "steady")
+    if len(rows) > 1 and fewest == 1:
+        return [f"one restart a side gives no interval; {remedy}"]
     blurred = [row for row in rows if (row.get("detection_limit_ns") or 0) > WIDE * int(row["step_median_ns"])]
     if not blurred:
         return []
     shown = ", ".join(f"{units.duration(row['detection_limit_ns'])} ({row['framework']})" for row in blurred)
-    return [f"noise hides differences from {fastest(result)['framework']} under {shown}; {remedy} resolves smaller ones"]
+    return [f"noise hides differences from {fastest(result)['framework']} under {shown}; to see smaller ones, {remedy}"]
 
 
 def resolution(result: Result) -> str | None:

@@ -42,14 +42,17 @@ def write_run(
     path: Path,
     parts: Sequence[Part] = (),
     moving: Sequence[Interactive] = (),
+    first: str | None = None,
 ) -> None:
     """Write the report of one run.
 
     result: analysis.compare of this run alone. breakdowns: Breakdown.as_dict of every table to show; one that could not be made
     is {"by", "unavailable": reason, "rows": []}. parts: roofline and energy, where the run has them (see `measured`). moving: its
-    interactive parts. Raises OSError when the file cannot be written.
+    interactive parts. first: what must be known before any table is read. Raises OSError when the file cannot be written.
     """
-    _write(_page("report.html", {**_context(result, breakdowns, parts), "interactive": moving}), path)
+    context = _context(result, breakdowns, parts)
+    warnings = [*([first] if first else []), *context["warnings"]]
+    _write(_page("report.html", {**context, "interactive": moving, "warnings": warnings}), path)
 
 
 def write_explanation(result: Mapping[str, Any], path: Path) -> None:

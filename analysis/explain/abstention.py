@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernelscope.analysis import fairness
 from kernelscope.analysis.cell_labels import NO_LAYER
-from kernelscope.analysis.explain import noise, program
+from kernelscope.analysis.explain import again, noise, program
 from kernelscope.analysis.explain.model import Case, Side
 from kernelscope.analysis.partition import OPAQUE_GRAPH, OUTSIDE, UNSEEN
 
@@ -29,7 +29,7 @@ def _recorded_once(case: Case) -> tuple[str, str] | None:
     if program.same(case):
         return (
             "both sides ran the same program, arguments, settings and versions on one machine: what differs is chance or load",
-            "record each side several times if the difference matters",
+            f"if the difference matters, {again.of_sides(case.a, case.b, case.account.restarts)}",
         )
     for side in (case.a, case.b):
         cores = noise.busy(side)
@@ -52,6 +52,13 @@ def unfair(a: Side, b: Side) -> list[str]:
     return [f"{row['check']} ({row['framework']}: {row['detail'] or row['value']})" for row in failed.to_dict("records")]
 
 
+def _to_attribute(side: Side) -> str:
+    """Return what to do where little of a side's time could be attributed."""
+    if again.recorded_by(side.facts) == again.CAPTURE:
+        return "record it with ranges around its layers and with its kernels; see docs/captures.md"
+    return f"see which lines take the rest: kernelscope breakdown {side.path} --by line"
+
+
 def reason(case: Case, force: bool) -> tuple[str, str] | None:
     """Return why no cause can be named and what to do about it, or None."""
     a, b, account = case.a, case.b, case.account
@@ -64,7 +71,7 @@ def reason(case: Case, force: bool) -> tuple[str, str] | None:
         if known < LEAST_COVERAGE:
             return (
                 f"only {known:.0%} of the time of {side.name} could be attributed (at least {LEAST_COVERAGE:.0%} is needed)",
-                "record it with ranges around its layers and with its kernels; see docs/captures.md",
+                _to_attribute(side),
             )
     failed = [] if force else unfair(a, b)
     if failed:
@@ -74,15 +81,15 @@ def reason(case: Case, force: bool) -> tuple[str, str] | None:
     wall = account.wall
     faster = min(wall.a_ns, wall.b_ns)
     if wall.significant is False:
-        limit_ms = (account.floor_ns or 0) / 1e6
+        limit_ms = (wall.floor_ns or 0) / 1e6
         limit = f"{limit_ms:,.0f}" if limit_ms >= 100 else f"{limit_ms:.3g}"
         return (
             f"the difference is within the noise: differences under {limit} ms cannot be seen in these recordings",
-            "record again with --steady, on a quiet machine, or with more --repeats",
+            again.of_sides(a, b, account.restarts),
         )
     if abs(wall.delta_ns) < SMALLEST_DIFFERENCE * faster:
         return (
             f"the difference is under {SMALLEST_DIFFERENCE:.1%} of a step, as much as two runs of one program can differ by",
-            "record again with --steady and more --repeats if so little matters",
+            f"if so little matters, {again.of_sides(a, b, account.restarts)}",
         )
     return None

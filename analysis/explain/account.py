@@ -18,7 +18,7 @@ import pandas as pd
 from kernelscope.analysis import intervals
 from kernelscope.analysis.breakdowns import kind_labels, layer_labels
 from kernelscope.analysis.explain import estimates, noise
-from kernelscope.analysis.explain.instrumentation import anchored_factors, event_factors
+from kernelscope.analysis.explain.instrumentation import factors
 from kernelscope.analysis.explain.model import ROW_COLUMNS, Account, Match, Side, Wall
 from kernelscope.analysis.partition import KEYS
 from kernelscope.analysis.statistics import RESAMPLES, Turns, interval, paired_difference
@@ -54,7 +54,6 @@ def account(a: Side, b: Side, matches: Sequence[Match]) -> Account:
         recorded_ns={side: round(table.recorded_ns) for side, table in tables.items()},
         samples=samples,
         by_restart=by_restart,
-        floor_ns=None if wall.interval_ns is None else round((wall.interval_ns[1] - wall.interval_ns[0]) / 2),
         restarts=turns.restarts,
         floor=floor,
     )
@@ -83,11 +82,7 @@ class _Cells:
         self.weights = self.weighted(np.ones(shape[0], dtype=np.int64), self.wall_ns, self.steps)
         self.recorded_ns = float(self.weights @ self.wall_ns)
         estimate = self.weights @ self.time
-        cost = self.recorded_ns - self.target_ns if self.target_ns is not None else 0.0
-        if self.target_ns is not None and side.layers_ns is not None:
-            self.factor = anchored_factors(self.keys, estimate, side.layers_ns, self.target_ns, side.held)
-        else:
-            self.factor = event_factors(self.keys, estimate, side.events, cost)
+        self.factor = factors(self.keys, estimate, self.target_ns, side.layers_ns, side.held, side.events)
         self.removed_ns = round(float((estimate * (1 - self.factor)).sum()))
 
     def weighted(self, counts: npt.NDArray[np.int64], wall_ns: Float, steps: npt.NDArray[np.int64]) -> Float:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from kernelscope.analysis import fairness
-from kernelscope.analysis.explain import abstention, causes, changed_lines, claims, sides
+from kernelscope.analysis.explain import abstention, again, causes, changed_lines, claims, sides
 from kernelscope.analysis.explain.account import account as make_account
 from kernelscope.analysis.explain.account import parts
 from kernelscope.analysis.explain.alignment import align
@@ -102,7 +102,8 @@ def _numbers(case: Case) -> dict[str, Any]:
         "wall_delta_ns": wall.delta_ns,
         "wall_interval_ns": list(wall.interval_ns) if wall.interval_ns else None,
         "significant": wall.significant,
-        "floor_ns": account.floor_ns,
+        "floor_ns": wall.floor_ns,
+        "to_resolve": again.of_sides(case.a, case.b, account.restarts),
         "instrumentation_ns": account.instrumentation_ns,
         "parts_by": by,
         "parts": [{"part": part.part, "delta_ns": part.delta_ns} for part in largest],
@@ -170,7 +171,7 @@ def _notes(case: Case) -> list[str]:
     if account.samples is None:
         notes.append("a single window: no interval can be given, and no difference can be told from noise")
     if a.facts.get("created") != b.facts.get("created") and a.clean_ns is not None and b.clean_ns is not None:
-        notes.append("recorded at different times: the machine's drift is in the difference; `compare` takes turns")
+        notes.append(f"recorded at different times: the machine's drift is in the difference; record {again.in_turns(a, b)}")
     if unmatched(case) > MOST_UNMATCHED:
         notes.append(
             f"{unmatched(case):.0%} of the layers' time is in layers without a counterpart: --map says which belong together"

@@ -43,6 +43,20 @@ _BACKWARD, _REST = "backward", "(no layer)"
 _ROUNDS = 50  # each gives what full groups could not take to the others; a group is full after one, so groups bound it too
 
 
+def factors(
+    cells: pd.DataFrame, time_ns: Float, clean_ns: float | None, layers_ns: pd.Series[float] | None, held: Held,
+    events: pd.Series[float],
+) -> Float:  # fmt: skip
+    """Return by which factor to multiply each cell's time so that what recording cost is taken out, by the best that is known.
+
+    That is what the layers pass says (layers_ns, held), else the events. clean_ns: the clean step; without one all stays.
+    """
+    if clean_ns is not None and layers_ns is not None:
+        return anchored_factors(cells, time_ns, layers_ns, clean_ns, held)
+    cost_ns = float(time_ns.sum()) - clean_ns if clean_ns is not None else 0.0
+    return event_factors(cells, time_ns, events, cost_ns)
+
+
 def event_factors(cells: pd.DataFrame, time_ns: Float, events: pd.Series[float], cost_ns: float) -> Float:
     """Return by which factor to multiply each cell's time so that `cost_ns` is taken out near what was recorded.
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kernelscope.analysis.statistics import Difference
 from kernelscope.analysis.trace import Trace
 
 # Columns of an account's tables
@@ -119,7 +120,12 @@ class Wall:
     @property
     def significant(self) -> bool | None:
         """Whether the interval excludes zero; None without an interval."""
-        return None if self.interval_ns is None else not self.interval_ns[0] <= 0 <= self.interval_ns[1]
+        return Difference(self.delta_ns, self.interval_ns).significant
+
+    @property
+    def floor_ns(self) -> int | None:
+        """Smaller differences cannot be seen in these recordings; None without an interval."""
+        return Difference(self.delta_ns, self.interval_ns).detection_limit_ns
 
 
 @dataclass
@@ -132,7 +138,7 @@ class Account:
     cells: what the rows are made of: row, side ("a" or "b"), all of partition.KEYS, count and duration_ns per step (float),
     and time_ns (int; adds up to the row's a_ns or b_ns).
     samples: bootstrap samples of delta_ns, [resamples, rows], and by_restart: its estimate of each restart, [restarts, rows];
-    None where there is no interval (see estimates). floor_ns: smaller differences cannot be seen here; None where unknown.
+    None where there is no interval (see estimates).
     removed_ns: per side what recording cost and was taken out of host rows (see instrumentation). recorded_ns: per side the
     step as recorded by the traced pass. restarts: how many restarts both sides have. floor: share of a time by which two
     processes of one program differ; 0 where restarts show that (see noise).
@@ -146,7 +152,6 @@ class Account:
     recorded_ns: dict[str, int]
     samples: npt.NDArray[np.float64] | None
     by_restart: npt.NDArray[np.float64] | None
-    floor_ns: int | None
     restarts: int
     floor: float = 0.0
 

@@ -61,10 +61,8 @@ def of_run(run: Run) -> Side:
     main.info["modules"] = _modules(run)
     side = _assembled(run.name, archives.named(str(run.path)), run.traces(), main, facts)
     side.clean, side.clean_ns, side.check = clean, clean_ns, run.check()
-    found = run.layers_trace()
-    if found is not None and side.clean_ns is not None:
-        side.held = holding(found.info.get("left_out", {}))
-        side.layers_ns = _layers_ns(found, side.clean_ns, side.held)
+    if side.clean_ns is not None:
+        side.held, side.layers_ns = layers_pass_of(run, side.clean_ns)
     side.missing = dict(run.record.get("unavailable", {}))
     side.facts["main_source"], side.sources = run.sources()
     side.foreign_cores = core_use.foreign_of_run(run)
@@ -75,6 +73,15 @@ def _modules(run: Run) -> list[dict[str, Any]]:
     """Return the modules of a user's own script, as its kernels pass describes them; empty for a network of ours."""
     described = [data.report.get("network") for data in run.passes("kernels")]
     return next((list(network["layers"]) for network in described if network and not run.record["network"]), [])
+
+
+def layers_pass_of(run: Run, clean_ns: int) -> tuple[Held, pd.Series[float] | None]:
+    """Return what the layers pass says (see Side): which layers are one group, and the time of each; None where not known."""
+    found = run.layers_trace()
+    if found is None:
+        return {}, None
+    held = holding(found.info.get("left_out", {}))
+    return held, _layers_ns(found, clean_ns, held)
 
 
 def _layers_ns(found: Trace, clean_ns: int, held: Held) -> pd.Series[float] | None:
@@ -126,7 +133,7 @@ def _assembled(name: str, path: str, traces: list[Trace], main: Trace, facts: di
     columns = ["restart", "window", "steps", "wall_ns"]
     return Side(
         name=name, path=path, trace=main, windows=pd.DataFrame(windows, columns=columns), cells=cells, clean=[], clean_ns=None,
-        layers=layers_of(main, cells), events=_events(main), facts=facts,
+        layers=layers_of(main, cells), events=events_of(main), facts=facts,
     )  # fmt: skip
 
 
@@ -159,7 +166,7 @@ def _per_step(found: Partition) -> pd.DataFrame:
     return cells.assign(count=found.cells["count"] / steps, duration_ns=found.cells["duration_ns"] / steps)
 
 
-def _events(trace: Trace) -> pd.Series[float]:
+def events_of(trace: Trace) -> pd.Series[float]:
     """Return how many events were recorded per step and (layer, phase): operators, kernels and ranges; null counts as ""."""
     measured = trace.steps[~trace.steps["warmup"]]
     tables = [trace.operators[["layer", "phase", "start_ns"]], trace.kernels[["layer", "phase", "start_ns"]]]

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 
-from kernelscope.analysis.statistics import interval_of_median, paired_difference
+from kernelscope.analysis.explain.model import Wall
+from kernelscope.analysis.statistics import Difference, interval_of_median, paired_difference
 
 
 def _repeat(level, seed, windows=8, steps=5):
@@ -47,6 +49,25 @@ def test_the_same_against_itself_is_not_significant():
     difference = paired_difference([_repeat(10_000_000, s) for s in (1, 2, 3)], [_repeat(10_000_000, s) for s in (4, 5, 6)])
     assert difference.significant is False
     assert difference.detection_limit_ns > 0
+
+
+@pytest.mark.parametrize(
+    ("median", "interval", "limit", "significant"),
+    [
+        (14_000_000, (500_000, 30_700_000), 13_500_000, True),  # half the width is 15.1 ms
+        (-14_000_000, (-30_700_000, -500_000), 13_500_000, True),
+        (14_000_000, (-500_000, 16_000_000), 14_500_000, False),
+        (14_000_000, (0, 16_000_000), 14_000_000, False),
+        (0, (-3, 2), 3, False),
+    ],
+)
+def test_what_cannot_be_seen_and_what_is_seen_are_one_number(median, interval, limit, significant):
+    """An interval need not reach as far to both sides."""
+    difference = Difference(median, interval)
+    assert difference.detection_limit_ns == limit
+    assert difference.significant is significant
+    assert Wall(100_000_000, 100_000_000 + median, interval).floor_ns == limit
+    assert Wall(100_000_000, 100_000_000 + median, interval).significant is significant
 
 
 def test_one_restart_has_a_difference_but_no_interval():

@@ -22,7 +22,7 @@ def explanation(delta_ns, interval_ns=None, base_ns=10_000_000, restarts=2):
     return {
         "a": {"step_ns": base_ns, "restarts": 3}, "b": {"step_ns": base_ns + delta_ns, "restarts": restarts},
         "wall_delta_ns": delta_ns,
-        "wall_interval_ns": interval_ns, "floor_ns": floor,
+        "wall_interval_ns": interval_ns, "floor_ns": floor, "to_resolve": "record again",
     }  # fmt: skip
 
 

@@ -1,10 +1,14 @@
 """The command line as a new user meets it: help, wrong use, and one line with a remedy for every mistake."""
 
+import os
 import re
+import shlex
 import subprocess
 import sys
 
 import pytest
+
+from .test_explain import capture
 
 COMMAND = [sys.executable, "-m", "kernelscope.cli.main"]
 
@@ -66,6 +70,28 @@ def test_a_closed_pipe_is_no_error():
     process.stdout.close()
     assert process.stderr.read() == ""
     assert process.wait(timeout=60) == 0
+
+
+@pytest.mark.parametrize("stream", [1, 2])
+def test_the_status_is_the_commands_own_where_nobody_reads(tmp_path, stream):
+    """Whoever closes the pipe early: what fails fails, and files are written all the same."""
+    base = capture(tmp_path / "base.json", 900)
+    new = capture(tmp_path / "new.json", 1900)
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [*COMMAND, "gate", str(base), str(new), "--strict", "--junit", str(tmp_path / "gate.xml")]
+    outputs = {1: subprocess.DEVNULL, 2: subprocess.DEVNULL, stream: writing}
+    done = subprocess.run(command, stdout=outputs[1], stderr=outputs[2], timeout=120, check=False)
+    os.close(writing)
+    assert done.returncode == 1
+    assert (tmp_path / "gate.xml").exists()
+
+
+def test_the_status_is_the_commands_own_where_stdout_is_closed(tmp_path):
+    base = capture(tmp_path / "base.json", 900)
+    new = capture(tmp_path / "new.json", 1900)
+    line = shlex.join([*COMMAND, "gate", str(base), str(new), "--strict"])
+    assert subprocess.run(["bash", "-c", f"{line} >&-"], timeout=120, check=False).returncode == 1
 
 
 def test_what_is_to_be_done_at_the_end_is_done_and_the_status_kept():

@@ -18,7 +18,7 @@ import pytest
 from kernelscope.analysis import Run, breakdown
 from kernelscope.tracer import annotate, mark, step
 from kernelscope.tracer.inside import annotations
-from kernelscope.tracer.inside.launching.command import script_name
+from kernelscope.tracer.inside.launching.command import label, script_name
 from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.inside.profiling import printed
 from kernelscope.tracer.inside.profiling.patches import Patches
@@ -30,9 +30,11 @@ TOY = Path(__file__).parent / "children" / "toy_adapter.py"
 _SHORT = ("--steps", "5", "--warmup", "2")
 
 
-def _profiled(folder: Path, *command: str, options: tuple[str, ...] = (), **more: Any) -> subprocess.CompletedProcess[str]:
+def _profiled(
+    folder: Path, *command: str, options: tuple[str, ...] = (), timeout: float = 60, **more: Any
+) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(folder), *options, "--", *command]
-    return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, **more)
+    return subprocess.run(line, capture_output=True, text=True, timeout=timeout, check=False, **more)
 
 
 def _plain(*command: str, **more: Any) -> subprocess.CompletedProcess[str]:
@@ -240,12 +242,33 @@ def test_an_interpreter_that_ignores_its_environment_is_named_as_the_reason(proj
         (["python", "train.py", "--lr", "1"], "train.py"),
         (["/usr/bin/python3.11", "-u", "-W", "ignore", "a/b.py"], "b.py"),
         (["python", "-m", "package.module", "x"], "package.module"),
-        (["torchrun", "--nproc", "2", "train.py"], "torchrun"),
+        (["torchrun", "--nproc", "2", "a/train.py", "--lr", "1"], "train.py"),
+        (["/venv/bin/torchrun", "--nproc-per-node=2", "-m", "package.train", "x"], "package.train"),
+        (["python", "-m", "torch.distributed.run", "--nnodes", "1", "train.py", "data.py"], "train.py"),
+        (["python3", "-u", "/venv/bin/torchrun", "train.py"], "train.py"),
+        (["accelerate", "launch", "--config_file", "a.yaml", "train.py"], "train.py"),
+        (["accelerate", "launch", "--module", "package.train"], "package.train"),
+        (["horovodrun", "-np", "2", "python", "-u", "train.py"], "train.py"),
+        (["accelerate", "env"], "accelerate"),
+        (["tool", "data.py"], "tool"),
         (["python", "-c", "print(1)"], "-c"),
     ],
 )
 def test_what_the_script_is_called(command: list[str], name: str) -> None:
     assert script_name(command) == name
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (["python", "train.py"], "train"),
+        (["accelerate", "launch", "train.py"], "train"),
+        (["python", "-m", "package.module"], "package.module"),
+        (["./train.sh"], "train"),
+    ],
+)
+def test_what_the_run_is_called(command: list[str], name: str) -> None:
+    assert label(command) == name
 
 
 # --- passes ------------------------------------------------------------------------------------------------------------------
@@ -407,6 +430,43 @@ def test_a_script_that_forks(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stdout) == (0, expected)
     assert _COMPLETE in done.stderr
+
+
+SPAWNED = TOY.with_name("spawned.py")
+
+
+def test_a_worker_is_not_recorded_though_it_steps_first(tmp_path: Path) -> None:
+    done = _profiled(tmp_path / "run", sys.executable, str(SPAWNED), "both", options=_SHORT)
+    assert _COMPLETE in done.stderr
+    owner = json.loads((tmp_path / "run" / "owner").read_text())
+    assert f"main {owner['pid']}\n" in done.stdout
+
+
+def test_workers_that_step_alone_are_said(tmp_path: Path) -> None:
+    done = _profiled(tmp_path / "run", sys.executable, str(SPAWNED), "alone", options=_SHORT)
+    assert done.returncode == 4
+    assert "pytorch stepped in workers that multiprocessing started" in done.stderr
+
+
+def test_a_worker_that_marks_its_steps_is_recorded(tmp_path: Path) -> None:
+    done = _profiled(tmp_path / "run", sys.executable, str(SPAWNED), "marked", options=_SHORT)
+    assert _COMPLETE in done.stderr
+    owner = json.loads((tmp_path / "run" / "owner").read_text())
+    assert f"main {owner['pid']}\n" not in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["loads", "ranks", "group"])
+def test_the_process_that_trains_is_recorded(tmp_path: Path, how: str) -> None:
+    """Not a rank that steps before the first one does, nor a worker that loads data and calls a model."""
+    python = str(environments.resolve("pytorch", None).python)
+    arguments = (how, f"file://{tmp_path / 'group'}") if how == "group" else (how,)
+    script = str(TOY.with_name("spawn_torch.py"))
+    done = _profiled(tmp_path / "run", python, script, *arguments, options=_SHORT, timeout=300)
+    assert _COMPLETE in done.stderr, done.stderr
+    owner = json.loads((tmp_path / "run" / "owner").read_text())
+    assert f"trains {owner['pid']}\n" in done.stdout
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["options"]["mode"] == "train"
 
 
 @pytest.mark.parametrize("what", ["closes_descriptors", "closes_descriptors_first"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kernelscope.analysis.explain import again
 from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
 
@@ -61,7 +62,7 @@ def other_processors(case: Case) -> list[Suspicion]:
             "high",
             [f"{case.a.name} ran on {names[0]} ({machines[0].get('threads')} threads), "
              f"{case.b.name} on {names[1]} ({machines[1].get('threads')} threads)."],
-            "run both on the same machine, taking turns: `kernelscope compare`",
+            f"record both on the same machine, {again.in_turns(case.a, case.b)}",
             precedence=0,
         )
     ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from kernelscope.analysis import core_use
+from kernelscope.analysis.explain import again
 from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
 
@@ -93,7 +94,8 @@ def throttled(case: Case) -> list[Suspicion]:
             evidence.towards(case, amount, rows),
             "medium",
             sentences,
-            "lock the clocks (nvidia-smi --lock-gpu-clocks) or let the device cool down, and let both sides take turns",
+            "lock the clocks (nvidia-smi --lock-gpu-clocks) or let the device cool down, and "
+            f"record both sides {again.in_turns(case.a, case.b)}",
             precedence=0,
         )
     ]
@@ -134,7 +136,7 @@ def loaded(case: Case) -> list[Suspicion]:
             evidence.towards(case, amount),
             "low",
             [f"Cores that other processes kept busy: {evidence.pair(case, foreign)}, of {cores}."],
-            "measure on an idle machine, both sides in one session so that they take turns",
+            f"measure on an idle machine, {again.in_turns(case.a, case.b)}",
             precedence=2,
         )
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernelscope.analysis import calls as api
+from kernelscope.analysis.explain import again
 from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
 
@@ -18,10 +19,7 @@ _REMEDIES = {
     "tensorflow": "TF_GPU_ALLOCATOR=cuda_malloc_async, or let TensorFlow take the memory at the start",
     "mxnet": "MXNET_GPU_MEM_POOL_TYPE and MXNET_GPU_MEM_POOL_RESERVE",
 }
-_STEADY = (
-    "keep the heap: MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=4294967296 MALLOC_TOP_PAD_=268435456, "
-    "or --steady, or another allocator by LD_PRELOAD"
-)
+_HEAP = "MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=4294967296 MALLOC_TOP_PAD_=268435456"
 
 
 def recorded(case: Case) -> list[Suspicion]:
@@ -36,10 +34,16 @@ def recorded(case: Case) -> list[Suspicion]:
             evidence.everything(case),
             "high",
             [f"Recorded: {evidence.stated(case, differing)}.", *_sentences(case)],
-            _STEADY,
+            _keeping(case),
             precedence=0,
         )
     ]
+
+
+def _keeping(case: Case) -> str:
+    """Return how to keep the heap; --steady is an option of what records workloads of ours."""
+    ours = all(again.recorded_by(side.facts) == again.RUN for side in (case.a, case.b))
+    return f"keep the heap: {_HEAP}, {'or --steady, ' if ours else ''}or another allocator by LD_PRELOAD"
 
 
 def _faults(case: Case) -> tuple[float, float] | None:
@@ -80,7 +84,7 @@ def faults(case: Case) -> list[Suspicion]:
             evidence.towards(case, amount),
             "medium",
             _sentences(case),
-            _STEADY,
+            _keeping(case),
             precedence=2,
         )
     ]

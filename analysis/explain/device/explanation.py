@@ -11,12 +11,14 @@ from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import COMPUTE, GRAPH, IDLE, KERNELS, TOTALS, WINDOW
 from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.steps import Found, Request
+from kernelscope.analysis.explain import again
 from kernelscope.analysis.explain.device import account_rows, alignment, causes, words
 from kernelscope.analysis.explain.device.alignment import Replacement
 from kernelscope.analysis.explain.device.case import MAIN, Case, Finding, case_of, reach
 from kernelscope.analysis.explain.device.labels import labels
 from kernelscope.analysis.explain.device.side import Capture, DeviceSide, side_of, takes_all
 from kernelscope.analysis.notebook import Shown
+from kernelscope.analysis.statistics import Difference
 from kernelscope.analysis.trace import Trace
 
 SCHEMA = "kernelscope/explain/1"
@@ -104,6 +106,7 @@ def _result(case: Case, findings: list[Finding]) -> dict[str, Any]:
     a, b = case.a, case.b
     delta = b.account.step_ns - a.account.step_ns
     interval = _interval(case)
+    difference = Difference(delta, interval)
     rows, owner = account_rows.rows(case, findings)
     plain = [_finding(case, finding, delta, owner) for finding in findings]
     abstained, to_find_out = _abstained(case, findings)
@@ -112,8 +115,9 @@ def _result(case: Case, findings: list[Finding]) -> dict[str, Any]:
         "a": _side(a), "b": _side(b),
         "wall_delta_ns": delta,
         "wall_interval_ns": list(interval) if interval else None,
-        "significant": None if interval is None else not interval[0] <= 0 <= interval[1],
-        "floor_ns": None if interval is None else round((interval[1] - interval[0]) / 2),
+        "significant": difference.significant,
+        "floor_ns": difference.detection_limit_ns,
+        "to_resolve": again.OF_CAPTURES,
         "instrumentation_ns": 0,
         "parts_by": "what the device did",
         "parts": account_rows.parts(case),
@@ -214,7 +218,7 @@ def _abstained(case: Case, findings: list[Finding]) -> tuple[str | None, str | N
     delta = abs(b.account.step_ns - a.account.step_ns)
     if delta < _SMALLEST * min(a.account.step_ns, b.account.step_ns):
         return "the steps differ by less than two runs of one program do, and so does each part of them", None
-    return _too_little(case), "record more steps, or each side several times"
+    return _too_little(case), again.OF_CAPTURES
 
 
 def _too_little(case: Case) -> str:

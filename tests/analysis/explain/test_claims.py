@@ -19,7 +19,7 @@ def _case(deltas, noise=0.0, instrumentation=0, interval=(1, 10**9)):
     random = np.random.default_rng(1)
     samples = np.asarray(deltas, dtype=float) + noise * random.standard_normal((500, len(deltas)))
     wall = Wall(1000, 1000 + sum(deltas) + instrumentation, interval)
-    account = Account(wall, rows, pd.DataFrame(), instrumentation, {}, {}, samples, samples[:1], 0, 3)
+    account = Account(wall, rows, pd.DataFrame(), instrumentation, {}, {}, samples, samples[:1], 3)
     return Case(None, None, [], account, {})
 
 

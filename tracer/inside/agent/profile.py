@@ -5,7 +5,7 @@ import sys
 
 from kernelscope.tracer.inside.agent import machine
 from kernelscope.tracer.inside.launching import options
-from kernelscope.tracer.inside.launching.command import script_name
+from kernelscope.tracer.inside.launching.command import label
 from kernelscope.tracer.inside.launching.launch import launch
 
 
@@ -26,8 +26,7 @@ def command(arguments):
 
 def default_folder(asked):
     """Return where the results go if nobody says it."""
-    name = os.path.splitext(script_name(asked))[0]
-    return "kernelscope-" + "".join(letter for letter in name if letter.isalnum() or letter in "._-").strip("-")
+    return "kernelscope-" + "".join(letter for letter in label(asked) if letter.isalnum() or letter in "._-").strip("-")
 
 
 def run(arguments, asked, folder, root, version):

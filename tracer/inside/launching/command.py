@@ -18,22 +18,56 @@ _FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, sig
 _TAKING_VALUES = ("-W", "-X", "-Q", "--check-hash-based-pycs")  # options of python that have their value behind them
 
 
+# Console scripts and modules that start a Python program, which is named behind their options
+_LAUNCHERS = (
+    "torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "accelerate.commands.launch", "deepspeed",
+    "horovodrun",
+)  # fmt: skip
+
+
 def script_name(command):
-    """Return what the command runs: the script or module behind a Python, else the command itself."""
+    """Return what the command runs: the script or module behind a Python or a launcher, else the command itself."""
     first = os.path.basename(command[0])
-    if not first.startswith(("python", "pypy")):
-        return first
-    rest = iter(command[1:])
+    name, rest = _behind_python(list(command[1:])) if _is_python(first) else (first, list(command[1:]))
+    return _launched(rest) or name if name in _LAUNCHERS else name or first
+
+
+def label(command):
+    """Return what a run of the command is called unless the user says it: the name without a script's ending."""
+    name = script_name(command)
+    return name[:-3] if name.endswith((".py", ".sh")) else name
+
+
+def _is_python(name):
+    return name.startswith(("python", "pypy"))
+
+
+def _behind_python(arguments):
+    """Return what an interpreter with these arguments runs, None where that is nothing, and the arguments of that."""
+    rest = iter(arguments)
     for part in rest:
         if part == "-m":
-            return next(rest, first)
+            return next(rest, None), list(rest)
         if part in _TAKING_VALUES:
             next(rest, None)
         elif part == "-c":
-            return "-c"
+            return "-c", list(rest)
         elif not part.startswith("-"):
+            return os.path.basename(part), list(rest)
+    return None, []
+
+
+def _launched(arguments):
+    """Return what a launcher with these arguments starts, None where that is not seen: which options take values is not known."""
+    for place, part in enumerate(arguments):
+        behind = arguments[place + 1 :]
+        if part in ("-m", "--module"):
+            return next((name for name in behind if not name.startswith("-")), None)
+        if part.endswith(".py"):
             return os.path.basename(part)
-    return first
+        if _is_python(os.path.basename(part)):
+            return script_name(arguments[place:])
+    return None
 
 
 def run(command, spec, injected):

@@ -55,7 +55,7 @@ def _record(command, options, about):
     return {
         "kernelscope": about["kernelscope"],
         "recorder": "profile",
-        "label": about["label"] or os.path.splitext(name)[0],
+        "label": about["label"] or process.label(command),
         "framework": "unknown",
         "version": None,
         "python": None,

@@ -154,6 +154,11 @@ class Result(object):
                 "not all recorded, the script ended after %d steps; choose a window with --steps A:B, "
                 "or run it once for each pass with --passes rerun" % steps
             )
+        elif "worker" in kinds and not os.path.exists(self._path("owner")):
+            text = (
+                "%s stepped in workers that multiprocessing started, which are not recorded; "
+                "mark their steps with kernelscope.tracer.step() to record one of them" % kinds["worker"]
+            )
         elif "no steps" in kinds:
             text = "no steps were seen: " + kinds["no steps"]
         elif not os.path.exists(self._path(SPEC_FILE + ".seen")):

@@ -7,6 +7,7 @@
 | imports | calls back when a module has been imported |
 | adapters | one module a framework: where its steps end, ranges around its layers, its operator trace |
 | rounds | which of the things that end again and again ends a step |
+| processes | which of a script's processes this is |
 | recording | the passes in ONE process: warm-up, clean, layers, kernels, lines, then off; the files of a run folder |
 | passes, parts | one pass over a few steps, and how what it writes stays within bounds |
 | focus, line_events, host_lines | which functions' lines are watched, their events, and what is made of these |

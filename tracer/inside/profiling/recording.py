@@ -2,7 +2,8 @@
 
 Adapters tell where steps may end (`stepped`). Everything that a change of passes costs (files, wrappers, a profiler's start) lies
 between two steps. The files are those of a run folder's passes, so that the same analyses read them. Of all processes that a
-script consists of, the first one that steps is recorded; of several ranks, rank 0.
+script consists of, the first one that steps is recorded; of several ranks, rank 0; and no worker of multiprocessing, unless it is
+a rank or marks its steps itself.
 
 The specification, a JSON file: folder; mode: auto, train or infer; plan: [{"pass", "skip", "steps"}] in order, skip being how
 many first steps do not count; warmup: {"steps", "settle"}; seconds: after which a pass of three steps ends; focus: functions to
@@ -18,7 +19,7 @@ import traceback
 
 from kernelscope.tracer.inside import annotations, steady
 from kernelscope.tracer.inside.clock import now_ns
-from kernelscope.tracer.inside.profiling import adapters, focus, parts
+from kernelscope.tracer.inside.profiling import adapters, focus, parts, processes
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.profiling.rounds import Rounds
 
@@ -266,6 +267,14 @@ class Recording(object):
 
     def _claim(self):
         """Be the process that is recorded, or stop."""
+        ranks = [rank for rank in (adapter.process_rank() for adapter in self._adapters) if rank is not None]
+        if any(ranks):
+            self.finish("another rank is recorded")
+            return
+        if not ranks and not self._marked and processes.started_by_multiprocessing() is not None:
+            self.note("worker", self._adapter.framework)
+            self.finish("a worker is not recorded")
+            return
         try:
             owner = os.open(os.path.join(self.folder, OWNER_FILE), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         except OSError:

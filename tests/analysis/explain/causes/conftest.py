@@ -46,8 +46,7 @@ def case(rows, a, b, instrumentation_ns=0, cells=()):
     made = pd.DataFrame([{**dict.fromkeys(_CELLS), **cell} for cell in cells], columns=list(_CELLS))
     made = made.astype(dict.fromkeys(("m", "n", "k"), "Int64"))
     account = Account(wall=wall, rows=table, cells=made, instrumentation_ns=instrumentation_ns, removed_ns={"a": 0, "b": 0},
-                      recorded_ns={"a": wall.a_ns, "b": wall.b_ns}, samples=None, by_restart=None, floor_ns=None,
-                      restarts=1)  # fmt: skip
+                      recorded_ns={"a": wall.a_ns, "b": wall.b_ns}, samples=None, by_restart=None, restarts=1)  # fmt: skip
     return Case(a, b, [], account, {})
 
 

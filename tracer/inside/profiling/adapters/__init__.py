@@ -92,6 +92,9 @@ class Base(object):
         """Let libraries print each of their calls, or stop them; return {library: reason} of those that cannot be told to."""
         return {}
 
+    def process_rank(self):
+        """Return this process's number among those that train one model together, from 0; None where nothing says so."""
+
     def settle(self):
         """Wait for work that is queued on a device."""
 

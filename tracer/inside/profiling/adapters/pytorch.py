@@ -11,7 +11,7 @@ import threading
 import weakref
 
 from kernelscope.tracer.inside.hooks import pytorch as hooks
-from kernelscope.tracer.inside.profiling import budget
+from kernelscope.tracer.inside.profiling import budget, processes
 from kernelscope.tracer.inside.profiling.adapters import Base
 from kernelscope.tracer.inside.profiling.patches import Patches
 
@@ -125,6 +125,15 @@ class Adapter(Base):
 
         if owner is not base:
             self._stepping.set(owner, "__call__", functools.wraps(own or base.__call__)(called))
+
+    def process_rank(self):
+        """Return the rank in the process group, or the number that torch.multiprocessing.spawn gave this process."""
+        distributed = self.torch.distributed
+        if distributed.is_available() and distributed.is_initialized():
+            return distributed.get_rank()
+        process = processes.started_by_multiprocessing()
+        spawned = getattr(getattr(process, "_target", None), "__module__", None) == "torch.multiprocessing.spawn"
+        return process._args[1] if spawned else None  # _wrap(function, number, ...)
 
     # --- layers ----------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,46 @@
+"""How to record two sides again so that smaller differences can be seen, in the options of the command that recorded them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernelscope.analysis.explain.model import Side
+
+PROFILE, RUN, CAPTURE = "profile", "run", "capture"  # a script of the user's own, a workload of ours, another tool's file
+OF_CAPTURES = "record more steps on a quiet machine, or the program several times with `kernelscope profile` (docs/gate.md)"
+
+
+def recorded_by(facts: Mapping[str, Any]) -> str:
+    """Return what recorded a run, given its run.json, or a side, given its facts."""
+    if facts.get("recorder") == PROFILE:
+        return PROFILE
+    return RUN if facts.get("options") else CAPTURE
+
+
+def advice(kinds: set[str], restarts: int, steady: bool) -> str:
+    """Return what to do. kinds: what recorded the sides. restarts: how many each has. steady: whether they had --steady."""
+    if CAPTURE in kinds:
+        return OF_CAPTURES
+    if PROFILE in kinds:
+        if restarts > 1:
+            return "profile each side more often, in turns, on a quiet machine"
+        return (
+            "profile each side three times or more, in turns and each time into a folder of its own "
+            "(-o A/1, -o B/1, -o A/2 and so on), and name the folders A and B"
+        )
+    repeats = "more --repeats" if restarts > 1 else "--repeats 3 or more"
+    return f"record again on a quiet machine, with {repeats if steady else f'--steady and {repeats}'}"
+
+
+def of_sides(a: Side, b: Side, restarts: int) -> str:
+    """Return `advice` for two sides that have so many restarts each."""
+    steady = all((side.facts.get("options") or {}).get("steady") for side in (a, b))
+    return advice({recorded_by(side.facts) for side in (a, b)}, restarts, steady)
+
+
+def in_turns(a: Side, b: Side) -> str:
+    """Return how to let both sides take turns, so that a machine's drift and load meet both alike."""
+    ours = all(recorded_by(side.facts) == RUN for side in (a, b))
+    return "in turns, as `kernelscope compare` does" if ours else "in turns"

@@ -1,0 +1,68 @@
+"""What recording cost the step that a breakdown of a run shows: that is the recorded step, which takes longer than the clean one.
+
+The rows that it made longer are found as explanations find them (see `instrumentation`); the breakdown itself is left as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kernelscope.analysis.breakdowns import BY, Breakdown
+from kernelscope.analysis.cell_labels import CellLabels
+from kernelscope.analysis.explain import sides
+from kernelscope.analysis.explain.instrumentation import factors
+from kernelscope.analysis.partition import KEYS, partition
+from kernelscope.analysis.run import Run
+from kernelscope.analysis.statistics import median_step_ns
+
+LEAST = 0.1  # of the clean step: less is no more than two passes of one program may differ by
+MOST_ROWS, LEAST_OF_COST = 3, 0.05  # rows that are named, and the share of the cost that each of them has at least
+_NO_CELLS = ("step", "line")  # breakdowns whose rows are no cells of the partition
+
+
+@dataclass(frozen=True)
+class Cost:
+    """recorded_ns: the breakdown's step. clean_ns: the clean one, as explanations have it. rows: those with most of the cost.
+
+    Each row has the breakdown's keys, time_ns and of that cost_ns. from_layers: whether the layers pass tells them, or else how
+    many events were recorded in each.
+    """
+
+    by: str
+    recorded_ns: int
+    clean_ns: int
+    rows: list[dict[str, Any]]
+    from_layers: bool
+
+
+def of_run(run: Run, found: Breakdown) -> Cost | None:
+    """Return what recording cost the step of a run's breakdown; None where that is next to nothing or not known."""
+    clean = [data.measured for data in run.passes("clean")]
+    if not clean or not found.step_ns:
+        return None
+    clean_ns = median_step_ns(clean)
+    if found.step_ns < (1 + LEAST) * clean_ns:
+        return None
+    held, layers_ns = sides.layers_pass_of(run, clean_ns)
+    trace = run.trace()
+    cells = partition(trace).cells
+    time_ns = cells["time_ns"].to_numpy(dtype=float)
+    kept = factors(cells[list(KEYS)], time_ns, float(clean_ns), layers_ns, held, sides.events_of(trace))
+    rows = [] if found.by in _NO_CELLS else _rows(CellLabels(cells), found.by, time_ns, time_ns * (1 - kept))
+    return Cost(found.by, found.step_ns, clean_ns, rows, layers_ns is not None)
+
+
+def _rows(labels: CellLabels, by: str, time_ns: np.ndarray[Any, Any], cost_ns: np.ndarray[Any, Any]) -> list[dict[str, Any]]:
+    """Return the rows of a breakdown that hold most of the cost, the one with most first."""
+    numbers: dict[tuple[str | None, ...], int] = {}
+    group = [numbers.setdefault(key, len(numbers)) for key in zip(*(labels.column(by, key) for key in BY[by]), strict=True)]
+    time, cost = (np.bincount(group, weights=values) for values in (time_ns, cost_ns))
+    keys, least = list(numbers), LEAST_OF_COST * float(cost_ns.sum())
+    return [
+        {**dict(zip(BY[by], keys[row], strict=True)), "time_ns": round(float(time[row])), "cost_ns": round(float(cost[row]))}
+        for row in np.argsort(-cost, kind="stable")[:MOST_ROWS]
+        if cost[row] > max(least, 0.0)
+    ]

@@ -1,0 +1,49 @@
+"""stdout and stderr whose reader may go away before the command ends, as with `| head -1`.
+
+What nobody reads any more is dropped. So a command goes on to its end, writes its files, and exits with its own status.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import Any
+
+
+class _Outlet(io.FileIO):
+    """Writes to a descriptor for as long as somebody reads."""
+
+    dropping = False
+
+    def write(self, data: Any, /) -> int:
+        """Write bytes; return how many were written or dropped."""
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            self.dropping = True
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            return memoryview(data).nbytes
+
+
+def prepare() -> None:
+    """Let this process outlive the readers of its stdout and stderr."""
+    sys.stdout, sys.stderr = (_outliving(stream) for stream in (sys.stdout, sys.stderr))
+
+
+def unread() -> bool:
+    """Return whether the reader of stdout is known to be gone."""
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    return isinstance(raw, _Outlet) and raw.dropping
+
+
+def _outliving(stream: Any) -> Any:
+    if stream is None:  # closed before we began
+        return open(os.devnull, "w", encoding="utf8")
+    if not isinstance(stream, io.TextIOWrapper):
+        return stream
+    buffer = io.BufferedWriter(_Outlet(stream.fileno(), "w", closefd=False))
+    settings: dict[str, Any] = {"line_buffering": stream.line_buffering, "write_through": stream.write_through}
+    return io.TextIOWrapper(buffer, stream.encoding, stream.errors, **settings)

@@ -1,0 +1,31 @@
+"""What a reader of a breakdown must know first: by how much the recorded step is longer than the clean one, and where."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kernelscope.reports import breakdown_grid, units
+from kernelscope.reports.text import printable
+
+if TYPE_CHECKING:
+    from kernelscope.analysis.explain.recording_cost import Cost
+
+
+def sentence(cost: Cost) -> str:
+    """Return both steps, and the rows that recording made longer with how that is known, in one line."""
+    both = f"these are times of the recorded step, {units.duration(cost.recorded_ns)}, which takes"
+    clean = f"{units.duration(cost.clean_ns)} (median of the clean pass)"
+    line = f"{both} {units.ratio(cost.recorded_ns / cost.clean_ns)} the clean one, {clean}"
+    if not cost.rows:
+        return line
+    named = ", ".join(
+        f"{_name(cost.by, row)} ({units.duration(row['cost_ns'])} of {units.duration(row['time_ns'])})" for row in cost.rows
+    )
+    how = "as the layers pass shows" if cost.from_layers else "judged by how many events were recorded there"
+    return f"{line}; recording cost most in {named}, {how}"
+
+
+def _name(by: str, row: dict[str, object]) -> str:
+    names, _ = breakdown_grid.keys({"by": by})
+    named = dict.fromkeys([*names, "layer", "phase"])
+    return " ".join(printable(row[key]) for key in named if row.get(key) is not None)

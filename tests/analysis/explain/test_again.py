@@ -1,0 +1,36 @@
+"""Advice to record again names options that the command which recorded has, and no others."""
+
+import argparse
+import re
+
+import pytest
+
+from kernelscope.analysis.explain import again
+from kernelscope.cli import compare, profile, run
+
+
+def options(command):
+    parser = argparse.ArgumentParser()
+    command.configure(parser)
+    return {name for action in parser._actions for name in action.option_strings}
+
+
+@pytest.mark.parametrize("steady", [False, True])
+@pytest.mark.parametrize("restarts", [1, 3])
+@pytest.mark.parametrize(("kind", "commands"), [(again.RUN, (run, compare)), (again.PROFILE, (profile,)), (again.CAPTURE, ())])
+def test_advice_fits_the_command(kind, commands, restarts, steady):
+    text = again.advice({kind}, restarts, steady)
+    named = set(re.findall(r"(?<!\S)\(?(--?[a-z-]+)", text))
+    assert all(named <= options(command) for command in commands)
+    assert commands or not named
+    assert ("--steady" in named) is (kind == again.RUN and not steady)
+
+
+def test_what_recorded():
+    assert again.recorded_by({"recorder": "profile", "options": {"steady": False}}) == again.PROFILE
+    assert again.recorded_by({"recorder": None, "options": {"steady": False}}) == again.RUN
+    assert again.recorded_by({"framework": "pytorch"}) == again.CAPTURE
+
+
+def test_a_capture_on_either_side_decides():
+    assert again.advice({again.PROFILE, again.CAPTURE}, 1, False) == again.OF_CAPTURES

@@ -1,0 +1,10 @@
+"""What kind of process this is, of all those that a script consists of."""
+
+import sys
+
+
+def started_by_multiprocessing():
+    """Return the multiprocessing.Process that runs in this process; None in one that something else started."""
+    module = sys.modules.get("multiprocessing.process")
+    process = None if module is None else module.current_process()
+    return process if getattr(process, "_parent_pid", None) is not None else None  # None only of the main one
