@@ -13,7 +13,8 @@ ones are in the time of ExecutorState::Process.
 Eager operators run one by one on the loop's thread: each is an event of the eager runtime, and the kernel is what runs in it.
 They belong to the range that the loop is in; what the host does around them within a layer's range is the layer's too.
 
-Operators on the threads of tf.data prepare batches: their phase is "data", and they have no layer.
+Whatever runs on the threads of tf.data prepares batches, also what Python calls there (tf.py_function): its phase is "data", and
+it has no layer. Operators that call Python are no kernels: what they call is not TensorFlow's.
 
 How a kernel came by its layer: a oneDNN line belongs to the operator that ran at its time and whose type can have called it
 ("operator name": the layer is then in that operator's name). Where two such operators ran at once, the problem's shape decides
@@ -51,7 +52,7 @@ _EAGER_KERNEL = "KernelAndDeviceFunc::Run"
 # operators that only steer: they compute nothing, whatever their time holds
 _STEERING = re.compile(
     r"^(NoOp|_?Arg|_?Retval|_?(Host)?(Send|Recv)|Identity(N)?|StopGradient|Const|Placeholder|(Stateless|Stateful)?PartitionedCall"
-    r"|Optional(HasValue|GetValue|FromValue|None)|(Stateless)?(While|If|Case)|(Ref)?(Switch|Merge|Enter|Exit|NextIteration)|LoopCond|SymbolicGradient|RemoteCall)$"
+    r"|(Eager)?PyFunc(Stateless)?|Optional(HasValue|GetValue|FromValue|None)|(Stateless)?(While|If|Case)|(Ref)?(Switch|Merge|Enter|Exit|NextIteration)|LoopCond|SymbolicGradient|RemoteCall)$"
 )
 
 # (primitive, propagation) of a oneDNN line -> types of operators that call it; reorders are called by all of oneDNN's
@@ -118,6 +119,7 @@ def _events(folder: Path, context: Context) -> tuple[pd.DataFrame, dict[str, int
     events["start_ns"], events["end_ns"] = start, start + events["duration_ns"].to_numpy(np.int64)
     inside = _in_steps(events["start_ns"].to_numpy(), context.steps)
     events = events[inside].reset_index(drop=True)
+    events["of_data"] = events["line"].astype("string").str.startswith(_DATA_THREADS).fillna(False).to_numpy(bool)
     events["thread"] = _threads(events, context)
     return events, {"events outside of steps": int((~inside).sum())}
 
@@ -132,8 +134,11 @@ def _in_steps(start: Integers, steps: pd.DataFrame) -> Flags:
 
 
 def _threads(events: pd.DataFrame, context: Context) -> Integers:
-    """Return each event's thread: the loop's own id for the line that calls compiled functions, the line's number for others."""
-    calls = events["name"].str.startswith(_EAGER_EVENTS)
+    """Return each event's thread: the loop's own id for the line that calls compiled functions, the line's number for others.
+
+    Threads of tf.data call some too, where a pipeline runs Python.
+    """
+    calls = events["name"].str.startswith(_EAGER_EVENTS) & ~events["of_data"]
     callers = events.loc[calls, "line_id"].unique()
     loop_threads = context.steps["thread"].unique()
     threads = events["line_id"].to_numpy(np.int64).copy()
@@ -153,13 +158,17 @@ def _graph_operators(events: pd.DataFrame, names: GraphNames | RecordedNames) ->
     for column in ("layer", "phase", "attribution"):
         values = pd.array([getattr(found, column) for found in resolved], dtype="string")
         table[column] = values.take(codes) if len(codes) else pd.array([], dtype="string")
-    of_data = events.loc[chosen, "line"].astype("string").str.startswith(_DATA_THREADS).fillna(False).to_numpy(bool)
-    for column, value in (("layer", pd.NA), ("phase", "data"), ("attribution", "launch range")):
-        table[column] = table[column].mask(of_data, value)
+    _give_to_data(table, events.loc[chosen, "of_data"].to_numpy(bool))
     parent = intervals.parents(*_spans(table))
     holds_another = np.isin(np.arange(len(table)), parent)
     table["leaf"] = ~holds_another & _computes(table["name"])
     return table
+
+
+def _give_to_data(table: pd.DataFrame, rows: Flags) -> None:
+    """Make these rows of operators those of an input pipeline."""
+    for column, value in (("layer", pd.NA), ("phase", "data"), ("attribution", "launch range")):
+        table[column] = table[column].mask(rows, value)
 
 
 def _resolved(events: pd.DataFrame, chosen: Flags, names: GraphNames | RecordedNames) -> tuple[Integers, list[Resolved]]:
@@ -208,7 +217,9 @@ def _eager_operators(events: pd.DataFrame, context: Context) -> pd.DataFrame:
     updates = table["phase"].isna() & table["name"].str.match(_UPDATING)
     phase = table["phase"].mask(updates & (context.mode == "train"), "optimizer")
     phase = phase.mask(table["layer"].isna() & table["name"].str.match(DATA), "data")
-    return table.assign(phase=phase.fillna("other"))
+    table = table.assign(phase=phase.fillna("other"))
+    _give_to_data(table, inner["of_data"].to_numpy(bool))
+    return table
 
 
 def _computes(types: pd.Series) -> Flags:
@@ -238,7 +249,7 @@ def _spans(table: pd.DataFrame) -> tuple[Integers, Integers, Integers]:
 def _host_events(events: pd.DataFrame, graph: pd.DataFrame, context: Context) -> pd.DataFrame:
     """Return what the host did besides: see the module's documentation."""
     table = events[~events["name"].str.match(_OPERATOR)]
-    table = table[["thread", "start_ns", "end_ns", "name"]].reset_index(drop=True)
+    table = table[["thread", "start_ns", "end_ns", "name", "of_data"]].reset_index(drop=True)
     thread, start, end = _spans(table)
     inner = intervals.innermost(*_spans(graph), thread, start)
     own_thread = np.isin(thread, graph["thread"].unique())
@@ -248,18 +259,12 @@ def _host_events(events: pd.DataFrame, graph: pd.DataFrame, context: Context) ->
     table = table[(inner < 0) & ~waits].reset_index(drop=True)
     data = context.ranges[context.ranges["category"] == "data"]
     at = intervals.innermost(*_spans(data), *_spans(table)[:2])
-    of_data = (at >= 0) | np.isin(table["thread"].to_numpy(np.int64), _threads_of_data(events))
+    of_data = (at >= 0) | table.pop("of_data").to_numpy(bool)
     around = _around(table, context.ranges)
     table["layer"] = around["layer"]
     table["phase"] = around["phase"].fillna("other").mask(of_data, "data")
     table["attribution"] = around["attribution"].mask(of_data, "launch range")
     return table
-
-
-def _threads_of_data(events: pd.DataFrame) -> Integers:
-    """Return the threads that run input pipelines."""
-    mine = events["line"].astype("string").str.startswith(_DATA_THREADS).fillna(False).to_numpy(bool)
-    return np.asarray(events.loc[mine, "thread"].unique(), dtype=np.int64)
 
 
 # --- oneDNN's lines -----------------------------------------------------------------------------------------------------

@@ -64,6 +64,7 @@ def of_run(run: Run) -> Side:
     if found is not None and side.clean_ns is not None:
         side.held = holding(found.info.get("left_out", {}))
         side.layers_ns = _layers_ns(found, side.clean_ns, side.held)
+    facts["batches_by_workers"] = run.kernels_pass().report.get("batches_by_workers")
     side.missing = dict(run.record.get("unavailable", {}))
     side.facts["main_source"], side.sources = run.sources()
     side.foreign_cores = core_use.foreign_of_run(run)
