@@ -80,7 +80,7 @@ def _operators(case: Case) -> str | None:
 
 
 def _compiled_calls(side: Side) -> float | None:
-    """Return how many compiled functions a step calls, where a trace shows it: ranges of TensorFlow and JAX, PyTorch's regions."""
+    """Return how many compiled functions a step calls, where a trace shows it: ranges of two frameworks, PyTorch's regions."""
     trace = side.trace
     if side.framework in ("tensorflow", "jax"):
         return evidence.per_step(side, trace.ranges[trace.ranges["name"] == "call"]) if len(trace.ranges) else None
