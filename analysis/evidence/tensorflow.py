@@ -7,8 +7,8 @@ full name, which carries the scopes of whoever made it: `gradient_tape/lenet_1/c
 executor (tf.constant, ExecutorState::Process, ExecutorDoneCallback, ...). These have neither scope nor layer, phase "data"
 inside of a data range and "other" elsewhere: the latter is dispatch. Events of a thread that waits while operators run on others
 (TFE_Py_ExecuteCancelable, EagerExecute, ...) are left out, because they would claim a part of the operators' time; the
-"call" range on the same thread covers what remains. The executor times only operators that it counts as expensive; cheap
-ones are in the time of ExecutorState::Process.
+"call" range on the same thread covers what remains. What waits for a batch stays. The executor times only operators that it
+counts as expensive; cheap ones are in the time of ExecutorState::Process.
 
 Eager operators run one by one on the loop's thread: each is an event of the eager runtime, and the kernel is what runs in it.
 They belong to the range that the loop is in; what the host does around them within a layer's range is the layer's too.
@@ -43,6 +43,7 @@ HOST_PLANE = "/host:CPU"
 
 _OPERATOR = r"^(?P<scope>[^:]+):(?P<type>[A-Za-z_]\w*)$"
 _DATA_THREADS = "tf_data"  # how the names of threads begin that run an input pipeline of tf.data
+_GETTING = "IteratorGetNextOp::DoCompute"  # in which a graph waits for its batch, on a thread of tf.data
 _EAGER_EVENTS = ("TFE_Py_ExecuteCancelable", "EagerExecute", "EagerLocalExecute")
 _EAGER_OPERATOR = "EagerLocalExecute: "  # followed by an operator's type, or by a function's name
 _FUNCTION = re.compile(r"^__(inference|forward|backward)_")
@@ -250,21 +251,29 @@ def _host_events(events: pd.DataFrame, graph: pd.DataFrame, context: Context) ->
     """Return what the host did besides: see the module's documentation."""
     table = events[~events["name"].str.match(_OPERATOR)]
     table = table[["thread", "start_ns", "end_ns", "name", "of_data"]].reset_index(drop=True)
-    thread, start, end = _spans(table)
-    inner = intervals.innermost(*_spans(graph), thread, start)
-    own_thread = np.isin(thread, graph["thread"].unique())
-    begun = np.searchsorted(np.sort(graph["start_ns"].to_numpy(np.int64)), end, side="left")
-    ended = np.searchsorted(np.sort(graph["end_ns"].to_numpy(np.int64)), start, side="right")
-    waits = ~own_thread & (begun > ended)
-    table = table[(inner < 0) & ~waits].reset_index(drop=True)
     data = context.ranges[context.ranges["category"] == "data"]
-    at = intervals.innermost(*_spans(data), *_spans(table)[:2])
-    of_data = (at >= 0) | table.pop("of_data").to_numpy(bool)
+    loading = intervals.innermost(*_spans(data), *_spans(table)[:2]) >= 0
+    within = intervals.innermost(*_spans(graph), *_spans(table)[:2]) >= 0
+    kept = ~within & (loading | (table["name"] == _GETTING).to_numpy(bool) | ~_waits(table, graph))
+    of_data = (loading | table.pop("of_data").to_numpy(bool))[kept]
+    table = table[kept].reset_index(drop=True)
     around = _around(table, context.ranges)
     table["layer"] = around["layer"]
     table["phase"] = around["phase"].fillna("other").mask(of_data, "data")
     table["attribution"] = around["attribution"].mask(of_data, "launch range")
     return table
+
+
+def _waits(table: pd.DataFrame, graph: pd.DataFrame) -> Flags:
+    """Return in which of these events their thread waited: operators ran on others, on its own none within, nor any of a graph."""
+    thread, start, end = _spans(table)
+    own = np.isin(thread, graph.loc[graph["scope"].notna(), "thread"].unique())
+    theirs, begins, ends = _spans(graph)
+    for value in np.setdiff1d(np.unique(thread), thread[own]):
+        mine, starts = thread == value, np.sort(begins[theirs == value])
+        own[mine] = np.searchsorted(starts, end[mine]) > np.searchsorted(starts, start[mine])
+    ran = np.searchsorted(np.sort(begins), end, side="left") > np.searchsorted(np.sort(ends), start, side="right")
+    return np.asarray(~own & ran)
 
 
 # --- oneDNN's lines -----------------------------------------------------------------------------------------------------

@@ -228,4 +228,5 @@ def test_without_scopes_coverage_is_of_whole_functions(context, layers, known):
     report = {"network": {"layers": [{"name": "step", "type": "function"}]}}
     mine = replace(context, network={}, report=report)
     found = jax._coverage_of(pd.DataFrame({"layer": pd.array(layers, dtype="string")}), mine)
-    assert found == ({} if known else {"coverage_of": "whole functions: no scopes are open in step, so that forward is one layer"})
+    text = "whole functions: no scopes are open in step, so that forward is one layer"
+    assert found == ({} if known else {"coverage_of": text})

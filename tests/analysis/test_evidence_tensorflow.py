@@ -183,8 +183,11 @@ def test_python_that_a_pipeline_calls_is_of_the_data_and_no_kernel(captures, mon
     def with_python(path):
         events = read(path)
         work = events[events["name"].str.endswith(":Tanh")].assign(duration_ns=900)
-        called = [work.assign(name=name, start_ns=work["start_ns"] + 1000 + place, duration_ns=900 - 2 * place)
-                  for place, name in enumerate(("EagerPyFunc:EagerPyFunc", "EagerLocalExecute: Sin", "KernelAndDeviceFunc::Run"))]  # fmt: skip
+        names = ("EagerPyFunc:EagerPyFunc", "EagerLocalExecute: Sin", "KernelAndDeviceFunc::Run")
+        called = [
+            work.assign(name=name, start_ns=work["start_ns"] + 1000 + place, duration_ns=900 - 2 * place)
+            for place, name in enumerate(names)
+        ]
         extra = pd.concat(called).assign(line="tf_data_private_threadpool/7", line_id=7)
         return pd.concat([events, extra], ignore_index=True)
 

@@ -77,7 +77,7 @@ class _Tree(object):
         items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
         if items is None:
             return [(path, value)], None
-        return [leaf for key, one in items for leaf in _Tree.tree_flatten_with_path(one, path + (key,))[0]], None
+        return [leaf for key, one in items for leaf in _Tree.tree_flatten_with_path(one, (*path, key))[0]], None
 
     @staticmethod
     def keystr(path):
@@ -103,8 +103,7 @@ class CompilationsTest(unittest.TestCase):
             return weights
 
         self.number += 1
-        plain = types.SimpleNamespace(compiles=True, key=self.number, name="step", function=step, static=frozenset(static))
-        return plain
+        return types.SimpleNamespace(compiles=True, key=self.number, name="step", function=step, static=frozenset(static))
 
     def call(self, calls, *arguments, **keywords):
         """Compile in a call of a function; return the reason and the example that are the newest."""
@@ -195,7 +194,7 @@ class ScopesTest(unittest.TestCase):
                 self.own = self
 
             def __call__(self):
-                for layer in [self.stem] + self.blocks + [self.heads["a"], Layer()]:
+                for layer in [self.stem, *self.blocks, self.heads["a"], Layer()]:
                     layer()
 
         scopes = Scopes(types.SimpleNamespace(named_scope=self.named_scope), lambda: self.tracing)

@@ -12,9 +12,11 @@ CAUSE = "input pipeline"
 _PYTHON = r"(Eager)?PyFunc(Stateless)?"  # operators of TensorFlow that call Python
 MOST_NAMED = 3  # operators of the input pipeline that a sentence lists
 
+_TF_DATA = "tf.data: map(..., num_parallel_calls=tf.data.AUTOTUNE), cache() and prefetch(tf.data.AUTOTUNE)"
 _REMEDIES = {
     "pytorch": "load ahead of the step: torch.utils.data.DataLoader(num_workers=..., prefetch_factor=...)",
-    "tensorflow": "tf.data: map(..., num_parallel_calls=tf.data.AUTOTUNE), cache() and prefetch(tf.data.AUTOTUNE)",
+    "tensorflow": _TF_DATA,
+    "keras-tensorflow": _TF_DATA,
     "mxnet": "gluon.data.DataLoader(num_workers=..., prefetch=...), or mx.io.PrefetchingIter",
     "cntk": "cntk.io.MinibatchSource, which reads ahead, in place of arrays converted in each step",
 }
@@ -92,8 +94,8 @@ def _python(side: Side) -> list[str]:
     each = evidence.per_step(side, calls)
     took = each * float((calls["end_ns"] - calls["start_ns"]).mean())
     return [
-        f"{side.name}'s pipeline calls Python {each:,.3g} times a step (tf.py_function, tf.numpy_function; {evidence.ms(took)}), "
-        "which no more threads make faster: TensorFlow's own operators do."
+        f"{side.name}'s pipeline calls Python {each:,.3g} times a step (tf.py_function, tf.numpy_function), {evidence.ms(took)}: "
+        "only one of these runs at a time; with TensorFlow's own operators all threads do."
     ]
 
 
