@@ -64,17 +64,18 @@ def compare(runs: list[Run], left_out: list[dict[str, str]] | None = None) -> di
         "fairness": _fairness(runs),
         "passes": [row for run in runs for row in _passes(run, partitions[run.name])],
         "diagnostics": {name: trace.diagnostics for name, trace in traces.items()},
-        "methods": {run.name: _found_how(run) for run in runs},
+        "methods": {run.name: _found_how(run, traces[run.name]) for run in runs},
         "settings": {run.name: run.record.get("settings", {}) for run in runs},
         "versions": {run.name: run.record.get("versions", {}) for run in runs},
     }
     return Shown(found)
 
 
-def _found_how(run: Run) -> dict[str, str]:
+def _found_how(run: Run, trace: Trace) -> dict[str, str]:
     """Return how a run's layers and phases were found, and what its layers pass left out."""
     left_out = [data.report["left_out"]["text"] for data in run.passes("layers") if data.report.get("left_out")]
-    return {**run.kernels_pass().report.get("methods", {}), **({"layers pass": left_out[0]} if left_out else {})}
+    covered = {"coverage of layers": trace.info["coverage_of"]} if trace.info.get("coverage_of") else {}
+    return {**run.kernels_pass().report.get("methods", {}), **covered, **({"layers pass": left_out[0]} if left_out else {})}
 
 
 def explanations(runs: list[Run], step_ns: list[int]) -> list[dict[str, Any]]:

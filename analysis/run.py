@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from kernelscope.analysis import archives, storage
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.evidence import Clock, Context, recomputed_ranges
+from kernelscope.analysis.evidence import Clock, Context, placed_ranges
 from kernelscope.analysis.host_lines import timeline
 from kernelscope.analysis.lines import statements
 from kernelscope.analysis.readers.records import read_object, read_table
@@ -24,7 +24,7 @@ from kernelscope.analysis.trace import Trace, conform
 
 KERAS_2 = ("keras-theano", "keras-cntk", "keras-mxnet")
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
-CACHE_VERSION = 15  # part of the cache's key: raise it when a reader changes what it makes of the same files
+CACHE_VERSION = 16  # part of the cache's key: raise it when a reader changes what it makes of the same files
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Run:
         for data in self.passes("layers"):
             left_out = data.report.get("left_out") or {}
             if (data.folder / "ranges.jsonl").is_file() and left_out.get("phases", True):
-                ranges = recomputed_ranges(read_table(data.folder / "ranges.jsonl", "ranges"))
+                ranges = placed_ranges(read_table(data.folder / "ranges.jsonl", "ranges"))
                 return Trace(steps=data.steps, ranges=ranges, info={"left_out": left_out.get("layers", {})})
         return None
 
@@ -180,7 +180,7 @@ class Run:
     def _read_trace(self, data: PassData) -> Trace:
         from kernelscope.analysis.evidence import device  # late: a cached trace needs none of the readers
 
-        ranges = recomputed_ranges(read_table(data.folder / "ranges.jsonl", "ranges"))
+        ranges = placed_ranges(read_table(data.folder / "ranges.jsonl", "ranges"))
         options = self.record["options"]
         clock = Clock.from_anchors(data.report["anchors"])
         collector = self._collector()

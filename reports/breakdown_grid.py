@@ -141,5 +141,6 @@ def _beside(result: Mapping[str, Any]) -> str:
         against = f" (clean step {units.duration(clean)})" if clean else ""
         parts.append(f"{result['pass']} pass{against}")
     steps = f"{result['steps']} steps, " if result["steps"] else ""
-    parts.append(f"{steps}coverage {units.percent(result['coverage'])}")
+    of = f" of {result['coverage_of']}" if result["by"] == "layer" and result.get("coverage_of") else ""
+    parts.append(f"{steps}coverage {units.percent(result['coverage'])}{of}")
     return " · ".join(parts)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kernelscope.analysis import intervals
 from kernelscope.analysis.trace import Trace, empty
 
 
@@ -71,6 +72,28 @@ class Evidence:
     info: dict[str, Any] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
     captured: Trace | None = None
+
+
+def placed_ranges(ranges: pd.DataFrame) -> pd.DataFrame:
+    """Return the ranges with what those around them say: input_ranges and recomputed_ranges."""
+    return recomputed_ranges(input_ranges(ranges))
+
+
+def input_ranges(ranges: pd.DataFrame) -> pd.DataFrame:
+    """Return the ranges with those that lie in the making of a batch as input, of the phase data and no layer's.
+
+    A data set transforms its samples with modules and functions that have ranges of their own.
+    """
+    making = ranges[(ranges["category"] == "data").to_numpy(bool)]
+    says = (ranges["layer"].notna() | ranges["phase"].notna()).to_numpy(bool) & (ranges["category"] != "data").to_numpy(bool)
+    if making.empty or not says.any():
+        return ranges
+    spans = [making[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns")]
+    inside = intervals.innermost(*spans, *(ranges[name].to_numpy(np.int64) for name in ("thread", "start_ns"))) >= 0
+    inside &= says
+    told = {"category": "data", "phase": "data", "layer": None}
+    texts = {name: ranges[name].astype("string").mask(inside, value).astype(ranges[name].dtype) for name, value in told.items()}
+    return ranges.assign(**texts) if inside.any() else ranges
 
 
 def recomputed_ranges(ranges: pd.DataFrame) -> pd.DataFrame:

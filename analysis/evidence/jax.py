@@ -30,6 +30,7 @@ TRACE_FILE = "operators.xplane.pb"
 HOST_PLANE = "/host:CPU"
 _END = "end: "
 EAGER = "(eager)"  # JAX's own functions that the script calls outside of compiled ones: each operation is a program
+CALLED = "launch range"  # the method by which operations have their place that Python runs one by one, in a range around them
 _NO_OPERATIONS = "the profile holds none: XLA tells them of the processor since JAX 0.4.32; only calls and waiting are known"
 _TEXTS = ("scope", "type", "layer", "phase", "attribution", "kind", "library", "dtype", "problem")
 _NUMBERS = ("m", "n", "k")
@@ -47,7 +48,18 @@ def read(folder: Path, context: Context) -> Evidence:
     unknown = table["layer"].isna() & ~table["phase"].isin(["optimizer", "data"])
     diagnostics["operations of unknown layer"] = int(unknown.sum())
     missing = {} if len(table) or diagnostics["operations outside of steps"] else {"operations": _NO_OPERATIONS}
-    return Evidence(conform("operators", table.assign(name=table["type"])), computing(table), diagnostics, unavailable=missing)
+    operators = conform("operators", table.assign(name=table["type"]))
+    return Evidence(operators, computing(table), diagnostics, info=_coverage_of(table, context), unavailable=missing)
+
+
+def _coverage_of(table: pd.DataFrame, context: Context) -> dict[str, str]:
+    """Return what coverage by layer is of where nothing opens scopes in compiled functions, so that no layers are known."""
+    functions = set(_functions(context))
+    layers = set(table["layer"].dropna()) - {EAGER, "loss"}
+    if context.network or not layers or layers - functions:
+        return {}
+    names = ", ".join(sorted(layers))
+    return {"coverage_of": f"whole functions: no scopes are open in {names}, so that forward is one layer"}
 
 
 def operations(path: Path, context: Context) -> tuple[pd.DataFrame, dict[str, int]]:
@@ -168,7 +180,7 @@ def _place_in_ranges(table: pd.DataFrame, context: Context) -> None:
         values = pd.Series(taken(ranges[name], around), dtype="string").where(pd.Series(told))
         table[name] = table[name].astype("string").mask(told, values)
     table["phase"] = table["phase"].mask(unknown & table["phase"].isna().to_numpy(dtype=bool), "other")
-    table["attribution"] = table["attribution"].mask(told, "launch range")
+    table["attribution"] = table["attribution"].mask(told, CALLED)
     if not context.network:
         eager = unknown & ~told & (table["kind"] != "unknown").to_numpy(dtype=bool)
         table["layer"] = table["layer"].mask(eager, EAGER)

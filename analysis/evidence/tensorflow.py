@@ -7,13 +7,14 @@ full name, which carries the scopes of whoever made it: `gradient_tape/lenet_1/c
 executor (tf.constant, ExecutorState::Process, ExecutorDoneCallback, ...). These have neither scope nor layer, phase "data"
 inside of a data range and "other" elsewhere: the latter is dispatch. Events of a thread that waits while operators run on others
 (TFE_Py_ExecuteCancelable, EagerExecute, ...) are left out, because they would claim a part of the operators' time; the
-"call" range on the same thread covers what remains. The executor times only operators that it counts as expensive; cheap
-ones are in the time of ExecutorState::Process.
+"call" range on the same thread covers what remains. What waits for a batch stays. The executor times only operators that it
+counts as expensive; cheap ones are in the time of ExecutorState::Process.
 
 Eager operators run one by one on the loop's thread: each is an event of the eager runtime, and the kernel is what runs in it.
 They belong to the range that the loop is in; what the host does around them within a layer's range is the layer's too.
 
-Operators on the threads of tf.data prepare batches: their phase is "data", and they have no layer.
+Whatever runs on the threads of tf.data prepares batches, also what Python calls there (tf.py_function): its phase is "data", and
+it has no layer. Operators that call Python are no kernels: what they call is not TensorFlow's.
 
 How a kernel came by its layer: a oneDNN line belongs to the operator that ran at its time and whose type can have called it
 ("operator name": the layer is then in that operator's name). Where two such operators ran at once, the problem's shape decides
@@ -42,6 +43,7 @@ HOST_PLANE = "/host:CPU"
 
 _OPERATOR = r"^(?P<scope>[^:]+):(?P<type>[A-Za-z_]\w*)$"
 _DATA_THREADS = "tf_data"  # how the names of threads begin that run an input pipeline of tf.data
+_GETTING = "IteratorGetNextOp::DoCompute"  # in which a graph waits for its batch, on a thread of tf.data
 _EAGER_EVENTS = ("TFE_Py_ExecuteCancelable", "EagerExecute", "EagerLocalExecute")
 _EAGER_OPERATOR = "EagerLocalExecute: "  # followed by an operator's type, or by a function's name
 _FUNCTION = re.compile(r"^__(inference|forward|backward)_")
@@ -51,7 +53,7 @@ _EAGER_KERNEL = "KernelAndDeviceFunc::Run"
 # operators that only steer: they compute nothing, whatever their time holds
 _STEERING = re.compile(
     r"^(NoOp|_?Arg|_?Retval|_?(Host)?(Send|Recv)|Identity(N)?|StopGradient|Const|Placeholder|(Stateless|Stateful)?PartitionedCall"
-    r"|Optional(HasValue|GetValue|FromValue|None)|(Stateless)?(While|If|Case)|(Ref)?(Switch|Merge|Enter|Exit|NextIteration)|LoopCond|SymbolicGradient|RemoteCall)$"
+    r"|(Eager)?PyFunc(Stateless)?|Optional(HasValue|GetValue|FromValue|None)|(Stateless)?(While|If|Case)|(Ref)?(Switch|Merge|Enter|Exit|NextIteration)|LoopCond|SymbolicGradient|RemoteCall)$"
 )
 
 # (primitive, propagation) of a oneDNN line -> types of operators that call it; reorders are called by all of oneDNN's
@@ -118,6 +120,7 @@ def _events(folder: Path, context: Context) -> tuple[pd.DataFrame, dict[str, int
     events["start_ns"], events["end_ns"] = start, start + events["duration_ns"].to_numpy(np.int64)
     inside = _in_steps(events["start_ns"].to_numpy(), context.steps)
     events = events[inside].reset_index(drop=True)
+    events["of_data"] = events["line"].astype("string").str.startswith(_DATA_THREADS).fillna(False).to_numpy(bool)
     events["thread"] = _threads(events, context)
     return events, {"events outside of steps": int((~inside).sum())}
 
@@ -132,8 +135,11 @@ def _in_steps(start: Integers, steps: pd.DataFrame) -> Flags:
 
 
 def _threads(events: pd.DataFrame, context: Context) -> Integers:
-    """Return each event's thread: the loop's own id for the line that calls compiled functions, the line's number for others."""
-    calls = events["name"].str.startswith(_EAGER_EVENTS)
+    """Return each event's thread: the loop's own id for the line that calls compiled functions, the line's number for others.
+
+    Threads of tf.data call some too, where a pipeline runs Python.
+    """
+    calls = events["name"].str.startswith(_EAGER_EVENTS) & ~events["of_data"]
     callers = events.loc[calls, "line_id"].unique()
     loop_threads = context.steps["thread"].unique()
     threads = events["line_id"].to_numpy(np.int64).copy()
@@ -153,13 +159,17 @@ def _graph_operators(events: pd.DataFrame, names: GraphNames | RecordedNames) ->
     for column in ("layer", "phase", "attribution"):
         values = pd.array([getattr(found, column) for found in resolved], dtype="string")
         table[column] = values.take(codes) if len(codes) else pd.array([], dtype="string")
-    of_data = events.loc[chosen, "line"].astype("string").str.startswith(_DATA_THREADS).fillna(False).to_numpy(bool)
-    for column, value in (("layer", pd.NA), ("phase", "data"), ("attribution", "launch range")):
-        table[column] = table[column].mask(of_data, value)
+    _give_to_data(table, events.loc[chosen, "of_data"].to_numpy(bool))
     parent = intervals.parents(*_spans(table))
     holds_another = np.isin(np.arange(len(table)), parent)
     table["leaf"] = ~holds_another & _computes(table["name"])
     return table
+
+
+def _give_to_data(table: pd.DataFrame, rows: Flags) -> None:
+    """Make these rows of operators those of an input pipeline."""
+    for column, value in (("layer", pd.NA), ("phase", "data"), ("attribution", "launch range")):
+        table[column] = table[column].mask(rows, value)
 
 
 def _resolved(events: pd.DataFrame, chosen: Flags, names: GraphNames | RecordedNames) -> tuple[Integers, list[Resolved]]:
@@ -208,7 +218,9 @@ def _eager_operators(events: pd.DataFrame, context: Context) -> pd.DataFrame:
     updates = table["phase"].isna() & table["name"].str.match(_UPDATING)
     phase = table["phase"].mask(updates & (context.mode == "train"), "optimizer")
     phase = phase.mask(table["layer"].isna() & table["name"].str.match(DATA), "data")
-    return table.assign(phase=phase.fillna("other"))
+    table = table.assign(phase=phase.fillna("other"))
+    _give_to_data(table, inner["of_data"].to_numpy(bool))
+    return table
 
 
 def _computes(types: pd.Series) -> Flags:
@@ -238,17 +250,13 @@ def _spans(table: pd.DataFrame) -> tuple[Integers, Integers, Integers]:
 def _host_events(events: pd.DataFrame, graph: pd.DataFrame, context: Context) -> pd.DataFrame:
     """Return what the host did besides: see the module's documentation."""
     table = events[~events["name"].str.match(_OPERATOR)]
-    table = table[["thread", "start_ns", "end_ns", "name"]].reset_index(drop=True)
-    thread, start, end = _spans(table)
-    inner = intervals.innermost(*_spans(graph), thread, start)
-    own_thread = np.isin(thread, graph["thread"].unique())
-    begun = np.searchsorted(np.sort(graph["start_ns"].to_numpy(np.int64)), end, side="left")
-    ended = np.searchsorted(np.sort(graph["end_ns"].to_numpy(np.int64)), start, side="right")
-    waits = ~own_thread & (begun > ended)
-    table = table[(inner < 0) & ~waits].reset_index(drop=True)
+    table = table[["thread", "start_ns", "end_ns", "name", "of_data"]].reset_index(drop=True)
     data = context.ranges[context.ranges["category"] == "data"]
-    at = intervals.innermost(*_spans(data), *_spans(table)[:2])
-    of_data = (at >= 0) | np.isin(table["thread"].to_numpy(np.int64), _threads_of_data(events))
+    loading = intervals.innermost(*_spans(data), *_spans(table)[:2]) >= 0
+    within = intervals.innermost(*_spans(graph), *_spans(table)[:2]) >= 0
+    kept = ~within & (loading | (table["name"] == _GETTING).to_numpy(bool) | ~_waits(table, graph))
+    of_data = (loading | table.pop("of_data").to_numpy(bool))[kept]
+    table = table[kept].reset_index(drop=True)
     around = _around(table, context.ranges)
     table["layer"] = around["layer"]
     table["phase"] = around["phase"].fillna("other").mask(of_data, "data")
@@ -256,10 +264,16 @@ def _host_events(events: pd.DataFrame, graph: pd.DataFrame, context: Context) ->
     return table
 
 
-def _threads_of_data(events: pd.DataFrame) -> Integers:
-    """Return the threads that run input pipelines."""
-    mine = events["line"].astype("string").str.startswith(_DATA_THREADS).fillna(False).to_numpy(bool)
-    return np.asarray(events.loc[mine, "thread"].unique(), dtype=np.int64)
+def _waits(table: pd.DataFrame, graph: pd.DataFrame) -> Flags:
+    """Return in which of these events their thread waited: operators ran on others, on its own none within, nor any of a graph."""
+    thread, start, end = _spans(table)
+    own = np.isin(thread, graph.loc[graph["scope"].notna(), "thread"].unique())
+    theirs, begins, ends = _spans(graph)
+    for value in np.setdiff1d(np.unique(thread), thread[own]):
+        mine, starts = thread == value, np.sort(begins[theirs == value])
+        own[mine] = np.searchsorted(starts, end[mine]) > np.searchsorted(starts, start[mine])
+    ran = np.searchsorted(np.sort(begins), end, side="left") > np.searchsorted(np.sort(ends), start, side="right")
+    return np.asarray(~own & ran)
 
 
 # --- oneDNN's lines -----------------------------------------------------------------------------------------------------

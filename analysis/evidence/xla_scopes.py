@@ -39,6 +39,7 @@ _STRUCTURE = re.compile(
 )
 # parts of which only the two together are structure: a layer may be called body
 _PAIRS = re.compile(r"(?<=/)(while/(body|cond)|cond/branch_\d+_fun)/")
+_CLASS = re.compile(r"^eqx\.nn\.\w+$")  # what Equinox opens around each of its own layers: its class
 _REDUCING = ("fusion", "while", "call", "conditional", "async-start")  # whose computations' parameters are the operands
 
 
@@ -68,7 +69,14 @@ def parsed(op_name: str) -> Name:
             waiting += list(_parts(wrapped[2]))[::-1]
         elif not _STRUCTURE.match(part) and "->" not in part:  # einsum opens a scope with what it is asked for
             scopes.append(part)
-    return Name(function, tuple(scopes), "jvp" in wrappings, "transpose" in wrappings)
+    paths = [scope for place, scope in enumerate(scopes) if not _names_a_class(scopes, place)]
+    return Name(function, tuple(paths), "jvp" in wrappings, "transpose" in wrappings)
+
+
+def _names_a_class(scopes: list[str], place: int) -> bool:
+    """Return whether a scope is the class that Equinox names within a layer's own scope, which says no more of where it is."""
+    own = bool(_CLASS.match(scopes[place]))
+    return own and place > 0 and not _CLASS.match(scopes[place - 1])
 
 
 def _parts(op_name: str) -> Iterator[str]:

@@ -63,6 +63,7 @@ def of_run(run: Run) -> Side:
     side.clean, side.clean_ns, side.check = clean, clean_ns, run.check()
     if side.clean_ns is not None:
         side.held, side.layers_ns = layers_pass_of(run, side.clean_ns)
+    facts["batches_by_workers"] = run.kernels_pass().report.get("batches_by_workers")
     side.missing = dict(run.record.get("unavailable", {}))
     side.facts["main_source"], side.sources = run.sources()
     side.foreign_cores = core_use.foreign_of_run(run)

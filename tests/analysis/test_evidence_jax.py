@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 
@@ -220,3 +221,12 @@ def test_loops_hold_and_cycles_end():
     assert names.operation("loop").holds
     assert names.operation("again").layer == "fc1"
     assert names.operation("nowhere") is None
+
+
+@pytest.mark.parametrize(("layers", "known"), [(["step", None, "loss"], False), (["step", "stem"], True), ([None], True)])
+def test_without_scopes_coverage_is_of_whole_functions(context, layers, known):
+    report = {"network": {"layers": [{"name": "step", "type": "function"}]}}
+    mine = replace(context, network={}, report=report)
+    found = jax._coverage_of(pd.DataFrame({"layer": pd.array(layers, dtype="string")}), mine)
+    text = "whole functions: no scopes are open in step, so that forward is one layer"
+    assert found == ({} if known else {"coverage_of": text})

@@ -175,6 +175,33 @@ def test_work_on_the_threads_of_an_input_pipeline_is_of_the_data(captures, monke
     assert evidence.diagnostics["operators of unknown layer"] == before.diagnostics["operators of unknown layer"]
 
 
+def test_python_that_a_pipeline_calls_is_of_the_data_and_no_kernel(captures, monkeypatch):
+    """tf.py_function runs operators one by one on tf.data's threads, as the loop does on its own."""
+    context, before = captures["lenet-train"]
+    read = tensorflow.xplane.read
+
+    def with_python(path):
+        events = read(path)
+        work = events[events["name"].str.endswith(":Tanh")].assign(duration_ns=900)
+        names = ("EagerPyFunc:EagerPyFunc", "EagerLocalExecute: Sin", "KernelAndDeviceFunc::Run")
+        called = [
+            work.assign(name=name, start_ns=work["start_ns"] + 1000 + place, duration_ns=900 - 2 * place)
+            for place, name in enumerate(names)
+        ]
+        extra = pd.concat(called).assign(line="tf_data_private_threadpool/7", line_id=7)
+        return pd.concat([events, extra], ignore_index=True)
+
+    monkeypatch.setattr(tensorflow.xplane, "read", with_python)
+    evidence = tensorflow.read(DATA / "lenet-train", context)
+    mine = evidence.operators[evidence.operators["thread"] == 7]
+    assert {"EagerPyFunc", "Sin"} <= set(mine["name"])
+    assert set(mine["phase"]) == {"data"}
+    kernels = evidence.kernels[evidence.kernels["thread"] == 7]
+    assert set(kernels["name"]) == {"Sin"}
+    loop = set(context.steps["thread"])
+    assert (evidence.operators["thread"].isin(loop)).sum() == (before.operators["thread"].isin(loop)).sum() > 0
+
+
 def test_an_lstm_is_one_layer_with_its_loops_products(captures):
     _, evidence = captures["lstm-infer"]
     products = evidence.kernels[(evidence.kernels["kind"] == "gemm") & (evidence.kernels["layer"] == "lstm1")]

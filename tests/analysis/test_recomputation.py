@@ -1,10 +1,10 @@
-"""Forward work during a backward pass, and copies that convert types."""
+"""Ranges that are what those around them say: forward work during a backward pass, modules of a data set; casting copies."""
 
 import numpy as np
 import pandas as pd
 
 from kernelscope.analysis import autograd
-from kernelscope.analysis.evidence import aten, recomputed_ranges
+from kernelscope.analysis.evidence import aten, input_ranges, placed_ranges, recomputed_ranges
 from kernelscope.analysis.trace import conform
 
 
@@ -30,6 +30,18 @@ def test_a_layer_called_during_backward_is_of_that_phase():
 def test_ranges_without_such_calls_stay_as_they_are():
     for table in (ranges(*STEP), ranges(*STEP[:2]), ranges()):
         pd.testing.assert_frame_equal(recomputed_ranges(table), table)
+
+
+def test_what_is_called_while_a_batch_is_made_is_input():
+    data = (100, 200, "data", None, "data"), (110, 150, "layer", "Resize", "forward"), (120, 130, "sync", None, "other")
+    found = input_ranges(ranges(*STEP, *data, (210, 220, "layer", "conv1", "forward")))
+    assert found["phase"].tolist() == ["forward", "forward", "backward", "backward", "data", "data", "data", "forward"]
+    assert found["layer"].astype("string").fillna("").tolist() == ["", "conv1", "", "conv1", "", "", "", "conv1"]
+    assert found["category"].tolist()[4:] == ["data", "data", "data", "layer"]
+    elsewhere = ranges(*STEP, data[0])
+    pd.testing.assert_frame_equal(placed_ranges(elsewhere), elsewhere)
+    other_thread = ranges(*STEP, *data[:2]).assign(thread=[1] * 5 + [2])
+    pd.testing.assert_frame_equal(input_ranges(other_thread), other_thread)
 
 
 def test_copies_between_types_are_casts_but_those_of_numbers_are_not():

@@ -21,6 +21,8 @@ P = ("p_0", "parameter", "params['w']", ())
         ("jit(f)/A/...ij,jk->...ik/dot_general", Name("f", ("A",), False, False)),
         ("jit(f)/transpose(jvp(checkpoint))/rematted_computation/A/tanh", Name("f", ("A",), True, True)),
         ("jit(f)/jvp()/add", Name("f", (), True, False)),
+        ("jit(f)/Net/head/eqx.nn.MLP/layers.0/eqx.nn.Linear/dot_general", Name("f", ("Net", "head", "layers.0"), False, False)),
+        ("jit(f)/eqx.nn.MLP/eqx.nn.Linear/add", Name("f", ("eqx.nn.MLP", "eqx.nn.Linear"), False, False)),  # nothing says where
         ("params['Dense_0']['kernel']", Name(None, (), False, False)),
         ("reduce_max", Name(None, (), False, False)),
         ("", Name(None, (), False, False)),

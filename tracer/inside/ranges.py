@@ -127,6 +127,10 @@ class Recorder(object):
                 return entry[3]
         return None
 
+    def loading(self):
+        """Return whether the calling thread is making a batch ready: what it calls meanwhile is input, and no layer's."""
+        return any(entry[1] == "data" for entry in self._stack())
+
     def ranged(self, function, category, name, phase, layer=None):
         """Return the function with a range around each call."""
         push, pop = self.push, self.pop

@@ -5,6 +5,8 @@ These are asked first: a line that was added is the cause, and what it executes 
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 from kernelscope.analysis.explain.causes import host_evidence as evidence
@@ -16,6 +18,17 @@ COMPILED = "compilation in each step"
 
 _LEAST = 0.25  # of the difference, that the changed lines must take
 _OFTEN = 0.3  # compilations a step: fewer are what settles
+_MOST_NAMED = 2  # functions that are compiled anew
+# kind of the reason why a function is compiled anew -> what to do
+_COMPILE_ONCE = {
+    "new": "call jax.jit once, outside of the loop, on a function that is defined there",
+    "shape": "keep shapes the same from step to step: pad inputs to a few sizes, drop the last smaller batch",
+    "type": "keep types the same from step to step: convert inputs with jnp.asarray(x, dtype)",
+    "static value": "pass what changes as an array in place of a static argument",
+    "structure": "keep what arguments hold the same from step to step",
+    "eager": "compile the step as one function with jax.jit, and keep shapes the same",
+    "": "keep shapes, types and static arguments the same from step to step; pad inputs, and make no new function each step",
+}
 _REMEDY = "move it out of the step, do it for the whole batch at once, or on other threads"
 
 
@@ -90,6 +103,7 @@ def compilation(case: Case) -> list[Suspicion]:
     if abs(more) < _OFTEN or more * amount <= 0 or amount * case.account.wall.delta_ns <= 0:
         return []
     slow = case.b if more > 0 else case.a
+    functions = slow.facts["compiled"].get("functions") or []
     host = case.rows[case.rows["cell"].str.startswith("(host").fillna(False).to_numpy(bool)]
     return [
         Suspicion(
@@ -97,11 +111,17 @@ def compilation(case: Case) -> list[Suspicion]:
             f"{slow.name} compiles functions anew while it steps: {evidence.pair(case, (counts[0], counts[1]))} a step",
             evidence.towards(case, amount, host),
             "high",
-            [f"Compilation takes {evidence.both_ms(case, *times)} a step."],
-            "keep shapes, types and static arguments the same from step to step; pad inputs, and make no new function each step",
+            [*map(_reason, functions[:_MOST_NAMED]), f"Compilation takes {evidence.both_ms(case, *times)} a step."],
+            _COMPILE_ONCE.get(functions[0]["kind"] if functions else "", _COMPILE_ONCE[""]),
             precedence=0,
         )
     ]
+
+
+def _reason(function: dict[str, Any]) -> str:
+    """Return in words why a function is compiled anew: train_step, 20 times: the shape of x changes (float32[31] after ...)."""
+    example = f" ({function['example']})" if function.get("example") else ""
+    return f"Compiled anew: {function['name']}, {function['count']} times in the clean steps: {function['why']}{example}."
 
 
 def _per_step(side: Side, name: str) -> float | None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from kernelscope.analysis import partition as parts
+from kernelscope.analysis.evidence import jax
 from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
 
 CAUSE = "eager against graph"
 _COMPILED = ("Torch-Compiled Region", "## Call CompiledFx")  # operators of PyTorch's traces that run compiled code
 
+_MORE_SINGLE = 8.0  # operations a step that are called one by one: fewer are what any loop has
+
 _REMEDIES = {
     "tensorflow": "decorate the step with @tf.function, or leave run_eagerly and tf.config.run_functions_eagerly off",
     "pytorch": "torch.compile(model)",
     "mxnet": "net.hybridize(static_alloc=True, static_shape=True)",
+    "jax": "compile the step as one function: @jax.jit on what computes loss, gradients and updates together",
     "keras-torch": "model.compile(jit_compile=True), or the TensorFlow or JAX backend",
 }
 _SETTING_REMEDIES = {
@@ -76,9 +80,9 @@ def _operators(case: Case) -> str | None:
 
 
 def _compiled_calls(side: Side) -> float | None:
-    """Return how many compiled functions a step calls, where a trace shows it: TensorFlow's ranges, PyTorch's regions."""
+    """Return how many compiled functions a step calls, where a trace shows it: ranges of two frameworks, PyTorch's regions."""
     trace = side.trace
-    if side.framework == "tensorflow":
+    if side.framework in ("tensorflow", "jax"):
         return evidence.per_step(side, trace.ranges[trace.ranges["name"] == "call"]) if len(trace.ranges) else None
     if side.framework == "pytorch" and len(trace.operators):
         compiled = trace.operators["name"].astype("string").str.startswith(_COMPILED).fillna(False)
@@ -86,22 +90,78 @@ def _compiled_calls(side: Side) -> float | None:
     return None
 
 
+def _one_by_one(side: Side) -> float | None:
+    """Return how many operations a step of JAX calls outside of compiled functions; None where a trace does not tell."""
+    operators = side.trace.operators
+    if side.framework != "jax" or operators.empty:
+        return None
+    eager = (operators["layer"] == jax.EAGER) | (operators["attribution"] == jax.CALLED)
+    return evidence.per_step(side, operators[eager.to_numpy(bool)])
+
+
 def seen(case: Case) -> list[Suspicion]:
     """The traces show compiled functions on one side only, though no setting tells of it."""
     if not case.same_framework or evidence.owned(evidence.differing(case), "execution"):
         return []
-    calls = evidence.both(case, _compiled_calls)
+    calls, single = (evidence.both(case, count) for count in (_compiled_calls, _one_by_one))
     if None in calls or bool(calls[0]) == bool(calls[1]):
         return []
     eager = case.a if not calls[0] else case.b
+    title = f"{eager.name} runs eagerly what the other side has compiled"
+    if None not in single:
+        title = _in_numbers(case, eager, single, calls)
     return [
         Suspicion(
             CAUSE,
-            f"{eager.name} runs eagerly what the other side has compiled",
+            title,
             evidence.everything(case),
             "high",
             [f"Calls of compiled functions per step: {evidence.pair(case, calls)}."],
             _REMEDIES.get(str(eager.framework), "compile the step"),
+            precedence=0,
+        )
+    ]
+
+
+def _in_numbers(case: Case, eager: Side, single: evidence.Values, calls: evidence.Values) -> str:
+    """Return who runs how many operations one by one, and how many compiled functions the other side calls in their place."""
+    other = case.b if eager is case.a else case.a
+    many, functions = (values[one is case.b] or 0.0 for one, values in ((eager, single), (other, calls)))
+    few = "one compiled function" if round(functions) == 1 else f"{functions:,.3g} compiled functions"
+    return f"{eager.name} runs {many:,.4g} operations one by one, {other.name} as {few}"
+
+
+def partly(case: Case) -> list[Suspicion]:
+    """JAX: both sides call compiled functions, but one of them runs a part of the step outside of these.
+
+    That it is the same work shows in the layers or phases of compiled functions that only the other side has: operations that
+    were only added have none.
+    """
+    calls, single = (evidence.both(case, count) for count in (_compiled_calls, _one_by_one))
+    if not case.same_framework or None in single or not all(calls):
+        return []
+    a, b = (float(count or 0.0) for count in single)
+    sign = 1 if b > a else -1
+    rows, gone = case.rows, "a_ns" if b > a else "b_ns"
+    moved = rows["cell"].str.startswith("(host") | rows["layer"].isin([jax.EAGER])
+    left = ~moved & (rows["b_ns" if gone == "a_ns" else "a_ns"] == 0) & (rows[gone] > 0)
+    claims = evidence.claims(rows[(moved | left).fillna(False).to_numpy(bool)])
+    if abs(b - a) < _MORE_SINGLE or not left.any() or sum(claims.values()) * sign < evidence.worth_ns(case):
+        return []
+    eager, faster = (case.b, case.a) if b > a else (case.a, case.b)
+    compiled = ", ".join(rows.loc[left, ["layer", "phase"]].agg(" ".join, axis=1).unique()[:3])
+    return [
+        Suspicion(
+            CAUSE,
+            _in_numbers(case, eager, single, calls),
+            claims,
+            "medium",
+            [
+                f"Operations outside of compiled functions per step: {evidence.pair(case, single)}.",
+                f"Compiled in {faster.name} only: {compiled}.",
+            ],
+            _REMEDIES["jax"],
+            precedence=0,
         )
     ]
 
@@ -142,4 +202,4 @@ def across_frameworks(case: Case) -> list[Suspicion]:
     ]
 
 
-RULES: tuple[Rule, ...] = (recorded, seen, across_frameworks)
+RULES: tuple[Rule, ...] = (recorded, seen, partly, across_frameworks)

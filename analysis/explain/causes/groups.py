@@ -150,9 +150,10 @@ def candidates(case: Case) -> list[Group]:
     """Return the groups in which a cause may be looked for.
 
     Within one framework a cause accounts for all the groups that it changes, whether or not each is out of the noise by itself;
-    between frameworks each group has its own reasons, and only what is out of the noise needs one.
+    between frameworks each group has its own reasons, and only what is out of the noise needs one. What is computed to make a
+    batch is the input pipeline's, whatever kernels it is.
     """
-    return [group for group in groups(case) if group.noticed or case.same_framework]
+    return [group for group in groups(case) if group.phase != "data" and (group.noticed or case.same_framework)]
 
 
 def _grouped(case: Case) -> list[Group]:

@@ -6,14 +6,17 @@ import pandas as pd
 
 from kernelscope.analysis import partition as parts
 from kernelscope.analysis.explain.causes import host_evidence as evidence
-from kernelscope.analysis.explain.model import Case, Rule, Suspicion
+from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
 
 CAUSE = "input pipeline"
+_PYTHON = r"(Eager)?PyFunc(Stateless)?"  # operators of TensorFlow that call Python
 MOST_NAMED = 3  # operators of the input pipeline that a sentence lists
 
+_TF_DATA = "tf.data: map(..., num_parallel_calls=tf.data.AUTOTUNE), cache() and prefetch(tf.data.AUTOTUNE)"
 _REMEDIES = {
     "pytorch": "load ahead of the step: torch.utils.data.DataLoader(num_workers=..., prefetch_factor=...)",
-    "tensorflow": "tf.data: map(..., num_parallel_calls=tf.data.AUTOTUNE), cache() and prefetch(tf.data.AUTOTUNE)",
+    "tensorflow": _TF_DATA,
+    "keras-tensorflow": _TF_DATA,
     "mxnet": "gluon.data.DataLoader(num_workers=..., prefetch=...), or mx.io.PrefetchingIter",
     "cntk": "cntk.io.MinibatchSource, which reads ahead, in place of arrays converted in each step",
 }
@@ -61,6 +64,8 @@ def waiting_for_data(case: Case) -> list[Suspicion]:
             [
                 f"Getting the batch takes, per step: {evidence.both_ms(case, a_ns, b_ns)}.",
                 *_operators(case, slow is case.b),
+                *_python(slow),
+                *_workers(case),
             ],
             _REMEDIES.get(str(slow.framework), "load and convert batches ahead of the step, on other threads"),
         )
@@ -78,6 +83,26 @@ def _operators(case: Case, b: bool) -> list[str]:
         return []  # most of it is in no operator
     times = mine.groupby(mine["operator"].astype("string"))["time_ns"].sum().nlargest(MOST_NAMED)
     return [f"Most of it in {', '.join(f'{operator} ({evidence.ms(ns)})' for operator, ns in times.items())}."]
+
+
+def _python(side: Side) -> list[str]:
+    """Return a sentence on the Python functions that a pipeline of TensorFlow calls, where its operators were recorded."""
+    operators = side.trace.operators
+    calls = operators[operators["name"].astype("string").str.fullmatch(_PYTHON).fillna(False).to_numpy(bool)]
+    if calls.empty:
+        return []
+    each = evidence.per_step(side, calls)
+    took = each * float((calls["end_ns"] - calls["start_ns"]).mean())
+    return [
+        f"{side.name}'s pipeline calls Python {each:,.3g} times a step (tf.py_function, tf.numpy_function), {evidence.ms(took)}: "
+        "only one of these runs at a time; with TensorFlow's own operators all threads do."
+    ]
+
+
+def _workers(case: Case) -> list[str]:
+    """Return a sentence on the sides whose batches are made where nothing is recorded."""
+    names = " and ".join(side.name for side in (case.a, case.b) if side.facts.get("batches_by_workers"))
+    return [f"Workers make the batches of {names}: their own time is not recorded, only the wait for them."] if names else []
 
 
 RULES: tuple[Rule, ...] = (waiting_for_data,)

@@ -8,6 +8,7 @@ from kernelscope.tracer.inside import annotations, memory, plan, streams
 from kernelscope.tracer.inside.clock import anchor, now_ns
 from kernelscope.tracer.inside.profiling import budget, host_lines, machine_use, parts
 from kernelscope.tracer.inside.profiling.ends import Ends
+from kernelscope.tracer.inside.profiling.inputs import Inputs
 from kernelscope.tracer.inside.profiling.printed import Printed
 from kernelscope.tracer.inside.ranges import Recorder
 
@@ -50,10 +51,11 @@ class Pass(object):
         self.report.update(known)
         self.recorder = Recorder(self.folder, layers=self.name in ("layers", "kernels"))
         self.printed = None
+        self.inputs = Inputs(self.recorder)
         self.lines = {"kernels": host_lines.Timeline, "lines": host_lines.Totals}.get(self.name, _NoLines)(focus, self.folder)
         self._start()
         self._use = machine_use.reading()
-        self._compiled = list(adapter.compiled or ())
+        self._compiled = adapter.compiled and adapter.compiled.mark()
         self._write_report()
 
     def _start(self):
@@ -65,6 +67,7 @@ class Pass(object):
         if self.recorder.layers:
             annotations.record(self.recorder)
             report["methods"] = self._tried("layers", adapter.attach, self.recorder, self.name == "kernels") or {}
+            self._tried("input", self.inputs.attach)
             left_out = self._wanted.get("left_out")
             if left_out is not None and adapter.keep(left_out["kept"], left_out["phases"]):
                 self._leave_out(left_out)
@@ -133,6 +136,8 @@ class Pass(object):
     def _leave_out(self, left_out):
         self.report["left_out"] = left_out
         self.report["methods"]["layers pass"] = left_out["text"]
+        if not left_out["phases"]:
+            self.inputs.detach()
 
     def ends(self, key):
         """Return Ends that may note those of the steps that `key` ends from now on, or None where each takes more."""
@@ -189,8 +194,7 @@ class Pass(object):
         report, adapter = self.report, self.adapter
         report["anchors"].append(anchor())
         if adapter.compiled is not None:
-            count, took = (after - before for before, after in zip(self._compiled, adapter.compiled))
-            report["compiled"] = {"count": count, "ns": took}
+            report["compiled"] = adapter.compiled.since(self._compiled)
         report["foreign_cores"] = machine_use.foreign_cores(self._use, machine_use.reading())
         report.update(self._tried("lines", self.lines.close) or {})
         if self.lines.unavailable is not None:
@@ -200,10 +204,12 @@ class Pass(object):
             self._stop_printing()
         if self.recorder.layers:
             annotations.record(None)
+            self.inputs.detach()
             self._tried("layers", adapter.detach)
         self.recorder.flush()
         report["settings"] = self._tried("settings", adapter.settings)
         report.update(self._tried("the model", adapter.described) or {})
+        report.update(batch=report.get("batch") or self.inputs.batch, batches_by_workers=self.inputs.workers)
         report.update(memory=memory.resident(), losses=[], complete=reason is None, reason=reason, measured=self._measured)
         self._write_report()
 

@@ -91,3 +91,23 @@ def test_what_was_compiled_once_is_no_cause(compiled, make_case, make_side, make
     clean = [make_steps(20, 10 * MS)]
     a, b = make_side("A", clean=clean, compiled={"count": 0, "ns": 0}), make_side("B", clean=clean, compiled=compiled)
     assert changed_code.compilation(make_case([("(dispatch)", "other", "(host: dispatch)", MS, 5 * MS)], a, b)) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "why", "remedy"),
+    [
+        ("shape", "the shape of x changes", "pad inputs"),
+        ("new", "it is another function each time", "call jax.jit once"),
+        ("static value", "the static value of scale changes", "in place of a static argument"),
+        ("something else", "nobody knows", "keep shapes, types"),
+    ],
+)
+def test_why_a_function_is_compiled_is_in_the_evidence(kind, why, remedy, make_case, make_side, make_steps):
+    clean = [make_steps(20, 10 * MS)]
+    functions = [{"name": "train_step", "kind": kind, "why": why, "example": "float32[32,8] after float32[31,8]", "count": 20}]
+    a = make_side("A", clean=clean, compiled={"count": 0, "ns": 0, "functions": []})
+    b = make_side("B", clean=clean, compiled={"count": 20, "ns": 20 * 90 * MS, "functions": functions})
+    [found] = changed_code.compilation(make_case([("(dispatch)", "other", "(host: dispatch)", MS, 101 * MS)], a, b))
+    said = f"Compiled anew: train_step, 20 times in the clean steps: {why} (float32[32,8] after float32[31,8])."
+    assert found.evidence[0] == said
+    assert remedy in found.remedy

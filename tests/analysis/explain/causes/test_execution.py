@@ -78,3 +78,56 @@ def test_across_frameworks_the_eager_one_owns_what_surrounds_its_operators(make_
 def test_nothing_is_said_of_equal_or_unknown_settings(make_case, make_side, suspected, setting):
     a = make_side("a", settings={"execution": setting})
     assert suspected(execution, make_case(ROWS, a, make_side("b", settings={"execution": "eager"}))) == []
+
+
+JAX_ROWS = [
+    ("step", "forward", "gemm", 1000, 0),
+    ("(optimizer)", "optimizer", "optimizer", 300, 0),
+    ("(eager)", "other", "elementwise", 0, 900),
+    ("(dispatch)", "other", "(host: dispatch)", 300, 7000),
+    ("(python)", "other", "(host: script)", 100, 900),
+]
+
+
+def _jax(make_side, make_steps, side, calls, eager):
+    """A side of JAX: how many compiled functions and how many operations one by one each of its two steps calls."""
+    ranges = [{"thread": 1, "start_ns": start + n, "end_ns": start + n + 1, "category": "phase", "name": name,
+               "nested": True} for start in (0, 1000) for n, name in enumerate(["step", *["call"] * calls])]  # fmt: skip
+    operators = [{"thread": 2, "start_ns": start + n, "end_ns": start + n + 1, "name": "add", "layer": layer,
+                  "phase": "other", "attribution": "operator name"}
+                 for start in (0, 1000) for n, layer in enumerate(["(eager)"] * eager + ["step"])]  # fmt: skip
+    return make_side(side, "jax", trace=_trace(make_steps, ranges=ranges, operators=operators))
+
+
+def test_operations_one_by_one_against_one_compiled_function(make_case, make_side, make_steps, suspected, swapped):
+    jitted, eager = (_jax(make_side, make_steps, *values) for values in (("jitted", 1, 0), ("eager", 0, 120)))
+    made = make_case(JAX_ROWS, jitted, eager)
+    (found,) = suspected(execution, made)
+    assert (found.cause, found.precedence) == ("eager against graph", 0)
+    assert found.title == "eager runs 120 operations one by one, jitted as one compiled function"
+    assert sum(found.claims.values()) == made.account.wall.delta_ns
+    assert "jax.jit" in found.remedy
+    (mirrored,) = suspected(execution, swapped(made))
+    assert mirrored.title == found.title
+    assert sum(mirrored.claims.values()) == -made.account.wall.delta_ns
+
+
+def test_a_part_of_the_step_outside_of_its_compiled_function(make_case, make_side, make_steps, suspected):
+    rows = [("step", "forward", "gemm", 1000, 1100), *JAX_ROWS[1:]]
+    jitted, partly = (_jax(make_side, make_steps, *values) for values in (("jitted", 1, 0), ("partly", 1, 47)))
+    (found,) = suspected(execution, make_case(rows, jitted, partly))
+    assert found.title == "partly runs 47 operations one by one, jitted as one compiled function"
+    assert found.evidence[1] == "Compiled in jitted only: (optimizer) optimizer."
+    assert sum(found.claims.values()) == -300 + 900 + 6700 + 800  # of the layer that both compile nothing
+
+
+@pytest.mark.parametrize(("a", "b"), [((1, 0), (1, 0)), ((1, 47), (1, 47)), ((0, 120), (0, 120)), ((1, 0), (1, 5))])
+def test_as_many_operations_one_by_one_are_no_cause(a, b, make_case, make_side, make_steps, suspected):
+    sides = [_jax(make_side, make_steps, name, *counts) for name, counts in (("a", a), ("b", b))]
+    assert suspected(execution, make_case(JAX_ROWS, *sides)) == []
+
+
+def test_operations_that_were_only_added_are_not_what_the_other_side_compiles(make_case, make_side, make_steps, suspected):
+    rows = [("step", "forward", "gemm", 1000, 1000), ("(optimizer)", "optimizer", "optimizer", 300, 300), *JAX_ROWS[2:]]
+    sides = [_jax(make_side, make_steps, *values) for values in (("a", 1, 0), ("b", 1, 47))]
+    assert suspected(execution, make_case(rows, *sides)) == []

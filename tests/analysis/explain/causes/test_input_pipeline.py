@@ -1,6 +1,11 @@
 """Steps that wait for their batch."""
 
-from kernelscope.analysis.explain.causes import input_pipeline
+import pandas as pd
+import pytest
+
+from kernelscope.analysis.explain import causes
+from kernelscope.analysis.explain.causes import elementwise, input_pipeline, work
+from kernelscope.analysis.trace import Trace, conform
 
 ROWS = [
     ("(data)", "data", "(host: data)", 100, 600),
@@ -38,3 +43,31 @@ def test_what_ran_beside_the_preparation_is_taken_off(make_case, make_side, susp
     cells = [{"row": "r2", "side": "b", "kind": "elementwise", "time_ns": 2900}]
     (found,) = suspected(input_pipeline, make_case(rows, make_side("a"), make_side("b"), cells=cells))
     assert found.claims == {"r1": 500, "r2": 2900, "r3": -1000}
+
+
+def test_what_a_batch_is_computed_with_is_for_no_other_rule(make_kernel, make_kernels_case, suspected):
+    """A chain of small kernels, or operators that the other side lacks, in a data set's transformation."""
+    chain = [make_kernel(f"aten::{name}", "elementwise", 2000, count=32.0, operator=f"aten::{name}") for name in ("mul", "add")]
+    stacked = [make_kernel("aten::cat", "copy", 300, operator="aten::cat")]
+    forward = ("conv1", "forward", [make_kernel("conv", "convolution forward", 5000)] * 2, [], 0, 0)
+    forward = (*forward[:3], forward[2], 0, 0)
+    made = make_kernels_case([("(data)", "data", stacked, [*stacked, *chain], 100, 900), forward])
+    (found,) = suspected(input_pipeline, made)
+    assert sum(found.claims.values()) == 4800
+    assert suspected(elementwise, made) == suspected(work, made) == []
+    others = [one for rule in causes.rules() for one in rule(made) if one.claims.keys() & found.claims.keys()]
+    assert [one.cause for one in others] == [found.cause]
+    model = make_kernels_case([("relu1", "forward", stacked, [*stacked, *chain], 100, 900)])
+    assert [one.cause for one in suspected(elementwise, model)] == ["unfused elementwise chain"]  # in the model it is one
+
+
+@pytest.mark.parametrize("workers", [True, False, None])
+def test_workers_and_python_functions_are_in_the_evidence(workers, make_case, make_side, make_steps, suspected):
+    operators = [{"thread": 9, "start_ns": start, "end_ns": start + 400, "name": name, "phase": "data", "attribution": "none"}
+                 for start in (100, 600, 1100, 1600) for name in ("EagerPyFunc", "Mul")]  # fmt: skip
+    trace = Trace(steps=make_steps(2, 1000), operators=conform("operators", pd.DataFrame(operators)))
+    sides = make_side("a", "tensorflow"), make_side("b", "tensorflow", trace=trace, batches_by_workers=workers)
+    (found,) = suspected(input_pipeline, make_case(ROWS, *sides, cells=CELLS))
+    assert "b's pipeline calls Python 2 times a step (tf.py_function, tf.numpy_function), 0.0008 ms" in found.evidence[2]
+    assert [one for one in found.evidence if one.startswith("Workers make the batches of b")] == found.evidence[3:]
+    assert len(found.evidence) == 3 + bool(workers)

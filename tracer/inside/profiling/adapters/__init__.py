@@ -50,7 +50,7 @@ class Base(object):
     rank = 0  # of the frameworks that tell steps the one with the highest rank counts
     queues = False  # whether steps end while their work still waits, so that it has to be waited for at each window's end
 
-    compiled = None  # [how often functions were compiled so far, what that took in ns]; None where that is not told
+    compiled = None  # what was compiled so far, with mark() and since(mark) (see jax_compiling); None where that is not told
     prints = True  # whether there are libraries that print their calls: catching what they print costs time between steps
 
     def __init__(self, recording):

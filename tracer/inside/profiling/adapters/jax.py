@@ -20,7 +20,7 @@ import types
 from kernelscope.tracer.inside.hooks import jax as hooks
 from kernelscope.tracer.inside.hooks import xspace
 from kernelscope.tracer.inside.profiling import imports
-from kernelscope.tracer.inside.profiling.adapters import Base
+from kernelscope.tracer.inside.profiling.adapters import Base, jax_compiling, jax_layers
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 _COMPILING = "/jax/core/compile/backend_compile_duration"
@@ -48,10 +48,11 @@ class Adapter(Base):
 
         self.jax = jax
         self.over = False
-        self.compiled = [0, 0]
+        self.compiled = jax_compiling.Compilations(jax)
         self.recorder = None  # while ranges are recorded
         self.functions = {}  # name of a compiled function that was called while nothing was traced -> its Calls
         self.clean = _trace_state_clean()
+        self.scopes = jax_layers.Scopes(jax, lambda: not self.clean() and not self.over)
         self._local = threading.local()
         self._output = None  # what the function that ends a step returned, while the step ends
         self._others = {}  # id of what was compiled ahead of time, or by a library -> its Calls
@@ -82,26 +83,28 @@ class Adapter(Base):
         listen = getattr(jax.monitoring, "register_event_duration_secs_listener", None)
         if listen is not None:
             listen(self._compiled)
-        imports.watch(["optax", "jax.experimental.pjit", *_LIBRARIES], self._imported)
+        imports.watch(["optax", "jax.experimental.pjit", *_LIBRARIES, *jax_layers.BASES], self._imported)
 
     def _imported(self, name):
         if self.over:
             return
         if name == "optax":
             self._patches.wrap(sys.modules[name], "apply_updates", self._updating)
-        elif name not in _LIBRARIES:
+        elif name == "jax.experimental.pjit":
             self._patches.wrap(sys.modules[name], "pjit", self._compiling)
+        elif name in jax_layers.BASES:
+            self.scopes.know(getattr(sys.modules[name], jax_layers.BASES[name]))
         for kind in _LIBRARIES.get(name, ()):
             if hasattr(sys.modules[name], kind):
                 self._patches.wrap(getattr(sys.modules[name], kind), "__call__", self._around)
 
-    def _compiled(self, event, duration, **_):
+    def _compiled(self, event, duration, **facts):
         if self.over:
             return
         if event.startswith(_COMPILES):
-            self.compiled[1] += int(duration * 1e9)
+            self.compiled.ns += int(duration * 1e9)
         if event == _COMPILING:
-            self.compiled[0] += 1
+            self.compiled.happened(str(facts.get("fun_name") or ""), self.stack())
             self.recording.interrupted("a function was compiled")
 
     def _compiling(self, original):
@@ -112,8 +115,8 @@ class Adapter(Base):
             if self.over or not callable(made):
                 return made
             if arguments or "fun" in keywords or "f" in keywords:
-                return Compiled(made, self)
-            return lambda function: Compiled(made(function), self)
+                return Compiled(made, self, keywords)
+            return lambda function: Compiled(made(function), self, keywords)
 
         return compiling
 
@@ -326,10 +329,17 @@ class Calls(object):
         self.key = next(self._numbers) if key is None else key
         self.trains = trains
         self.differentiates = False
+        self.compiles = False  # whether it is what jax.jit returned
+        self.options = {}  # that jax.jit was given
         self.name = getattr(function, "__name__", "function")
         self.range = ("phase", "call", None, "other")  # around outermost calls
         self.count = 0  # calls from outside of others
         self.step = -1  # the last step in which there was one
+
+    @property
+    def static(self):
+        """The names of its static arguments."""
+        return jax_compiling.static_arguments(self.function, self.options)
 
     def call(self, arguments, keywords, function=None):
         """Call; tell the adapter where this is the loop's own call, and else the functions that are being traced."""
@@ -338,6 +348,8 @@ class Calls(object):
             return function(*arguments, **keywords)
         stack, executed = adapter.stack(), adapter.clean()
         outermost = executed and not stack
+        if outermost and not self.count:
+            adapter.scopes.find()
         recorder = adapter.recorder if outermost else None
         stack.append(self)
         number = recorder.push(*self.range) if recorder is not None else None
@@ -353,6 +365,8 @@ class Calls(object):
         if executed and self.name is not None:
             adapter.functions[self.name] = self
         if outermost:
+            if adapter.compiled.unexplained:
+                adapter.compiled.explain(self, function, arguments, keywords)
             adapter.called(self, output)
         return output
 
@@ -360,9 +374,10 @@ class Calls(object):
 class Compiled(object):
     """A function that jax.jit compiled, as which it passes; its calls are told."""
 
-    def __init__(self, function, adapter):
+    def __init__(self, function, adapter, options):
         own = self.__dict__
-        own["_kernelscope"] = Calls(function, adapter)
+        own["_kernelscope"] = calls = Calls(function, adapter)
+        calls.compiles, calls.options = True, options
         own["__doc__"] = getattr(function, "__doc__", None)
         own["__module__"] = getattr(function, "__module__", None)
 

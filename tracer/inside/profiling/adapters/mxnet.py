@@ -380,9 +380,6 @@ class Layers(object):
         for name in _SYNCHRONISING:
             patches.wrap(mx.nd.NDArray, name, ranged("sync", name, "other"))
         patches.wrap(mx.nd, "waitall", ranged("sync", "waitall", "other"))
-        data = ranged("data", "data", "data")
-        patches.wrap(mx.io.DataIter, "__next__", data)
-        patches.wrap(mx.gluon.data.dataloader._MultiWorkerIter, "__next__", data)
         told = "mx.profiler's operators in the order in which they were queued; graphs by the names of their nodes"
         self._methods = {
             "layers": told if self._kernels else "none: calls of blocks only queue work",
@@ -427,6 +424,8 @@ class Layers(object):
         def called(block, *arguments):
             depth = getattr(local, "depth", 0)
             if depth and not kernels or not recorder.in_step or any(isinstance(argument, symbol) for argument in arguments):
+                return original(block, *arguments)
+            if depth == 0 and recorder.loading():
                 return original(block, *arguments)
             layer = self._layer(block, depth == 0)
             around, local.layer, local.depth = getattr(local, "layer", None), layer, depth + 1
@@ -508,13 +507,13 @@ class Layers(object):
             self.setting = False
 
     def _invoking(self, original):
-        queue, local, recording = self._queue, self._local, self.mx.autograd.is_recording
+        queue, local, recording, loading = self._queue, self._local, self.mx.autograd.is_recording, self.recorder.loading
 
         def invoke(handle, arrays, keys, values, out, is_np, output_is_list):
             queue.opening()
             outputs = original(handle, arrays, keys, values, out, is_np, output_is_list)
             layer = getattr(local, "layer", None)
-            phase = "forward" if layer is not None or recording() else "other"
+            phase = "forward" if layer is not None or recording() else "data" if loading() else "other"
             queue.operator(handle, arrays, keys, values, layer, phase, outputs)
             return outputs
 

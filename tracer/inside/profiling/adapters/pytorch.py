@@ -138,7 +138,7 @@ class Adapter(Base):
     # --- layers ----------------------------------------------------------------------------------------------------------
 
     def attach(self, recorder, kernels):
-        """Put ranges around modules, losses, backward, optimizers and the loading of data."""
+        """Put ranges around modules, losses, backward and optimizers."""
         self._layers = Layers(self.torch, recorder, self._known_roots(), self._on_cuda(), kernels)
         return self._layers.attach()
 
@@ -221,12 +221,12 @@ class Adapter(Base):
             self._hooks.model = None
 
     def described(self):
-        """Return the batch where a DataLoader tells it, the device, and the model's layers."""
+        """Return the device and the model's layers."""
         layers = self._layers
         network = None
         if layers is not None:
             network = {"name": layers.title, "title": layers.title, "parameters": layers.parameters, "layers": layers.table()}
-        return {"batch": layers.batch if layers else None, "device": "cuda" if self._on_cuda() else "cpu", "network": network}
+        return {"batch": None, "device": "cuda" if self._on_cuda() else "cpu", "network": network}
 
 
 class Layers(object):
@@ -235,7 +235,6 @@ class Layers(object):
     def __init__(self, torch, recorder, roots, on_cuda, kernels):
         self.torch = torch
         self.recorder = recorder
-        self.batch = None
         self.opaque = {}  # layer -> why nothing is seen inside of it
         self.shared = {}  # layer -> other paths of the same module
         self._roots = roots = _outermost(roots)
@@ -268,11 +267,10 @@ class Layers(object):
             patches.wrap(torch.autograd, name, self._backwards)
         self._attach_functions(None)
         self._attach_optimizers()
-        self._attach_data()
         self._attach_synchronisation()
         methods = {
             "layers": "calls of modules, each with its full path; backward by hooks on the tensors between them",
-            "phases": "calls of the model, backward, steps and zero_grad of optimizers, batches from a DataLoader",
+            "phases": "calls of the model, backward, steps and zero_grad of optimizers, batches from loaders and data sets",
         }
         if self.opaque:
             methods["opaque"] = "; ".join("%s: %s" % item for item in sorted(self.opaque.items()))
@@ -394,6 +392,8 @@ class Layers(object):
                 return original(module, *arguments, **keywords)
             depth = getattr(depths, "depth", 0)
             if depth == 0:
+                if recorder.loading():
+                    return original(module, *arguments, **keywords)
                 self._counts.clear()
             layer = self._layer(module, depth == 0)
             if layer is None:
@@ -526,24 +526,6 @@ class Layers(object):
 
         named = {name: ranged(value) if callable(value) else value for name, value in keywords.items()}
         return tuple(ranged(value) if callable(value) else value for value in arguments), named
-
-    def _attach_data(self):
-        from torch.utils.data import dataloader
-
-        recorder = self.recorder
-
-        def loading(original):
-            def loaded(iterator):
-                number = recorder.push("data", "data", None, "data")
-                try:
-                    self.batch = getattr(getattr(iterator, "_index_sampler", None), "batch_size", None)
-                    return original(iterator)
-                finally:
-                    recorder.close(number)
-
-            return loaded
-
-        self._patches.wrap(dataloader._BaseDataLoaderIter, "__next__", loading)
 
     def _attach_synchronisation(self):
         """Name the calls that bring a value to the host, as `hooks.pytorch` does."""

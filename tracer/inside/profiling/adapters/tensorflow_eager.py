@@ -1,4 +1,4 @@
-"""Ranges of TensorFlow's eager code: layers, phases, the loading of data, and what the loop waits for.
+"""Ranges of TensorFlow's eager code: layers, phases, and what the loop waits for.
 
 The gradient of an eager operator is known by the forward operator it belongs to. The tape tells the scope of some of them, and of
 others the tensors: these are numbered in the order of their making, so that one made between the beginning and the end of a
@@ -36,9 +36,6 @@ class Ranges(object):
             owner = next((cls for cls in tensor.__mro__ if name in cls.__dict__), None)
             if owner is not None and owner is not object:
                 self._patches.wrap(owner, name, self._within("sync", "read", "other"))
-        iterator = getattr(_module("tensorflow.python.data.ops.iterator_ops"), "OwnedIterator", None)
-        if iterator is not None:
-            self._patches.wrap(iterator, "__next__", self._within("data", "data", "data"))
         if self._uid is not None and hasattr(self._tape, "TFE_Py_RegisterGradientFunction"):
             self._tape.TFE_Py_RegisterGradientFunction(self._gradient)
 

@@ -1,0 +1,79 @@
+"""The making of batches: ranges of the phase data around what libraries make them with, whichever framework trains with them.
+
+A script of JAX may read its batches by PyTorch's DataLoader or from tf.data. So it is not an adapter that knows, but a table of
+all libraries' iterators and data sets; of those that the script has imported the calls have ranges. What runs within such a
+range is input, whatever modules and operators it uses. What worker processes do is not seen, only the step's wait for them.
+"""
+
+import sys
+
+from kernelscope.tracer.inside.profiling.patches import Patches
+
+# module -> a class in it, whose subclasses count too where they have a method of their own, and the methods that make a batch
+MAKERS = {
+    "torch.utils.data.dataloader": ("_BaseDataLoaderIter", ("__next__",)),
+    "torch.utils.data.dataset": ("Dataset", ("__getitem__",)),
+    "tensorflow.python.data.ops.iterator_ops": ("OwnedIterator", ("__next__", "get_next")),
+    "mxnet.io.io": ("DataIter", ("__next__",)),
+    "mxnet.gluon.data.dataloader": ("_MultiWorkerIter", ("__next__",)),
+    "mxnet.gluon.data.dataset": ("Dataset", ("__getitem__",)),
+    "grain._src.python.data_loader": ("DataLoaderIterator", ("__next__",)),
+}
+_LOADERS = ("torch.utils.data.dataloader", "mxnet.gluon.data.dataloader")
+_WORKERS = ("_num_workers", "_worker_pool")  # of PyTorch's iterator: how many; of gluon's: the pool
+
+
+class Inputs(object):
+    """The ranges of one pass. batch: as a DataLoader says it; workers: whether it has others make its batches."""
+
+    def __init__(self, recorder):
+        self.batch = None
+        self.workers = False
+        self._recorder = recorder
+        self._patches = Patches()
+
+    def attach(self):
+        """Put the ranges there."""
+        for module, (name, methods) in MAKERS.items():
+            make = self._noting if module in _LOADERS else self._ranged
+            for owner in _family(getattr(sys.modules.get(module), name, None)):
+                for method in methods:
+                    if method in vars(owner):
+                        self._patches.wrap(owner, method, make)
+
+    def detach(self):
+        """Take them away."""
+        self._patches.undo()
+
+    def _ranged(self, original):
+        push, close, loading = self._recorder.push, self._recorder.close, self._recorder.loading
+
+        def made(maker, *arguments, **keywords):
+            if loading():
+                return original(maker, *arguments, **keywords)
+            number = push("data", "data", None, "data")
+            try:
+                return original(maker, *arguments, **keywords)
+            finally:
+                close(number)
+
+        return made
+
+    def _noting(self, original):
+        """Put ranges around the making of a DataLoader's batches, and note what the iterator says of them."""
+        ranged = self._ranged(original)
+
+        def made(iterator):
+            self.batch = getattr(getattr(iterator, "_index_sampler", None), "batch_size", None) or self.batch
+            self.workers = self.workers or any(getattr(iterator, name, None) for name in _WORKERS)
+            return ranged(iterator)
+
+        return made
+
+
+def _family(owner):
+    """Return a class and all that are derived from it; none where there is no such class."""
+    found = [] if owner is None else [owner]
+    for kind in found:
+        found += [one for one in kind.__subclasses__() if one not in found]
+    return found
