@@ -84,6 +84,13 @@ class Base(object):
     def start_operators(self, folder):
         """Start the framework's operator trace."""
 
+    def part_operators(self):
+        """Kernels pass, between two steps: write the trace so far and go on with another one; return the names of its files.
+
+        Without any that cannot be done: the pass ends when the trace has grown large.
+        """
+        return []
+
     def stop_operators(self):
         """End the operator trace and write it; return the names of its files."""
         return []

@@ -13,6 +13,7 @@ import weakref
 from kernelscope.tracer.inside.hooks import pytorch as hooks
 from kernelscope.tracer.inside.profiling import budget
 from kernelscope.tracer.inside.profiling.adapters import Base
+from kernelscope.tracer.inside.profiling.adapters.pytorch_operators import Operators
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 MOST_NUMBERED = 8  # calls of one module within one call of the model that have rows of their own; later ones share one
@@ -36,7 +37,7 @@ class Adapter(Base):
         self.torch = torch
         self.roots = []  # weak references to the outermost modules that were called, in order
         self._searching = Patches()  # until it is known what ends a step
-        self._profiling = Patches()  # while our profiler runs
+        self._operators = None  # of the kernels pass
         self._stepping = Patches()  # for as long as steps are recorded
         self._handles = []
         self._calls = threading.local()  # depth: how many calls of modules are open on a thread
@@ -147,24 +148,18 @@ class Adapter(Base):
 
     def start_operators(self, folder):
         """Start torch.profiler."""
-        if getattr(self.torch.autograd.profiler, "_is_profiler_enabled", False):
-            raise RuntimeError("the script uses torch.profiler itself, and only one can run")
         self._hooks.spec.update(folder=folder, device="cuda" if self._on_cuda() else "cpu")
-        self._hooks.start_operators(None)
-        # two at once crash: when the script starts its own, ours ends
-        self._profiling.wrap(self.torch.autograd.profiler.profile, "_prepare_trace", self._giving_way)
+        reason = "the script started torch.profiler itself, and only one can run"
+        self._operators = Operators(self.torch, self._hooks, functools.partial(self.recording.cut, reason))
+        self._operators.start()
 
-    def _giving_way(self, original):
-        def prepared(profile, *arguments, **keywords):
-            self.recording.cut("the script started torch.profiler itself, and only one can run")
-            return original(profile, *arguments, **keywords)
-
-        return prepared
+    def part_operators(self):
+        """Write torch.profiler's trace so far."""
+        return self._operators.part()
 
     def stop_operators(self):
         """Stop torch.profiler."""
-        self._profiling.undo()
-        return self._hooks.stop_operators()
+        return self._operators.stop()
 
     def printing(self, on):
         """Switch the printing of oneDNN and MKL."""
