@@ -63,6 +63,10 @@ class Base(object):
     def found(self, key):
         """Search no longer: `key` ends steps."""
 
+    def step_end(self, key):
+        """Return in some words where a step ends, "with a call of Net", if `key` ends steps; or None."""
+        return None
+
     def attach(self, recorder, kernels):
         """Put ranges around phases and layers; return how they are found."""
         return {"layers": "none", "phases": "none"}
