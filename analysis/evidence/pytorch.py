@@ -31,10 +31,11 @@ STREAM_FILE = "stdout.raw"
 def read(folder: Path, context: Context) -> Evidence:
     """Return operators and kernels of a kernels pass; raises EvidenceError when a file of it cannot be read."""
     files = context.report.get("operator_files") or [TRACE_FILE]
-    path = folder / files[0]
-    # on a device this file mostly holds its work too, and is read once for both
-    whole = context.device != "cpu" and collected.find(folder, context) == ("framework", path)
-    scan = kineto.scan(path, GROUPS if whole else {"operators": GROUPS["operators"]})
+    path, *parts = (folder / file for file in files)
+    # on a device these files mostly hold its work too, and are read once for both
+    found = collected.find(folder, context) if context.device != "cpu" else None
+    whole = found in [("framework", file) for file in (path, *parts)]
+    scan = kineto.scan(path, GROUPS if whole else {"operators": GROUPS["operators"]}, parts=parts)
     operators = _operators(scan, context)
     _attribute(operators, context.ranges)
     diagnostics = {"operators_dropped": scan.untimed["operators"]}

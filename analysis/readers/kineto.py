@@ -11,7 +11,7 @@ group asks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,12 +58,19 @@ class Scan:
         return None
 
 
-def scan(path: Path | str, groups: Mapping[str, Group], size: int = SIZE, content: bytes | None = None) -> Scan:
-    """Return the groups' tables; raises EvidenceError when the file cannot be read or is no trace of this format.
+def scan(
+    path: Path | str,
+    groups: Mapping[str, Group],
+    size: int = SIZE,
+    content: bytes | None = None,
+    parts: Sequence[Path] = (),
+) -> Scan:
+    """Return the groups' tables; raises EvidenceError when a file cannot be read or is no trace of this format.
 
-    size: bytes of JSON that are decoded at once. content: the file's bytes, if they are read; `path` then only names it.
+    size: bytes of JSON that are decoded at once. content: the file's bytes, if they are read; `path` then only names it. parts:
+    files of the same process that go on where this one ends.
     """
-    return tables_of(gather(path, groups, size, content), groups)
+    return tables_of(gather(path, groups, size, content, parts=parts), groups)
 
 
 def tables_of(columns: Columns, groups: Mapping[str, Group]) -> Scan:

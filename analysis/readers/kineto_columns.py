@@ -5,7 +5,7 @@ Texts are numbers here, integers that an event lacks are told beside. Imports nu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -74,18 +74,17 @@ def gather(
     content: bytes | None = None,
     room: Room = np.empty,
     keep: Keep | None = None,
+    parts: Sequence[Path] = (),
 ) -> Columns:
     """Return the groups' columns, in memory that `room` gives; raises EvidenceError for what is no trace or cannot be read.
 
     size: bytes of JSON that are decoded at once. content: the file's bytes, if they are read; `path` then only names it. keep: is
-    given each block that was unpacked, in order, where the file is packed.
+    given each block that was unpacked, in order, where the file is packed. parts: files of the same process that go on where this
+    one ends.
     """
     gathering = _Gathering(groups)
-    events = EventList(path, gathering.decode, size, content, keep)
-    try:
-        pieces = list(events)
-    except msgspec.ValidationError as error:
-        raise EvidenceError(f"{path}: not a trace of torch.profiler: {error}") from error
+    files = [EventList(path, gathering.decode, size, content, keep), *(EventList(one, gathering.decode, size) for one in parts)]
+    pieces = [piece for file in files for piece in _pieces(file)]
     texts = {name: known.all for name, known in gathering.texts.items()}
     tables = {name: _joined([piece.tables.pop(name) for piece in pieces if name in piece.tables], room) for name in groups}
     counts: dict[tuple[str, str], int] = {}
@@ -93,7 +92,14 @@ def gather(
         for pair, count in piece.counts.items():
             counts[pair] = counts.get(pair, 0) + count
     untimed = {name: sum(piece.untimed.get(name, 0) for piece in pieces) for name in groups}
-    return Columns(tables, texts, counts, untimed, events.header, events.repaired)
+    return Columns(tables, texts, counts, untimed, files[0].header, sum(file.repaired for file in files))
+
+
+def _pieces(file: EventList[_Part]) -> list[_Part]:
+    try:
+        return list(file)
+    except msgspec.ValidationError as error:
+        raise EvidenceError(f"{file.path}: not a trace of torch.profiler: {error}") from error
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from pandas.testing import assert_frame_equal
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.readers import kineto
@@ -37,6 +38,22 @@ def test_every_complete_event_is_read_with_absolute_times():
     assert events["duration_ns"].tolist() == [round(event["dur"] * 1000) for event in expected]
     assert events.attrs["base_ns"] == raw["baseTimeNanoseconds"]
     assert events.attrs["dropped"] == 0
+
+
+def test_a_trace_in_parts_is_read_as_one(tmp_path):
+    raw = json.loads(gzip.decompress(TRACE.read_bytes()))
+    middle = len(raw["traceEvents"]) // 2
+    paths = [tmp_path / "first.json", tmp_path / "second.json"]
+    for path, events in zip(paths, (raw["traceEvents"][:middle], raw["traceEvents"][middle:]), strict=True):
+        path.write_text(json.dumps({**raw, "traceEvents": events}))
+    groups = {"all": Group(None, frozenset("X"), ARGUMENTS)}
+    whole, parts = kineto.scan(TRACE, groups), kineto.scan(paths[0], groups, parts=paths[1:])
+    assert_frame_equal(parts.tables["all"], whole.tables["all"])
+    assert_frame_equal(parts.tracks, whole.tracks)
+    assert (parts.counts, parts.base_ns) == (whole.counts, whole.base_ns)
+    paths[1].write_text("no trace")
+    with pytest.raises(EvidenceError, match=r"second\.json"):
+        kineto.scan(paths[0], groups, parts=paths[1:])
 
 
 def test_arguments_keep_their_meaning():

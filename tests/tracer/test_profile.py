@@ -589,6 +589,23 @@ def test_a_kernels_pass_that_grows_ends(tmp_path: Path) -> None:
     assert len(_measured(folder, "lines")) == 10
 
 
+def test_a_kernels_pass_goes_on_where_its_trace_can_be_written_in_parts(tmp_path: Path) -> None:
+    """Until what is written takes all the room."""
+    options = ("--warmup", "0", "--max-trace-size", "8MB")
+    environment = {**os.environ, "TOY_GROWS": "1000000", "TOY_PARTS": "1"}
+    done = _profiled(tmp_path / "run", sys.executable, str(TOY), "200", options=options, env=environment)
+    assert "ended" not in done.stderr
+    assert len(_measured(tmp_path / "run", "kernels")) == 10
+    files = json.loads((tmp_path / "run/kernels/1/child.json").read_text())["operator_files"]
+    assert files == [f"operators.{number}.pt.trace.json.gz" for number in range(2, len(files) + 1)] + ["operators.pt.trace.json.gz"]
+    assert len(files) > 2
+    full = {**environment, "TOY_TRACE": "1000000"}
+    done = _profiled(tmp_path / "full", sys.executable, str(TOY), "200", options=options, env=full)
+    assert "kernels: ended after" in done.stderr
+    assert "more would not stay below --max-trace-size" in done.stderr
+    assert 1 <= len(_measured(tmp_path / "full", "kernels")) < 10
+
+
 def _json_rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 

@@ -28,12 +28,22 @@ class Adapter(adapters.Base):
         self.recorder = None
 
     def start_operators(self, folder):
-        self.folder, self.began = folder, self.recording.steps
+        self.folder, self.began, self.parts = folder, self.recording.steps, 1
+
+    def part_operators(self):
+        if "TOY_PARTS" not in os.environ:
+            return []
+        self.parts += 1
+        _grown.clear()
+        return self._written("operators.%d.pt.trace.json.gz" % self.parts)
 
     def stop_operators(self):
-        with open(os.path.join(self.folder, "operators.pt.trace.json.gz"), "wb") as out:
+        return self._written("operators.pt.trace.json.gz")
+
+    def _written(self, name):
+        with open(os.path.join(self.folder, name), "wb") as out:
             out.write(b"x" * int(os.environ.get("TOY_TRACE", "0")) * (self.recording.steps - self.began))
-        return ["operators.pt.trace.json.gz"]
+        return [name]
 
     def printing(self, on):
         self.verbose = on

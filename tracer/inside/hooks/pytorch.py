@@ -377,13 +377,15 @@ class Hooks(object):
         self.profiler = profiler.profile(activities=activities, record_shapes=True)
         self.profiler.start()
 
-    def stop_operators(self):
-        """Stop the profiler and write its chrome trace; return the names of the files written."""
+    def stop_operators(self, name=TRACE_FILE):
+        """Stop the profiler and write its chrome trace under this name; return the names of the files written."""
         if self.profiler is None:
             return []
-        self.profiler.stop()
-        self.profiler.export_chrome_trace(os.path.join(self.spec["folder"], TRACE_FILE))
-        return [TRACE_FILE]
+        profiler, self.profiler = self.profiler, None
+        profiler.stop()
+        profiler.export_chrome_trace(os.path.join(self.spec["folder"], name))
+        profiler.profiler = None  # what was recorded goes now: the object around it refers to itself
+        return [name]
 
     def replayer(self, program, layer, step):
         """Return a function that runs one layer alone, with what one ordinary step gave it; raise CannotReplay."""

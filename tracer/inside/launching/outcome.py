@@ -74,7 +74,8 @@ class Result(object):
         record = self.run.record
         kind = "training" if record["options"]["mode"] == "train" else "inference"
         about = (record["options"]["network"], kind, record["framework"], record["version"])
-        return "%s: %s with %s %s; steps: " % about + ", ".join(measured)
+        end = next((json.loads(note["text"]).get("end") for note in self.notes if note["kind"] == "steps"), None)
+        return "%s: %s with %s %s; steps: " % about + ", ".join(measured) + ("; each ends " + end if end else "")
 
     def _path(self, *parts):
         return os.path.join(self.run.folder, *parts)

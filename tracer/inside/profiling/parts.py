@@ -1,9 +1,9 @@
 """Keeps what is recorded within bounds: a pass that grows large is written in parts, and the oldest parts are dropped.
 
-Each part is a repeat of the pass in the run folder, and ends when it holds a share of what may be held. The kernels pass has
-one part: torch.profiler's second trace in a process that our hooks are in corrupted the heap in half of all runs. How large a
-framework's own trace is shows only when it is written, so that this pass ends when what the process has grown by would exceed
-the limit while it is written.
+Each part is a repeat of the pass in the run folder, and ends when it holds a share of what may be held. The kernels pass is one
+repeat, whose framework's own trace is written in parts, in files of their own: how large it is shows only when it is written, so
+that a part ends when what the process has grown by would exceed the limit while it is written. Where a framework can write no
+parts, the pass ends then.
 """
 
 import json

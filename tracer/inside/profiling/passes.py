@@ -35,7 +35,8 @@ class Pass(object):
         self._begun = wanted.get("begun")
         self._ended = None  # when the last step did, where the next one begins then
         self._limit = spec["limit"]
-        self._resident = None  # of the kernels pass, when its first step has ended: what profilers allot at once is no trace
+        self._resident = None  # of the kernels pass, when a first step has ended: what profilers allot at once is no trace
+        self._operator_files = []  # parts of the framework's own trace that are written
         self._flushed = now_ns()
         self._full = False
         self.folder = parts.new_folder(spec["folder"], self.name)
@@ -167,7 +168,17 @@ class Pass(object):
         if self._resident is None:
             self._resident = _resident()
         grown = (_resident() - self._resident) * parts.WRITTEN
-        return max(grown, 2 * (held + (self.printed.kept if self.printed else 0))) > self._limit
+        written = sum(os.path.getsize(os.path.join(self.folder, name)) for name in self._operator_files)
+        return max(grown, 2 * (held + (self.printed.kept if self.printed else 0))) + written > self._limit
+
+    def _has_room(self):
+        """Return whether the kernels pass may go on: where it is full, the framework's trace so far is written and let go."""
+        if not self._is_full():
+            return True
+        files = self._tried("operators", self.adapter.part_operators) or []
+        self._operator_files += files
+        self._resident = None
+        return bool(files) and not self._is_full()
 
     def rest(self):
         """Return what is wanted of the next part."""
@@ -182,7 +193,7 @@ class Pass(object):
     def _impatient(self):
         """Return whether the pass has to end early: it takes long, or its records grow too large."""
         full = "much was printed in a step" if self._full else "many lines ran in a step" if self.lines.full else None
-        if full is None and self.name == "kernels" and self._is_full():
+        if full is None and self.name == "kernels" and not self._has_room():
             full = "more would not stay below --max-trace-size"
         if full is not None:
             self.report["ended_early"] = full
@@ -200,7 +211,7 @@ class Pass(object):
         if self.lines.unavailable is not None:
             self._missing("lines", self.lines.unavailable)
         if self.name == "kernels":
-            report["operator_files"] = self._tried("operators", adapter.stop_operators) or []
+            report["operator_files"] = self._operator_files + (self._tried("operators", adapter.stop_operators) or [])
             self._stop_printing()
         if self.recorder.layers:
             annotations.record(None)

@@ -13,6 +13,7 @@ profile by line; limit: bytes that may be held, in memory and on the disk; sourc
 import atexit
 import json
 import os
+import shutil
 import sys
 import threading
 import traceback
@@ -30,6 +31,7 @@ WARMUP_SECONDS = 30.0
 FEWEST_STEPS = 3  # of a pass that takes too long
 PART = "part"  # as in passes, which is loaded late
 MARKED = "a step that the script marked"
+MARKING = "to mark each step yourself: `from kernelscope.tracer import step`, and `with step():` around it"
 _RECORDING = None
 
 
@@ -82,6 +84,7 @@ class Recording(object):
         self._claimed = False
         self._marked = False  # whether the script says itself where its steps end
         self._found = False  # whether the adapter knows what ends steps
+        self._step_end = None  # where that is, in words
         self._ends = None  # those that are only noted for now
         self._noted = _never  # notes an end where that is all (see Ends)
         self._focus = None  # which functions' lines are watched, once passes begin
@@ -196,17 +199,22 @@ class Recording(object):
         elif not training and self.trains:
             return False
         if self._adapter is None or adapter.rank > self._adapter.rank or (training and not self._training):
-            if self._adapter is not None and self.recording is not None and self.recording.name != self.spec["plan"][0]["pass"]:
-                return False
             if self._adapter is not None:
                 self._begin_again()
             self._adapter, self._training = adapter, training
         return adapter is self._adapter and training == self._training
 
     def _begin_again(self):
-        """What was counted as steps were none: others are."""
+        """What was counted as steps were none, others are: what was recorded is dropped, so that all passes are of one kind."""
+        self._ends, self._noted = None, _never
+        if self.recording is not None:
+            self._close_pass("its steps were none")
+        for entry in self.spec["plan"]:
+            shutil.rmtree(os.path.join(self.folder, entry["pass"]), ignore_errors=True)
+        self._plan, self._found = list(self.spec["plan"]), False
         self._rounds = Rounds()
         self._times, self._last = [], None
+        self._started = None if self._started is None else now_ns()
         self.steps = self._odd_steps = 0
 
     def _take_noted(self):
@@ -293,7 +301,9 @@ class Recording(object):
             return
         if self._started is not None and self._adapter is not None and not self._found:
             self._found = True
-            self._adapter.found(self._rounds.closing)
+            key = self._rounds.closing
+            self._adapter.found(key)
+            self._step_end = "with a block of step()" if key is MARKED else self._guarded(self._adapter.step_end, key)
         if not self._plan:
             self.finish("all passes are recorded")
             return
@@ -339,16 +349,16 @@ class Recording(object):
             names = ", ".join(adapter.framework for adapter in self._adapters)
             self.note("no steps", "%s: %s" % (names, self._why_no_steps()))
         elif self._claimed:
-            self.note(
-                "steps", json.dumps({"steps": self.steps, "training": self._training, "left": [p["pass"] for p in self._plan]})
-            )
+            left = [entry["pass"] for entry in self._plan]
+            about = {"steps": self.steps, "training": self._training, "left": left, "end": self._step_end}
+            self.note("steps", json.dumps(about))
 
     def _why_no_steps(self):
         return (
             "an optimizer was made and never stepped; --mode infer counts calls of the model"
             if self.trains
             else "nothing stepped"
-        )
+        ) + "; " + MARKING
 
     # --- faults ----------------------------------------------------------------------------------------------------------
 

@@ -63,6 +63,10 @@ class Base(object):
     def found(self, key):
         """Search no longer: `key` ends steps."""
 
+    def step_end(self, key):
+        """Return in some words where a step ends, "with a call of Net", if `key` ends steps; or None."""
+        return None
+
     def attach(self, recorder, kernels):
         """Put ranges around phases and layers; return how they are found."""
         return {"layers": "none", "phases": "none"}
@@ -83,6 +87,13 @@ class Base(object):
 
     def start_operators(self, folder):
         """Start the framework's operator trace."""
+
+    def part_operators(self):
+        """Kernels pass, between two steps: write the trace so far and go on with another one; return the names of its files.
+
+        Without any that cannot be done: the pass ends when the trace has grown large.
+        """
+        return []
 
     def stop_operators(self):
         """End the operator trace and write it; return the names of its files."""

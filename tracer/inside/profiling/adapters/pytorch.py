@@ -1,4 +1,7 @@
-"""PyTorch: steps end with optimizers' steps, or with calls of the outermost module; every module is a layer.
+"""PyTorch: steps end with optimizers' steps, or where none is made with backward or calls of a model; every module is a layer.
+
+A loop that updates parameters by hand has no optimizer: there a step ends where the next call of the outermost module in training
+mode after a backward begins, so that the update belongs to the step, and evaluation ends none. Without any module it ends with the backward.
 
 All modules are layers here, those with children for what they compute themselves (the addition of a residual block, attention
 written with functions): inside of a call the innermost module counts. Backward is found as `hooks.pytorch` does it, where a
@@ -13,12 +16,14 @@ import weakref
 from kernelscope.tracer.inside.hooks import pytorch as hooks
 from kernelscope.tracer.inside.profiling import budget, processes
 from kernelscope.tracer.inside.profiling.adapters import Base
+from kernelscope.tracer.inside.profiling.adapters.pytorch_operators import Operators
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 MOST_NUMBERED = 8  # calls of one module within one call of the model that have rows of their own; later ones share one
 # How many times as much as a bare range one around a module costs, one of its gradients, and the hook that opens that: it is set
 # on a tensor, and the gradient becomes an object of Python's for it. Measured of policy gradients on CartPole.
 FORWARD, BACKWARD, HOOK = 7.0, 2.0, 4.0
+_BACKWARD = "backward"  # ends steps where no optimizer is made
 _WRAPPERS = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel")  # hold the model as `module`
 _SAMPLING = ("__init__", "sample", "rsample", "log_prob", "entropy")  # methods of distributions
 _LOSSES = ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
@@ -35,8 +40,12 @@ class Adapter(Base):
 
         self.torch = torch
         self.roots = []  # weak references to the outermost modules that were called, in order
+        self._optimizes = False  # whether an optimizer was made
+        self._differentiated = False  # whether there was a backward since a step ended
+        self._trained = lambda: None  # a weak reference to the model whose calls follow a backward
         self._searching = Patches()  # until it is known what ends a step
-        self._profiling = Patches()  # while our profiler runs
+        self._operators = None  # of the kernels pass
+        self._watching = Patches()  # once it is known, where no optimizer does
         self._stepping = Patches()  # for as long as steps are recorded
         self._handles = []
         self._calls = threading.local()  # depth: how many calls of modules are open on a thread
@@ -47,7 +56,7 @@ class Adapter(Base):
     # --- steps -----------------------------------------------------------------------------------------------------------
 
     def watch(self):
-        """Watch the making and stepping of optimizers, calls of outermost modules, and switches to evaluation."""
+        """Watch the making and stepping of optimizers, backward, calls of outermost modules, and switches to evaluation."""
         torch = self.torch
         from torch.optim import optimizer
 
@@ -55,8 +64,9 @@ class Adapter(Base):
             self._handles.append(optimizer.register_optimizer_step_post_hook(self._optimizer_stepped))
         else:
             self.recording.note("unavailable", "steps of optimizers: PyTorch before 2.0 does not tell them")
-        self._searching.wrap(optimizer.Optimizer, "__init__", self._making)
         self._searching.wrap(torch.nn.Module, "__call__", self._looking)
+        self._searching.wrap(torch.autograd, "backward", self._differentiating)
+        self._stepping.wrap(optimizer.Optimizer, "__init__", self._making)
         self._stepping.wrap(torch.nn.Module, "eval", self._evaluating)
 
     def _optimizer_stepped(self, optimizer, arguments, keywords):
@@ -64,10 +74,31 @@ class Adapter(Base):
 
     def _making(self, original):
         def made(*arguments, **keywords):
-            self.recording.trains = True
+            self.recording.trains = self._optimizes = True
             return original(*arguments, **keywords)
 
         return made
+
+    def _differentiating(self, original):
+        """Wrap backward: without an optimizer the script itself updates what has gradients, after it."""
+
+        def differentiated(*arguments, **keywords):
+            output = original(*arguments, **keywords)
+            roots = self._known_roots()
+            if not self._optimizes and (not roots or any(root.training for root in roots)):
+                self.recording.trains = self._differentiated = True
+                if not roots:
+                    self.recording.stepped(self, _BACKWARD)
+            return output
+
+        return differentiated
+
+    def _begins(self, module):
+        """A model's call begins: where it trains and follows a backward, a step has ended."""
+        if module.training:
+            self._differentiated = False
+            self._trained = weakref.ref(module)
+            self.recording.stepped(self, _BACKWARD)
 
     def _evaluating(self, original):
         def evaluated(module, *arguments, **keywords):
@@ -84,6 +115,8 @@ class Adapter(Base):
             if compiling():
                 return original(module, *arguments, **keywords)
             depth = getattr(calls, "depth", 0)
+            if depth == 0 and self._differentiated and self._is_model(module):
+                self._begins(module)
             calls.depth = depth + 1
             try:
                 output = original(module, *arguments, **keywords)
@@ -107,24 +140,44 @@ class Adapter(Base):
         return [root for root in (known() for known in self.roots) if root is not None]
 
     def found(self, key):
-        """Search no longer; where calls of a model are the steps, only its class's calls are watched."""
+        """Search no longer; without an optimizer, backward is watched and the calls of the class of one model."""
         self._searching.undo()
-        for root in self._known_roots():
-            if id(root) == key:
-                self._watch_calls(root, key)
+        self._watching.undo()
+        called = self._called(key)
+        if called is not None or key == _BACKWARD:
+            self._watching.wrap(self.torch.autograd, "backward", self._differentiating)
+        root = self._trained() if key == _BACKWARD else called
+        if root is not None:
+            self._watch_calls(root, key)
+
+    def _called(self, key):
+        """Return the model whose calls this key stands for, or None."""
+        return next((root for root in self._known_roots() if id(root) == key), None)
 
     def _watch_calls(self, root, key):
         owner, known, base = type(root), weakref.ref(root), self.torch.nn.Module
         own = vars(owner).get("__call__")
 
         def called(module, *arguments, **keywords):
+            watched = module is known()
+            if watched and self._differentiated:
+                self._begins(module)
             output = (own or base.__call__)(module, *arguments, **keywords)
-            if module is known():
+            if watched and key != _BACKWARD:
                 self.recording.stepped(self, key, training=False)
             return output
 
         if owner is not base:
-            self._stepping.set(owner, "__call__", functools.wraps(own or base.__call__)(called))
+            self._watching.set(owner, "__call__", functools.wraps(own or base.__call__)(called))
+
+    def step_end(self, key):
+        """Say where a step ends."""
+        if key == _BACKWARD:
+            trained = self._trained()
+            model = "" if trained is None else "where %s is called in training mode after " % type(trained).__name__
+            return (model or "with ") + "a backward, as no optimizer is made"
+        called = self._called(key)
+        return "with an optimizer's step" if called is None else "with a call of %s" % type(called).__name__
 
     def process_rank(self):
         """Return the rank in the process group, or the number that torch.multiprocessing.spawn gave this process."""
@@ -156,24 +209,18 @@ class Adapter(Base):
 
     def start_operators(self, folder):
         """Start torch.profiler."""
-        if getattr(self.torch.autograd.profiler, "_is_profiler_enabled", False):
-            raise RuntimeError("the script uses torch.profiler itself, and only one can run")
         self._hooks.spec.update(folder=folder, device="cuda" if self._on_cuda() else "cpu")
-        self._hooks.start_operators(None)
-        # two at once crash: when the script starts its own, ours ends
-        self._profiling.wrap(self.torch.autograd.profiler.profile, "_prepare_trace", self._giving_way)
+        reason = "the script started torch.profiler itself, and only one can run"
+        self._operators = Operators(self.torch, self._hooks, functools.partial(self.recording.cut, reason))
+        self._operators.start()
 
-    def _giving_way(self, original):
-        def prepared(profile, *arguments, **keywords):
-            self.recording.cut("the script started torch.profiler itself, and only one can run")
-            return original(profile, *arguments, **keywords)
-
-        return prepared
+    def part_operators(self):
+        """Write torch.profiler's trace so far."""
+        return self._operators.part()
 
     def stop_operators(self):
         """Stop torch.profiler."""
-        self._profiling.undo()
-        return self._hooks.stop_operators()
+        return self._operators.stop()
 
     def printing(self, on):
         """Switch the printing of oneDNN and MKL."""
@@ -202,8 +249,8 @@ class Adapter(Base):
         for handle in self._handles:
             handle.remove()
         self._handles = []
-        self._searching.undo()
-        self._stepping.undo()
+        for patches in (self._searching, self._watching, self._stepping):
+            patches.undo()
 
     # --- facts -----------------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,8 @@
 A `tf.function` that computes gradients while it is made trains: each of its outermost calls ends a step (of `fit` Keras's own
 adapter knows the ends; with `steps_per_execution` one of them is several of the user's steps). Eager loops step with `apply` of
 Keras's optimizers, or with `GradientTape.gradient` where they update variables themselves. Without any of these, calls of
-functions that read variables, and calls of outermost Keras layers, are steps of inference.
+functions that read variables, and calls of outermost Keras layers, are steps of inference. So it is with calls of TensorFlow 1's
+sessions: those that train end steps, and without any those that return a value (see tensorflow_sessions).
 
 In graphs layers are known by names (see tensorflow_graphs), in eager code by ranges around calls (see tensorflow_eager).
 """
@@ -18,7 +19,13 @@ import weakref
 from kernelscope.tracer.inside.hooks import tensorflow as hooks
 from kernelscope.tracer.inside.hooks import version_of, xspace
 from kernelscope.tracer.inside.profiling import imports
-from kernelscope.tracer.inside.profiling.adapters import Base, tensorflow_eager, tensorflow_graphs, tensorflow_quiet
+from kernelscope.tracer.inside.profiling.adapters import (
+    Base,
+    tensorflow_eager,
+    tensorflow_graphs,
+    tensorflow_quiet,
+    tensorflow_sessions,
+)
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 SCOPES_FILE = "operators.scopes.json"
@@ -56,6 +63,7 @@ class Adapter(Base):
         self.graphs = tensorflow_graphs.Graphs(tf)
         self.ranges = None  # a tensorflow_eager.Ranges while ranges are recorded
         self.batch = None
+        self._fetches = tensorflow_sessions.Fetches(tf.nest.flatten)
         self._patches = Patches()  # for as long as steps are recorded
         self._profiling = Patches()  # while our profiler runs
         self._functions = weakref.WeakKeyDictionary()  # function -> (how often it was made, TRAINS, INFERS or None)
@@ -78,6 +86,8 @@ class Adapter(Base):
         concrete = _concrete_function()
         if concrete is not None:
             wrap(concrete, "__call__", self._calling)
+        session = next(cls for cls in tf.compat.v1.Session.__mro__ if "run" in vars(cls))  # also InteractiveSession's
+        wrap(session, "run", self._running)
         wrap(tf.GradientTape, "gradient", self._differentiating)
         wrap(tf.GradientTape, "__enter__", self._entering_tape)
         wrap(tf.GradientTape, "__exit__", self._leaving("tapes"))
@@ -183,6 +193,20 @@ class Adapter(Base):
             return TRAINS
         return INFERS if any(len(graph.variables) for graph in graphs) else None
 
+    def _running(self, original):
+        """Wrap the calls of sessions."""
+
+        def ran(session, fetches, *arguments, **keywords):
+            output = original(session, fetches, *arguments, **keywords)
+            end = self._fetches.step_end(session.graph, fetches)
+            if end is not None:
+                if end[1]:
+                    self._trains()
+                self.recording.stepped(self, *end)
+            return output
+
+        return ran
+
     def _differentiating(self, original):
         local, eager = self._local, self.tf.executing_eagerly
 
@@ -239,6 +263,12 @@ class Adapter(Base):
                 self._local.looping = False
 
         return looped
+
+    def step_end(self, key):
+        """Say where a step of a session ends."""
+        if isinstance(key, tuple):
+            return "with a call of Session.run that trains"
+        return "with a call of Session.run" if key == tensorflow_sessions.CALL else None
 
     # --- layers ----------------------------------------------------------------------------------------------------------
 
@@ -518,7 +548,7 @@ class Adapter(Base):
 
     def settings(self):
         """Return the settings in force."""
-        if any(kind == TRAINS for _, kind in self._functions.values()):
+        if self._fetches.seen or any(kind == TRAINS for _, kind in self._functions.values()):
             self._hooks.eager["step"] = False
         elif not any(kind == INFERS for _, kind in self._functions.values()):
             self._hooks.eager["step"] = True
