@@ -29,6 +29,12 @@ _COMPILE_ONCE = {
     "eager": "compile the step as one function with jax.jit, and keep shapes the same",
     "": "keep shapes, types and static arguments the same from step to step; pad inputs, and make no new function each step",
 }
+_TRACE_ONCE = {
+    "new": "decorate a function with tf.function once, outside of the loop",
+    "shape": "pad inputs to a few sizes, or let one graph take all: tf.function(reduce_retracing=True) or an input_signature",
+    "static value": "pass what changes as a tensor (tf.constant, tf.Variable) in place of a Python value",
+    "": "pass tensors of the same types and shapes from step to step, and make no new tf.function each step",
+}
 _REMEDY = "move it out of the step, do it for the whole batch at once, or on other threads"
 
 
@@ -104,6 +110,7 @@ def compilation(case: Case) -> list[Suspicion]:
         return []
     slow = case.b if more > 0 else case.a
     functions = slow.facts["compiled"].get("functions") or []
+    remedies = _TRACE_ONCE if "tensorflow" in str(slow.framework) else _COMPILE_ONCE
     host = case.rows[case.rows["cell"].str.startswith("(host").fillna(False).to_numpy(bool)]
     return [
         Suspicion(
@@ -112,7 +119,7 @@ def compilation(case: Case) -> list[Suspicion]:
             evidence.towards(case, amount, host),
             "high",
             [*map(_reason, functions[:_MOST_NAMED]), f"Compilation takes {evidence.both_ms(case, *times)} a step."],
-            _COMPILE_ONCE.get(functions[0]["kind"] if functions else "", _COMPILE_ONCE[""]),
+            remedies.get(functions[0]["kind"] if functions else "", remedies[""]),
             precedence=0,
         )
     ]

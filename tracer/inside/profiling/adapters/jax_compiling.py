@@ -13,7 +13,7 @@ NEW = ("new", "it is another function each time, made anew by jax.jit, a lambda 
 EAGER = ("eager", "its operations are called one by one, and each is compiled for each shape and static value")
 UNKNOWN = ("unknown", "nothing that is seen of its arguments changes")
 FIRST = ("first", "it is called for the first time")
-_MOST_SEEN = 8  # signatures of a function that are kept
+MOST_SEEN = 8  # signatures of a function that are kept
 _MOST_NAMED = 2  # arguments of a call that a reason names
 _LONGEST = 20  # letters of a static text that are shown
 _PROGRAM = re.compile(r"^(?:jit|pjit|pmap)(?:_+|\()(.*?)\)?$")  # how a function's program is called
@@ -54,11 +54,11 @@ class Compilations(object):
     def _found(self, name, made, function, arguments, keywords):
         wrapper = getattr(function, "args", (function,))[0]  # of a library, with work of its own around the compiled function
         signature = _signature(self._jax, wrapper, arguments, keywords)
-        seen = self._seen.setdefault((name, _code(made.function)), [])
+        seen = self._seen.setdefault((name, code_of(made.function)), [])
         everything = type(wrapper).__module__.startswith("equinox")  # is static there that is no array
         found = _why(seen, made.key, signature, None if everything else made.static)
         seen.append((made.key, signature))
-        del seen[:-_MOST_SEEN]
+        del seen[:-MOST_SEEN]
         return found
 
     def _add(self, name, reason, example=None):
@@ -170,7 +170,7 @@ def static_arguments(function, keywords):
     return frozenset(found)
 
 
-def _code(function):
+def code_of(function):
     """Return what functions have in common that are made by one piece of code."""
     plain = getattr(function, "__wrapped__", function)
     return getattr(plain, "__code__", None)

@@ -179,6 +179,11 @@ class Adapter(Base):
             inside = functools.partial(self.recorder.ranged, category=category, name=title, phase=phase, layer=layer)
             self._ranging.wrap(owner, name, inside)
 
+    @property
+    def compiled(self):
+        """What the backend compiled or traced so far."""
+        return self.below.compiled
+
     def start_operators(self, folder):
         """Start the backend's operator trace."""
         self.below.start_operators(folder)

@@ -16,6 +16,7 @@ import tempfile
 import threading
 import weakref
 
+from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.hooks import tensorflow as hooks
 from kernelscope.tracer.inside.hooks import version_of, xspace
 from kernelscope.tracer.inside.profiling import imports
@@ -25,6 +26,7 @@ from kernelscope.tracer.inside.profiling.adapters import (
     tensorflow_graphs,
     tensorflow_quiet,
     tensorflow_sessions,
+    tensorflow_tracing,
 )
 from kernelscope.tracer.inside.profiling.patches import Patches
 
@@ -65,6 +67,7 @@ class Adapter(Base):
         self.batch = None
         self._fetches = tensorflow_sessions.Fetches(tf.nest.flatten)
         self._patches = Patches()  # for as long as steps are recorded
+        self.compiled = tensorflow_tracing.Tracings(tf)
         self._profiling = Patches()  # while our profiler runs
         self._functions = weakref.WeakKeyDictionary()  # function -> (how often it was made, TRAINS, INFERS or None)
         self._weighty = weakref.WeakKeyDictionary()  # outermost layer -> whether it has weights
@@ -82,6 +85,8 @@ class Adapter(Base):
     def watch(self):
         """Watch calls of functions, gradients, and what Keras defines when it is imported."""
         tf, wrap = self.tf, self._patches.wrap
+        if not self.compiled.watch(self._patches):
+            self.compiled = None
         wrap(type(tf.function(lambda: None)), "__call__", self._calling)
         concrete = _concrete_function()
         if concrete is not None:
@@ -154,10 +159,14 @@ class Adapter(Base):
                 return original(function, *arguments, **keywords)
             local.function = True
             number = self.ranges.open("call") if self.ranges is not None else None
+            compiled = self.compiled
+            before, begun = compiled and compiled.count, now_ns()
             try:
                 output = original(function, *arguments, **keywords)
             finally:
                 local.function = False
+                if compiled is not None:
+                    compiled.timed(before, begun)
                 if number is not None:
                     self.ranges.close(number)
             kind = self._kind(function)
