@@ -227,6 +227,9 @@ def facts(result: Result) -> list[str]:
             values = [max(value or 0, 0) for value in values]  # below zero where the recorded pass was the faster one
         if any(values):
             found.append(f"{sentence} {' and '.join(map(text, values))}")
+    used = result.get("processor")
+    if used:
+        found.append(f"processor time {' and '.join(units.duration(used[f'{side}_ns']) for side in SIDES)} a step")
     if result.get("floor_ns"):
         found.insert(1, f"differences under {units.duration(result['floor_ns'])} cannot be seen")
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernelscope.analysis import fairness
 from kernelscope.analysis.cell_labels import NO_LAYER
 from kernelscope.analysis.explain import again, noise, program
-from kernelscope.analysis.explain.model import Case, Side
+from kernelscope.analysis.explain.model import Account, Case, Side
 from kernelscope.analysis.partition import OPAQUE_GRAPH, OUTSIDE, UNSEEN
 
 LEAST_COVERAGE = 0.8
@@ -39,6 +39,26 @@ def _recorded_once(case: Case) -> tuple[str, str] | None:
                 "record it again when the machine is idle",
             )
     return None
+
+
+def seen_by_processor(account: Account) -> bool:
+    """Return whether processor time shows the difference, where wall times may be too noisy to."""
+    used = account.processor
+    return bool(account.floor and used is not None and used.significant and used.delta_ns * account.wall.delta_ns > 0)
+
+
+def _only_waiting(case: Case) -> tuple[str, str] | None:
+    """Return that a step is longer by waiting alone, where others kept cores busy: what is computed takes as long as before."""
+    account, used = case.account, case.account.processor
+    cores = noise.disturbed(case.a, case.b)
+    if not account.floor or used is None or cores is None or used.significant is not False or not account.wall.significant:
+        return None
+    times = " and ".join(f"{ns / 1e6:.3g}" for ns in (used.a_ns, used.b_ns))
+    return (
+        f"the steps need as much processor time ({times} ms), and other processes kept up to {cores:.1f} cores busy: "
+        "what differs is how long they waited for a core",
+        "record it again when the machine is idle",
+    )
 
 
 def unfair(a: Side, b: Side) -> list[str]:
@@ -80,7 +100,10 @@ def reason(case: Case, force: bool) -> tuple[str, str] | None:
         return "both sides are the same recording", "name two different ones"
     wall = account.wall
     faster = min(wall.a_ns, wall.b_ns)
-    if wall.significant is False:
+    waiting = _only_waiting(case)
+    if waiting is not None:
+        return waiting
+    if wall.significant is False and not seen_by_processor(account):
         limit_ms = (wall.floor_ns or 0) / 1e6
         limit = f"{limit_ms:,.0f}" if limit_ms >= 100 else f"{limit_ms:.3g}"
         return (

@@ -56,6 +56,7 @@ def account(a: Side, b: Side, matches: Sequence[Match]) -> Account:
         by_restart=by_restart,
         restarts=turns.restarts,
         floor=floor,
+        processor=noise.processor(a, b),
     )
 
 

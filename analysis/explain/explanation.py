@@ -104,12 +104,21 @@ def _numbers(case: Case) -> dict[str, Any]:
         "significant": wall.significant,
         "floor_ns": wall.floor_ns,
         "to_resolve": again.of_sides(case.a, case.b, account.restarts),
+        "processor": _processor(account),
         "instrumentation_ns": account.instrumentation_ns,
         "parts_by": by,
         "parts": [{"part": part.part, "delta_ns": part.delta_ns} for part in largest],
         "rows": _rows(account),
         "matches": [_match(match) for match in case.matches],
     }
+
+
+def _processor(account: Account) -> dict[str, Any] | None:
+    """Return the processor time of both steps, ns, and the interval of the difference; None where not recorded."""
+    used = account.processor
+    if used is None:
+        return None
+    return {"a_ns": used.a_ns, "b_ns": used.b_ns, "interval_ns": list(used.interval_ns) if used.interval_ns else None}
 
 
 def _side(side: Side, account: Account, key: str, step_ns: int) -> dict[str, Any]:
@@ -164,6 +173,8 @@ def _notes(case: Case) -> list[str]:
     account = case.account
     if a.clean_ns is None or b.clean_ns is None:
         notes.append("no clean pass on both sides: steps are compared as recorded, with whatever recording cost")
+    if account.wall.significant is False and abstention.seen_by_processor(account):
+        notes.append("the step times alone are too noisy to tell; processor time shows the difference")
     if account.floor:
         notes.append(f"one recording of each side: intervals allow for {account.floor:.0%} between two processes of one program")
     elif account.restarts == 1 and account.samples is not None:

@@ -141,7 +141,8 @@ class Account:
     None where there is no interval (see estimates).
     removed_ns: per side what recording cost and was taken out of host rows (see instrumentation). recorded_ns: per side the
     step as recorded by the traced pass. restarts: how many restarts both sides have. floor: share of a time by which two
-    processes of one program differ; 0 where restarts show that (see noise).
+    processes of one program differ; 0 where restarts show that (see noise). processor: the processor time of both clean steps,
+    all threads together; None where not recorded.
     """
 
     wall: Wall
@@ -154,6 +155,7 @@ class Account:
     by_restart: npt.NDArray[np.float64] | None
     restarts: int
     floor: float = 0.0
+    processor: Wall | None = None
 
     def of_side(self, side: str) -> pd.DataFrame:
         """Return the cells of side "a" or "b"."""

@@ -2,6 +2,9 @@
 
 Steps of one process tell little of the next one's: where memory lies, how threads share cores and what the machine does besides
 move all of its steps together. So intervals of single recordings have a floor; restarts show that noise and need none.
+
+Processor time is a second clock. Waiting for cores that others use is not in it, so that it is steadier where the machine is
+busy, and says whether a longer step is more work or more waiting.
 """
 
 from __future__ import annotations
@@ -9,11 +12,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.explain.model import Side
+from kernelscope.analysis.explain.model import Side, Wall
 from kernelscope.analysis.statistics import reach_of_difference, window_means
 
 AS_IT_COMES = 0.15  # of a step, and of what is claimed of it
 STEADY = 0.05  # with a steady heap and passive waiting
+PROCESSOR = 0.1  # of the processor time of a step
+DISTURBED = 0.15  # share of the cores: with so much of others' work a step that is longer by waiting only is no evidence
 BUSY = 0.4  # share of the cores: with so much of other processes' work no single recording tells how long a step takes
 
 
@@ -37,6 +42,42 @@ def reach(least_ns: float, a: pd.DataFrame, b: pd.DataFrame) -> float:
 def widened(ends: tuple[int, int], middle: float, reach_ns: float) -> tuple[int, int]:
     """Return an interval that reaches at least so far to both sides of the estimate."""
     return min(ends[0], round(middle - reach_ns)), max(ends[1], round(middle + reach_ns))
+
+
+def processor(a: Side, b: Side) -> Wall | None:
+    """Return the processor time of a clean step on both sides, all threads together, and the interval of the difference.
+
+    Of restarts by Student's t over their means, of single recordings by a floor and by how much windows vary. None where it was
+    not recorded.
+    """
+    sides = [[_used(steps) for steps in side.clean] for side in (a, b)]
+    if not all(sides) or any(used is None for restarts in sides for used in restarts):
+        return None
+    restarts = [np.array([float(used.mean()) for used in mine if used is not None]) for mine in sides]
+    first, second = (round(float(means.mean())) for means in restarts)
+    delta = second - first
+    if min(map(len, restarts)) > 1:
+        reach_ns = reach_of_difference(*restarts)
+    else:
+        windows = [np.concatenate([used.to_numpy(np.float64) for used in mine if used is not None]) for mine in sides]
+        reach_ns = float(np.hypot(PROCESSOR * max(first, second), reach_of_difference(*windows) or 0.0))
+    return Wall(first, second, None if reach_ns is None else widened((delta, delta), delta, reach_ns))
+
+
+def _used(steps: pd.DataFrame) -> pd.Series[float] | None:
+    """Return the processor time of a step by window, ns; None where any was not recorded."""
+    used = steps["user_ns"] + steps["system_ns"]
+    return None if used.isna().any() or used.empty else used.astype(float).groupby(steps["window"]).mean()
+
+
+def disturbed(a: Side, b: Side) -> float | None:
+    """Return how many cores others kept busy, of the side where it was more, where that can make steps wait; else None."""
+    found = []
+    for side in (a, b):
+        allowed = (side.facts.get("machine") or {}).get("allowed_threads")
+        if side.foreign_cores is not None and allowed and side.foreign_cores >= DISTURBED * allowed:
+            found.append(side.foreign_cores)
+    return max(found, default=None)
 
 
 def busy(side: Side) -> float | None:
