@@ -4,7 +4,7 @@ import json
 import os
 import platform
 
-from kernelscope.tracer.inside import annotations, memory, plan, streams
+from kernelscope.tracer.inside import annotations, heap, memory, plan, streams
 from kernelscope.tracer.inside.clock import anchor, now_ns
 from kernelscope.tracer.inside.profiling import budget, host_lines, machine_use, parts
 from kernelscope.tracer.inside.profiling.ends import Ends
@@ -163,17 +163,17 @@ class Pass(object):
         if self._resident is None:
             self._resident = _resident()
         grown = (_resident() - self._resident) * parts.WRITTEN
-        written = sum(os.path.getsize(os.path.join(self.folder, name)) for name in self._operator_files)
-        return max(grown, 2 * (held + (self.printed.kept if self.printed else 0))) + written > self._limit
+        return max(grown, 2 * (held + (self.printed.kept if self.printed else 0))) > self._limit
 
     def _has_room(self):
         """Return whether the kernels pass may go on: where it is full, the framework's trace so far is written and let go."""
         if not self._is_full():
             return True
         files = self._tried("operators", self.adapter.part_operators) or []
-        self._operator_files += files
+        heap.trim()
         self._resident = None
-        return bool(files) and not self._is_full()
+        self._operator_files += files
+        return bool(files) and parts.size(self.folder) <= self._limit
 
     def rest(self):
         """Return what is wanted of the next part."""

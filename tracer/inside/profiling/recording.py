@@ -345,11 +345,8 @@ class Recording(object):
             self.note("steps", json.dumps(about))
 
     def _why_no_steps(self):
-        return (
-            "an optimizer was made and never stepped; --mode infer counts calls of the model"
-            if self.trains
-            else "nothing stepped"
-        ) + "; " + MARKING
+        made = "an optimizer was made and never stepped; --mode infer counts calls of the model"
+        return "%s; %s" % (made if self.trains else "nothing stepped", MARKING)
 
     # --- faults ----------------------------------------------------------------------------------------------------------
 
