@@ -2,8 +2,8 @@
 
 A profiler keeps small records of every operator between the large blocks that a framework gives back and takes again each step.
 The holes then are too small for the next step, which goes on in pages that nobody has touched: thousands of page faults a step,
-in the time of whatever kernel is the first to write there, and a process that grows by the step's tensors. A heap that is kept (see
-the steady conditions) is filled with pages before operators are recorded; else it is trimmed when the records are gone.
+in the time of whatever kernel is the first to write there, and the process grows. A heap that is kept (see the steady conditions)
+is filled with pages before operators are recorded; any other is trimmed once the records are gone.
 """
 
 import ctypes

@@ -35,7 +35,7 @@ class Adapter(adapters.Base):
             return []
         self.parts += 1
         _grown.clear()
-        return self._written("operators.%d.pt.trace.json.gz" % self.parts)
+        return self._written(f"operators.{self.parts}.pt.trace.json.gz")
 
     def stop_operators(self):
         return self._written("operators.pt.trace.json.gz")
