@@ -318,6 +318,19 @@ def test_a_step_lasts_from_one_end_to_the_next(tmp_path: Path, others: str) -> N
     assert all(after["start_ns"] >= before["end_ns"] for before, after in itertools.pairwise(rows))
 
 
+@pytest.mark.parametrize("infers", ["1", "6", "10", "13"])
+def test_training_that_begins_late_is_all_that_is_recorded(tmp_path: Path, infers: str) -> None:
+    """In whatever pass of inference it begins, none of these has a step that stays."""
+    folder = tmp_path / "run"
+    environment = {**os.environ, "TOY_INFERS": infers}
+    done = _profiled(folder, sys.executable, str(TOY), "60", options=(*_SHORT, "--warmup", "0"), env=environment)
+    assert "training with pytorch toy; steps: clean 5, layers 2, kernels 2, lines 2" in done.stderr
+    for name in ("clean", "layers", "kernels", "lines"):
+        assert [path.name for path in (folder / name).iterdir()] == ["1"]
+        assert json.loads((folder / name / "1" / "child.json").read_text())["training"]
+    assert not (folder / "faults.log").exists()
+
+
 def test_the_programs_own_files_are_kept_with_secrets_taken_out(tmp_path: Path) -> None:
     (tmp_path / "helpers.py").write_text('KEY = "hf_abcdefghijklmnopqrstuvwxyzABCDEF12"\n')
     script = tmp_path / "train.py"
@@ -403,6 +416,7 @@ def test_a_script_that_never_steps(tmp_path: Path) -> None:
     done = _profiled(tmp_path / "run", sys.executable, str(TOY), "0")
     assert (done.returncode, done.stdout) == (4, "")
     assert "no steps were seen: pytorch: nothing stepped" in done.stderr
+    assert "`from kernelscope.tracer import step`, and `with step():` around it" in done.stderr
 
 
 def test_a_script_that_crashes_after_the_passes_and_before_their_end(tmp_path: Path) -> None:
@@ -584,7 +598,7 @@ def test_a_kernels_pass_that_grows_ends(tmp_path: Path) -> None:
     options = ("--warmup", "0", "--max-trace-size", "8MB")
     environment = {**os.environ, "TOY_GROWS": "1000000"}
     done = _profiled(folder, sys.executable, str(TOY), "200", options=options, env=environment)
-    assert "more would not stay below --max-trace-size" in done.stderr
+    assert "MB, for which --max-trace-size is too small" in done.stderr
     assert 1 <= len(_measured(folder, "kernels")) <= 4
     assert len(_measured(folder, "lines")) == 10
 
@@ -597,7 +611,8 @@ def test_a_kernels_pass_goes_on_where_its_trace_can_be_written_in_parts(tmp_path
     assert "ended" not in done.stderr
     assert len(_measured(tmp_path / "run", "kernels")) == 10
     files = json.loads((tmp_path / "run/kernels/1/child.json").read_text())["operator_files"]
-    assert files == [f"operators.{number}.pt.trace.json.gz" for number in range(2, len(files) + 1)] + ["operators.pt.trace.json.gz"]
+    numbered = [f"operators.{number}.pt.trace.json.gz" for number in range(2, len(files) + 1)]
+    assert files == [*numbered, "operators.pt.trace.json.gz"]
     assert len(files) > 2
     full = {**environment, "TOY_TRACE": "1000000"}
     done = _profiled(tmp_path / "full", sys.executable, str(TOY), "200", options=options, env=full)

@@ -1,4 +1,6 @@
-"""What foreign programs showed about PyTorch: closures of optimizers, derivatives of derivatives, parts called alone."""
+"""What foreign programs showed about PyTorch: closures of optimizers, derivatives of derivatives, parts called alone, loops
+without an optimizer, phases that alternate, and traces that outgrow memory.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,13 @@ import pytest
 
 from kernelscope.analysis import Run, breakdown
 
-SCRIPT = Path(__file__).parent / "children" / "train_derivatives.py"
+CHILDREN = Path(__file__).parent / "children"
+SCRIPT = CHILDREN / "train_derivatives.py"
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def profiled(pytorch_run: Callable[[Path, int], Run]) -> Run:
+def profiled(pytorch_run: Callable[..., Run]) -> Run:
     return pytorch_run(SCRIPT, 8)
 
 
@@ -58,3 +61,70 @@ def test_each_step_of_the_layers_pass_has_its_ranges(profiled: Run) -> None:
     assert len(others) == (ranges["category"] != "step").sum() > 0
     assert ((others["start_ns_own"] <= others["start_ns"]) & (others["end_ns"] <= others["end_ns_own"])).all()
     assert others[others["step"].isin(data.measured["step"])].groupby("step").size().nunique() == 1
+
+
+# --- what ends steps -----------------------------------------------------------------------------------------------------------
+
+
+def _operators_of_steps(run: Run, name: str) -> set[int]:
+    """Return how many operators of this name the measured steps of the kernels pass have."""
+    trace = run.trace()
+    starts = trace.operators.loc[trace.operators["name"] == name, "start_ns"]
+    steps = trace.steps[~trace.steps["warmup"]]
+    return {int(starts.between(row.start_ns, row.end_ns).sum()) for row in steps.itertuples()}
+
+
+def _assert_all_passes(run: Run, mode: str, end: str) -> None:
+    assert run.complete
+    assert run.record["options"]["mode"] == mode
+    for name in ("clean", "layers", "kernels", "lines"):
+        (data,) = run.passes(name)
+        assert data.report["training"] == (mode == "train")
+        assert len(data.measured) == (10 if name == "clean" else 5)
+    assert f"each ends {end}\n" in (run.path / "said").read_text()
+
+
+@pytest.mark.parametrize("arguments", [(), ("evaluates first",)])
+def test_parameters_that_are_updated_by_hand(pytorch_run: Callable[..., Run], arguments: tuple[str, ...]) -> None:
+    """Each step is one of training, with its update, also where passes began while the script evaluated."""
+    run = pytorch_run(CHILDREN / "train_by_hand.py", 10, *arguments)
+    _assert_all_passes(run, "train", "where Model is called in training mode after a backward, as no optimizer is made")
+    assert _operators_of_steps(run, "aten::embedding_dense_backward") == {1}
+    assert _operators_of_steps(run, "aten::embedding") == {1}
+    layers = run.layers_trace()
+    assert layers is not None
+    assert {"encoder", "rnn", "decoder"} <= set(layers.ranges["layer"].dropna())
+
+
+@pytest.mark.parametrize(
+    ("how", "mode", "forward", "backward", "end"),
+    [
+        ("phases", "train", 2, 2, "with an optimizer's step"),
+        ("accumulation", "train", 8, 8, "with an optimizer's step"),
+        ("evaluation", "infer", 2, 0, "with a call of Sequential"),
+        ("evaluation_first", "train", 2, 2, "with an optimizer's step"),
+        ("without_modules", "train", 0, 0, "with a backward, as no optimizer is made"),
+    ],
+)
+def test_all_passes_have_steps_of_one_kind(
+    pytorch_run: Callable[..., Run], how: str, mode: str, forward: int, backward: int, end: str
+) -> None:
+    run = pytorch_run(CHILDREN / "train_phases.py", 10, how)
+    _assert_all_passes(run, mode, end)
+    assert _operators_of_steps(run, "aten::addmm") == {forward}
+    assert _operators_of_steps(run, "AddmmBackward0") == {backward}
+
+
+# --- bounds --------------------------------------------------------------------------------------------------------------------
+
+
+def test_memory_does_not_grow_with_the_steps_of_the_kernels_pass(pytorch_run: Callable[..., Run]) -> None:
+    """The trace is written in parts, however many annotations are open; without that the process grows by 185 MB here."""
+    run = pytorch_run(CHILDREN / "train_images.py", 40, options=("--max-trace-size", "100MB", "--warmup", "3"))
+    (data,) = run.passes("kernels")
+    assert len(data.measured) == 20
+    assert len(data.report["operator_files"]) > 2
+    assert _operators_of_steps(run, "aten::convolution") == {6}
+    assert _operators_of_steps(run, "ConvolutionBackward0") == {6}
+    resident = data.samples().query("metric == 'resident_bytes'")["value"]
+    assert resident.max() - resident.min() < 120e6

@@ -258,3 +258,25 @@ def test_predict(tmp_path: Path) -> None:
     assert run.record["options"]["mode"] == "infer"
     assert {"convolution", "dense"} <= _layers(run)
     assert _convolutions(run) == {"convolution forward": {"convolution"}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "mode", "end"),
+    [
+        ("optimizer", "train", "with a call of Session.run that trains"),
+        ("hand", "train", "with a call of Session.run that trains"),
+        ("compute", "infer", "with a call of Session.run"),
+    ],
+)
+def test_sessions(tmp_path: Path, how: str, mode: str, end: str) -> None:
+    """Each call that trains ends a step; without one each that returns a value, and not the initializer's."""
+    script = SCRIPT.with_name("train_session.py")
+    plain = _plain(_python(), str(script), how)
+    seen = _profiled(tmp_path / "run", _python(), str(script), how)
+    assert (plain.returncode, seen.returncode) == (0, 0), seen.stderr
+    assert seen.stdout == plain.stdout
+    assert f"each ends {end}\n" in seen.stderr
+    run = Run(tmp_path / "run")
+    assert run.record["options"]["mode"] == mode
+    assert run.complete

@@ -1,8 +1,9 @@
-"""A heap that is kept (see the steady conditions) is filled with pages before operators are recorded.
+"""What profilers do to the heap, and what is done about it.
 
 A profiler keeps small records of every operator between the large blocks that a framework gives back and takes again each step.
 The holes then are too small for the next step, which goes on in pages that nobody has touched: thousands of page faults a step,
-in the time of whatever kernel is the first to write there.
+in the time of whatever kernel is the first to write there, and the process grows. A heap that is kept (see the steady conditions)
+is filled with pages before operators are recorded; any other is trimmed once the records are gone.
 """
 
 import ctypes
@@ -24,3 +25,10 @@ def touch():
     if block:
         ctypes.memset(block, 1, SPARE_BYTES)
         library.free(block)
+
+
+def trim():
+    """Give pages that are free back to the system, wherever they lie; nothing where the C library is not glibc."""
+    give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if give_back is not None:
+        give_back(0)

@@ -104,8 +104,8 @@ def _of_call(thread, at, operators, layers, phases, made):
 def test_the_file_is_read_once(resnet, monkeypatch):
     folder, *_ = resnet
     gathered, read = kineto.gather, []
-    monkeypatch.setattr(kineto, "gather", lambda path, *more: read.append(Path(path).name) or gathered(path, *more))
-    monkeypatch.setattr(captures_kineto.kineto_columns, "gather", lambda path, *_: pytest.fail(f"{path} is read again"))
+    monkeypatch.setattr(kineto, "gather", lambda path, *a, **k: read.append(Path(path).name) or gathered(path, *a, **k))
+    monkeypatch.setattr(captures_kineto.kineto_columns, "gather", lambda path, *_, **__: pytest.fail(f"{path} is read again"))
     Run(folder)._read_trace(Run(folder).kernels_pass())
     assert read == ["operators.pt.trace.json.gz"]
 

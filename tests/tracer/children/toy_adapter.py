@@ -35,7 +35,7 @@ class Adapter(adapters.Base):
             return []
         self.parts += 1
         _grown.clear()
-        return self._written("operators.%d.pt.trace.json.gz" % self.parts)
+        return self._written(f"operators.{self.parts}.pt.trace.json.gz")
 
     def stop_operators(self):
         return self._written("operators.pt.trace.json.gz")
@@ -82,7 +82,7 @@ def step(number):
     if number < int(os.environ.get("TOY_OTHERS", "0")):
         adapter.recording.stepped(adapter, 2)  # another optimizer, which the same round steps first
     before = now_ns()
-    adapter.recording.stepped(adapter, 1)
+    adapter.recording.stepped(adapter, 1, training=number >= int(os.environ.get("TOY_INFERS", "0")))
     _ends.append([before, now_ns()])
 
 

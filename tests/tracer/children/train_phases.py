@@ -1,4 +1,4 @@
-"""Training and evaluation in turn, as the first argument says: phases, evaluation, accumulation, evaluation_first or without_modules."""
+"""Training and evaluation in turn; the first argument names the function that runs."""
 
 import sys
 

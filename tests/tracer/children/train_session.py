@@ -27,7 +27,7 @@ def main(how):
             batch = {images: rng.normal(size=(8, 16)), labels: rng.normal(size=(8, 4))}
             found = session.run(fetches, feed_dict=batch)
             if step % 20 == 0:
-                print("%.5f" % found["loss"], session.run(weights).shape)
+                print(f"{found['loss']:.5f}", session.run(weights).shape)
 
 
 main(sys.argv[1])

@@ -4,7 +4,7 @@ import json
 import os
 import platform
 
-from kernelscope.tracer.inside import annotations, memory, plan, streams
+from kernelscope.tracer.inside import annotations, heap, memory, plan, streams
 from kernelscope.tracer.inside.clock import anchor, now_ns
 from kernelscope.tracer.inside.profiling import budget, host_lines, machine_use, parts
 from kernelscope.tracer.inside.profiling.ends import Ends
@@ -123,7 +123,7 @@ class Pass(object):
             self._flushed = now_ns()
         if last or self._impatient():
             return OVER
-        return PART if self._measured and self.name != "kernels" and self._is_full() else None
+        return PART if self._measured and self.name != "kernels" and self._held() > self._limit // parts.SHARES else None
 
     def _budget(self):
         """Leave out ranges of layers where all of them cost too much, by what the steps so far had."""
@@ -160,25 +160,25 @@ class Pass(object):
         if stamps and self.adapter.queues:
             self._ended = stamps[-1][0]
 
-    def _is_full(self):
-        """Return whether as much is held as may be, as far as that is known before it is written."""
+    def _held(self):
+        """Return how many bytes are held, as far as that is known before it is written."""
         held = self.recorder.held() * parts.RANGE_BYTES + self.lines.held() * parts.EVENT_BYTES + self._done * parts.STEP_BYTES
-        if self.name != "kernels":
-            return held > self._limit // parts.SHARES
+        return held if self.name != "kernels" else 2 * (held + (self.printed.kept if self.printed else 0))
+
+    def _lacks_room(self):
+        """Return why the kernels pass has to end, or None: a framework's trace that has grown large is written and let go."""
         if self._resident is None:
             self._resident = _resident()
-        grown = (_resident() - self._resident) * parts.WRITTEN
+        grown = _resident() - self._resident
+        if grown * parts.WRITTEN > self._limit:
+            files = self._tried("operators", self.adapter.part_operators)
+            if not files:
+                return "the process grew by %d MB, for which --max-trace-size is too small" % (grown // 10**6)
+            heap.trim()
+            self._operator_files += files
+            self._resident = None
         written = sum(os.path.getsize(os.path.join(self.folder, name)) for name in self._operator_files)
-        return max(grown, 2 * (held + (self.printed.kept if self.printed else 0))) + written > self._limit
-
-    def _has_room(self):
-        """Return whether the kernels pass may go on: where it is full, the framework's trace so far is written and let go."""
-        if not self._is_full():
-            return True
-        files = self._tried("operators", self.adapter.part_operators) or []
-        self._operator_files += files
-        self._resident = None
-        return bool(files) and not self._is_full()
+        return "more would not stay below --max-trace-size" if self._held() + written > self._limit else None
 
     def rest(self):
         """Return what is wanted of the next part."""
@@ -193,8 +193,8 @@ class Pass(object):
     def _impatient(self):
         """Return whether the pass has to end early: it takes long, or its records grow too large."""
         full = "much was printed in a step" if self._full else "many lines ran in a step" if self.lines.full else None
-        if full is None and self.name == "kernels" and not self._has_room():
-            full = "more would not stay below --max-trace-size"
+        if full is None and self.name == "kernels":
+            full = self._lacks_room()
         if full is not None:
             self.report["ended_early"] = full
             return self._measured > 0

@@ -84,7 +84,7 @@ class Recording(object):
         self._claimed = False
         self._marked = False  # whether the script says itself where its steps end
         self._found = False  # whether the adapter knows what ends steps
-        self._step_end = None  # where that is, in words
+        self._step_end = ""  # where that is, in words
         self._ends = None  # those that are only noted for now
         self._noted = _never  # notes an end where that is all (see Ends)
         self._focus = None  # which functions' lines are watched, once passes begin
@@ -354,11 +354,8 @@ class Recording(object):
             self.note("steps", json.dumps(about))
 
     def _why_no_steps(self):
-        return (
-            "an optimizer was made and never stepped; --mode infer counts calls of the model"
-            if self.trains
-            else "nothing stepped"
-        ) + "; " + MARKING
+        made = "an optimizer was made and never stepped; --mode infer counts calls of the model"
+        return "%s; %s" % (made if self.trains else "nothing stepped", MARKING)
 
     # --- faults ----------------------------------------------------------------------------------------------------------
 

@@ -64,8 +64,8 @@ class Base(object):
         """Search no longer: `key` ends steps."""
 
     def step_end(self, key):
-        """Return in some words where a step ends, "with a call of Net", if `key` ends steps; or None."""
-        return None
+        """Return in some words where a step ends, "with a call of Net", if `key` ends steps; nothing where that is not told."""
+        return ""
 
     def attach(self, recorder, kernels):
         """Put ranges around phases and layers; return how they are found."""

@@ -1,7 +1,7 @@
 """PyTorch: steps end with optimizers' steps, or where none is made with backward or calls of a model; every module is a layer.
 
-A loop that updates parameters by hand has no optimizer: there a step ends where the next call of the outermost module in training
-mode after a backward begins, so that the update belongs to the step, and evaluation ends none. Without any module it ends with the backward.
+A loop that updates parameters by hand has no optimizer: there a step ends where the outermost module is next called in training
+mode after a backward, so that the step has its update, and evaluation ends none. Without a module it ends with the backward.
 
 All modules are layers here, those with children for what they compute themselves (the addition of a residual block, attention
 written with functions): inside of a call the innermost module counts. Backward is found as `hooks.pytorch` does it, where a

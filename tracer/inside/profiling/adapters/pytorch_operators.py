@@ -1,12 +1,12 @@
 """torch.profiler in the kernels pass of a script: its trace is written in parts, so that memory does not grow with the steps.
 
 The profiler keeps a small object for every tensor that an operator took. These lie between the large blocks of the heap that
-tensors leave after a step, and the holes are then too small for the next step's tensors: a residual network's process grew by 130
-MB a step, of which the profiler held 1 MB. When a part has been written its objects are gone, and the holes are whole again.
+tensors leave after a step, and the holes are then too small for the next step's tensors: a residual network's process grew by
+130 MB a step, of which the profiler held 1 MB. When a part is written its objects go, and the holes are whole again.
 
 An annotation (record_function) that is open when one profiler stops must not be open when the next one runs: its end would be
-written where the first one's records were, and destroy the heap. PyTorch itself opens one around each step of an optimizer, which is
-where steps end. So open annotations are ended before the profiler stops; their own end then does nothing.
+written where the first one's records were, and destroy the heap. PyTorch itself opens one around each step of an optimizer, in
+which our steps end. So open annotations are ended before the profiler stops; their own end then does nothing.
 """
 
 import threading

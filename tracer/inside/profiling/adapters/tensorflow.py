@@ -277,7 +277,7 @@ class Adapter(Base):
         """Say where a step of a session ends."""
         if isinstance(key, tuple):
             return "with a call of Session.run that trains"
-        return "with a call of Session.run" if key == tensorflow_sessions.CALL else None
+        return "with a call of Session.run" if key == tensorflow_sessions.CALL else ""
 
     # --- layers ----------------------------------------------------------------------------------------------------------
 
