@@ -265,7 +265,7 @@ def _host_events(events: pd.DataFrame, graph: pd.DataFrame, context: Context) ->
 
 
 def _waits(table: pd.DataFrame, graph: pd.DataFrame) -> Flags:
-    """Return in which of these events their thread waited: operators ran on others, and none of a graph within it."""
+    """Return in which of these events their thread waited: operators ran on others, on its own none within nor of a graph."""
     thread, start, end = _spans(table)
     own = np.isin(thread, graph.loc[graph["scope"].notna(), "thread"].unique())
     theirs, begins, ends = _spans(graph)

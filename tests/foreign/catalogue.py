@@ -68,6 +68,7 @@ ENVIRONMENTS = {
         alone=("tensorflow-probability==0.25.0", "tf_keras==2.21.0"),
     ),
     "jax": Environment("jax", ("deepxde==1.15.0", "flax==0.12.8")),
+    "jax-modules": Environment("jax", ("equinox==0.13.8", "flax==0.12.8")),  # of tests/tracer/test_profile_jax.py
     "mxnet": Environment("mxnet", ("pyyaml", "portalocker", "sacrebleu==1.4.14", "typing"), alone=("sockeye==2.3.24",)),
     "cntk": Environment("cntk", ("Keras==2.2.4",)),
 }  # fmt: skip

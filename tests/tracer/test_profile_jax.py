@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -14,6 +15,8 @@ from typing import Any
 import pytest
 
 from kernelscope.analysis import Run, breakdown
+from kernelscope.analysis.explain.explanation import explain
+from kernelscope.analysis.explain.sides import load
 from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.errors import ChildError
 
@@ -149,3 +152,97 @@ def test_a_script_that_profiles_itself_keeps_its_profile(python: str, tmp_path: 
     options = ("--steps", "20:60")
     done = profiled(tmp_path / "run", python, "-c", code, str(tmp_path / "own"), options=options)
     assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
+
+
+_ANEW = """
+import sys, jax, jax.numpy as jnp
+jitted = jax.jit(lambda w, x, scale: w - jax.grad(lambda w: ((x @ w) ** 2).mean() * scale)(w), static_argnames="scale")
+anew = lambda w, x: w - jax.grad(lambda w: ((x @ w) ** 2).mean())(w)
+w, how = jnp.ones((8, 8)), sys.argv[1]
+for step in range(60):
+    x = jnp.ones((16 + step if how == "shape" else 16, 8))
+    w = jax.jit(lambda w, x: anew(w, x))(w, x) if how == "new" else jitted(w, x, scale=1.0 + step * (how == "static value"))
+print(float(w.sum()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "why", "example"),
+    [
+        ("shape", "the shape of x changes", "float32[{0},8] after float32[{1},8]"),
+        ("static value", "the static value of scale changes", "{0}.0 after {1}.0"),
+        ("new", "it is another function each time, made anew by jax.jit, a lambda or a function within the step", None),
+        ("same", None, None),
+    ],
+)
+def test_why_functions_are_compiled_anew(how: str, why: str | None, example: str | None, python: str, tmp_path: Path) -> None:
+    done = profiled(tmp_path / "run", python, "-c", _ANEW, how, options=("--steps", "6", "--warmup", "5"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == plain(python, "-c", _ANEW, how).stdout
+    found = report(tmp_path / "run", "clean")["compiled"]
+    functions = [one for one in found["functions"] if one["name"] == "<lambda>"]
+    if why is None:
+        assert found == {"count": 0, "ns": 0, "functions": []}
+        return
+    assert [(one["count"], one["kind"], one["why"]) for one in functions] == [(6, how, why)]
+    numbers = [int(number) for number in re.findall(r"\b(\d+)(?=,8\]|\.0)", functions[0]["example"] or "")]
+    assert functions[0]["example"] == (example.format(*numbers) if example else None)
+    assert not numbers or numbers[0] == numbers[1] + 1
+
+
+_EAGER = """
+import sys, jax, jax.numpy as jnp
+w, x = jnp.ones((64, 64)), jnp.ones((32, 64)) * 0.1
+def step(w):
+    value, gradient = jax.value_and_grad(lambda w: (jnp.tanh(x @ w) ** 2).mean())(w)
+    return w - 0.1 * gradient
+step = jax.jit(step) if sys.argv[1] == "jitted" else step
+for _ in range(100):
+    w = step(w)
+print(round(float(w.sum()), 2))
+"""
+
+
+def test_a_step_that_is_called_operation_by_operation_is_a_named_cause(python: str, tmp_path: Path) -> None:
+    sides = []
+    for how in ("jitted", "eager"):
+        done = profiled(tmp_path / how, python, "-c", _EAGER, how, options=("--steps", "10"))
+        assert done.returncode == 0, done.stderr
+        sides.append(load(tmp_path / how))
+        sides[-1].foreign_cores = 0.0  # other tests may run beside this one
+    found = explain(*sides)
+    assert found["abstained"] is None
+    first = found["findings"][0]
+    assert first["cause"] == "eager against graph"
+    assert re.fullmatch(r"-c runs \d+ operations one by one, -c as one compiled function", first["title"])
+    assert first["share"] > 0.7
+    assert "jax.jit" in first["remedy"]
+
+
+@pytest.fixture(scope="module")
+def modules() -> str:
+    """The interpreter of an environment with flax and Equinox."""
+    folder = Path(__file__).parents[1] / "foreign"
+    sys.path.insert(0, str(folder))
+    try:
+        import fetching
+
+        return str(fetching.python("jax-modules")[0])
+    except fetching.Missing as error:
+        pytest.skip(str(error))
+    finally:
+        sys.path.remove(str(folder))
+
+
+@pytest.mark.parametrize("library", ["nnx", "equinox"])
+def test_modules_of_nnx_and_equinox_are_layers(library: str, modules: str, tmp_path: Path) -> None:
+    script = (modules, str(CHILDREN / "train_modules.py"), library, "60")
+    done = profiled(tmp_path / "run", *script, options=("--steps", "10"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == plain(*script).stdout  # weights, and how often functions were compiled
+    found = breakdown(Run(tmp_path / "run").trace(), "layer")
+    assert "coverage_of" not in found.info
+    rows = {(row.layer, row.phase) for row in found.table.itertuples()}
+    layers = ("stem", "blocks.0.wide", "blocks.0.norm", "blocks.1.wide", "blocks.1.norm", "head")
+    assert {(layer, phase) for layer in layers for phase in ("forward", "backward")} <= rows
+    assert not {layer for layer, _ in rows if "eqx" in layer or "Wrapper" in layer}

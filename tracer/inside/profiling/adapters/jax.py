@@ -424,8 +424,8 @@ def _hide_our_frames():
     """Let JAX leave our frames out of tracebacks that it shortens and out of the places that it records with operations."""
     for name in ("traceback_util", "source_info_util"):
         exclude = getattr(sys.modules.get("jax._src." + name), "register_exclusion", None)
-        if exclude is not None:
-            exclude(__file__)
+        for module in (__file__, jax_layers.__file__) if exclude is not None else ():
+            exclude(module)
 
 
 def _without_python(options):

@@ -41,7 +41,10 @@ class Scopes(object):
                 self._known.add(kind)
                 call = vars(kind).get("__call__")
                 if isinstance(call, types.FunctionType) and not kind.__module__.startswith(_NO_LAYERS):
-                    kind.__call__ = self._scoped(call)
+                    try:
+                        kind.__call__ = self._scoped(call)
+                    except (AttributeError, TypeError):
+                        pass  # a class that does not let its methods be replaced: it is no layer
 
     def _scoped(self, original):
         tracing, local = self._tracing, self._local

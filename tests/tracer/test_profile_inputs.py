@@ -1,0 +1,88 @@
+"""Input pipelines of scripts that know nothing of us: what makes a batch is input, whatever it uses, and slow ones are named."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kernelscope.analysis import Run, breakdown
+from kernelscope.analysis.explain.account import account as make_account
+from kernelscope.analysis.explain.alignment import align
+from kernelscope.analysis.explain.causes import input_pipeline
+from kernelscope.analysis.explain.explanation import explain
+from kernelscope.analysis.explain.model import Case
+from kernelscope.analysis.explain.sides import load
+from kernelscope.tracer.outside import environments
+from kernelscope.tracer.outside.errors import ChildError
+
+CHILDREN = Path(__file__).parent / "children"
+pytestmark = pytest.mark.slow
+
+Profiled = Callable[..., Path]
+
+
+@pytest.fixture
+def profiled(tmp_path: Path) -> Profiled:
+    """The function that profiles a script of tests/tracer/children with these arguments and returns the run folder."""
+
+    def profile(framework: str, *arguments: str) -> Path:
+        try:
+            python = str(environments.resolve(framework, None).python)
+        except ChildError as error:
+            pytest.skip(str(error))
+        folder = tmp_path / "-".join(arguments)
+        line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "-o", str(folder), "--steps", "10", "--"]
+        line += [python, str(CHILDREN / f"inputs_{framework}.py"), *arguments]
+        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
+        done = subprocess.run(line, capture_output=True, text=True, timeout=300, check=False, env=environment)
+        assert done.returncode == 0, done.stderr
+        return folder
+
+    return profile
+
+
+def assert_input_is_named(a: Path, b: Path) -> list[str]:
+    """Most of B's step is input; where the machine is quiet enough for causes, that is the first. Return the rule's evidence."""
+    table = breakdown(Run(b).trace(), "layer").table
+    assert table.loc[table["layer"] == "(data)", "time_ns"].sum() > 0.5 * table["time_ns"].sum()
+    sides = [load(a), load(b)]
+    for side in sides:
+        side.foreign_cores = 0.0  # other tests may run beside this one
+    found = explain(*sides)
+    assert found["abstained"] or found["findings"][0]["cause"] == "input pipeline"
+    matches = align(sides[0].layers, sides[1].layers, None)
+    account = replace(make_account(*sides, matches), samples=None, by_restart=None)
+    account.rows["significant"] = True
+    [suspicion] = input_pipeline.waiting_for_data(Case(*sides, matches, account, {}))
+    return suspicion.evidence
+
+
+@pytest.mark.parametrize("how", ["loader", "items"])
+def test_what_a_data_set_computes_is_input(how: str, profiled: Profiled) -> None:
+    """By modules and by functions, through a DataLoader and without one."""
+    sides = [profiled("pytorch", how, what) for what in ("plain", "transformed")]
+    trace = Run(sides[1]).trace()
+    assert trace.ranges["layer"].isin(["conv", "loss"]).any()
+    pooled = trace.kernels[trace.kernels["operator"] == "aten::avg_pool2d"]
+    assert len(pooled)
+    assert set(pooled["phase"]) == {"data"}
+    assert pooled["layer"].isna().all()
+    assert not set(breakdown(trace, "layer").table["layer"]) & {"Blur", "pool"}
+    assert_input_is_named(*sides)
+
+
+@pytest.mark.parametrize("how", ["loop", "fit"])
+def test_python_in_a_pipeline_of_tensorflow_is_input(how: str, profiled: Profiled) -> None:
+    evidence = assert_input_is_named(*(profiled("tensorflow", how, what) for what in ("plain", "python")))
+    assert any("pipeline calls Python" in sentence for sentence in evidence)
+
+
+def test_what_a_data_set_of_mxnet_computes_is_input(profiled: Profiled) -> None:
+    kernels = Run(profiled("mxnet", "loader")).trace().kernels
+    assert set(kernels[kernels["name"] == "clip"]["phase"]) == {"data"}
