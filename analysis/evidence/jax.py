@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis import intervals
+from kernelscope.analysis import intervals, thread_names
 from kernelscope.analysis.categories import taken
 from kernelscope.analysis.evidence import Context, Evidence
 from kernelscope.analysis.evidence.xla_launches import launches
@@ -47,17 +47,19 @@ def read(folder: Path, context: Context) -> Evidence:
     unknown = table["layer"].isna() & ~table["phase"].isin(["optimizer", "data"])
     diagnostics["operations of unknown layer"] = int(unknown.sum())
     missing = {} if len(table) or diagnostics["operations outside of steps"] else {"operations": _NO_OPERATIONS}
-    return Evidence(conform("operators", table.assign(name=table["type"])), computing(table), diagnostics, unavailable=missing)
+    operators = conform("operators", table.assign(name=table["type"]))
+    info = {"threads": thread_names.of_lines(table)}
+    return Evidence(operators, computing(table), diagnostics, info=info, unavailable=missing)
 
 
 def operations(path: Path, context: Context) -> tuple[pd.DataFrame, dict[str, int]]:
     """Return XLA's operations of a trace with what their programs say of them, and counts of those of which nothing is known.
 
-    Columns: thread, start_ns, end_ns, launch_ns, name, those of xla_names.Operation.
+    Columns: thread, line (its name), start_ns, end_ns, launch_ns, name, those of xla_names.Operation.
     """
     events, outside = _events(path, context)
     described, unknown = _described(events, path, context)
-    table = pd.concat([events[["thread", "start_ns", "end_ns", "launch_ns"]], described], axis=1)
+    table = pd.concat([events[["thread", "line", "start_ns", "end_ns", "launch_ns"]], described], axis=1)
     table["name"] = events["stat_hlo_op"].astype("string").str.replace(r"(\.\d+)+$", "", regex=True)
     return table, {"operations outside of steps": outside, "operations without their program": unknown}
 
@@ -74,7 +76,7 @@ def _events(path: Path, context: Context) -> tuple[pd.DataFrame, int]:
     space = xplane.read_planes(path, ("program_id", "run_id"), ("hlo_op", "hlo_module"))
     planes = [plane.events for plane in space.planes if plane.name == HOST_PLANE and len(plane.events)]
     if not planes:
-        columns = ["thread", "start_ns", "end_ns", "stat_hlo_op", "stat_hlo_module", "stat_program_id", "launch_ns"]
+        columns = ["thread", "line", "start_ns", "end_ns", "stat_hlo_op", "stat_hlo_module", "stat_program_id", "launch_ns"]
         return pd.DataFrame(columns=columns).astype({"start_ns": "int64", "end_ns": "int64"}), 0
     events = pd.concat(planes, ignore_index=True)
     start = context.clock.from_wall(events["start_ns"].to_numpy(np.int64))
