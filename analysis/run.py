@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 
-from kernelscope.analysis import archives, storage
+from kernelscope.analysis import archives, storage, thread_names
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.evidence import Clock, Context, placed_ranges
@@ -213,7 +213,9 @@ class Run:
             "clean_step_ns": mean_step_ns(self.clean_steps()),
             "unavailable": {**self.record.get("unavailable", {}), **evidence.unavailable},
         }
-        info |= {**evidence.info, **({"collector": collector} if collector else {})}
+        threads = thread_names.named((int(number), name) for number, name in data.report.get("threads", {}).items())
+        threads = {**evidence.info.get("threads", {}), **threads}
+        info |= {**evidence.info, "threads": threads, **({"collector": collector} if collector else {})}
         trace = Trace(
             steps=data.steps, ranges=ranges, operators=conform("operators", evidence.operators), kernels=kernels,
             samples=data.samples(), host_lines=timeline(data.folder), info=info, diagnostics=dict(evidence.diagnostics),

@@ -328,7 +328,8 @@ def empty(name: str) -> pd.DataFrame:
 class Trace:
     """Tables of one capture and what is known about it.
 
-    `info` holds plain data: framework, network (layers with shapes, FLOPs, bytes), versions, settings, conditions.
+    `info` holds plain data: framework, network (layers with shapes, FLOPs, bytes), versions, settings, conditions; threads: what
+    the host's threads are called, by their numbers as text, as far as that is known.
     `diagnostics` counts what is odd in the capture, by name: nothing is dropped silently.
     """
 

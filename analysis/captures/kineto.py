@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis import autograd, intervals, kernel_names
+from kernelscope.analysis import autograd, intervals, kernel_names, thread_names
 from kernelscope.analysis.captures import kineto_devices, kineto_unread
 from kernelscope.analysis.captures.head import Head
 from kernelscope.analysis.helper import Helper
@@ -76,6 +76,8 @@ def of_scan(scan: Scan) -> Trace:
     if not len(kernels):
         kernels, unavailable = _host_kernels(scan, operators, calls, work)
     ranges = [table for table in (annotations, modules) if len(table)]
+    info = _info(scan, work, unavailable, left)
+    info["threads"] = _thread_names(left, tracks)
     return Trace(
         steps=conform("steps", steps),
         ranges=conform("ranges", pd.concat(ranges, ignore_index=True) if ranges else pd.DataFrame()),
@@ -85,7 +87,7 @@ def of_scan(scan: Scan) -> Trace:
         syncs=conform("syncs", work.syncs),
         calls=conform("calls", calls),
         memory=conform("memory", work.memory),
-        info=_info(scan, work, unavailable, left),
+        info=info,
         diagnostics={name: int(count) for name, count in diagnostics.items() if count},
     )
 
@@ -135,6 +137,14 @@ def _identify(scan: Scan) -> pd.DataFrame:
             "thread": _filled(thread, thread.isna().to_numpy() | again, np.arange(1, len(tracks) + 1)),
         }
     )
+
+
+def _thread_names(left: kineto_unread.Left, tracks: pd.DataFrame) -> dict[str, str]:
+    """Return what threads are called, by number; the main one of a process on Linux has its number."""
+    process, thread = (tracks[name].tolist() for name in ("process", "thread"))
+    told = [(track, name) for track, name in left.threads if track < len(tracks)]
+    main = [(track, thread_names.MAIN) for track, _ in told if process[track] == thread[track]]
+    return thread_names.named((thread[track], name) for track, name in [*main, *told])
 
 
 def _filled(numbers: pd.Series, replaced: Bool, by: Int) -> Int:

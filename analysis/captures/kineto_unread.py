@@ -28,6 +28,7 @@ _UNCATEGORISED = "(no category)"
 _ASCEND = "Ascend Hardware"
 _DEVICE_PROCESS = re.compile(rf"{_ASCEND}|/device:(?!CPU)|(?:[GNTXHID]PU|MLU|DCU|MUSA|MTIA)\b(?! ?functions)", re.IGNORECASE)
 _STREAM = re.compile(r"stream\b[ #:]*\d+", re.IGNORECASE)
+_THREAD = re.compile(r"thread \d+ \((.*)\)")
 _HOST_LABEL = re.compile(r"CPU\b", re.IGNORECASE)
 _FUNCTIONS = re.compile(r"\w+ functions", re.IGNORECASE)
 _NAMED = 4  # categories in a warning
@@ -39,11 +40,13 @@ class Left:
     """Complete events that no table takes and whose category does not tell that they are no work.
 
     events: columns category (empty for none), process (its names) and device (whether its track is one). ascend: how many of
-    them are tasks of Huawei's NPUs.
+    them are tasks of Huawei's NPUs. threads: track and name of
+    the host's threads, as far as the file names them.
     """
 
     events: pd.DataFrame
     ascend: int
+    threads: list[tuple[int, str]]
 
     @property
     def uncategorised(self) -> dict[str, int]:
@@ -97,7 +100,7 @@ def take(scan: Scan) -> Left:
     events = pd.DataFrame({"category": category, "process": process, "device": is_device[track]})
     last = max((int(table["track"].max()) for table in scan.tables.values() if len(table)), default=-1)
     scan.tracks = scan.tracks.iloc[: last + 1]  # those of the two tables taken stand behind the others
-    return Left(events, int(np.char.startswith(process.astype(str), _ASCEND).sum()))
+    return Left(events, int(np.char.startswith(process.astype(str), _ASCEND).sum()), _threads(labels, is_device))
 
 
 def plain_processes(tracks: pd.DataFrame) -> tuple[Bool, Bool]:
@@ -130,6 +133,14 @@ def _named(tracks: pd.DataFrame, labels: pd.DataFrame) -> tuple[list[str], Bool]
         on_host = any(_HOST_LABEL.match(name) for name in own)
         devices.append(not on_host and (stream or any(_DEVICE_PROCESS.match(name) for name in own)))
     return names, np.array(devices, dtype=bool)
+
+
+def _threads(labels: pd.DataFrame, is_device: Bool) -> list[tuple[int, str]]:
+    """Return track and name of each thread of the host that is named; Kineto writes "thread 12 (name)"."""
+    names = labels["name"].astype("object") == "thread_name"
+    rows = labels[names.to_numpy(dtype=bool) & ~is_device[labels["track"].to_numpy()]]
+    texts = (_text(text) for text in rows["labels"].astype("object"))
+    return [(track, _THREAD.sub(r"\1", text)) for track, text in zip(rows["track"].tolist(), texts, strict=True)]
 
 
 def _text(value: object) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kernelscope.analysis import thread_names
 from kernelscope.analysis.captures import scopes, xplane_devices, xplane_steps
 from kernelscope.analysis.captures.head import Head
 from kernelscope.analysis.captures.holders import holders
@@ -129,6 +130,9 @@ def read(path: Path) -> Trace:
         setattr(trace, name, conform(name, frame))
     trace.steps = _steps(planes, hosts, trace, diagnostics)
     trace.info = _info(trace, space, planes)
+    trace.info["threads"] = {}
+    for events in hosts:
+        trace.info["threads"] |= thread_names.of_lines(events.assign(thread=events["line_id"]))
     return trace
 
 

@@ -88,8 +88,11 @@ def recording(run: Run) -> Recording:
     folders = [run.path / relative for relative in entry.get("folders", [])]
     whole = [folder for folder in folders if (folder / "windows.jsonl").is_file() and (folder / "samples.parquet").is_file()]
     if not whole:
-        reason = entry.get("reason") or run.record.get("unavailable", {}).get(NAME)
-        raise EvidenceError(f"{run.path}: no energy: {reason or 'it was not recorded; run again with --energy'}")
+        profiled = run.record.get("recorder") == "profile"
+        usual = "of scripts it is not recorded" if profiled else "it was not recorded; run again with --energy"
+        raise EvidenceError(
+            f"{run.path}: no energy: {entry.get('reason') or run.record.get('unavailable', {}).get(NAME) or usual}"
+        )
     folder = whole[-1]
     steps = read_table(folder / "steps.jsonl", "steps")
     sampling = entry.get("sampling") or {}

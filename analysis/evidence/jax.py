@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis import intervals
+from kernelscope.analysis import intervals, thread_names
 from kernelscope.analysis.categories import taken
 from kernelscope.analysis.evidence import Context, Evidence
 from kernelscope.analysis.evidence.xla_launches import launches
@@ -49,7 +49,8 @@ def read(folder: Path, context: Context) -> Evidence:
     diagnostics["operations of unknown layer"] = int(unknown.sum())
     missing = {} if len(table) or diagnostics["operations outside of steps"] else {"operations": _NO_OPERATIONS}
     operators = conform("operators", table.assign(name=table["type"]))
-    return Evidence(operators, computing(table), diagnostics, info=_coverage_of(table, context), unavailable=missing)
+    info = {"threads": thread_names.of_lines(table), **_coverage_of(table, context)}
+    return Evidence(operators, computing(table), diagnostics, info=info, unavailable=missing)
 
 
 def _coverage_of(table: pd.DataFrame, context: Context) -> dict[str, str]:
@@ -65,11 +66,11 @@ def _coverage_of(table: pd.DataFrame, context: Context) -> dict[str, str]:
 def operations(path: Path, context: Context) -> tuple[pd.DataFrame, dict[str, int]]:
     """Return XLA's operations of a trace with what their programs say of them, and counts of those of which nothing is known.
 
-    Columns: thread, start_ns, end_ns, launch_ns, name, those of xla_names.Operation.
+    Columns: thread, line (its name), start_ns, end_ns, launch_ns, name, those of xla_names.Operation.
     """
     events, outside = _events(path, context)
     described, unknown = _described(events, path, context)
-    table = pd.concat([events[["thread", "start_ns", "end_ns", "launch_ns"]], described], axis=1)
+    table = pd.concat([events[["thread", "line", "start_ns", "end_ns", "launch_ns"]], described], axis=1)
     table["name"] = events["stat_hlo_op"].astype("string").str.replace(r"(\.\d+)+$", "", regex=True)
     return table, {"operations outside of steps": outside, "operations without their program": unknown}
 
@@ -86,7 +87,7 @@ def _events(path: Path, context: Context) -> tuple[pd.DataFrame, int]:
     space = xplane.read_planes(path, ("program_id", "run_id"), ("hlo_op", "hlo_module"))
     planes = [plane.events for plane in space.planes if plane.name == HOST_PLANE and len(plane.events)]
     if not planes:
-        columns = ["thread", "start_ns", "end_ns", "stat_hlo_op", "stat_hlo_module", "stat_program_id", "launch_ns"]
+        columns = ["thread", "line", "start_ns", "end_ns", "stat_hlo_op", "stat_hlo_module", "stat_program_id", "launch_ns"]
         return pd.DataFrame(columns=columns).astype({"start_ns": "int64", "end_ns": "int64"}), 0
     events = pd.concat(planes, ignore_index=True)
     start = context.clock.from_wall(events["start_ns"].to_numpy(np.int64))

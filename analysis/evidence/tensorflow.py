@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis import classify, intervals
+from kernelscope.analysis import classify, intervals, thread_names
 from kernelscope.analysis.evidence import Context, Evidence, jax, tensorflow_xla
 from kernelscope.analysis.evidence.tensorflow_names import DATA, GraphNames, RecordedNames, Resolved, fits_shape, names_of
 from kernelscope.analysis.readers import onednn_verbose, xplane
@@ -101,7 +101,8 @@ def read(folder: Path, context: Context) -> Evidence:
             tables.append(compiled.assign(name=compiled["type"]))
             kernels = pd.concat([kernels, jax.computing(compiled)], ignore_index=True)
     operators = pd.concat(tables, ignore_index=True).sort_values("start_ns", kind="stable")
-    return Evidence(conform("operators", operators), conform("kernels", kernels), diagnostics)
+    info = {"threads": thread_names.of_lines(events)}
+    return Evidence(conform("operators", operators), conform("kernels", kernels), diagnostics, info=info)
 
 
 # --- the profiler's trace -----------------------------------------------------------------------------------------------

@@ -196,10 +196,11 @@ def _profiled(a: Side, b: Side) -> bool:
     return all(side.facts.get("recorder") == "profile" for side in (a, b))
 
 
-def refuse_different_work(a: Side, b: Side) -> None:
-    """Raise EvidenceError where the sides did different work; in users' own scripts a batch may be what was changed."""
+def refuse_different_work(a: Side, b: Side, remedy: str = "--force explains them all the same") -> None:
+    """Raise EvidenceError where the sides did different work; in users' own scripts a batch may be what was changed.
+
+    remedy: what to do about it.
+    """
     differing = [text for text in same_work(a, b) if not (_profiled(a, b) and text.startswith("batch"))]
     if differing:
-        raise EvidenceError(
-            f"{a.path} and {b.path} did different work ({'; '.join(differing)}); --force explains them all the same"
-        )
+        raise EvidenceError(f"{a.path} and {b.path} did different work ({'; '.join(differing)}); {remedy}")

@@ -37,7 +37,7 @@ def together(restarts: Sequence[Side], name: str) -> Side:
     """Return one side of several recordings of a program; what is no time is told by the first of them."""
     first = restarts[0]
     for other in restarts[1:]:
-        sides.refuse_different_work(first, other)
+        sides.refuse_different_work(first, other, "keep those of one side in a folder of their own")
         if other.framework != first.framework:
             raise EvidenceError(
                 f"{first.path} is of {first.framework} and {other.path} of {other.framework}: these are two sides"

@@ -47,25 +47,30 @@ _SHOWN = 4000  # characters of a name or an argument
 
 @dataclass(frozen=True)
 class Track:
-    """A row of a timeline. device: its name, where it is one's. thread: of the host, or a stream."""
+    """A row of a timeline. device: its name, where it is one's. thread: of the host, or a stream.
+
+    called: what a thread is called, where that is known.
+    """
 
     place: str
     device: str | None
     thread: int | None
     process: int | None
     lane: int = 0
+    called: str | None = None
 
     @property
     def name(self) -> str:
         """What the row is called; rows of one track are called the same."""
+        number = "not told" if self.thread is None else str(self.thread)
+        thread = f"{self.called} ({number})" if self.called else f"thread {number}"
         if self.place == DEVICE and self.device == "cpu":
-            return f"kernels of the CPU, thread {self.thread}" if self.thread is not None else "kernels of the CPU"
-        stream = f"{self.device or 'unknown device'} stream"
-        what = {
-            HOST: "thread", LINES: "lines of thread", DEVICE: stream, WAITS: f"waits for {stream}",
-            ANNOTATIONS: "annotations on the device, stream",
+            return f"kernels of the CPU, {thread}" if self.thread is not None else "kernels of the CPU"
+        stream = f"{self.device or 'unknown device'} stream {number}"
+        name = {
+            HOST: thread, LINES: f"lines of {thread}", DEVICE: stream, WAITS: f"waits for {stream}",
+            ANNOTATIONS: f"annotations on the device, stream {number}",
         }[self.place]  # fmt: skip
-        name = f"{what} {'not told' if self.thread is None else self.thread}"
         return name if self.process is None else f"{name}, process {self.process}"
 
 
@@ -126,7 +131,7 @@ def events(trace: Trace) -> Events:
         if len(timed):
             found.slices.append(_slices(table, timed.reset_index(drop=True)))
     found.untimed |= {name: len(getattr(trace, name)) for name in ("totals", "lines") if len(getattr(trace, name))}
-    _place(found)
+    _place(found, trace.info.get("threads", {}))
     _connect(found.slices)
     return found
 
@@ -212,8 +217,8 @@ def _meaning(column: pd.Series) -> Any:
     return bool if column.dtype in ("bool", "boolean") else int
 
 
-def _place(found: Events) -> None:
-    """Give every slice its track; a track whose slices cross becomes several."""
+def _place(found: Events, names: Mapping[str, str]) -> None:
+    """Give every slice its track; a track whose slices cross becomes several. names: of threads, by number."""
     if not found.slices:
         return
     where = pd.concat([_keys(part) for part in found.slices], ignore_index=True)
@@ -226,7 +231,7 @@ def _place(found: Events) -> None:
     track = _integers(where.groupby(keys, dropna=False, sort=False).ngroup())
     for row in where.loc[~pd.Series(track).duplicated(), keys].to_dict("records"):
         known: dict[str, Any] = {str(name): None if pd.isna(value) else value for name, value in row.items()}
-        found.tracks.append(Track(**{"process": None, **known}))
+        found.tracks.append(Track(**{"process": None, **known}, called=names.get(str(known["thread"]))))
     at = 0
     for part in found.slices:
         part.track = track[at : at + len(part.start)]

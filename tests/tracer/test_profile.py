@@ -288,6 +288,8 @@ def test_passes_follow_each_other_in_one_process(tmp_path: Path) -> None:
     assert max(layers) < min(kernels)
     ranges = [json.loads(line) for line in (folder / "layers/1/ranges.jsonl").read_text().splitlines()]
     assert {row["layer"] for row in ranges if row["category"] == "layer"} == {"first"}
+    threads = json.loads((folder / "kernels/1/child.json").read_text())["threads"]
+    assert threads[str(_steps(folder, "kernels")[0]["thread"])] == "MainThread"
     lines = (folder / "kernels/1/stdout.raw").read_bytes()
     assert lines.count(b"onednn_verbose") == len(_steps(folder, "kernels"))
     assert b"done" not in lines

@@ -16,7 +16,7 @@ import sys
 import time
 import traceback
 
-from kernelscope.tracer.inside import cuda_devices, heap, hooks, limits, lines, memory, nvtx, steady, streams
+from kernelscope.tracer.inside import cuda_devices, heap, hooks, limits, lines, memory, nvtx, steady, streams, threads
 from kernelscope.tracer.inside.choices import Options
 from kernelscope.tracer.inside.clock import anchor, now_ns
 from kernelscope.tracer.inside.plan import WARMUP_S
@@ -246,6 +246,7 @@ class Child(object):
         """Stop recording and write what is left."""
         self.report["anchors"].append(anchor())
         if self.tracing:
+            self.report["threads"] = threads.names()
             self.report["operator_files"] = self.hooks.stop_operators()
         if self.cupti is not None:
             self.report["cupti"] = self.cupti.stop()

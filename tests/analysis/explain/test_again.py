@@ -6,7 +6,9 @@ import re
 import pytest
 
 from kernelscope.analysis.explain import again
-from kernelscope.cli import compare, profile, run
+from kernelscope.cli import compare, profile, report, run
+from kernelscope.reports import content
+from kernelscope.tracer.outside.errors import UsageError
 
 
 def options(command):
@@ -34,3 +36,17 @@ def test_what_recorded():
 
 def test_a_capture_on_either_side_decides():
     assert again.advice({again.PROFILE, again.CAPTURE}, 1, False) == again.OF_CAPTURES
+
+
+@pytest.mark.parametrize(("recorder", "option"), [("profile", "--label "), (None, "-f LABEL=")])
+def test_two_runs_of_a_name_are_told_how_to_label_one(tmp_path, run_folder, recorder, option):
+    paths = [run_folder(tmp_path / name, recorder=recorder, label="train") for name in "ab"]
+    with pytest.raises(UsageError, match=option):
+        report.opened(paths)
+
+
+@pytest.mark.parametrize(("recorder", "said"), [("profile", "profile each side three times"), (None, "--repeats 3 or more")])
+def test_a_comparison_of_single_recordings_says_what_to_do(recorder, said):
+    rows = [{"framework": name, "repeats": 1, "step_median_ns": 1} for name in "ab"]
+    [hint] = content._hints({"summary": rows, "conditions": "as it comes", "recorder": recorder})
+    assert said in hint

@@ -4,7 +4,7 @@ import json
 import os
 import platform
 
-from kernelscope.tracer.inside import annotations, heap, memory, plan, streams
+from kernelscope.tracer.inside import annotations, heap, memory, plan, streams, threads
 from kernelscope.tracer.inside.clock import anchor, now_ns
 from kernelscope.tracer.inside.profiling import budget, host_lines, machine_use, parts
 from kernelscope.tracer.inside.profiling.ends import Ends
@@ -211,6 +211,7 @@ class Pass(object):
         if self.lines.unavailable is not None:
             self._missing("lines", self.lines.unavailable)
         if self.name == "kernels":
+            report["threads"] = self._tried("names of threads", threads.names) or {}
             report["operator_files"] = self._operator_files + (self._tried("operators", adapter.stop_operators) or [])
             self._stop_printing()
         if self.recorder.layers:

@@ -1,0 +1,24 @@
+"""What the threads of this process are called."""
+
+import contextlib
+import os
+import threading
+
+MAIN = "MainThread"
+
+
+def names():
+    """Return the names of threads by their ids (as text): Python's where it knows the thread, else the system's.
+
+    Before Python 3.8 nothing tells which of Python's threads has which id; the main one's is that of the process.
+    """
+    found, folder = {}, "/proc/self/task"
+    for thread in os.listdir(folder) if os.path.isdir(folder) else ():
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            with open(os.path.join(folder, thread, "comm"), encoding="utf8", errors="replace") as file:
+                found[thread] = file.read().strip()
+    for thread in threading.enumerate():
+        if getattr(thread, "native_id", None) is not None:
+            found[str(thread.native_id)] = thread.name
+    found[str(os.getpid())] = MAIN
+    return found
