@@ -1,0 +1,85 @@
+"""Processor time as a second clock, and what a busy machine does to single recordings."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kernelscope.analysis.explain import abstention, noise
+from kernelscope.analysis.explain.model import Account, Case, Side, Wall
+from kernelscope.analysis.trace import Trace, conform
+
+MS = 1_000_000
+
+
+def steps(processor_ms, wall_ms=30.0, spread=0.0):
+    """Twenty steps in windows of five, with this processor time a step, which varies by `spread` from window to window."""
+    start = (np.arange(20) * wall_ms * MS).astype(np.int64)
+    used = (np.repeat(np.array([1, -1, 1, -1]) * spread + processor_ms, 5) * MS).astype(np.int64)
+    table = {"step": range(20), "window": np.arange(20) // 5, "warmup": False, "thread": 1, "start_ns": start,
+             "end_ns": start + int(wall_ms * MS), "user_ns": used, "system_ns": 0}  # fmt: skip
+    return conform("steps", pd.DataFrame(table))
+
+
+def side(name, *restarts, foreign=None):
+    facts = {"framework": "pytorch", "version": "1", "machine": {"allowed_threads": 2}, "recorder": "profile"}
+    return Side(name=name, path=name, trace=Trace(), windows=pd.DataFrame(), cells=pd.DataFrame(), clean=list(restarts),
+                clean_ns=30 * MS, layers=[], events=pd.Series(dtype=float), facts=facts, foreign_cores=foreign)  # fmt: skip
+
+
+def test_single_recordings_differ_by_more_than_the_floor_or_not():
+    used = noise.processor(side("A", steps(40.0)), side("B", steps(60.0)))
+    assert used is not None
+    assert (used.a_ns, used.b_ns, used.significant) == (40 * MS, 60 * MS, True)
+    assert used.interval_ns == (20 * MS - 6 * MS, 20 * MS + 6 * MS), "a tenth of the larger one"
+    near = noise.processor(side("A", steps(40.0)), side("B", steps(43.0)))
+    assert near is not None
+    assert near.significant is False
+
+
+def test_windows_that_vary_widen_it():
+    even, uneven = (noise.processor(side("A", steps(40.0)), side("B", steps(50.0, spread=spread))) for spread in (0.0, 8.0))
+    assert even is not None
+    assert uneven is not None
+    assert even.significant is True
+    assert uneven.significant is False
+
+
+def test_restarts_tell_the_noise_themselves():
+    used = noise.processor(side("A", *map(steps, (40.0, 40.2, 39.8))), side("B", *map(steps, (41.9, 42.1, 42.0))))
+    assert used is not None
+    assert used.significant is True, "5% of a time that three processes agree on"
+    assert noise.processor(side("A", steps(40.0)), side("B")) is None
+
+
+def case(a, b, wall):
+    rows = pd.DataFrame({"delta_ns": pd.Series([], dtype="int64")})
+    account = Account(
+        wall=wall, rows=rows, cells=pd.DataFrame(), instrumentation_ns=0, removed_ns={}, recorded_ns={}, samples=None,
+        by_restart=None, restarts=1, floor=noise.AS_IT_COMES, processor=noise.processor(a, b),
+    )  # fmt: skip
+    return Case(a, b, [], account, {})
+
+
+@pytest.fixture(autouse=True)
+def covered(monkeypatch):
+    monkeypatch.setattr(abstention, "coverage", lambda side: 1.0)
+
+
+SEEN, DROWNED = (8 * MS, 20 * MS), (-2 * MS, 20 * MS)
+
+
+def test_what_processor_time_shows_is_seen_although_steps_are_noisy():
+    wall = Wall(30 * MS, 39 * MS, DROWNED)
+    assert abstention.reason(case(side("A", steps(40.0)), side("B", steps(60.0)), wall), False) is None
+    reason, _ = abstention.reason(case(side("A", steps(40.0)), side("B", steps(42.0)), wall), False)
+    assert "within the noise" in reason
+    reason, _ = abstention.reason(case(side("A", steps(60.0)), side("B", steps(40.0)), wall), False)
+    assert "within the noise" in reason, "a longer step that needs less processor time"
+
+
+def test_steps_that_are_longer_by_waiting_on_a_busy_machine_get_no_cause():
+    wall = Wall(30 * MS, 44 * MS, SEEN)
+    reason, _ = abstention.reason(case(side("A", steps(40.0), foreign=0.1), side("B", steps(41.0), foreign=0.5), wall), False)
+    assert "as much processor time" in reason
+    assert abstention.reason(case(side("A", steps(40.0)), side("B", steps(41.0), foreign=0.1), wall), False) is None, "it sleeps"
+    assert abstention.reason(case(side("A", steps(40.0)), side("B", steps(60.0), foreign=0.5), wall), False) is None
