@@ -64,7 +64,7 @@ CAUSES = {
     "vae_one_thread": ("thread count",),
     "vae_loss_per_sample": (_LINES, _CHAIN),
     "vae_small_batches": (_LINES, _MORE),
-    "vae_transposed_images": ("layout conversions", "extra copies"),
+    "vae_batch_last": ("layout conversions", "extra copies"),
     "gan_no_onednn": ("library switched off",),
     "gan_checkpoint_every_step": (_LINES,),
     "gan_retain_graph": (_LINES, _MORE),

@@ -9,17 +9,23 @@ PLANTS = [
     {
         "name": "images_loop_augment",
         "program": "torch_images.py",
-        "what": "Every image of the batch is jittered and erased in a Python loop inside the training loop.",
+        "what": "Every image of the batch is jittered, rotated and erased in a Python loop inside the training loop.",
         "kind": "per-sample loop, augmentation",
         "replace": [(
             "            optimizer.zero_grad()\n",
             "            for i in range(images.size(0)):\n"
             "                img = images[i]\n"
-            "                # colour jitter\n"
-            "                img = img * (0.8 + 0.4 * torch.rand(3, 1, 1))\n"
-            "                gray = img.mean(0, keepdim=True)\n"
-            "                img = gray + (0.7 + 0.6 * random.random()) * (img - gray)\n"
-            "                img = torch.roll(img, (random.randint(-2, 2), random.randint(-2, 2)), (1, 2))\n"
+            "                for _ in range(3):   # rounds, as in RandAugment\n"
+            "                    # colour jitter\n"
+            "                    img = img * (0.8 + 0.4 * torch.rand(3, 1, 1))\n"
+            "                    gray = img.mean(0, keepdim=True)\n"
+            "                    img = gray + (0.7 + 0.6 * random.random()) * (img - gray)\n"
+            "                    # small rotation\n"
+            "                    a = torch.empty(1).uniform_(-0.25, 0.25)\n"
+            "                    rot = torch.stack([torch.cos(a), -torch.sin(a), torch.zeros(1),\n"
+            "                                       torch.sin(a), torch.cos(a), torch.zeros(1)]).view(1, 2, 3)\n"
+            "                    grid = F.affine_grid(rot, (1, 3, 32, 32), align_corners=False)\n"
+            "                    img = F.grid_sample(img[None], grid, padding_mode='border', align_corners=False)[0]\n"
             "                # small blur, then random erasing\n"
             "                k = torch.ones(3, 1, 3, 3) / 9.0\n"
             "                if random.random() < 0.8:\n"
@@ -72,23 +78,26 @@ PLANTS = [
                 "class BatchNorm(nn.Module):\n"
                 "    def __init__(self, num_features, eps=1e-5, momentum=0.1):\n"
                 "        super().__init__()\n"
-                "        self.gamma = nn.Parameter(torch.ones(1, num_features, 1, 1))\n"
-                "        self.beta = nn.Parameter(torch.zeros(1, num_features, 1, 1))\n"
-                "        self.register_buffer('moving_mean', torch.zeros(1, num_features, 1, 1))\n"
-                "        self.register_buffer('moving_var', torch.ones(1, num_features, 1, 1))\n"
+                "        self.gamma = nn.Parameter(torch.ones(num_features, 1))\n"
+                "        self.beta = nn.Parameter(torch.zeros(num_features, 1))\n"
+                "        self.register_buffer('moving_mean', torch.zeros(num_features, 1))\n"
+                "        self.register_buffer('moving_var', torch.ones(num_features, 1))\n"
                 "        self.eps, self.momentum = eps, momentum\n"
                 "\n"
                 "    def forward(self, x):\n"
+                "        n, c, h, w = x.shape\n"
+                "        flat = x.permute(1, 0, 2, 3).reshape(c, -1)\n"
                 "        if self.training:\n"
-                "            mean = x.mean(dim=(0, 2, 3), keepdim=True)\n"
-                "            var = ((x - mean) ** 2).mean(dim=(0, 2, 3), keepdim=True)\n"
+                "            mean = flat.mean(dim=1, keepdim=True)\n"
+                "            var = ((flat - mean) ** 2).mean(dim=1, keepdim=True)\n"
                 "            with torch.no_grad():\n"
                 "                self.moving_mean.lerp_(mean, self.momentum)\n"
                 "                self.moving_var.lerp_(var, self.momentum)\n"
                 "        else:\n"
                 "            mean, var = self.moving_mean, self.moving_var\n"
-                "        x_hat = (x - mean) / torch.sqrt(var + self.eps)\n"
-                "        return self.gamma * x_hat + self.beta\n"
+                "        x_hat = (flat - mean) / torch.sqrt(var + self.eps)\n"
+                "        out = self.gamma * x_hat + self.beta\n"
+                "        return out.view(c, n, h, w).permute(1, 0, 2, 3).contiguous()\n"
                 "\n\n"
                 "class BasicBlock(nn.Module):\n",
             ),
@@ -105,11 +114,19 @@ PLANTS = [
         "replace": [
             (
                 "        out = F.relu(self.bn1(self.conv1(x)))\n        out = self.bn2(self.conv2(out))\n",
-                "        x = x.to(memory_format=torch.channels_last)\n"
-                "        out = F.relu(self.bn1(self.conv1(x)).contiguous())\n"
-                "        out = out.to(memory_format=torch.channels_last)\n"
-                "        out = self.bn2(self.conv2(out)).contiguous()\n",
+                "        cl = torch.channels_last\n"
+                "        out = self.conv1(x.to(memory_format=cl)).contiguous()\n"
+                "        out = F.relu(self.bn1(out).to(memory_format=cl)).contiguous()\n"
+                "        out = self.conv2(out.to(memory_format=cl)).contiguous()\n"
+                "        out = self.bn2(out).to(memory_format=cl).contiguous()\n"
+                "        x = x.contiguous()\n",
             ),
+            ("        return F.relu(out + self.shortcut(x))\n",
+             "        short = self.shortcut(x.to(memory_format=cl)).contiguous()\n"
+             "        return F.relu((out + short).to(memory_format=cl)).contiguous()\n"),
+            ("        x = F.relu(self.bn(self.stem(x)))\n",
+             "        x = self.stem(x.to(memory_format=torch.channels_last)).contiguous()\n"
+             "        x = F.relu(self.bn(x).to(memory_format=torch.channels_last)).contiguous()\n"),
         ],
     },
     {
@@ -199,7 +216,6 @@ PLANTS = [
             "            scores = scores - scores.max(dim=-1, keepdim=True).values\n"
             "            weights = scores.exp()\n"
             "            weights = weights / weights.sum(dim=-1, keepdim=True)\n"
-            "            weights = F.dropout(weights, 0.1, self.training)\n"
             "            outs.append(torch.matmul(weights, v[:, h]))\n"
             "        out = torch.stack(outs, dim=1)\n",
         )],
@@ -212,7 +228,9 @@ PLANTS = [
         "replace": [(
             "        h = F.gelu(self.fc1(x))\n",
             "        h = self.fc1(x)\n"
-            "        h = 0.5 * h * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (h + 0.044715 * torch.pow(h, 3.0))))\n",
+            "        u = math.sqrt(2.0 / math.pi) * (h + 0.044715 * torch.pow(h, 3.0))\n"
+            "        e = torch.exp(2.0 * u.clamp(-15, 15))\n"
+            "        h = 0.5 * h * (1.0 + (e - 1.0) / (e + 1.0))\n",
         )],
     },
     {
@@ -267,10 +285,10 @@ PLANTS = [
     {
         "name": "encoder_eval_every_step",
         "program": "torch_encoder.py",
-        "what": "The test accuracy is computed after every step.",
+        "what": "The accuracy on test examples is computed after every step.",
         "kind": "extra validation",
         "replace": [
-            ("        if step % 100 == 0:\n", "        acc = accuracy(model, test_x, test_y)\n        if step % 100 == 0:\n"),
+            ("        if step % 100 == 0:\n", "        acc = accuracy(model, test_x[:20], test_y[:20])\n        if step % 100 == 0:\n"),
             ("log.info(\"step %d test acc %.3f\", step, accuracy(model, test_x, test_y))", "log.info(\"step %d test acc %.3f\", step, acc)"),
         ],
     },
@@ -303,29 +321,42 @@ PLANTS = [
             "    kl = -0.5 * torch.sum(1 + logvar - mu.pow(2) - logvar.exp())\n",
             "    rec, kl = 0.0, 0.0\n"
             "    for i in range(x.size(0)):\n"
-            "        rec = rec + F.binary_cross_entropy_with_logits(recon[i], x[i], reduction=\"sum\")\n"
-            "        kl = kl - 0.5 * torch.sum(1 + logvar[i] - mu[i].pow(2) - logvar[i].exp())\n",
+            "        p = torch.sigmoid(recon[i]).clamp(1e-6, 1 - 1e-6)\n"
+            "        rec = rec - (x[i] * torch.log(p) + (1 - x[i]) * torch.log(1 - p)).sum()\n"
+            "        # KL of each group of latents\n"
+            "        for m, lv in zip(mu[i].chunk(4), logvar[i].chunk(4)):\n"
+            "            kl = kl - 0.5 * torch.sum(1 + lv - m.pow(2) - lv.exp())\n",
         )],
     },
     {
         "name": "vae_small_batches",
         "program": "torch_vae.py",
-        "what": "Twelve micro-batches of 4 are accumulated instead of one batch of 48.",
+        "what": "Eight micro-batches of 6 are accumulated instead of one batch of 48.",
         "kind": "small batches, accumulation",
         "replace": [
-            ("BATCH = 48\n", "BATCH = 4\n"),
-            ("ACCUM = 1          #", "ACCUM = 12         #"),
+            ("BATCH = 48\n", "BATCH = 6\n"),
+            ("ACCUM = 1          #", "ACCUM = 8          #"),
         ],
     },
     {
-        "name": "vae_transposed_images",
+        "name": "vae_batch_last",
         "program": "torch_vae.py",
-        "what": "Activations are transposed views, so every elementwise operator and convolution reads non-contiguous memory.",
+        "what": "Images and activations are kept as permuted views with the batch dimension innermost, so every convolution reads non-contiguous memory.",
         "kind": "non-contiguous tensors",
         "replace": [
-            ("        h = F.relu(self.c1(x))\n", "        h = F.relu(self.c1(x.transpose(2, 3)).transpose(2, 3))\n"),
-            ("        h = F.relu(self.t1(h))\n", "        h = F.relu(self.t1(h.transpose(2, 3)).transpose(2, 3))\n"),
-            ("        h = F.relu(self.t2(h))\n", "        h = F.relu(self.t2(h.transpose(2, 3)).transpose(2, 3))\n"),
+            (
+                "class Encoder(nn.Module):\n",
+                "def batch_last(t):\n"
+                "    # (N, C, H, W) view of data stored as (C, H, W, N), as in the .mat files\n"
+                "    return t.permute(1, 2, 3, 0).contiguous().permute(3, 0, 1, 2)\n"
+                "\n\n"
+                "class Encoder(nn.Module):\n",
+            ),
+            ("        h = F.relu(self.c1(x))\n        h = F.relu(self.c2(h))\n",
+             "        h = batch_last(F.relu(self.c1(batch_last(x))))\n        h = batch_last(F.relu(self.c2(h)))\n"),
+            ("        h = F.relu(self.t1(h))\n        h = F.relu(self.t2(h))\n        return self.out(h)\n",
+             "        h = F.relu(batch_last(self.t1(batch_last(h))))\n"
+             "        h = F.relu(batch_last(self.t2(h)))\n        return batch_last(self.out(h))\n"),
         ],
     },
     # ------------------------------------------------------------------ torch_gan
@@ -339,25 +370,35 @@ PLANTS = [
     {
         "name": "gan_checkpoint_every_step",
         "program": "torch_gan.py",
-        "what": "Both networks and optimizers are saved to disk in every iteration.",
+        "what": "Both networks, the optimizers, a log line and sample images are written to disk in every iteration.",
         "kind": "disk writes",
         "replace": [(
             "        if i % 50 == 0:\n",
             "        torch.save({'G': netG.state_dict(), 'D': netD.state_dict(), 'optG': optG.state_dict(),\n"
             "                    'optD': optD.state_dict(), 'iter': i}, 'last.pt')\n"
+            "        if i == 0 or errG.item() < 1e9:\n"
+            "            torch.save({'G': netG.state_dict(), 'D': netD.state_dict(), 'iter': i}, 'best.pt')\n"
             "        with open('log.txt', 'a') as f:\n"
             "            f.write(f'{i} {errD_real.item()} {errD_fake.item()} {errG.item()}\\n')\n"
+            "        with torch.no_grad(), open('samples.txt', 'w') as f:\n"
+            "            for im in netG(fixed_noise).flatten(1).tolist():\n"
+            "                f.write(' '.join('%.4f' % v for v in im) + '\\n')\n"
             "        if i % 50 == 0:\n",
         )],
     },
     {
         "name": "gan_retain_graph",
         "program": "torch_gan.py",
-        "what": "The generator's images are not detached and the graph is kept, so the discriminator update also runs backward through the generator.",
-        "kind": "needless backward",
+        "what": "The discriminator's losses go backward twice (graphs retained), the second time also through the generator.",
+        "kind": "repeated backward",
         "replace": [
+            ("        errD_real.backward()\n", "        errD_real.backward(retain_graph=True)\n"),
             ("        errD_fake = criterion(netD(fake.detach()), zeros)\n        errD_fake.backward()\n",
-             "        errD_fake = criterion(netD(fake), zeros)\n        errD_fake.backward(retain_graph=True)\n"),
+             "        errD_fake = criterion(netD(fake), zeros)\n"
+             "        errD_fake.backward(retain_graph=True)\n"
+             "        netD.zero_grad()\n"
+             "        errD = errD_real + errD_fake\n"
+             "        errD.backward(retain_graph=True)\n"),
         ],
     },
     # ------------------------------------------------------------------ keras_fit
@@ -379,11 +420,12 @@ PLANTS = [
                 "def jitter_np(image):\n"
                 "    \"\"\"Smooth the image, change contrast and cut a random hole.\"\"\"\n"
                 "    image = image.astype(np.float32) / 255.0\n"
-                "    acc = np.zeros_like(image)\n"
-                "    for dy in (-1, 0, 1):\n"
-                "        for dx in (-1, 0, 1):\n"
-                "            acc += np.roll(image, (dy, dx), axis=(0, 1))\n"
-                "    image = 0.5 * image + 0.5 * acc / 9.0\n"
+                "    for _ in range(3):\n"
+                "        acc = np.zeros_like(image)\n"
+                "        for dy in (-1, 0, 1):\n"
+                "            for dx in (-1, 0, 1):\n"
+                "                acc += np.roll(image, (dy, dx), axis=(0, 1))\n"
+                "        image = 0.5 * image + 0.5 * acc / 9.0\n"
                 "    image = (image - image.mean()) * np.random.uniform(0.8, 1.2) + image.mean()\n"
                 "    t, l = np.random.randint(0, IMG - 8, 2)\n"
                 "    image[t:t + 8, l:l + 8] = 0.5\n"
@@ -424,27 +466,33 @@ PLANTS = [
         "what": "A further convolution block at full resolution was added to the model.",
         "kind": "more work",
         "replace": [(
-            "    x = layers.MaxPooling2D()(x)\n    x = layers.Conv2D(32, 3",
-            "    x = layers.Conv2D(16, 3, padding=\"same\", use_bias=False)(x)\n"
+            "    x = layers.MaxPooling2D()(x)\n    x = layers.Conv2D(48, 3",
+            "    x = layers.Conv2D(24, 3, padding=\"same\", use_bias=False)(x)\n"
             "    x = layers.BatchNormalization()(x)\n"
             "    x = layers.Activation(\"relu\")(x)\n"
-            "    x = layers.MaxPooling2D()(x)\n    x = layers.Conv2D(32, 3",
+            "    x = layers.MaxPooling2D()(x)\n    x = layers.Conv2D(48, 3",
         )],
     },
     # ------------------------------------------------------------------ tf_loop
     {
         "name": "tf_numpy_function_map",
         "program": "tf_loop.py",
-        "what": "Each text passes through a Python word-dropout function called with tf.numpy_function.",
+        "what": "Each text passes through a Python word-dropout and synonym function called with tf.numpy_function, and nothing is prefetched.",
         "kind": "data loading, Python in tf.data",
         "replace": [(
             "train_ds = train_ds.shuffle(5000, seed=5).repeat()\n",
             "\n\ndef word_dropout(tokens):\n"
-            "    # drop words, and sometimes swap neighbours\n"
+            "    # drop words, replace a few at random, and sometimes swap neighbours\n"
             "    out = [int(t) if rng.random() > 0.1 else 0 for t in tokens]\n"
+            "    for i in range(len(out)):\n"
+            "        # near-synonym with falling probability\n"
+            "        shift = rng.choice(5, p=[0.9, 0.04, 0.03, 0.02, 0.01])\n"
+            "        out[i] = min(out[i] + int(shift), VOCAB - 1)\n"
             "    for i in range(len(out) - 1):\n"
             "        if rng.random() < 0.05:\n"
-            "            out[i], out[i + 1] = out[i + 1], out[i]\n"
+            "            j = i + int(rng.integers(1, 3))\n"
+            "            if j < len(out):\n"
+            "                out[i], out[j] = out[j], out[i]\n"
             "    return np.array(out, dtype=np.int32)\n"
             "\n\n"
             "def tf_word_dropout(tokens, label):\n"
@@ -453,7 +501,7 @@ PLANTS = [
             "    return tokens, label\n"
             "\n\n"
             "train_ds = train_ds.shuffle(5000, seed=5).repeat().map(tf_word_dropout)\n",
-        )],
+        ), ("train_ds = train_ds.prefetch(2)\n", "")],
     },
     {
         "name": "tf_monte_carlo_forward",
@@ -542,7 +590,9 @@ PLANTS = [
             "            for path, leaf in jax.tree_util.tree_leaves_with_path(tree):\n"
             "                a = np.asarray(leaf)\n"
             "                hist, _ = np.histogram(a, bins=30)\n"
-            "                stats[tag + str(path)] = (a.mean(), a.std(), np.percentile(a, [5, 50, 95]), hist)\n"
+            "                spectral = np.linalg.norm(a.reshape(-1, a.shape[-1]), 2)\n"
+            "                stats[tag + str(path)] = (a.mean(), a.std(), spectral, np.median(np.abs(a)),\n"
+            "                                          np.percentile(a, [5, 50, 95]), hist)\n"
             "        pix = np.asarray(x)\n"
             "        stats['input'] = (np.percentile(pix, [1, 50, 99]), np.histogram(pix, bins=50)[0])\n"
             "        if step % 50 == 0:\n",
@@ -558,7 +608,7 @@ PLANTS = [
             "            xb = x[take].copy()\n"
             "            for i in range(size):\n"
             "                img = np.roll(xb[i], rng.integers(-3, 4, 2), axis=(0, 1))\n"
-            "                for _ in range(2):\n"
+            "                for _ in range(16):  # diffusion\n"
             "                    pad = np.pad(img, ((1, 1), (1, 1), (0, 0)), mode=\"edge\")\n"
             "                    img = (pad[:-2, 1:-1] + pad[2:, 1:-1] + pad[1:-1, :-2] + pad[1:-1, 2:]\n"
             "                           + 4 * pad[1:-1, 1:-1]) / 8\n"
@@ -620,14 +670,14 @@ PLANTS = [
     {
         "name": "mxnet_heavy_transform",
         "program": "mxnet_gluon.py",
-        "what": "The transform applies an elastic-like warp to each image with NDArray operators one image at a time.",
+        "what": "The transform applies an elastic-like warp to each image one image at a time.",
         "kind": "data loading, heavy transform",
         "replace": [(
             "    data = data.transpose(2, 0, 1).astype('float32') / 255\n",
             "    data = data.transpose(2, 0, 1).astype('float32') / 255\n"
             "    # elastic-like warp\n"
             "    shift = np.random.uniform(-1, 1, (2, 28, 28))\n"
-            "    for _ in range(3):\n"
+            "    for _ in range(8):\n"
             "        shift = (shift + np.roll(shift, 1, 1) + np.roll(shift, -1, 1)\n"
             "                 + np.roll(shift, 1, 2) + np.roll(shift, -1, 2)) / 5\n"
             "    yy, xx = np.meshgrid(np.arange(28), np.arange(28), indexing='ij')\n"

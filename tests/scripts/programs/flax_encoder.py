@@ -93,7 +93,8 @@ def main():
     test_ids, test_labels = synth(cfg, 64, 2)
 
     model = Encoder(cfg, rngs=nnx.Rngs(0))
-    schedule = optax.warmup_cosine_decay_schedule(0.0, cfg.lr, 40, cfg.steps)
+    warmup = min(40, cfg.steps // 4)
+    schedule = optax.warmup_cosine_decay_schedule(0.0, cfg.lr, warmup, cfg.steps)
     optimizer = nnx.Optimizer(model, optax.adamw(schedule, weight_decay=1e-2), wrt=nnx.Param)
     metrics = nnx.MultiMetric(
         loss=nnx.metrics.Average("loss"), accuracy=nnx.metrics.Accuracy())

@@ -16,7 +16,7 @@ def conv_init(key, kh, kw, cin, cout):
             "b": jnp.zeros((cout,))}
 
 
-def init_params(key, channels=(16, 32, 48), n_classes=8):
+def init_params(key, channels=(24, 48, 64), n_classes=8):
     keys = jax.random.split(key, len(channels) + 1)
     params, cin = {}, 1
     for i, c in enumerate(channels):
@@ -89,7 +89,7 @@ def batches(x, y, size, seed=0):
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("--steps", type=int, default=400)
-    ap.add_argument("--batch", type=int, default=32)
+    ap.add_argument("--batch", type=int, default=48)
     ap.add_argument("--lr", type=float, default=0.02)
     args = ap.parse_args()
 

@@ -47,11 +47,11 @@ def make_pipeline(x, y, batch_size, training):
 
 def build_model():
     inputs = keras.Input(shape=(IMG, IMG, 3))
-    x = layers.Conv2D(16, 3, padding="same", use_bias=False)(inputs)
+    x = layers.Conv2D(24, 3, padding="same", use_bias=False)(inputs)
     x = layers.BatchNormalization()(x)
     x = layers.Activation("relu")(x)
     x = layers.MaxPooling2D()(x)
-    x = layers.Conv2D(32, 3, padding="same", use_bias=False)(x)
+    x = layers.Conv2D(48, 3, padding="same", use_bias=False)(x)
     x = layers.BatchNormalization()(x)
     x = layers.Activation("relu")(x)
     x = layers.MaxPooling2D()(x)
@@ -66,7 +66,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--steps-per-epoch", type=int, default=100)
-    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--batch", type=int, default=64)
     args = parser.parse_args()
 
     keras.utils.set_random_seed(SEED)

@@ -7,11 +7,11 @@ import tensorflow as tf
 
 # ---- config -----------------------------------------------------------------
 NUM_STEPS = int(os.environ.get("NUM_STEPS", "400"))
-BATCH_SIZE = 32
+BATCH_SIZE = 48
 MAX_LEN = 40
 VOCAB = 3000
 EMB = 64
-UNITS = 64
+UNITS = 96
 N_CLASSES = 4
 LEARNING_RATE = 2e-3
 

@@ -129,8 +129,8 @@ def main(cfg):
 
 if __name__ == "__main__":
     p = argparse.ArgumentParser()
-    for name, default in dict(vocab=4000, seq_len=64, dim=96, heads=4, layers=2, classes=8,
-                              batch=16, steps=400, warmup=40, seed=0).items():
+    for name, default in dict(vocab=8000, seq_len=96, dim=96, heads=6, layers=3, classes=8,
+                              batch=10, steps=400, warmup=40, seed=0).items():
         p.add_argument("--" + name, type=int, default=default)
     p.add_argument("--lr", type=float, default=1e-3)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")

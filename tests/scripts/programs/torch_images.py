@@ -62,7 +62,7 @@ class BasicBlock(nn.Module):
 
 
 class TinyResNet(nn.Module):
-    def __init__(self, num_classes=10, width=16):
+    def __init__(self, num_classes=10, width=12):
         super().__init__()
         self.stem = nn.Conv2d(3, width, 3, padding=1, bias=False)
         self.bn = nn.BatchNorm2d(width)
