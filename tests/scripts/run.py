@@ -96,7 +96,7 @@ def plant(change: Change, a: Path, b: Path) -> Row:
 def names_line(change: Change, finding: dict[str, Any]) -> bool:
     """Return whether a finding points at a line that was changed."""
     text = " ".join([finding["title"], *finding["evidence"]])
-    named = {int(number) for number in re.findall(r"\.py (?:line |:)(\d+)", text)}
+    named = {int(number) for number in re.findall(r"\.py(?: line |:)(\d+)", text)}
     return bool(named & changed(change))
 
 
