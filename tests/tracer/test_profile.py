@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -592,6 +593,13 @@ def test_the_oldest_parts_make_room(tmp_path: Path) -> None:
     assert len(rows) + layers["dropped_steps"] == 1250
     assert [row["step"] for row in rows] == sorted(row["step"] for row in rows)
     assert len(layers["folders"]) < 10
+
+
+def test_a_pass_that_takes_long_ends(tmp_path: Path) -> None:
+    options = ("--steps", "100", "--warmup", "0", "--seconds", "0.05")
+    done = _profiled(tmp_path / "run", sys.executable, str(TOY), "200", options=options)
+    assert re.search(r"clean: ended after \d+ steps: --seconds 0\.05 were over", done.stderr)
+    assert 3 <= len(_measured(tmp_path / "run", "clean")) < 100
 
 
 def test_a_kernels_pass_that_grows_ends(tmp_path: Path) -> None:

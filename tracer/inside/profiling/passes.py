@@ -198,7 +198,10 @@ class Pass(object):
         if full is not None:
             self.report["ended_early"] = full
             return self._measured > 0
-        return now_ns() - self._begun > self._seconds * 1e9 and self._measured >= FEWEST_STEPS
+        late = now_ns() - self._begun > self._seconds * 1e9 and self._measured >= FEWEST_STEPS
+        if late:
+            self.report["ended_early"] = "--seconds %g were over" % self._seconds
+        return late
 
     def close(self, reason):
         """Take off what was put on and write what is left. reason: why the pass ends early, or None."""

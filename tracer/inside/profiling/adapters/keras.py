@@ -188,6 +188,10 @@ class Adapter(Base):
         """Start the backend's operator trace."""
         self.below.start_operators(folder)
 
+    def part_operators(self):
+        """Write the trace so far where the framework below can."""
+        return self.below.part_operators()
+
     def stop_operators(self):
         """Stop the backend's operator trace; return its files."""
         return self.below.stop_operators()
