@@ -6,7 +6,7 @@ the changed ones call are not in them, unless these changed as well.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -14,26 +14,31 @@ import pandas as pd
 from kernelscope.analysis.breakdowns import breakdown
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain import program
+from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.model import Case, Side
 
 _SHOWN = 60  # characters of a line
 _MATTERS = 0.25  # of a cause's ms: what its lines take longer, for these to be named with it
+_MOST = 0.5  # of a cause's ms, that must be in the layers of a class, for changed lines of it to be named with it
 _OF_MODELS = {"forward", "call", "__call__", "hybrid_forward"}  # functions that say what a model computes
 
 
 def changed(case: Case) -> list[dict[str, Any]]:
     """Return the changes as plain data, those that move most first: file, a_lines and b_lines ([first, last]; null), line and
-    text (of the statement in them that takes longest, else of the first), in_model (whether that is in a function that says what
-    a model computes), and a_ns, b_ns, delta_ns (per recorded step; null where lines were not timed); words: all that in a
-    sentence's part.
+    text (of the statement in them that takes longest, else of the first), within (the classes and functions that it is in),
+    in_model (whether that function says what a model computes), and a_ns, b_ns, delta_ns (per recorded step; null where lines
+    were not timed); words: all that in a sentence's part.
     """
     found = program.changes(case)
     times = {"a": _times(case.a), "b": _times(case.b)} if found else {}
-    rows = [_row(change, times) for change in found]
+    sources = {"a": case.a.sources, "b": case.b.sources}
+    rows = [_row(change, times, sources) for change in found]
     return sorted(rows, key=lambda row: -abs(row["delta_ns"] or 0))
 
 
-def _row(change: program.Change, times: dict[str, pd.DataFrame | None]) -> dict[str, Any]:
+def _row(
+    change: program.Change, times: dict[str, pd.DataFrame | None], sources: Mapping[str, Mapping[str, str]]
+) -> dict[str, Any]:
     row: dict[str, Any] = {"file": change.file}
     for name, (first, texts), path in (("a", change.a, change.a_file), ("b", change.b, change.b_file)):
         row[f"{name}_lines"] = [first, first + len(texts) - 1] if texts else None
@@ -43,7 +48,8 @@ def _row(change: program.Change, times: dict[str, pd.DataFrame | None]) -> dict[
     new = [first + place for place, text in enumerate(texts) if text.strip() and text.strip() not in before]
     row["line"] = _longest(times[name], path, new) or next(iter(new), first)
     row["text"] = texts[min(max(row["line"] - first, 0), len(texts) - 1)].strip()[:_SHOWN]
-    row["in_model"] = _function(times[name], path, row["line"]) in _OF_MODELS
+    row["within"] = program.enclosing(sources[name].get(path or "", ""), row["line"])
+    row["in_model"] = bool(row["within"]) and row["within"][-1] in _OF_MODELS
     known = None not in (row["a_ns"], row["b_ns"])
     row["delta_ns"] = row["b_ns"] - row["a_ns"] if known else None
     row["words"] = _words(row)
@@ -81,20 +87,37 @@ def _longest(table: pd.DataFrame | None, path: str | None, new: Sequence[int]) -
     return int(mine.sort_values("time_ns", kind="stable")["line"].iloc[-1])
 
 
-def _function(table: pd.DataFrame | None, path: str | None, line: int) -> str | None:
-    """Return the name of the function that a line is in; None where it took no time."""
-    if table is None or path is None:
-        return None
-    mine = table[((table["file"] == path) & (table["line"] == line)).fillna(False).to_numpy(bool)]
-    return str(mine["function"].iloc[0]).rpartition(".")[2] if len(mine) else None
+def sentence(case: Case, granted: Mapping[str, int]) -> str | None:
+    """Return the evidence that a change is for a cause; None where there is none. granted: the cause's ns by row.
 
-
-def sentence(changes: Sequence[dict[str, Any]], explains_ns: int) -> str | None:
-    """Return the evidence that a change is for a cause: the lines whose own time moved with it, or the only change; else None."""
-    moved = [row for row in changes if row["delta_ns"] and row["delta_ns"] * explains_ns > 0]
-    if moved and abs(moved[0]["delta_ns"]) >= _MATTERS * abs(explains_ns):
+    It is the lines whose own time moved with it; or those in the class of a module, where most of the cause is in the layers that
+    such modules are; or the only change.
+    """
+    explains = sum(granted.values())
+    moved = [row for row in case.changes if row["delta_ns"] and row["delta_ns"] * explains > 0]
+    if moved and abs(moved[0]["delta_ns"]) >= _MATTERS * abs(explains):
         return f"Changed: {moved[0]['words']}."
-    return f"The only change of the program: {changes[0]['words']}." if len(changes) == 1 else None
+    for row in sorted(case.changes, key=lambda row: not row["in_model"]):
+        layers = _layers_of_class(case, row["within"])
+        if layers and abs(_within(case, granted, layers)) >= _MOST * abs(explains):
+            return f"Changed: {row['words']}, which is the code of {ev.listed(layers)}."
+    return f"The only change of the program: {case.changes[0]['words']}." if len(case.changes) == 1 else None
+
+
+def _layers_of_class(case: Case, within: Sequence[str]) -> list[str]:
+    """Return the paths of the modules whose class a line is in."""
+    modules = [module for side in (case.b, case.a) for module in side.trace.info.get("modules") or []]
+    return list(dict.fromkeys(str(module["name"]) for module in modules if module["type"] in within))
+
+
+def _within(case: Case, granted: Mapping[str, int], paths: Sequence[str]) -> int:
+    """Return how much of a cause is in these modules and what is in them; the outermost one has its class's name as its path."""
+    rows = case.rows.loc[[row for row in granted if row in case.rows.index]]
+    whole = {str(module.name) for side in (case.a, case.b) for module in side.layers if "." not in module.name} & set(paths)
+    mine = rows["layer"].map(lambda layer: any(f"{layer}.".startswith((f"{path}.", f"{path} (")) for path in paths)).astype(bool)
+    if whole and any(path[:1].isupper() for path in whole):
+        mine |= ~rows["layer"].str.startswith("(")
+    return sum(granted[str(row)] for row in rows.index[mine])
 
 
 def _words(row: dict[str, Any]) -> str:

@@ -30,6 +30,7 @@ def explain(a: Side, b: Side, *, mapping: Mapping[str, str] | None = None, force
     `force`, which then is said in `differs`. Times are integer ns per step, and
     sum(row["delta_ns"] for row in rows) + instrumentation_ns == wall_delta_ns.
     """
+    a, b = sides.told_apart(a, b)
     differs = sides.same_work(a, b)
     if not force:
         sides.refuse_different_work(a, b)
@@ -38,14 +39,15 @@ def explain(a: Side, b: Side, *, mapping: Mapping[str, str] | None = None, force
     case = Case(a, b, matches, account, differences(a, b))
     case.changes = changed_lines.changed(case)
     abstained = abstention.reason(case, force)
-    findings = []
+    found = []
     if abstained is None:
         suspicions = [suspicion for rule in causes.rules() for suspicion in rule(case)]
-        findings = [claims.as_dict(finding, account) for finding in claims.settle(case, suspicions)]
+        found = claims.settle(case, suspicions)
+    findings = [claims.as_dict(finding, account) for finding in found]
     if unmatched(case) > MOST_UNMATCHED:
         findings = [{**finding, "confidence": _LOWER[finding["confidence"]]} for finding in findings]
     for finding in findings[:1]:
-        sentence = changed_lines.sentence(case.changes, finding["explains_ns"])
+        sentence = changed_lines.sentence(case, found[0].granted)
         finding["evidence"] += [sentence] if sentence and finding["cause"] != changed_code.LINES else []
     unexplained = account.wall.delta_ns - sum(finding["explains_ns"] for finding in findings)
     parts = {**_numbers(case), **_context(case, differs), **_abstained(abstained)}
@@ -101,7 +103,7 @@ def _numbers(case: Case) -> dict[str, Any]:
         "b": _side(case.b, account, "b", wall.b_ns),
         "wall_delta_ns": wall.delta_ns,
         "wall_interval_ns": list(wall.interval_ns) if wall.interval_ns else None,
-        "significant": wall.significant,
+        "significant": wall.significant or (abstention.seen_by_processor(account) if wall.significant is False else None),
         "floor_ns": wall.floor_ns,
         "to_resolve": again.of_sides(case.a, case.b, account.restarts),
         "processor": _processor(account),

@@ -65,6 +65,21 @@ def changes(case: Case) -> list[Change]:
     return [change for change in found if _is_code(change)][:_MOST_CHANGES]
 
 
+def enclosing(text: str, line: int) -> list[str]:
+    """Return the names of the classes and functions that a line of a program is in, outermost first; empty where in none."""
+    try:
+        inner: ast.AST | None = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    found = []
+    while inner is not None:
+        if isinstance(inner, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            found.append(inner.name)
+        inside = [node for node in ast.iter_child_nodes(inner) if isinstance(node, ast.stmt)]
+        inner = next((node for node in inside if node.lineno <= line <= (node.end_lineno or node.lineno)), None)
+    return found
+
+
 def _is_code(change: Change) -> bool:
     """Return whether more than blanks and comments differs."""
     kept = [[text.split("#", 1)[0].strip() for text in side[1]] for side in (change.a, change.b)]

@@ -54,6 +54,7 @@ def of_run(run: Run) -> Side:
     if passes and passes[0].report.get("settings"):
         facts["settings"] = passes[0].report["settings"]  # those of the times that are explained
     facts["compiled"] = passes[0].report.get("compiled") if passes else None
+    facts["settled"] = (passes[0].report.get("warmup") or {}).get("settled") if passes else None
     clean = [data.measured for data in passes]
     clean_ns = median_step_ns(clean) if clean else None
     main = run.trace()
@@ -178,6 +179,15 @@ def events_of(trace: Trace) -> pd.Series[float]:
         events = events[(events["start_ns"] >= first) & (events["start_ns"] < last)]
     counts = events.fillna({"layer": "", "phase": ""}).groupby(["layer", "phase"]).size()
     return counts / max(len(measured), 1)
+
+
+def told_apart(a: Side, b: Side) -> tuple[Side, Side]:
+    """Return the sides under names that differ: their own, else those of their folders or files, else A and B."""
+    if a.name != b.name:
+        return a, b
+    folders = [Path(side.path).name for side in (a, b)]
+    names = folders if folders[0] != folders[1] and all(folders) else ["A", "B"]
+    return replace(a, name=names[0]), replace(b, name=names[1])
 
 
 def same_work(a: Side, b: Side) -> list[str]:

@@ -63,7 +63,7 @@ CAUSES = {
     "vae_double_layer": ("precision",),
     "vae_one_thread": ("thread count",),
     "vae_loss_per_sample": (_LINES, _CHAIN),
-    "vae_small_batches": (_LINES, _MORE),
+    "vae_small_batches": ("smaller batches",),
     "vae_batch_last": ("layout conversions", "extra copies"),
     "gan_no_onednn": ("library switched off",),
     "gan_checkpoint_every_step": (_LINES,),

@@ -49,6 +49,7 @@ def lines(case: Case) -> list[Suspicion]:
     amount = sum(row["delta_ns"] for row in moved)
     added = sum(row["delta_ns"] for row in moved if None in (row["a_lines"], row["b_lines"]) and not row["in_model"])
     claims = evidence.towards(case, amount, case.rows if abs(added) > abs(amount) / 2 else _loop(case))
+    claims = {**claims, **_backward(case, claims)}
     if not case.same_framework or compilation(case) or abs(sum(claims.values())) < _LEAST * abs(delta):
         return []
     slow = case.b if delta > 0 else case.a
@@ -64,6 +65,20 @@ def lines(case: Case) -> list[Suspicion]:
             precedence=0,
         )
     ]
+
+
+def _backward(case: Case, claims: dict[str, float]) -> dict[str, float]:
+    """Return the claims of the backward pass of what lines of the loop compute, which is in no layer and runs in another line.
+
+    Only where these lines compute at all, or else another change may be why.
+    """
+    loop = _loop(case)
+    ahead = loop[(loop["phase"] != "backward").to_numpy(bool) & ~loop["cell"].str.startswith("(").to_numpy(bool)]
+    sign = 1 if case.account.wall.delta_ns > 0 else -1
+    if not any(claims.get(str(row), 0.0) * sign > 0 for row in ahead["row"]):
+        return {}
+    back = loop[(loop["phase"] == "backward").to_numpy(bool)]
+    return evidence.claims(back[(back["delta_ns"] * sign > 0).to_numpy(bool)])
 
 
 def _loop(case: Case) -> pd.DataFrame:

@@ -1,15 +1,18 @@
-"""Input pipeline: the step waits while a batch is fetched, decoded or converted."""
+"""Input pipeline: the step waits while a batch is fetched, decoded or converted, or has to share its cores with that."""
 
 from __future__ import annotations
 
 import pandas as pd
 
 from kernelscope.analysis import partition as parts
+from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
 
 CAUSE = "input pipeline"
 _PYTHON = r"(Eager)?PyFunc(Stateless)?"  # operators of TensorFlow that call Python
+_FULL = 0.65  # of the cores busy on average: then what runs beside the step often takes its cores
+_MUCH = 0.5  # of the difference of the steps, that preparing batches must take more beside them to be why
 MOST_NAMED = 3  # operators of the input pipeline that a sentence lists
 
 _TF_DATA = "tf.data: map(..., num_parallel_calls=tf.data.AUTOTUNE), cache() and prefetch(tf.data.AUTOTUNE)"
@@ -45,24 +48,32 @@ def _hidden_behind(case: Case, rows: pd.DataFrame, b: bool) -> pd.DataFrame:
 
 
 def waiting_for_data(case: Case) -> list[Suspicion]:
-    """Steps spend more time on getting their batch on one side."""
+    """Steps spend more time on getting their batch on one side, or share the cores with what prepares the next ones."""
     rows = rows_of_data(case)
-    amount = evidence.noticed_ns(case, rows)
+    crowding = _crowding_ns(case)
+    amount = evidence.noticed_ns(case, rows) or crowding
     if abs(amount) < evidence.worth_ns(case):
         return []
     slow = case.b if amount > 0 else case.a
     claimed = {**evidence.claims(rows), **evidence.claims(_hidden_behind(case, rows, slow is case.b))}
+    crowded = crowding * amount > 0
+    if crowded:
+        claimed = {**evidence.claims(rows), **evidence.towards(case, crowding, _slowed(case))}
     if sum(claimed.values()) * (1 if amount > 0 else -1) < evidence.worth_ns(case):
         return []  # all of it is hidden behind other work
     a_ns, b_ns = int(rows["a_ns"].sum()), int(rows["b_ns"].sum())
+    beside = [_beside_ns(side) for side in (case.a, case.b)]
     return [
         Suspicion(
             CAUSE,
-            f"{slow.name} waits longer for its batches",
+            f"{slow.name} prepares its batches on cores that the step needs"
+            if crowded
+            else f"{slow.name} waits longer for its batches",
             claimed,
             "high" if case.same_framework else "medium",
             [
                 f"Getting the batch takes, per step: {evidence.both_ms(case, a_ns, b_ns)}.",
+                *([f"Preparing batches takes of other threads, per step: {evidence.both_ms(case, *beside)}."] if crowded else []),
                 *_operators(case, slow is case.b),
                 *_python(slow),
                 *_workers(case),
@@ -70,6 +81,35 @@ def waiting_for_data(case: Case) -> list[Suspicion]:
             _REMEDIES.get(str(slow.framework), "load and convert batches ahead of the step, on other threads"),
         )
     ]
+
+
+def _crowding_ns(case: Case) -> float:
+    """Return how much more processor time preparing batches takes beside the step in B, where there is no core left for it.
+
+    0 where the difference is no matter for a step, or cores idle: then it costs nothing.
+    """
+    used, slow = case.account.processor, evidence.slower(case)[0]
+    busy, allowed = evidence.busy_cores(slow), (slow.facts.get("machine") or {}).get("allowed_threads")
+    if not case.same_framework or used is None or busy is None or not allowed or busy < _FULL * allowed:
+        return 0.0
+    more = _beside_ns(case.b) - _beside_ns(case.a)
+    delta = case.account.wall.delta_ns
+    seen = more * delta > 0 and used.significant and used.delta_ns * more > 0 and abs(used.delta_ns) > abs(more) / 2
+    return more if seen and abs(more) > _MUCH * abs(delta) else 0.0
+
+
+def _beside_ns(side: Side) -> float:
+    """Return what operators that prepare batches take per step, on all threads but those that nest in one another."""
+    table = side.trace.operators
+    mine = table[(table["phase"].astype("string") == "data").fillna(False).to_numpy(bool)].sort_values(["thread", "start_ns"])
+    ended = mine.groupby("thread", sort=False)["end_ns"].cummax().groupby(mine["thread"], sort=False).shift()
+    outer = mine[(ended.isna() | (mine["start_ns"] >= ended)).to_numpy(bool)]
+    return evidence.per_step(side, outer) * float((outer["end_ns"] - outer["start_ns"]).mean()) if len(outer) else 0.0
+
+
+def _slowed(case: Case) -> pd.DataFrame:
+    """Return the rows of kernels that both sides execute alike, so that only the cores that they had can make the difference."""
+    return case.rows[case.rows.index.isin(ev.alike(case))]
 
 
 def _operators(case: Case, b: bool) -> list[str]:

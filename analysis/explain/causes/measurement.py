@@ -33,7 +33,12 @@ def _thirds(steps: pd.DataFrame) -> tuple[float, float, float] | None:
 
 
 def _excess_ns(side: Side) -> float:
-    """Return by how much the side's step is longer than it is at the end; 0 unless it falls in every restart."""
+    """Return by how much the side's step is longer than it is at the end; 0 unless it falls in every restart.
+
+    A single recording that began when its steps had settled says nothing: what then makes them shorter is the machine.
+    """
+    if len(side.clean) == 1 and side.facts.get("settled"):
+        return 0.0
     restarts = side.clean or [side.trace.steps[~side.trace.steps["warmup"]]]
     thirds = [found for found in map(_thirds, restarts) if found is not None]
     if not thirds or any(not (first >= second >= last and first > (1.0 + FALLING) * last) for first, second, last in thirds):

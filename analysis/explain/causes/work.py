@@ -8,6 +8,7 @@ from kernelscope.analysis.explain.model import SIDES, Case, Rule, Suspicion
 
 # All kernels of a group as many times more often, and that is the same work once more
 REPEATED = 1.5
+_SLIGHT = 0.02  # of a group's time in kernels: what is less says nothing of what it does
 # Products of a layer may be written with some more or fewer multiplications; as much more is other work
 MORE_FLOPS = 1.2
 _GRADIENT = {
@@ -132,7 +133,8 @@ def more_of_the_same(case: Case) -> list[Suspicion]:
             f"{_flops(group, side)}, {ev.ms(group.time_ns(side, ev.MAIN))}"
             for side in (slow, fast)
         ]
-        found.append(Suspicion("more work", title, claims, "high", sentences, ev.remedy(case, slow, _MORE)))
+        confidence = "medium" if all(_untold(one, fast) for one in chosen) else "high"
+        found.append(Suspicion("more work", title, claims, confidence, sentences, ev.remedy(case, slow, _MORE)))
     return found
 
 
@@ -141,27 +143,44 @@ def _whole(group: ev.Group) -> dict[str, float]:
 
 
 def _once_more(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
-    """Return whether a side executes all that the other does in a group again, the same kernels on the same problems."""
+    """Return whether a side executes all that the other does in a group again, the same kernels on the same problems.
+
+    Where problems are not told, products must be executed a whole number of times as often; half of a batch takes half of the
+    time, so that the time must have grown as well.
+    """
     if not case.same_framework or ev.unrolled(group) is not None or ev.again(case, group) or group.phase == "optimizer":
         return False
     more, less = (_executions(group, side) for side in (slow, fast))
-    return bool(less) and all(more.get(work, 0.0) >= REPEATED * count for work, count in less.items())
+    if not less or any(more.get(work, 0.0) < REPEATED * count for work, count in less.items()):
+        return False
+    return not _untold(group, fast) or _whole_times(group, slow, fast)
+
+
+def _untold(group: ev.Group, side: str) -> bool:
+    """Return whether the problem of a product or a convolution is not known."""
+    return any(one.problem is None and one.m is None for one in group.of(side, ev.MAIN))
+
+
+def _whole_times(group: ev.Group, slow: str, fast: str) -> bool:
+    ratio = group.count(slow, ev.MAIN) / group.count(fast, ev.MAIN)
+    longer = group.time_ns(slow, ev.MAIN) / max(group.time_ns(fast, ev.MAIN), 1)
+    return round(ratio) >= 2 and abs(ratio - round(ratio)) < ev.WAVER and longer > 1 + (ratio - 1) / 4
 
 
 def _executions(group: ev.Group, side: str) -> dict[tuple[object, ...], float]:
-    """Return how often per step a side executes which kernel on which problem; moves of data come with whatever is computed.
+    """Return how often per step a side executes which kernel on which problem, those that matter for the group's time.
 
-    Empty where the problem of a product or a convolution is not known.
+    Moves of data come with whatever is computed; of the smallest kernels not every one is recorded.
     """
+    least = _SLIGHT * group.time_ns(side)
     counts: dict[tuple[object, ...], float] = {}
+    times: dict[tuple[object, ...], int] = {}
     for one in group.of(side):
-        if one.kind in ev.MOVES or one.count < ev.ONCE:
-            continue
-        if one.kind in ev.MAIN and one.problem is None and one.m is None:
-            return {}
-        work = one.kind, one.kernel, one.problem, one.m, one.n, one.k
-        counts[work] = counts.get(work, 0.0) + one.count
-    return counts
+        if one.kind not in ev.MOVES and one.count >= ev.ONCE:
+            work = one.kind, one.kernel, one.problem, one.m, one.n, one.k
+            counts[work] = counts.get(work, 0.0) + one.count
+            times[work] = times.get(work, 0) + one.time_ns
+    return {work: count for work, count in counts.items() if times[work] >= least}
 
 
 def _more_work(case: Case, group: ev.Group, slow: str, fast: str) -> bool:

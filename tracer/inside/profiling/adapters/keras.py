@@ -18,6 +18,7 @@ import weakref
 from kernelscope.tracer.inside.profiling.adapters import Base
 from kernelscope.tracer.inside.profiling.patches import Patches
 
+_CALL = "call"  # what ends a step where no batch does: a call of an outermost model
 _BATCHES = ("train", "test", "predict")
 _FRAMEWORKS = {"torch": "pytorch"}  # backend -> its framework, where the names differ
 _EVALUATED = "the model was evaluated"
@@ -81,7 +82,7 @@ class Adapter(Base):
         self.side.watch(patches)
 
     def know(self, model):
-        """Remember a model; return the key of its batches."""
+        """Remember a model; return its id."""
         if model is not None and not any(known() is model for known in self.models):
             self.models.append(weakref.ref(model))
             self.side.know(model)
@@ -127,7 +128,7 @@ class Adapter(Base):
         return called
 
     def _batch_ended(self, kind, model):
-        key, training = self.know(model), kind == "train"
+        key, training = (kind, self.know(model)), kind == "train"
         recording = self.recording
         if training and recording.spec["mode"] == "auto":
             recording.trains = True
@@ -148,14 +149,14 @@ class Adapter(Base):
                 calls.depth = depth
             symbolic = hasattr(output, "_keras_history")  # the model becomes a part of another one
             if depth == 0 and isinstance(layer, self.keras.Model) and not symbolic and self.side.outermost():
-                self.recording.stepped(self, self.know(layer), training=False)
+                self.recording.stepped(self, (_CALL, self.know(layer)), training=False)
             return output
 
         return called
 
     def found(self, key):
         """Search no longer, unless calls of a model are the steps."""
-        if not any(id(model) == key for model in self.known()) or self.recording.trains:
+        if not isinstance(key, tuple) or key[0] != _CALL or self.recording.trains:
             self._searching.undo()
         self.below.found(None)
 
