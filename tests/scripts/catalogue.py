@@ -84,7 +84,7 @@ CAUSES = {
     "flax_eval_every_step": (_LINES,),
     "flax_more_blocks": (_LAYERS, _MORE),
     "mxnet_no_hybridize": (_EAGER,),
-    "mxnet_heavy_transform": (_INPUT,),
+    "mxnet_heavy_transform": (_INPUT, _LINES),
     "mxnet_asnumpy_statistics": (_LINES, "synchronisation"),
 }
 
