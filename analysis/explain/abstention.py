@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernelscope.analysis import fairness
 from kernelscope.analysis.cell_labels import NO_LAYER
 from kernelscope.analysis.explain import again, noise, program
-from kernelscope.analysis.explain.model import Account, Case, Side
+from kernelscope.analysis.explain.model import Case, Side
 from kernelscope.analysis.partition import OPAQUE_GRAPH, OUTSIDE, UNSEEN
 
 LEAST_COVERAGE = 0.8
@@ -39,12 +39,6 @@ def _recorded_once(case: Case) -> tuple[str, str] | None:
                 "record it again when the machine is idle",
             )
     return None
-
-
-def seen_by_processor(account: Account) -> bool:
-    """Return whether processor time shows the difference, where wall times may be too noisy to."""
-    used = account.processor
-    return bool(account.floor and used is not None and used.significant and used.delta_ns * account.wall.delta_ns > 0)
 
 
 def _only_waiting(case: Case) -> tuple[str, str] | None:
@@ -103,7 +97,7 @@ def reason(case: Case, force: bool) -> tuple[str, str] | None:
     waiting = _only_waiting(case)
     if waiting is not None:
         return waiting
-    if wall.significant is False and not seen_by_processor(account):
+    if wall.significant is False and not account.seen_by_processor:
         limit_ms = (wall.floor_ns or 0) / 1e6
         limit = f"{limit_ms:,.0f}" if limit_ms >= 100 else f"{limit_ms:.3g}"
         return (

@@ -94,13 +94,22 @@ def _interval(account: Account, granted: dict[str, int]) -> tuple[int, int] | No
         return None
     wall, explained = account.wall, sum(granted.values())
     if abs(explained - wall.delta_ns) <= WHOLE * abs(wall.delta_ns):
-        return wall.interval_ns  # clean times are less noisy than the sum of recorded rows
+        return _of_whole(account)  # clean times are less noisy than the sum of recorded rows
     delta = account.rows["delta_ns"]
     share = np.array([granted.get(str(row), 0) / whole if whole else 0.0 for row, whole in delta.items()])
     fixed = granted.get(INSTRUMENTATION, 0)  # is a difference of wall times, whose noise the wall's own interval shows
     found = interval(explained, account.samples @ share + fixed, account.by_restart @ share + fixed)
     larger = account.rows[["a_ns", "b_ns"]].max(axis=1).to_numpy(dtype=float)
     return noise.widened(found, explained, account.floor * float((larger * np.abs(share)).sum()))
+
+
+def _of_whole(account: Account) -> tuple[int, int] | None:
+    """Return the interval of the whole difference; where only processor time shows it, one that is as sure as that is."""
+    wall, used = account.wall, account.processor
+    if wall.significant is not False or not account.seen_by_processor or used is None or used.interval_ns is None:
+        return wall.interval_ns
+    low, high = sorted(round(wall.delta_ns * end / used.delta_ns) for end in used.interval_ns)
+    return low, high
 
 
 def _worth(finding: Finding, account: Account) -> bool:

@@ -103,7 +103,7 @@ def _numbers(case: Case) -> dict[str, Any]:
         "b": _side(case.b, account, "b", wall.b_ns),
         "wall_delta_ns": wall.delta_ns,
         "wall_interval_ns": list(wall.interval_ns) if wall.interval_ns else None,
-        "significant": wall.significant or (abstention.seen_by_processor(account) if wall.significant is False else None),
+        "significant": wall.significant or (account.seen_by_processor if wall.significant is False else None),
         "floor_ns": wall.floor_ns,
         "to_resolve": again.of_sides(case.a, case.b, account.restarts),
         "processor": _processor(account),
@@ -175,7 +175,7 @@ def _notes(case: Case) -> list[str]:
     account = case.account
     if a.clean_ns is None or b.clean_ns is None:
         notes.append("no clean pass on both sides: steps are compared as recorded, with whatever recording cost")
-    if account.wall.significant is False and abstention.seen_by_processor(account):
+    if account.wall.significant is False and account.seen_by_processor:
         notes.append("the step times alone are too noisy to tell; processor time shows the difference")
     if account.floor:
         notes.append(f"one recording of each side: intervals allow for {account.floor:.0%} between two processes of one program")

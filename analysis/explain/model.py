@@ -157,6 +157,12 @@ class Account:
     floor: float = 0.0
     processor: Wall | None = None
 
+    @property
+    def seen_by_processor(self) -> bool:
+        """Whether processor time of single recordings shows the difference, where wall times may be too noisy to."""
+        used = self.processor
+        return bool(self.floor and used is not None and used.significant and used.delta_ns * self.wall.delta_ns > 0)
+
     def of_side(self, side: str) -> pd.DataFrame:
         """Return the cells of side "a" or "b"."""
         return self.cells[self.cells["side"] == side]

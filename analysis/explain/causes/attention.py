@@ -12,7 +12,6 @@ _FUSED = {
     "jax": "jax.nn.dot_product_attention for all heads at once",
     "": "use the framework's fused attention for all heads at once",
 }
-_PARTS = ("gemm", "softmax")
 
 
 def in_parts(case: Case) -> list[Suspicion]:
@@ -38,12 +37,12 @@ def in_parts(case: Case) -> list[Suspicion]:
 
 
 def _written_out(case: Case, group: ev.Group, parts: str, fused: str) -> bool:
-    """Return whether only one side has a fused kernel in a group, and the other products or a softmax in its place."""
+    """Return whether only one side has a fused operator in a group, and the other products or a softmax in its place."""
     if not case.same_framework or ev.types_differ(case, group) or ev.again(case, group):
         return False
-    if group.count(fused, ["attention"]) < ev.ONCE or group.count(parts, ["attention"]) >= ev.ONCE:
+    if not ev.attends(group, fused) or ev.attends(group, parts):
         return False
-    return group.count(parts, _PARTS) - group.count(fused, _PARTS) >= ev.ONCE
+    return group.count(parts, ["gemm", "softmax"]) >= ev.ONCE
 
 
 RULES: tuple[Rule, ...] = (in_parts,)

@@ -109,9 +109,15 @@ def unrolled(group: Group) -> tuple[str, str] | None:
     return None
 
 
+def attends(group: Group, side: str) -> bool:
+    """Return whether a side computes a group by a fused attention operator, whatever kernels that runs."""
+    fused = (one.count for one in group.of(side) if one.kind == "attention" or "scaled_dot_product" in str(one.operator))
+    return sum(fused) >= ONCE
+
+
 def fused_attention(group: Group) -> bool:
-    """Return whether one side computes attention in one kernel and the other does not."""
-    return len({group.count(side, ["attention"]) >= ONCE for side in SIDES}) > 1
+    """Return whether one side computes attention by a fused operator and the other does not."""
+    return attends(group, "a") != attends(group, "b")
 
 
 def repeats(case: Case, side: str) -> dict[str, float]:

@@ -6,6 +6,8 @@ without a counterpart may be one that was not matched.
 
 from __future__ import annotations
 
+import re
+
 from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.causes.work import operations
 from kernelscope.analysis.explain.model import SIDES, Case, Layer, Match, Rule, Suspicion
@@ -14,6 +16,7 @@ FUNCTION = "another function"
 LAYERS = "other layers"
 PIECES = "smaller batches"
 
+_CALL = re.compile(r" \(\d+[^)]*\)$")  # of a module that is called again within one call of the model
 _PIECE = 0.75  # of the other side's operations in a kernel: with less it is a piece of the same work
 _AS_MUCH = 1.1  # times as many operations in all are the same work
 _MOST = 0.5  # of the kernels of products and convolutions must be in such layers
@@ -85,7 +88,7 @@ def _claims(case: Case, group: ev.Group, own: dict[str, set[str]]) -> dict[str, 
 
 def other_layers(case: Case) -> list[Suspicion]:
     """Layers without a counterpart on the other side, in programs of which most layers have one."""
-    alone = {"a": [match for match in case.matches if not match.b], "b": [match for match in case.matches if not match.a]}
+    alone = {"a": _alone(case, "a"), "b": _alone(case, "b")}
     if not case.same_framework or not (alone["a"] or alone["b"]) or len(alone["a"]) + len(alone["b"]) > len(case.matches) / 2:
         return []
     labels = {match.label for matches in alone.values() for match in matches}
@@ -105,6 +108,14 @@ def other_layers(case: Case) -> list[Suspicion]:
         if group.count(side)
     ]
     return [Suspicion(LAYERS, title, claims, "high", sentences, _CHOOSE)]
+
+
+def _alone(case: Case, side: str) -> list[Match]:
+    """Return the layers that only this side has; another call of a module that both have is none."""
+    others = (case.b if side == "a" else case.a).layers
+    known = {_CALL.sub("", layer.name) for layer in others}
+    matches = [match for match in case.matches if not (match.b if side == "a" else match.a)]
+    return [match for match in matches if not all(_CALL.sub("", name) in known for name in (match.a or match.b))]
 
 
 def smaller_batches(case: Case) -> list[Suspicion]:

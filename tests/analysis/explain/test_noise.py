@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kernelscope.analysis.explain import abstention, noise
+from kernelscope.analysis.explain import abstention, claims, noise
 from kernelscope.analysis.explain.model import Account, Case, Side, Wall
 from kernelscope.analysis.trace import Trace, conform
 
@@ -83,3 +83,10 @@ def test_steps_that_are_longer_by_waiting_on_a_busy_machine_get_no_cause():
     assert "as much processor time" in reason
     assert abstention.reason(case(side("A", steps(40.0)), side("B", steps(41.0), foreign=0.1), wall), False) is None, "it sleeps"
     assert abstention.reason(case(side("A", steps(40.0)), side("B", steps(60.0), foreign=0.5), wall), False) is None
+
+
+def test_what_explains_all_of_it_is_as_sure_as_what_shows_it():
+    made = case(side("A", steps(40.0)), side("B", steps(60.0)), Wall(30 * MS, 39 * MS, DROWNED))
+    low, high = claims._of_whole(made.account)
+    assert 0 < low < 9 * MS < high
+    assert claims._of_whole(case(side("A", steps(40.0)), side("B", steps(42.0)), made.account.wall).account) == DROWNED

@@ -2,6 +2,7 @@
 
 import json
 
+import pandas as pd
 import pytest
 
 from kernelscope.analysis.explain import abstention, changed_lines, noise, program
@@ -72,11 +73,34 @@ def test_changes_are_lines_of_both_sides():
     text = SCRIPT.replace("    loss = model(x)\n", "    x = x.clone()\n    loss = model(x)\n")
     [change] = program.changes(pair(made("a"), made("b", text, main_source="other.py")))
     assert (change.file, change.a, change.b) == ("other.py", (4, []), (4, ["    x = x.clone()"]))
-    [row] = changed_lines.changed(pair(made("a"), made("b", text)))
+    case = pair(made("a"), made("b", text))
+    case.changes = [row] = changed_lines.changed(case)
     assert (row["a_lines"], row["b_lines"], row["line"], row["text"]) == (None, [4, 4], 4, "x = x.clone()")
     assert row["delta_ns"] is None  # its lines were not timed
-    assert changed_lines.sentence([row], 1) == "The only change of the program: train.py line 4 `x = x.clone()`."
-    assert changed_lines.sentence([row, row], 1) is None  # no line is named that did not move
+    assert changed_lines.sentence(case, {"r1": 1}) == "The only change of the program: train.py line 4 `x = x.clone()`."
+    case.changes = [row, row]
+    assert changed_lines.sentence(case, {"r1": 1}) is None  # no line is named that did not move
+    assert changed_lines.sentence(case, {}) is None
+
+
+NETWORK = """
+class Block(nn.Module):
+    def forward(self, x):
+        return self.fc(x)
+"""
+
+
+def test_lines_of_a_modules_class_are_named_where_most_of_a_cause_is_in_its_layers():
+    case = pair(made("a", NETWORK), made("b", NETWORK.replace("fc(x)", "fc(x.double())")))
+    case.b.trace.info["modules"] = [{"name": "blocks.0", "type": "Block"}, {"name": "head", "type": "Linear"}]
+    rows = [{"row": "r1", "layer": "blocks.0.fc"}, {"row": "r2", "layer": "head"}]
+    case.account.rows = pd.DataFrame(rows).set_index("row", drop=False)
+    case.changes = changed_lines.changed(case)
+    [row] = case.changes
+    assert (row["within"], row["in_model"]) == (["Block", "forward"], True)
+    said = changed_lines.sentence(case, {"r1": 80, "r2": 20})
+    assert said == "Changed: train.py line 4 `return self.fc(x.double())`, which is the code of blocks.0."
+    assert "which is the code" not in str(changed_lines.sentence(case, {"r1": 20, "r2": 80}))
 
 
 def test_equal_programs_recorded_once_get_no_cause():

@@ -61,11 +61,13 @@ def test_a_layer_that_only_one_side_has(k, make_kernels_case, suspected):
     common = [("conv1", "forward", [k("aten::relu", 100)], [k("aten::relu", 100)]), ("conv2", "forward", [], [])]
     made = make_kernels_case([*common, ("extra", "forward", [], [k("aten::tanh", 700)], 0, 50)])
     made.matches[-1] = Match((), ("extra",), 0.0, "missing")
-    made.b.layers.append(Layer("extra", 9, type="tanh"))
+    made.a.layers[:] = made.a.layers[:-1]
+    made.b.layers[-1] = Layer("extra", 9, type="tanh")
     (found,) = suspected(other_work, made)
     assert (found.cause, sum(found.claims.values())) == ("other layers", 750)
     assert found.title == "B has extra (tanh), which A lacks"
     made.matches[:] = [Match((), (name,), 0.0, "missing") for name in ("conv1", "conv2", "extra")]
+    made.a.layers[:] = [Layer("stem", 0)]
     assert suspected(other_work, made) == [], "where most is not matched, it is the matching that failed"
 
 
@@ -92,6 +94,21 @@ def test_a_wider_convolution_is_more_work(make_kernel, make_kernels_case, suspec
     assert len(found) == 1
     assert "(75.5 MFLOP)" in found[0].evidence[0]
     assert "(37.7 MFLOP)" in found[0].evidence[1]
+
+
+def test_another_call_of_a_module_is_no_other_layer(k, make_kernels_case, suspected):
+    rows = [(name, "forward", [k("aten::tanh", 100)], [k("aten::tanh", 100)]) for name in ("cell", "fc", "out")]
+    made = make_kernels_case([*rows, ("cell (2)", "forward", [], [k("aten::tanh", 700)])])
+    made.matches[-1] = Match((), ("cell (2)",), 0.0, "missing")
+    made.a.layers[:] = made.a.layers[:-1]
+    assert suspected(other_work, made) == []
+
+
+def test_a_fused_operator_that_runs_products_is_fused_attention(k, make_kernel, make_kernels_case, suspected):
+    fused = [make_kernel("SGEMM", "gemm", 100, 360.0, operator="aten::_scaled_dot_product_flash_attention_for_cpu")]
+    parts = [product(make_kernel, 300, 24.0, 8), k("aten::div", 60, 24.0), k("aten::exp", 60, 12.0)]
+    [found] = suspected(attention, make_kernels_case([("attn", "forward", fused, parts, 10, 50)]))
+    assert sum(found.claims.values()) == 360
 
 
 def product(make_kernel, ns, count, m):
