@@ -84,3 +84,39 @@ def test_predict(backend: str, python: str, tmp_path: Path) -> None:
     assert LAYERS - {"dropout"} - fused <= set(found.table["layer"])
     assert not {"loss", "(optimizer)"} & set(found.table["layer"])
     assert "backward" not in set(found.table["phase"])
+
+
+PREDICTING = """
+import sys
+
+import keras
+import numpy
+
+
+class Predicts(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        self.model.predict(images[:16], verbose=0)
+
+
+model = keras.Sequential([keras.layers.Dense(64, activation="relu"), keras.layers.Dense(10)])
+model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), run_eagerly=sys.argv[1] == "eager")
+images, labels = numpy.zeros((16 * 100, 32), "float32"), numpy.zeros(16 * 100, "int32")
+model.fit(images, labels, batch_size=16, epochs=1, verbose=0, callbacks=[Predicts()])
+"""
+
+
+@pytest.mark.parametrize("way", ["eager", "graph"])
+def test_what_a_callback_predicts_and_calls_of_the_model_end_no_step(way: str, tmp_path: Path) -> None:
+    """Both have the model of the steps, and happen within each: a step would be cut in two, one of them without its training."""
+    try:
+        python = str(environments.resolve("tensorflow", None).python)
+    except ChildError as error:
+        pytest.skip(str(error))
+    script = tmp_path / "predicting.py"
+    script.write_text(PREDICTING)
+    done = profiled("tensorflow", tmp_path / "b", python, str(script), way)
+    assert done.returncode == 0, done.stderr
+    [clean] = Run(tmp_path / "b" / "run").passes("clean")
+    times = (clean.measured["end_ns"] - clean.measured["start_ns"]).to_numpy()
+    assert len(times) == 10
+    assert times.min() > times.max() / 50, "a step that was cut holds next to nothing"
