@@ -19,7 +19,7 @@ def in_parts(case: Case) -> list[Suspicion]:
     found = []
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group in ev.candidates(case) if group.is_layer and _written_out(case, group, slow, fast)]
-        claims = ev.merged({str(row): float(ns) for row, ns in group.rows["delta_ns"].items() if ns} for group in chosen)
+        claims = ev.merged(ev.whole(group) for group in chosen)
         if ev.slower(claims, chosen) != (slow, fast):
             continue
         count = {side: sum(group.count(side) for group in chosen) for side in (slow, fast)}

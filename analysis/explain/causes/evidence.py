@@ -233,6 +233,11 @@ def claim(case: Case, group: Group, kinds: Collection[str], strict: bool = False
     return {str(row): float(ns) for row, ns in rows["delta_ns"].items() if ns}
 
 
+def whole(group: Group) -> dict[str, float]:
+    """Return the claims of a cause that accounts for all that differs in a group, the host's part included."""
+    return {str(row): float(ns) for row, ns in group.rows["delta_ns"].items() if ns}
+
+
 def cell_claims(chosen: dict[str, pd.DataFrame]) -> dict[str, float]:
     """Return the claims of a cause that accounts for these cells: by row, the time of B's minus that of A's."""
     b, a = (chosen[side].groupby("row")["time_ns"].sum() for side in ("b", "a"))

@@ -93,7 +93,7 @@ def other_layers(case: Case) -> list[Suspicion]:
         return []
     labels = {match.label for matches in alone.values() for match in matches}
     chosen = [group for group in ev.candidates(case) if group.layer in labels and group.phase != "optimizer"]
-    claims = ev.merged({str(row): float(ns) for row, ns in group.rows["delta_ns"].items() if ns} for group in chosen)
+    claims = ev.merged(ev.whole(group) for group in chosen)
     sides = ev.slower(claims, chosen)
     if sides is None or not alone[sides[0]]:
         return []
@@ -127,7 +127,7 @@ def smaller_batches(case: Case) -> list[Suspicion]:
         if not case.same_framework or not chosen or sum(group.count(fast, ev.MAIN) for group in chosen) < _MOST * whole:
             continue
         groups = [group for group in ev.groups(case) if group.phase not in ("optimizer", "data") or group in chosen]
-        claims = ev.merged({str(row): float(ns) for row, ns in group.rows["delta_ns"].items() if ns} for group in groups)
+        claims = ev.merged(ev.whole(group) for group in groups)
         if ev.slower(claims, chosen) != (slow, fast):
             continue
         example = ev.largest(chosen)

@@ -104,7 +104,7 @@ def recomputation(case: Case) -> list[Suspicion]:
 
 def _recomputed_claims(case: Case, group: ev.Group, slow: str) -> dict[str, float]:
     if case.same_framework:
-        return _whole(group)
+        return ev.whole(group)
     kinds = group.executed(slow, "kind")
     return ev.claim(case, group, kinds)
 
@@ -123,7 +123,7 @@ def more_of_the_same(case: Case) -> list[Suspicion]:
         larger = [group for group in ev.candidates(case) if group.is_layer and _more_work(case, group, slow, fast)]
         chosen = [*again, *(group for group in larger if group not in again)]
         claims = ev.merged(ev.claim(case, group, ev.MAIN) for group in larger)
-        claims = ev.merged([claims, *(_whole(group) for group in again)])
+        claims = ev.merged([claims, *(ev.whole(group) for group in again)])
         if ev.slower(claims, chosen) != (slow, fast):
             continue
         group = ev.largest(chosen)
@@ -136,10 +136,6 @@ def more_of_the_same(case: Case) -> list[Suspicion]:
         confidence = "medium" if all(_untold(one, fast) for one in chosen) else "high"
         found.append(Suspicion("more work", title, claims, confidence, sentences, ev.remedy(case, slow, _MORE)))
     return found
-
-
-def _whole(group: ev.Group) -> dict[str, float]:
-    return {str(row): float(ns) for row, ns in group.rows["delta_ns"].items() if ns}
 
 
 def _once_more(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
