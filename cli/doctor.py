@@ -6,6 +6,8 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
+from kernelscope.cli import noise
+
 NAME = "doctor"
 HELP = "what can be measured on this machine, and why the rest cannot"
 
@@ -36,13 +38,20 @@ Row = dict[str, Any]
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("--format", choices=("table", "csv", "json", "markdown"), default="table")
+    parser.add_argument(
+        "--noise", nargs="?", const="", metavar="FRAMEWORKS",
+        help="measure by how much processes of one program differ, of these frameworks (default: all that are ready; 1 to 2 "
+        "minutes each on a quiet machine), and keep it: explain needs it of single recordings",
+    )  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what was found; a machine that lacks something is no error."""
     from kernelscope.cli.output import write_rows
 
-    sections = (_machine, _gpus, _interpreters, _environments, _profilers, _collectors, _counters)
+    if arguments.noise is not None:
+        noise.measure(arguments.noise)
+    sections = (_machine, _gpus, _interpreters, _environments, _profilers, _collectors, _counters, _noise)
     rows = [row for section in sections for row in section()]
     if arguments.format in ("table", "markdown"):
         rows = _grouped(rows)
@@ -176,3 +185,14 @@ def _counters() -> Iterator[Row]:
     yield _row("counters", "hardware counters", reason is None, None if reason else "cycles can be counted", reason)
     names, why = counters.energy_counters()
     yield _row("counters", "processor energy (RAPL)", bool(names), ", ".join(names) or None, why)
+
+
+def _noise() -> Iterator[Row]:
+    from kernelscope.tracer.outside import environments, process_noise
+
+    known = process_noise.known()
+    for framework in environments.FRAMEWORKS:
+        if framework in known:
+            yield _row("noise", framework, True, noise.in_words(known[framework]))
+    if not known:
+        yield _row("noise", "between processes", False, None, "not measured; kernelscope doctor --noise measures it")

@@ -9,15 +9,19 @@ busy, and says whether a longer step is more work or more waiting.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.explain.model import Side, Wall
-from kernelscope.analysis.statistics import reach_of_difference, window_means
+from kernelscope.analysis.run import Run
+from kernelscope.analysis.statistics import reach_of_difference, student_t, window_means
 
-AS_IT_COMES = 0.15  # of a step, and of what is claimed of it
+AS_IT_COMES = 0.15  # of a step, and of what is claimed of it, where the machine's own noise was not measured
 STEADY = 0.05  # with a steady heap and passive waiting
-PROCESSOR = 0.1  # of the processor time of a step
+PROCESSOR = 0.1  # of the processor time of a step, where it was not measured
+LEAST = 0.05  # whatever was measured: other programs may differ by more than those that it was measured of
 DISTURBED = 0.15  # share of the cores: with so much of others' work a step that is longer by waiting only is no evidence
 BUSY = 0.4  # share of the cores: with so much of other processes' work no single recording tells how long a step takes
 
@@ -27,7 +31,37 @@ def floor(a: Side, b: Side, restarts: int) -> float:
     if restarts > 1 or not (a.clean and b.clean):
         return 0.0
     steady = all((side.facts.get("options") or {}).get("steady") for side in (a, b))
-    return STEADY if steady else AS_IT_COMES
+    return STEADY if steady else _measured(a, b, "wall", AS_IT_COMES)
+
+
+def _measured(a: Side, b: Side, clock: str, otherwise: float) -> float:
+    """Return the larger of what was measured of each side's machine and framework, or `otherwise` where it was not of both."""
+    known = [((side.facts.get("noise") or {}).get(side.framework) or {}).get(clock) for side in (a, b)]
+    shares = [float(share) for share in known if isinstance(share, int | float)]
+    return max(LEAST, *shares) if len(shares) == len(known) else otherwise
+
+
+def between_processes(runs: Sequence[Run]) -> dict[str, float | None]:
+    """Return by how much two processes of one program may differ (95%), as shares of a step: "wall" and "processor".
+
+    runs: each of one program, with several restarts of its clean pass. Of several programs the largest share counts. A share is
+    the half width of the prediction interval of a difference, Student's t times the square root of 2 times the standard deviation
+    of the logarithms of the restarts' means; None where that was not recorded.
+    """
+    clocks: dict[str, list[float | None]] = {"wall": [], "processor": []}
+    for run in runs:
+        restarts = [data.measured for data in run.passes("clean")]
+        used = [_used(steps) for steps in restarts]
+        clocks["wall"].append(_between([float(window_means(steps).median()) for steps in restarts]))
+        clocks["processor"].append(_between([float(each.mean()) for each in used if each is not None]))
+    shares = {clock: [share for share in each if share is not None] for clock, each in clocks.items()}
+    return {clock: max(each, default=None) for clock, each in shares.items()}
+
+
+def _between(means: Sequence[float]) -> float | None:
+    if len(means) < 3 or min(means) <= 0:
+        return None
+    return float(np.expm1(student_t(len(means)) * 2**0.5 * float(np.std(np.log(means), ddof=1))))
 
 
 def reach(least_ns: float, a: pd.DataFrame, b: pd.DataFrame) -> float:
@@ -60,7 +94,9 @@ def processor(a: Side, b: Side) -> Wall | None:
         reach_ns = reach_of_difference(*restarts)
     else:
         windows = [np.concatenate([used.to_numpy(np.float64) for used in mine if used is not None]) for mine in sides]
-        reach_ns = float(np.hypot(PROCESSOR * max(first, second), reach_of_difference(*windows) or 0.0))
+        reach_ns = float(
+            np.hypot(_measured(a, b, "processor", PROCESSOR) * max(first, second), reach_of_difference(*windows) or 0.0)
+        )
     return Wall(first, second, None if reach_ns is None else widened((delta, delta), delta, reach_ns))
 
 

@@ -24,8 +24,8 @@ from kernelscope.analysis.trace import Trace
 
 MOST_WINDOWS = 24  # of a capture without turns: more do not make its interval any better
 _RECORDED = (
-    "framework", "version", "versions", "settings", "variables", "options", "machine", "conditions", "network", "recorder",
-    "profiled",
+    "framework", "version", "versions", "settings", "variables", "options", "machine", "noise", "conditions", "network",
+    "recorder", "profiled",
 )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import platform
 import pytest
 
 from kernelscope.cli import main
-from kernelscope.tracer.outside import counters, gpu
+from kernelscope.tracer.outside import counters, gpu, process_noise
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def test_every_finding_has_a_value_or_a_reason(capsys):
     assert content["schema"] == "kernelscope/doctor/1"
     rows = content["rows"]
     assert list(dict.fromkeys(row["section"] for row in rows)) == [
-        "machine", "GPUs", "interpreters", "frameworks", "profilers", "collectors", "counters",
+        "machine", "GPUs", "interpreters", "frameworks", "profilers", "collectors", "counters", "noise",
     ]  # fmt: skip
     for row in rows:
         assert row["value"] if row["available"] else row["reason"], row
@@ -52,3 +52,12 @@ def test_energy_counters(tmp_path):
         (domain / "max_energy_range_uj").write_text("262143328850\n")
         (domain / "energy_uj").write_text("12345\n")
     assert counters.energy_counters(str(tmp_path)) == (["package-0", "dram"], None)
+
+
+def test_noise_that_was_measured(capsys):
+    process_noise.keep("pytorch", {"wall": 0.081, "processor": 0.02, "programs": ["lenet", "cnn"], "processes": 6})
+    assert process_noise.known()["pytorch"]["wall"] == 0.081
+    main.main(["doctor", "--format", "json"])
+    (row,) = [row for row in json.loads(capsys.readouterr().out)["rows"] if row["section"] == "noise"]
+    assert row["item"] == "pytorch"
+    assert "up to 8.1% of a step and 2.0% of its processor time (of lenet, cnn)" in row["value"]

@@ -194,6 +194,30 @@ def test_why_functions_are_compiled_anew(how: str, why: str | None, example: str
     assert not numbers or numbers[0] == numbers[1] + 1
 
 
+_JITTED_AGAIN = """
+import jax, jax.numpy as jnp
+from functools import partial
+def step(scale, w, x):
+    return w - scale * jax.grad(lambda w: ((x @ w) ** 2).mean())(w)
+w, x = jnp.ones((8, 8)), jnp.ones((16, 8))
+for _ in range(60):
+    w = jax.jit({})(w, x)
+print(float(w.sum()))
+"""
+
+
+@pytest.mark.parametrize(("made", "compiled"), [("partial(step, 0.1)", 6), ("step_of_one", 0)])
+def test_a_function_that_the_loop_compiles_again_is_one_function(made: str, compiled: int, python: str, tmp_path: Path) -> None:
+    """JAX keeps what it compiled of one function, and traces it no more: nothing but the call tells that it trains."""
+    code = _JITTED_AGAIN.format(made).replace("\nfor ", "\nstep_of_one = partial(step, 0.1)\nfor ")
+    done = profiled(tmp_path / "run", python, "-c", code, options=("--steps", "6", "--warmup", "5"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == plain(python, "-c", code).stdout
+    assert json.loads((tmp_path / "run/run.json").read_text())["options"]["mode"] == "train"
+    found = report(tmp_path / "run", "clean")
+    assert sum(one["count"] for one in found["compiled"]["functions"] if one["kind"] == "new") == compiled
+
+
 _EAGER = """
 import sys, jax, jax.numpy as jnp
 w, x = jnp.ones((64, 64)), jnp.ones((32, 64)) * 0.1

@@ -10,7 +10,7 @@ from kernelscope.tracer.inside.launching.errors import FolderLost, NoSuchCommand
 from kernelscope.tracer.inside.launching.launch import launch
 from kernelscope.tracer.inside.launching.options import ProfileOptions
 from kernelscope.tracer.inside.launching.outcome import Outcome
-from kernelscope.tracer.outside import conditions
+from kernelscope.tracer.outside import conditions, process_noise
 from kernelscope.tracer.outside.errors import InputError, UsageError
 from kernelscope.tracer.outside.staging import stage
 from kernelscope.tracer.version import VERSION
@@ -24,6 +24,7 @@ def profile(command: Sequence[str], options: ProfileOptions, folder: Path, label
     about = {
         "kernelscope": VERSION,
         "machine": conditions.machine(),
+        "noise": process_noise.known(),
         "command": asked,
         "label": label,
     }

@@ -16,7 +16,7 @@ from typing import Any
 from kernelscope.tracer.inside import plan
 from kernelscope.tracer.inside.plan import HOST_BATCHES, PASSES, REPEATED
 from kernelscope.tracer.inside.scrubbing import Scrubber
-from kernelscope.tracer.outside import ceilings, collectors, conditions, energy, gpu, interrupts, turns
+from kernelscope.tracer.outside import ceilings, collectors, conditions, energy, gpu, interrupts, process_noise, turns
 from kernelscope.tracer.outside.collectors import Choice, Recording
 from kernelscope.tracer.outside.errors import ChildError, InputError
 from kernelscope.tracer.outside.options import RunOptions
@@ -116,6 +116,7 @@ class Session:
             "options": replace(self.options, threads=variant.threads(self.options.threads)).as_dict(),
             "conditions": "steady" if self.options.steady else "as it comes",
             "machine": conditions.machine(),
+            "noise": process_noise.known(),
             "command": conditions.command(command, self.options.full_paths),
             "variables": conditions.recorded(self._variables(variant), variant.variables, self.options.full_paths),
         }

@@ -90,3 +90,37 @@ def test_what_explains_all_of_it_is_as_sure_as_what_shows_it():
     low, high = claims._of_whole(made.account)
     assert 0 < low < 9 * MS < high
     assert claims._of_whole(case(side("A", steps(40.0)), side("B", steps(42.0)), made.account.wall).account) == DROWNED
+
+
+def test_what_was_measured_of_the_machine_is_the_floor():
+    a, b = side("A", steps(40.0)), side("B", steps(43.0))
+    for each in (a, b):
+        each.facts["noise"] = {"pytorch": {"wall": 0.2, "processor": 0.055}, "mxnet": {"wall": 0.5}}
+    assert noise.floor(a, b, 1) == 0.2
+    used = noise.processor(a, b)
+    assert used is not None
+    assert used.significant is True, "3 of 43 ms, of which 5.5% may be noise"
+    b.facts["noise"]["pytorch"] = {"wall": 0.01, "processor": None}
+    a.facts["noise"]["pytorch"] = {"wall": 0.02}
+    assert noise.floor(a, b, 1) == noise.LEAST, "other programs may differ by more than those that were measured"
+    b.facts["noise"] = {}
+    assert noise.floor(a, b, 1) == noise.AS_IT_COMES, "measured of one side only"
+
+
+class _Run:
+    """What is asked of a run: the restarts of its clean pass."""
+
+    def __init__(self, *restarts):
+        self._restarts = restarts
+
+    def passes(self, name):
+        assert name == "clean"
+        return [type("Pass", (), {"measured": steps})() for steps in self._restarts]
+
+
+def test_noise_between_processes():
+    # by hand: logarithms of 100, 102, 98 have a standard deviation of 0.020001; times t(2) = 4.303 and the root of 2: 0.12171
+    found = noise.between_processes([_Run(steps(40.0, 100.0), steps(40.0, 102.0), steps(40.0, 98.0))])
+    assert found["wall"] == pytest.approx(np.expm1(0.12171), rel=1e-3)
+    assert found["processor"] == pytest.approx(0.0)
+    assert noise.between_processes([_Run(steps(40.0), steps(41.0))]) == {"wall": None, "processor": None}, "two tell too little"

@@ -68,6 +68,7 @@ def _record(command, options, about):
         },
         "conditions": "as it comes",
         "machine": about["machine"],
+        "noise": about.get("noise", {}),
         "command": disclosure.command(about["command"], options.full_paths),
         "profiled": disclosure.command(command, options.full_paths),
         "variables": disclosure.recorded(os.environ, full_paths=options.full_paths),

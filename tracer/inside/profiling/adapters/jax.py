@@ -55,6 +55,7 @@ class Adapter(Base):
         self.scopes = jax_layers.Scopes(jax, lambda: not self.clean() and not self.over)
         self._local = threading.local()
         self._output = None  # what the function that ends a step returned, while the step ends
+        self._made = {}  # code of a function that jax.jit compiled -> its Calls, the newest
         self._others = {}  # id of what was compiled ahead of time, or by a library -> its Calls
         self._patches = Patches()  # for as long as steps are recorded
         self._ranging = Patches()  # while ranges are
@@ -175,6 +176,16 @@ class Adapter(Base):
 
         return called
 
+    def made(self, calls):
+        """A function was compiled, and is not called yet."""
+        code = jax_compiling.code_of(calls.function)
+        if code is None:
+            return
+        before = self._made.get(code)
+        if before is not None and before.count:
+            calls.follow(before)
+        self._made[code] = calls
+
     def stack(self):
         """Return the calls of this thread that are open now, outermost first."""
         try:
@@ -291,6 +302,7 @@ class Adapter(Base):
         self.over = True
         self._patches.undo()
         self._others = {}
+        self._made = {}
         forget = getattr(self.jax.monitoring, "unregister_event_duration_listener", None)
         if forget is not None:
             forget(self._compiled)
@@ -326,7 +338,8 @@ class Calls(object):
     def __init__(self, function, adapter, key=None, trains=False):
         self.function = function
         self.adapter = adapter
-        self.key = next(self._numbers) if key is None else key
+        self.number = next(self._numbers)
+        self.key = self.number if key is None else key
         self.trains = trains
         self.differentiates = False
         self.compiles = False  # whether it is what jax.jit returned
@@ -335,6 +348,11 @@ class Calls(object):
         self.range = ("phase", "call", None, "other")  # around outermost calls
         self.count = 0  # calls from outside of others
         self.step = -1  # the last step in which there was one
+
+    def follow(self, before):
+        """Take the place of one that was made of the same code and has been called: a loop makes its function anew."""
+        self.key, self.trains, self.differentiates = before.key, before.trains, before.differentiates
+        self.count, self.step = before.count, before.step
 
     @property
     def static(self):
@@ -378,6 +396,7 @@ class Compiled(object):
         own = self.__dict__
         own["_kernelscope"] = calls = Calls(function, adapter)
         calls.compiles, calls.options = True, options
+        adapter.made(calls)
         own["__doc__"] = getattr(function, "__doc__", None)
         own["__module__"] = getattr(function, "__module__", None)
 

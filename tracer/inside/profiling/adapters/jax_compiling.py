@@ -5,6 +5,7 @@ arguments that the script calls static. A function that is made anew for each ca
 this tells is not known. Operations that the loop calls one by one are compiled, too, for each shape.
 """
 
+import functools
 import inspect
 import re
 
@@ -56,8 +57,8 @@ class Compilations(object):
         signature = _signature(self._jax, wrapper, arguments, keywords)
         seen = self._seen.setdefault((name, code_of(made.function)), [])
         everything = type(wrapper).__module__.startswith("equinox")  # is static there that is no array
-        found = _why(seen, made.key, signature, None if everything else made.static)
-        seen.append((made.key, signature))
+        found = _why(seen, made.number, signature, None if everything else made.static)
+        seen.append((made.number, signature))
         del seen[:-MOST_SEEN]
         return found
 
@@ -173,4 +174,6 @@ def static_arguments(function, keywords):
 def code_of(function):
     """Return what functions have in common that are made by one piece of code."""
     plain = getattr(function, "__wrapped__", function)
+    while isinstance(plain, functools.partial):
+        plain = plain.func
     return getattr(plain, "__code__", None)
