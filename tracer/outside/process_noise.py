@@ -1,4 +1,4 @@
-"""By how much processes of one program differ on this machine, framework by framework, as `kernelscope doctor --noise` measured it.
+"""By how much processes of one program differ on this machine, by framework, as `kernelscope doctor --noise` measured it.
 
     <environments.home()>/noise/<framework>-<key>.json
 
