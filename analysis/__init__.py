@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ from kernelscope.analysis.errors import EvidenceError
 if TYPE_CHECKING:
     from kernelscope.analysis.breakdowns import Breakdown, breakdown
     from kernelscope.analysis.comparison import compare
-    from kernelscope.analysis.helper import Helper
     from kernelscope.analysis.run import Run
     from kernelscope.analysis.trace import Trace
 
@@ -34,21 +33,20 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def read(path: str | Path, form: str | None = None, helper: Helper | None = None) -> Trace:
+def read(path: str | Path, form: str | None = None) -> Trace:
     """Return the Trace of a run folder, of a folder that `import` wrote (both also packed), or of a capture as `import` takes it.
 
-    form: a format's name (see analysis.captures.FORMATS); found out from the content if not given. helper: a process that reads
-    ahead in the same capture (see analysis.helper); if not given, one is started for a capture, unless this process has threads.
-    Raises EvidenceError when the path cannot be read as any of these.
+    form: a format's name (see analysis.formats); found out from the content if not given. Raises EvidenceError when the path
+    cannot be read as any of these.
     """
-    with reading(path, form, helper) as trace:
+    with reading(path, form) as trace:
         return trace
 
 
 @contextmanager
-def reading(path: str | Path, form: str | None = None, helper: Helper | None = None) -> Iterator[Trace]:
+def reading(path: str | Path, form: str | None = None) -> Iterator[Trace]:
     """Give the Trace that `read` returns while a capture is still searched for secrets: its info tells the outcome at the end."""
-    from kernelscope.analysis import archives, imported
+    from kernelscope.analysis import archives, formats, imported
 
     path = archives.folder(Path(path))
     if form is None and imported.is_imported(path):
@@ -59,13 +57,5 @@ def reading(path: str | Path, form: str | None = None, helper: Helper | None = N
 
         yield Run(path).trace()
         return
-    from kernelscope.analysis.helper import started
-
-    with nullcontext(helper) if helper else started(path) as ahead:
-        from kernelscope.analysis.garbage import uncollected
-
-        with uncollected():
-            from kernelscope.analysis import captures  # now, while the helper is at work: these imports take a while
-
-        with captures.reading(path, form, ahead) as trace:
-            yield trace
+    with formats.reading(path, form) as trace:
+        yield trace

@@ -257,7 +257,7 @@ def _by_host_line(trace: Trace) -> Breakdown:
 
     count and duration_ns are those of the lines pass, calls included; profiled_ns is the latter per step. Null without that pass.
     """
-    from kernelscope.analysis import host_lines  # late: few captures have any
+    from kernelscope.analysis import host_lines  # late: few formats have any
 
     steps = trace.steps[~trace.steps["warmup"]]
     step_ns = mean_step_ns(steps)

@@ -9,6 +9,7 @@ The captures themselves are not copied: they may be large, and may hold what sho
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -87,21 +88,17 @@ def _given(envelope: dict[str, Any]) -> dict[str, Any]:
     return envelope
 
 
-Digest = Callable[[], str | None]
-
-
 def write(
     trace: Trace,
     sources: Sequence[Path],
     folder: Path,
     created: str,
     version: str,
-    digest: Digest | None = None,
     info: Callable[[], dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """Write a Trace as an imported capture and return its record; `folder` must not exist, its parent is made if need be.
 
-    created: when, as text. version: kernelscope's. digest: gives that of the first source, if somebody took it already.
+    created: when, as text. version: kernelscope's.
     info: gives what is to be stored as the Trace's info, where that is not known before all else is done. Nothing is left behind
     when writing fails.
     """
@@ -118,7 +115,7 @@ def write(
     growing = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         saved = threads.submit(storage.save_tables, trace, growing / "trace")
-        described = threads.submit(lambda: [_source(path, None if number else digest) for number, path in enumerate(sources)])
+        described = threads.submit(lambda: list(map(_source, sources)))
         devices = threads.submit(busy, trace)
         _write_breakdowns(trace, growing / "breakdowns")
         known = {"info": info() if info else trace.info, "diagnostics": trace.diagnostics}
@@ -158,14 +155,13 @@ def _umask() -> int:
     return mask
 
 
-def _source(path: Path, digest: Digest | None) -> dict[str, Any]:
+def _source(path: Path) -> dict[str, Any]:
     """Return what tells which file it was: its name without folders, its size and, of a file, its content's digest."""
-    from kernelscope.analysis.helper import digest_of
-
     if path.is_dir():
         return {"name": path.name, "bytes": sum(entry.stat().st_size for entry in path.rglob("*") if entry.is_file())}
-    taken = digest() if digest else None
-    return {"name": path.name, "bytes": path.stat().st_size, "sha256": taken or digest_of(path)}
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"name": path.name, "bytes": path.stat().st_size, "sha256": digest}
 
 
 def _write_breakdowns(trace: Trace, folder: Path) -> None:

@@ -1,16 +1,12 @@
-"""What a kernel's name tells on its own: the rule of `analysis.kernel_rules` that it fulfils, library, type, tensor cores.
-
-Imports no library: a helper process looks names up while those that make a Trace are still being imported.
-"""
+"""What a kernel's name tells on its own: the rule of `analysis.kernel_rules` that it fulfils, library, type, tensor cores."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from kernelscope.analysis import mangled_names
+from kernelscope.analysis import kernel_types, mangled_names
 from kernelscope.analysis.kernel_rules import NAMESPACES, RULES, Rule
 from kernelscope.analysis.pattern_words import Patterns
 
@@ -30,7 +26,7 @@ _NOISE = re.compile(
 _OWN_NAME = re.compile(r"[^<(,]+")  # without template arguments and parameters
 
 
-class Told(NamedTuple):
+class KernelName(NamedTuple):
     """What a kernel's name tells on its own; None is unknown.
 
     spelling: the name as the rules see it. position: that of the rule that fires in RULES, if any. tile: the part of a product's
@@ -51,9 +47,6 @@ class Told(NamedTuple):
         return None if self.position is None else RULES[self.position]
 
 
-_KNOWN: dict[str, Told] = {}  # what another process has looked up
-
-
 def spell(name: str) -> str:
     """Return a name as the rules see it, at most LONGEST characters."""
     text = name[: 2 * LONGEST].strip()
@@ -62,20 +55,14 @@ def spell(name: str) -> str:
     return _NOISE.sub("", text)[:LONGEST]
 
 
-def look(name: str) -> Told:
-    """Return what a kernel's name tells."""
-    return _KNOWN.get(name) or _look(name)
-
-
 @lru_cache(maxsize=65536)
-def _look(name: str) -> Told:
-    from kernelscope.analysis import kernel_types  # late: what another process has looked up needs none
-
+def look(name: str) -> KernelName:
+    """Return what a kernel's name tells."""
     spelled = spell(name)
     position = PATTERNS.first(spelled)
     rule = None if position is None else RULES[position]
     library, kind = _library(spelled, rule), rule.kind if rule else None
-    return Told(
+    return KernelName(
         spelling=spelled,
         position=position,
         library=library,
@@ -91,8 +78,3 @@ def _library(spelled: str, rule: Rule | None) -> str | None:
         return rule.library
     own = _OWN_NAME.match(spelled)
     return next((library for namespace, library in NAMESPACES if own and namespace in own[0]), None)
-
-
-def remember(names: Mapping[str, Told]) -> None:
-    """Take over what `look` returned for names in another process."""
-    _KNOWN.update({name: told for name, told in names.items() if told.position is None or 0 <= told.position < len(RULES)})

@@ -17,7 +17,6 @@ Winograd convolution are convolutions.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +24,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.classify import UNKNOWN, operator_kind, simplify
-from kernelscope.analysis.kernel_lookup import PATTERNS, look
+from kernelscope.analysis.kernel_lookup import look
 from kernelscope.analysis.kernel_rules import Rule
 
 COLUMNS = ("kind", "library", "algorithm", "dtype", "transpose", "tensor_core")
@@ -97,12 +96,6 @@ def describe_all(names: pd.Series, operators: pd.Series | None = None, phases: p
     columns: dict[str, Any] = {name: found[name].astype("string").astype("category").array for name in COLUMNS[:-1]}
     columns["tensor_core"] = found["tensor_core"].astype("boolean").array
     return pd.DataFrame({name: values.take(inverse) for name, values in columns.items()}, index=names.index, copy=False)
-
-
-def warm_up(waiting: Callable[[], bool]) -> None:
-    """Make what the first name needs, and as long as `waiting` says so what other names may need: for who has to wait anyway."""
-    describe("sgemm", "aten::mm")
-    PATTERNS.compile(waiting)
 
 
 def _row(name: str | None, operator: str | None, phase: str | None) -> tuple[Any, ...]:

@@ -36,12 +36,9 @@ _PHASE_NAMES = {
 }  # fmt: skip
 
 
-def relate(trace: Trace, ahead: Ties | None = None) -> None:
-    """Tie device work to calls, ranges and operators, in place; count what does not fit in the trace's diagnostics.
-
-    ahead: ties that were found in the same tables already.
-    """
-    calls, ties = _tied(trace, ahead)
+def relate(trace: Trace) -> None:
+    """Tie device work to calls, ranges and operators, in place; count what does not fit in the trace's diagnostics."""
+    calls, ties = _tied(trace)
     trace.diagnostics |= ties.counts
     matched = np.zeros(len(calls), dtype=bool)
     launching = _by_category(calls["name"], api.launches_kernels)
@@ -49,7 +46,7 @@ def relate(trace: Trace, ahead: Ties | None = None) -> None:
         table = getattr(trace, name)
         matched[found[found >= 0]] = True
         _count_oddities(name, table, found, calls, trace.diagnostics)
-        _fill(table, found, calls, (ties.ranges or {}).get(name))
+        _fill(table, found, calls, ties.ranges.get(name))
         if ties.ranges and name == "kernels":
             _count(trace.diagnostics, "kernels launched outside of any range", table["range_id"].isna() & (found >= 0))
     if matched.any():
@@ -58,19 +55,15 @@ def relate(trace: Trace, ahead: Ties | None = None) -> None:
     _name_phases(trace)
 
 
-def _tied(trace: Trace, ahead: Ties | None) -> tuple[pd.DataFrame, Ties]:
-    """Return the calls in their total order and all ties: those found ahead, if in tables of these sizes, and what they lack."""
+def _tied(trace: Trace) -> tuple[pd.DataFrame, Ties]:
+    """Return the calls in their total order, and what device work is tied to."""
     with ThreadPoolExecutor(max_workers=1) as beside:  # numpy leaves the interpreter to others while it walks through a column
-        if ahead and ahead.sizes != {name: len(getattr(trace, name)) for name in ahead.sizes}:
-            ahead = None
-        making = None if ahead and ahead.ranges is not None else beside.submit(_enclosing, trace)
+        making = beside.submit(_enclosing, trace)
         calls = _sorted_calls(trace)
-        ties = ahead or _launched(trace, calls)
-        if making:
-            thread, start = calls["thread"].to_numpy(np.int64), calls["start_ns"].to_numpy()
-            inside, odd = enclosed(making.result(), ties.calls, thread, start)
-            ties = ties._replace(ranges=inside, counts=ties.counts | odd)
-    return calls, ties
+        work = {name: _numbered(getattr(trace, name)) for name in DEVICE_TABLES if len(getattr(trace, name))}
+        found, odd = launched(work, _numbered(calls, ("correlation",)))
+        inside, crossing = enclosed(making.result(), found, calls["thread"].to_numpy(np.int64), calls["start_ns"].to_numpy())
+    return calls, Ties(found, inside, odd | crossing)
 
 
 def _sorted_calls(trace: Trace) -> pd.DataFrame:
@@ -85,13 +78,6 @@ def _by_category(names: pd.Series, function: Callable[[str], bool]) -> npt.NDArr
     """Return what a function says of each row's name, asked once per distinct name."""
     answers = np.array([*(function(str(name)) for name in names.cat.categories), False], dtype=np.bool_)
     return np.asarray(answers[names.cat.codes.to_numpy()])
-
-
-def _launched(trace: Trace, calls: pd.DataFrame) -> Ties:
-    """Return the ties of device work to calls."""
-    work = {name: _numbered(getattr(trace, name)) for name in DEVICE_TABLES if len(getattr(trace, name))}
-    found, odd = launched(work, _numbered(calls, ("correlation",)))
-    return Ties({}, found, None, odd)
 
 
 def _numbered(table: pd.DataFrame, needed: Sequence[str] = ("correlation", "process")) -> Numbered:

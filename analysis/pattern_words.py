@@ -7,7 +7,7 @@ regular expression; only patterns whose words are there are compiled and tried.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -45,13 +45,6 @@ class Patterns:
         likely = self._likely(text) if text.isascii() else range(len(self._patterns))  # other letters have several lower cases
         matches = ((number, self._pattern(number).search(text)) for number in likely)
         return next(((number, match) for number, match in matches if match), None)
-
-    def compile(self, wanted: Callable[[], bool]) -> None:
-        """Compile the patterns, one by one, as long as it is wanted: those that are left are compiled when they are tried."""
-        for number in range(len(self._patterns)):
-            if not wanted():
-                return
-            self._pattern(number)
 
     def _likely(self, text: str) -> Iterator[int]:
         """Yield the positions of patterns whose words are in a text of ASCII."""

@@ -24,7 +24,7 @@ from typing import IO, TypeVar
 
 from kernelscope.analysis import secret_cells, secret_patterns, secret_texts
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.readers.magic import GZIP_MAGIC, SQLITE_MAGIC
+from kernelscope.analysis.files.magic import GZIP_MAGIC, SQLITE_MAGIC
 from kernelscope.analysis.secrets import REPORT_MAGIC
 
 _MOST_FINDINGS = 1_000_000

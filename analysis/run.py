@@ -18,7 +18,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.evidence import Clock, Context, placed_ranges
 from kernelscope.analysis.host_lines import timeline
 from kernelscope.analysis.lines import statements
-from kernelscope.analysis.readers.records import read_object, read_table
+from kernelscope.analysis.recordings.records import read_object, read_table
 from kernelscope.analysis.statistics import mean_step_ns
 from kernelscope.analysis.trace import Trace, conform
 

@@ -11,7 +11,7 @@ from typing import IO, NamedTuple
 
 from kernelscope.analysis import secret_patterns
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.readers.magic import GZIP_MAGIC
+from kernelscope.analysis.files.magic import GZIP_MAGIC
 
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _BLOCK = 1 << 23

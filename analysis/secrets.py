@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from kernelscope.analysis import secret_cells, secret_patterns, secret_texts
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.readers.magic import GZIP_MAGIC, SQLITE_MAGIC
+from kernelscope.analysis.files.magic import GZIP_MAGIC, SQLITE_MAGIC
 from kernelscope.analysis.secret_patterns import shown
 
 REPORT_MAGIC = b"NVIDIA Tegra Profiler Report"

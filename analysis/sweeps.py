@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from kernelscope.analysis import archives, core_use, energy
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.readers.records import read_object
+from kernelscope.analysis.recordings.records import read_object
 from kernelscope.analysis.run import PassData, Run
 from kernelscope.analysis.statistics import interval_of_median, median_step_ns
 

@@ -3,8 +3,6 @@
 Device work belongs to the call with its correlation id in its process. Where several calls carry the id, the total order is: the
 first to begin, then the last to end (the outermost), then the first in the capture. A call belongs to the innermost range of its
 thread that is open when it begins, whatever the device does meanwhile: launches return before kernels run.
-
-Imports numpy only: a helper process ties rows while the libraries that make a Trace of them are still being imported.
 """
 
 from __future__ import annotations
@@ -29,13 +27,11 @@ _DENSE = 4  # places of a table for each number that is in it, at most
 class Ties(NamedTuple):
     """What rows are tied to, by device table: the row of the call and that of the innermost range, -1 for none.
 
-    sizes: how many rows each table had that was looked at; ties say nothing of tables that have others. ranges: None if they were
-    not looked at; without an entry where there are none to be inside of. counts: oddities, by what the diagnostics name them.
+    ranges: without an entry where there are none to be inside of. counts: oddities, by what the diagnostics name them.
     """
 
-    sizes: dict[str, int]
     calls: dict[str, Int]
-    ranges: dict[str, Int] | None
+    ranges: dict[str, Int]
     counts: dict[str, int]
 
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelscope.cli import quick, steps_options
+from kernelscope.cli import steps_options
 from kernelscope.cli.output import FORMATS
 
 if TYPE_CHECKING:
@@ -32,9 +32,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the breakdown."""
+    from kernelscope import analysis
     from kernelscope.analysis import archives, imported
-    from kernelscope.cli.output import import_writing, write_breakdown
-    from kernelscope.cli.warn import about_info
+    from kernelscope.analysis.breakdowns import breakdowns
+    from kernelscope.cli.output import write_breakdown
+    from kernelscope.cli.warn import about, about_info
 
     path = archives.folder(Path(arguments.path))
     if (arguments.steps, arguments.device, arguments.window) != (MARKED, None, None):
@@ -46,18 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
         _hint(result["window"])
         write_breakdown(result, arguments.format)
         return 0
-    quick.start()
-    from kernelscope import analysis
-    from kernelscope.analysis import helper
-    from kernelscope.cli.warn import about
-
-    with helper.started(path) as ahead:
-        # late, for the helper is to be at work before anything is imported; all of it now, while it is
-        from kernelscope.analysis.breakdowns import breakdowns
-
-        import_writing(arguments.by, arguments.format)
-        with analysis.reading(path, helper=ahead) as trace:
-            found = breakdowns(trace, (arguments.by,))[arguments.by]
+    with analysis.reading(path) as trace:
+        found = breakdowns(trace, (arguments.by,))[arguments.by]
     about(trace)
     if isinstance(found, str):
         raise analysis.EvidenceError(found)

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kernelscope.cli import quick
 from kernelscope.cli.output import FORMATS
 
 NAME = "device"
@@ -30,7 +29,6 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.format == "csv" and arguments.table is None:
         raise UsageError(f"--format csv holds one table; name it with --table ({', '.join(TABLES)})")
-    quick.start()
     from kernelscope import analysis
     from kernelscope.analysis import archives
     from kernelscope.analysis.device.tables import tables

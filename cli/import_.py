@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kernelscope.cli import quick, sharing
-
-if TYPE_CHECKING:
-    from kernelscope.analysis.helper import Helper
+from kernelscope.cli import output, sharing, warn
 
 NAME = "import"
 HELP = "read a capture of nsys, nvprof, torch.profiler, TensorFlow, MXNet, CNTK, oneDNN, MKL, line_profiler or nvidia-smi"
@@ -35,39 +33,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read the captures, write the folder, say what was found."""
-    quick.start()
     if arguments.list:
         _list()
         return 0
-    from kernelscope.analysis import helper
-
     if not arguments.files or not arguments.output:
         from kernelscope.tracer.outside.errors import UsageError
 
         raise UsageError("name at least one FILE and, with -o, the folder to write (see kernelscope import --help)")
     folder, files = Path(arguments.output), [Path(name) for name in arguments.files]
-    with helper.started(files[0], digest=True) as ahead:  # before anything else is imported
-        _import(files, folder, arguments, ahead)
+    _import(files, folder, arguments)
     print(f"imported: {folder}", file=sys.stderr)
     return 0
 
 
-def _import(files: list[Path], folder: Path, arguments: argparse.Namespace, ahead: Helper | None) -> None:
+def _import(files: list[Path], folder: Path, arguments: argparse.Namespace) -> None:
+    from kernelscope.analysis import formats, imported
     from kernelscope.tracer.outside.run_folder import prepare_output
+    from kernelscope.tracer.version import VERSION
 
     if not arguments.force or not folder.is_dir():
         prepare_output(folder, arguments.force)
-    import datetime
-
-    # all that is needed later too, while the helper decodes
-    from kernelscope.analysis import breakdowns, captures, imported, storage  # noqa: F401
-    from kernelscope.cli import output, warn
-    from kernelscope.tracer.inside import disclosure  # noqa: F401
-    from kernelscope.tracer.version import VERSION
-
-    output.import_writing("kind")
     with ExitStack() as search:  # for secrets goes on while tables are made
-        read = search.enter_context(captures.reading_together(files, arguments.format, ahead))
+        read = search.enter_context(formats.reading_all(files, arguments.format))
         trace = sharing.shareable_trace(read, arguments.full_paths)
         prepare_output(folder, arguments.force)
 
@@ -77,12 +64,12 @@ def _import(files: list[Path], folder: Path, arguments: argparse.Namespace, ahea
             return sharing.shareable(read.info, arguments.full_paths)
 
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        record = imported.write(trace, files, folder, now, VERSION, ahead.digest if ahead else None, info)
+        record = imported.write(trace, files, folder, now, VERSION, info)
     output.write_capture(record, imported.Imported(folder).breakdowns())
 
 
 def _list() -> None:
-    from kernelscope.analysis.captures import FORMATS
+    from kernelscope.analysis.formats import all_formats
     from kernelscope.cli.output import write_rows
 
-    write_rows([{"format": form.name, "what": form.title} for form in FORMATS], "table", "formats")
+    write_rows([{"format": form.name, "what": form.title} for form in all_formats()], "table", "formats")

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernelscope.cli import outlets
-from kernelscope.cli.quick import Leaving
 
 # In the order in which help lists them. Each module has NAME, HELP, configure(parser) and run(arguments).
 COMMANDS = (
@@ -58,16 +57,13 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     gc.set_threshold(100_000, 20, 20)  # little of what a command makes is garbage with cycles; looking for it costs some percent
-    leaving = Leaving() if arguments is None else None  # not where somebody else's process called this
-    if leaving:
+    if arguments is None:  # not where somebody else's process called this
         outlets.prepare()
     given = sys.argv[1:] if arguments is None else arguments
     parsed = parser(next(iter(given), None)).parse_args(given)
     try:
         status: int = parsed.run(parsed)
         sys.stdout.flush()
-        if leaving:
-            leaving.status = status
         return status
     except KeyboardInterrupt:
         print("kernelscope: interrupted", file=sys.stderr)

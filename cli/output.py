@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import sys
@@ -105,10 +104,9 @@ def write_breakdown(result: Mapping[str, Any], form: str, first: str | None = No
         read = form in ("table", "markdown")
         print(f"{first}\n" if read else f"kernelscope: {first}", file=sys.stdout if read else sys.stderr)
     if form == "table":
-        from kernelscope.reports import plain
+        from kernelscope.reports import terminal
 
-        text = plain.breakdown(result, _ELSEWHERE) if _is_plain() else None
-        _write(text, lambda terminal: terminal.breakdown(result))
+        _print(terminal.breakdown(result))
         return
     from kernelscope.reports import tables
 
@@ -118,39 +116,11 @@ def write_breakdown(result: Mapping[str, Any], form: str, first: str | None = No
         sys.stdout.write(tables.to_json(result) if form == "json" else tables.breakdown_markdown(result))
 
 
-def _is_plain() -> bool:
-    """Return whether stdout is a file or another program that gets text of the usual width, and no setting of rich says else."""
-    settings = ("COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    return not (sys.stdout.isatty() or any(map(os.environ.get, settings))) and encoding.lower().startswith("utf")
-
-
-def import_writing(by: str, form: str = "table") -> None:
-    """Import what `write_breakdown`, or `write_capture`, is likely to need: for who has to wait anyway."""
-    from kernelscope.reports import breakdown_grid
-
-    _, beneath = breakdown_grid.keys({"by": by})
-    drawing = "plain" if _is_plain() and not beneath else "terminal"
-    importlib.import_module(f"kernelscope.reports.{drawing if form == 'table' else 'tables'}")
-
-
 def write_capture(record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]]) -> None:
     """Write what an imported capture holds (import.json and its breakdowns) to stdout, for reading."""
-    from kernelscope.reports import plain
+    from kernelscope.reports import terminal
 
-    text = plain.capture(record, breakdowns, _ELSEWHERE) if _is_plain() else None
-    _write(text, lambda terminal: terminal.capture(record, breakdowns))
-
-
-def _write(text: str | None, drawn: Callable[[Any], Any]) -> None:
-    """Write a text or, without one, what a function of reports.terminal makes for rich."""
-    if text is None:
-        from kernelscope.reports import terminal
-
-        _print(drawn(terminal))
-        return
-    _replacing()
-    sys.stdout.write(text)
+    _print(terminal.capture(record, breakdowns))
 
 
 def write_comparison(result: Mapping[str, Any], form: str) -> None:

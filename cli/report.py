@@ -220,7 +220,7 @@ def recorded_comparison(paths: Sequence[Path]) -> dict[str, Any] | None:
     """Return the comparison that the only path names, as `compare` wrote it; None when runs are named."""
     from kernelscope.analysis.comparison import SCHEMA
     from kernelscope.analysis.errors import EvidenceError
-    from kernelscope.analysis.readers.records import read_object
+    from kernelscope.analysis.recordings.records import read_object
 
     if len(paths) > 1:
         return None
@@ -240,7 +240,7 @@ def recorded_comparison(paths: Sequence[Path]) -> dict[str, Any] | None:
 def opened(paths: Sequence[Path]) -> tuple[list[Run], list[dict[str, Any]]]:
     """Open the run folders, those of comparisons among the paths included; raise UsageError when two are called the same."""
     from kernelscope.analysis.explain import again
-    from kernelscope.analysis.readers.records import read_object
+    from kernelscope.analysis.recordings.records import read_object
     from kernelscope.analysis.run import Run
     from kernelscope.tracer.outside.errors import UsageError
 

@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelscope.cli import quick
 from kernelscope.cli.output import FORMATS
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table, and draw the figure."""
-    quick.start()
     from kernelscope import analysis
     from kernelscope.analysis import archives
     from kernelscope.analysis.device.roofline import roofline

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from kernelscope.analysis.energy.counter import Counter
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.readers.records import read_table
+from kernelscope.analysis.recordings.records import read_table
 from kernelscope.analysis.run import Run
 
 NAME = "energy"

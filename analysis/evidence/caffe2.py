@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.evidence import Context, Evidence, timed
-from kernelscope.analysis.readers import mkl_verbose, stream
+from kernelscope.analysis.files import stream
+from kernelscope.analysis.formats.mkl import verbose_tables as mkl_verbose
 
 STREAM_FILE = "stdout.raw"
 _CLOSE_NS = 1_000_000  # an operator begins at once after its range was opened

@@ -23,8 +23,8 @@ import pyarrow.json
 from kernelscope.analysis import classify
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.evidence import Context, Evidence, cntk_stream
-from kernelscope.analysis.readers.cntk_profiler import US, read_timeline
-from kernelscope.analysis.readers.records import read_object
+from kernelscope.analysis.formats.cntk.profiler_tables import US, read_timeline
+from kernelscope.analysis.recordings.records import read_object
 from kernelscope.analysis.trace import text_columns
 
 Int = npt.NDArray[np.int64]

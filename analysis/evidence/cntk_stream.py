@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from kernelscope.analysis.readers import mkl_verbose, stream
+from kernelscope.analysis.files import stream
+from kernelscope.analysis.formats.mkl import verbose_tables as mkl_verbose
 
 COLUMNS = (
     "thread", "start_ns", "end_ns", "name", "kind", "dtype", "problem", "layout", "algorithm", "transpose", "m", "n", "k",

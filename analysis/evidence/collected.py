@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.captures import format_named
 from kernelscope.analysis.clocks import set_aside_impossible
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.evidence import Clock, Context, clock_ties
-from kernelscope.analysis.readers.nsys_tables import small_table
-from kernelscope.analysis.readers.sqlite_pages import Database
+from kernelscope.analysis.files.sqlite_pages import Database
+from kernelscope.analysis.formats import format_named
+from kernelscope.analysis.formats.nsys.tables import small_table
 from kernelscope.analysis.trace import Trace, conform
 
 # Of several files the first counts, after those of the collector that the run names
@@ -79,8 +79,7 @@ def read(collector: str, path: Path, context: Context, captured: Trace | None = 
 
 def _captured(path: Path, form: str) -> Trace:
     """Return a file's Trace as the module of its format reads it."""
-    trace: Trace = format_named(form).module.read(path)
-    return trace
+    return format_named(form).read(path)
 
 
 _Read = tuple[Trace, Clock, Mapping[int, int]]  # a file's content, its clock, and our threads by its numbers

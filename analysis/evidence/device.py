@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis import autograd, captures, intervals, launches
+from kernelscope.analysis import autograd, formats, intervals, launches
 from kernelscope.analysis.categories import filled, taken
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.evidence import Context, Evidence, aten, collected
@@ -123,7 +123,7 @@ def _describe(trace: Trace, operators: pd.DataFrame, row: Int) -> None:
     kernels = trace.kernels
     kernels["operator"] = filled(kernels["operator"], pd.Series(taken(operators["name"], row)))
     kernels["phase"] = filled(kernels["phase"], pd.Series(pd.Categorical(["other"] * len(kernels))))
-    captures.describe_kernels(trace)
+    formats.describe_kernels(trace)
     kernels = trace.kernels
     _add_problems(kernels, operators, row)
     optimizer = (kernels["phase"] == "optimizer") & kernels["kind"].isin(_ARITHMETIC)

@@ -23,7 +23,8 @@ from kernelscope.analysis.evidence import Context, Evidence
 from kernelscope.analysis.evidence.xla_launches import launches
 from kernelscope.analysis.evidence.xla_names import ProgramNames
 from kernelscope.analysis.evidence.xla_scopes import Scopes
-from kernelscope.analysis.readers import hlo, xplane
+from kernelscope.analysis.formats.xplane import hlo
+from kernelscope.analysis.formats.xplane import tables as xplane
 from kernelscope.analysis.trace import conform, empty
 
 TRACE_FILE = "operators.xplane.pb"

@@ -30,8 +30,9 @@ from kernelscope.analysis import intervals
 from kernelscope.analysis.classify import operator_kind
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.evidence import Context, Evidence, mxnet_queue
-from kernelscope.analysis.readers import mxnet_profiler, onednn_verbose
-from kernelscope.analysis.readers.records import read_object
+from kernelscope.analysis.formats.mxnet import tables as mxnet_profiler
+from kernelscope.analysis.formats.onednn import verbose_tables as onednn_verbose
+from kernelscope.analysis.recordings.records import read_object
 from kernelscope.analysis.trace import text_columns
 
 GRAPH_FILE = "graph.json"

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.evidence import Context, Evidence
-from kernelscope.analysis.readers import onednn_verbose, stream
+from kernelscope.analysis.files import stream
+from kernelscope.analysis.formats.onednn import verbose_tables as onednn_verbose
 from kernelscope.analysis.trace import conform, empty
 
 STREAM_FILE = "stdout.raw"

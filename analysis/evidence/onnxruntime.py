@@ -21,7 +21,7 @@ import pandas as pd
 from kernelscope.analysis import classify
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.evidence import Context, Evidence
-from kernelscope.analysis.readers.records import read_object
+from kernelscope.analysis.recordings.records import read_object
 from kernelscope.analysis.trace import conform, empty
 
 TRACE_FILE = "operators.onnxruntime.json"

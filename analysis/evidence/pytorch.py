@@ -14,11 +14,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis import autograd, intervals
-from kernelscope.analysis.captures.kineto import of_scan
 from kernelscope.analysis.evidence import Context, Evidence, aten, collected
-from kernelscope.analysis.readers import kineto, mkl_verbose, onednn_verbose, stream
-from kernelscope.analysis.readers.kineto import Scan
-from kernelscope.analysis.readers.kineto_categories import GROUPS
+from kernelscope.analysis.files import stream
+from kernelscope.analysis.formats.kineto import tables as kineto
+from kernelscope.analysis.formats.kineto.categories import GROUPS
+from kernelscope.analysis.formats.kineto.tables import Scan
+from kernelscope.analysis.formats.kineto.trace import of_scan
+from kernelscope.analysis.formats.mkl import verbose_tables as mkl_verbose
+from kernelscope.analysis.formats.onednn import verbose_tables as onednn_verbose
 from kernelscope.analysis.trace import conform
 
 Int = npt.NDArray[np.int64]

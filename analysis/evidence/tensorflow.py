@@ -34,7 +34,8 @@ import pandas as pd
 from kernelscope.analysis import classify, intervals, thread_names
 from kernelscope.analysis.evidence import Context, Evidence, jax, tensorflow_xla
 from kernelscope.analysis.evidence.tensorflow_names import DATA, GraphNames, RecordedNames, Resolved, fits_shape, names_of
-from kernelscope.analysis.readers import onednn_verbose, xplane
+from kernelscope.analysis.formats.onednn import verbose_tables as onednn_verbose
+from kernelscope.analysis.formats.xplane import tables as xplane
 from kernelscope.analysis.trace import conform, empty
 
 TRACE_FILE = "operators.xplane.pb"

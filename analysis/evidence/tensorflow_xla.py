@@ -14,7 +14,7 @@ import pandas as pd
 
 from kernelscope.analysis.evidence import Context, jax
 from kernelscope.analysis.evidence.tensorflow_names import RecordedNames
-from kernelscope.analysis.readers import xplane
+from kernelscope.analysis.formats.xplane import tables as xplane
 
 _NUMBER = re.compile(r"(_\d+)?(\.\d+)*$")
 _CAUSED = re.compile(r"^(XLA_Args|XLA_Retvals|)$")  # names of what XLA adds itself

@@ -21,7 +21,7 @@ from typing import Any
 
 from kernelscope.analysis import classify
 from kernelscope.analysis.evidence.xla_scopes import Places, Scopes
-from kernelscope.analysis.readers.hlo import Instruction, Program
+from kernelscope.analysis.formats.xplane.hlo import Instruction, Program
 
 HOLDERS = ("while", "call", "conditional")  # instructions that only run others
 # instructions in which devices exchange what they have; also with -start and -done

@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from kernelscope.analysis.readers.hlo import Instruction, Program
+from kernelscope.analysis.formats.xplane.hlo import Instruction, Program
 
 _OPTIMIZER = re.compile(
     r"^(sgd|rms_?prop|adam\w{0,8}|adagrad|adadelta|nadam|ftrl|lion|lamb|optimizer|\w{0,40}_?optimizer)(_\d+)?$", re.IGNORECASE

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis import archives, captures, core_use, imported
+from kernelscope.analysis import archives, core_use, formats, imported
 from kernelscope.analysis.breakdowns import has_timeline, totals_cells
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain.estimates import closest_half
@@ -42,7 +42,7 @@ def capture(path: Path) -> Trace | None:
         return None
     if (path / "compare.json").is_file():
         Run(path)  # raises, naming the run folders in it
-    return imported.Imported(path).trace() if imported.is_imported(path) else captures.read(path)
+    return imported.Imported(path).trace() if imported.is_imported(path) else formats.read(path)
 
 
 def of_run(run: Run) -> Side:

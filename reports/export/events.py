@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.readers.combinations import combinations
+from kernelscope.analysis.files.combinations import combinations
 from kernelscope.analysis.trace import Trace
 from kernelscope.reports.export.lanes import lanes
 

@@ -6,7 +6,7 @@ import pytest
 
 from kernelscope.analysis.evidence import Clock, Context, caffe2
 from kernelscope.analysis.partition import partition
-from kernelscope.analysis.readers.records import read_object, read_table
+from kernelscope.analysis.recordings.records import read_object, read_table
 from kernelscope.analysis.trace import Trace, conform
 from kernelscope.workloads import networks
 

@@ -12,9 +12,10 @@ import pytest
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.evidence import Clock, Context, jax
 from kernelscope.analysis.evidence.xla_names import ProgramNames
+from kernelscope.analysis.formats.xplane import hlo
+from kernelscope.analysis.formats.xplane import tables as xplane
 from kernelscope.analysis.partition import partition
-from kernelscope.analysis.readers import hlo, xplane
-from kernelscope.analysis.readers.records import read_object, read_table
+from kernelscope.analysis.recordings.records import read_object, read_table
 from kernelscope.analysis.trace import Trace
 from kernelscope.workloads import networks
 

@@ -10,7 +10,7 @@ import pytest
 from kernelscope.analysis.breakdowns import breakdown
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.evidence import Clock, Context, mxnet
-from kernelscope.analysis.readers.records import read_object, read_table
+from kernelscope.analysis.recordings.records import read_object, read_table
 from kernelscope.analysis.trace import Trace, conform
 
 DATA = Path(__file__).parent.parent / "data" / "mxnet"

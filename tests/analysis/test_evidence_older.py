@@ -9,7 +9,7 @@ import pytest
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.evidence import Clock, Context, chainer, keras2, lasagne, theano
 from kernelscope.analysis.partition import partition
-from kernelscope.analysis.readers.records import read_object, read_table
+from kernelscope.analysis.recordings.records import read_object, read_table
 from kernelscope.analysis.trace import Trace, conform
 from kernelscope.tracer.inside.hooks.theano import laid_out
 from kernelscope.workloads import networks

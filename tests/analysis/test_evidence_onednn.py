@@ -6,7 +6,7 @@ import pytest
 
 from kernelscope.analysis.evidence import Clock, Context, onednn
 from kernelscope.analysis.partition import partition
-from kernelscope.analysis.readers.records import read_object, read_table
+from kernelscope.analysis.recordings.records import read_object, read_table
 from kernelscope.analysis.trace import Trace
 from kernelscope.workloads import networks
 

@@ -9,7 +9,7 @@ import pytest
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.evidence import Clock, Context, onnxruntime
 from kernelscope.analysis.partition import partition
-from kernelscope.analysis.readers.records import read_object, read_table
+from kernelscope.analysis.recordings.records import read_object, read_table
 from kernelscope.analysis.trace import Trace
 
 CAPTURE = Path(__file__).parent.parent / "data" / "onnxruntime" / "lenet-infer"

@@ -10,7 +10,7 @@ import pytest
 
 from kernelscope.analysis.evidence import Clock, Context, aten, pytorch
 from kernelscope.analysis.partition import partition
-from kernelscope.analysis.readers.records import read_object, read_table
+from kernelscope.analysis.recordings.records import read_object, read_table
 from kernelscope.analysis.trace import Trace
 
 DATA = Path(__file__).parent.parent / "data" / "pytorch"

@@ -11,7 +11,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.evidence import Clock, Context, tensorflow
 from kernelscope.analysis.evidence.tensorflow_names import GraphNames, fits_shape
 from kernelscope.analysis.partition import partition
-from kernelscope.analysis.readers.records import read_object, read_table
+from kernelscope.analysis.recordings.records import read_object, read_table
 from kernelscope.analysis.trace import Trace
 from kernelscope.workloads import networks
 

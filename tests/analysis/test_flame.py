@@ -14,7 +14,7 @@ from kernelscope.analysis import EvidenceError, Trace
 from kernelscope.analysis.evidence import Clock, Context, pytorch
 from kernelscope.analysis.flame import UNKNOWN_LAUNCH, flame
 from kernelscope.analysis.partition import partition
-from kernelscope.analysis.readers.records import read_object, read_table
+from kernelscope.analysis.recordings.records import read_object, read_table
 from kernelscope.analysis.trace import conform
 
 DATA = Path(__file__).parents[1] / "data"

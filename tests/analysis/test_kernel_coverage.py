@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kernelscope.analysis import kernel_names
-from kernelscope.analysis.readers import xplane
+from kernelscope.analysis.formats.xplane import tables as xplane
 
 CORPUS = Path(__file__).resolve().parents[2].parent / "shared/corpus"
 SLOW = 700_000  # bytes of gzip whose JSON takes long to read

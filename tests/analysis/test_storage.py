@@ -1,14 +1,11 @@
 """A Trace on disk comes back as it was, without the columns that hold nothing being written."""
 
-import gc
-
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
 from kernelscope.analysis import storage
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.garbage import uncollected
 from kernelscope.analysis.trace import TABLES, Trace, conform
 
 
@@ -67,15 +64,3 @@ def test_what_is_told_wrongly_of_it_is_said(trace, tmp_path, same):
     pq.write_table(table.replace_schema_metadata({**table.schema.metadata, storage._SAME: same}), file)
     with pytest.raises(EvidenceError, match=r"the trace is damaged|column process"):
         storage.load(tmp_path / "trace")
-
-
-def test_garbage_is_looked_for_again_afterwards():
-    assert gc.isenabled()
-    with uncollected():
-        assert not gc.isenabled()
-        with uncollected():
-            pass
-        assert not gc.isenabled()
-    with pytest.raises(ValueError, match="this"), uncollected():
-        raise ValueError("this")
-    assert gc.isenabled()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from kernelscope.analysis import captures, thread_names
+from kernelscope.analysis import formats, thread_names
 from kernelscope.reports.export.events import events
 
 DATA = Path(__file__).parents[1] / "data"
@@ -56,7 +56,7 @@ def _kineto(path):
 
 
 def test_tracks_of_an_export_have_the_names(tmp_path):
-    trace = captures.read(_kineto(tmp_path / "a.json"))
+    trace = formats.read(_kineto(tmp_path / "a.json"))
     assert trace.info["threads"] == {"10": "main thread", "11": "autograd thread 0"}
     assert {track.name for track in events(trace).tracks} == {"main thread (10)", "autograd thread 0 (11)", "cuda:0 stream 7"}
     trace.info["threads"] = {}
@@ -64,5 +64,5 @@ def test_tracks_of_an_export_have_the_names(tmp_path):
 
 
 def test_a_recorded_trace_of_tensorflow_names_its_pools():
-    trace = captures.read(DATA / "tensorflow/lenet-train/operators.xplane.pb")
+    trace = formats.read(DATA / "tensorflow/lenet-train/operators.xplane.pb")
     assert "tf_Compute" in trace.info["threads"].values()

@@ -12,7 +12,7 @@ import kernelscope.analysis as ka
 from kernelscope.analysis import EvidenceError, Trace, partition
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.evidence import Clock, Context, mxnet, pytorch
-from kernelscope.analysis.readers.records import read_object, read_table
+from kernelscope.analysis.recordings.records import read_object, read_table
 from kernelscope.analysis.timeline import LABEL, rows_of, timeline
 from kernelscope.analysis.trace import conform
 

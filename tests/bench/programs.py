@@ -32,12 +32,13 @@ _COLUMNS = {
 
 # Where what is timed is looked up when it is called; what no longer exists there counts as the rest
 _STAGES = (
-    ("telling the format", "captures", "detect"),
+    ("telling the format", "formats.reading", "detect"),
     ("searching for secrets", "secrets", "find"),
-    ("reading and decoding", "captures", "read_raw"),
-    ("checking times", "captures", "set_aside_impossible"),
+    ("reading and decoding", "formats.nsys.sqlite", "read"),
+    ("reading and decoding", "formats.kineto.trace", "read"),
+    ("checking times", "formats.reading", "set_aside_impossible"),
     ("tying kernels to calls and ranges", "launches", "relate"),
-    ("naming kernels", "captures", "describe_kernels"),
+    ("naming kernels", "formats.reading", "describe_kernels"),
     ("sharing out the time", "partition", "partition"),
     ("grouping", "breakdowns", "of_cells"),
 )

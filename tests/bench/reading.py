@@ -220,7 +220,7 @@ def kineto(bench: Bench) -> None:
         UNPACK: lambda: Side(UNPACK, program("unpack", file)),
         OURS: lambda: Side(OURS, program("read", file)),
         HTA: lambda: _hta(bench, f"; TraceAnalysis(trace_files={{0: {str(file)!r}}})", HTA),
-        OUR_IMPORT: lambda: Side(OUR_IMPORT, [sys.executable, "-c", "import kernelscope.analysis.captures.kineto"]),
+        OUR_IMPORT: lambda: Side(OUR_IMPORT, [sys.executable, "-c", "import kernelscope.analysis.formats.kineto.trace"]),
         HTA_IMPORT: lambda: _hta(bench, "", HTA_IMPORT),
         JSON: lambda: Side(JSON, program("json", file)),
     })  # fmt: skip

@@ -92,17 +92,3 @@ def test_the_status_is_the_commands_own_where_stdout_is_closed(tmp_path):
     new = capture(tmp_path / "new.json", 1900)
     line = shlex.join([*COMMAND, "gate", str(base), str(new), "--strict"])
     assert subprocess.run(["bash", "-c", f"{line} >&-"], timeout=120, check=False).returncode == 1
-
-
-def test_what_is_to_be_done_at_the_end_is_done_and_the_status_kept():
-    script = (
-        "import atexit, sys\n"
-        "from kernelscope.cli.quick import Leaving\n"
-        "leaving = Leaving()\n"
-        "atexit.register(print, 'done at the end')\n"
-        "print('text without a line feed', end='; ')\n"
-        "leaving.status = 3\n"
-        "sys.exit(3)"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (3, "text without a line feed; done at the end\n", "")

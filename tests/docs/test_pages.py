@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelscope.analysis.captures import FORMATS
+from kernelscope.analysis.formats import all_formats
 from kernelscope.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -67,7 +67,7 @@ def test_commands_that_pages_show_are_accepted(line):
 
 def test_every_format_is_on_the_page_of_formats():
     page = (ROOT / "docs/captures.md").read_text(encoding="utf8")
-    assert [form.name for form in FORMATS if f"`{form.name}`" not in page] == []
+    assert [form.name for form in all_formats() if f"`{form.name}`" not in page] == []
 
 
 def test_names_of_the_code_that_pages_mention_are_there():

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import kernelscope.analysis as ka
-from kernelscope.analysis import captures
-from kernelscope.analysis.captures.head import read_head
+from kernelscope.analysis import formats
+from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.trace import conform
 from kernelscope.reports import comparison_tables
 
@@ -33,9 +33,9 @@ def test_the_reader(tmp_path):
     path = tmp_path / "device.csv"
     path.write_text("device,stream,kernel,start_us,duration_us\ncuda:0,7,ampere_sgemm_128x64_tn,10.5,2\ncuda:0,7,x,20,0.25\n")
     assert reader["matches"](read_head(path))
-    assert not any(form.container == "file" and form.module.matches(read_head(path)) for form in captures.FORMATS)
+    assert not any(form.matches(read_head(path)) for form in formats.all_formats())
     trace = reader["read"](path)
-    captures.finish(trace)
+    formats.finish(trace)
     assert trace.kernels["start_ns"].tolist() == [10_500, 20_000]
     assert trace.kernels["end_ns"].tolist() == [12_500, 20_250]
     assert trace.kernels["kind"].iloc[0] == "gemm"

@@ -211,7 +211,7 @@ def again(path: Path, name: str) -> int:
     """Read one input and let whatever comes out come out."""
     import worker
 
-    known = worker.modules()
+    known = worker.known_formats()
     print(worker.check(path, None if name == "detection" else name, known))
     return 0
 

@@ -27,8 +27,8 @@ def test_a_quarter_of_a_minute_of_damaged_captures():
 def test_a_reader_that_fails_is_seen(tmp_path):
     """The fuzzer finds and keeps what an exception comes out of, even where a limit or a signal ends it."""
     (tmp_path / "sitecustomize.py").write_text(
-        "import kernelscope.analysis.captures as captures, os\n"
-        "from kernelscope.analysis.captures import verbose\n"
+        "import kernelscope.analysis.formats as captures, os\n"
+        "from kernelscope.analysis.formats import verbose\n"
         "calls = []\n"
         "def read(path):\n"
         "    calls.append(path)\n"

@@ -8,7 +8,6 @@ reader to read it with. Nothing between here and the readers catches anything.
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import resource
@@ -19,15 +18,16 @@ import traceback
 import warnings
 from pathlib import Path
 from random import Random
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any
 
 import mutations
 import seeds
 
-from kernelscope.analysis import captures, secrets
-from kernelscope.analysis.captures.head import read_head
+from kernelscope.analysis import formats, secrets
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files.head import read_head
+from kernelscope.analysis.formats import Format
 
 CPU_SECONDS = 10
 MEMORY = 1 << 30  # what a case may take over what importing everything takes
@@ -41,20 +41,15 @@ def _too_long(signum: int, frame: FrameType | None) -> None:
     raise _TooLongError(f"more than {CPU_SECONDS} s of processor time")
 
 
-def modules() -> dict[str, ModuleType]:
-    """Return the format modules that there are, by format name."""
-    found = {}
-    for form in captures.FORMATS:
-        name = f"kernelscope.analysis.captures.{form.name.replace('-', '_')}"
-        if importlib.util.find_spec(name) is not None:
-            found[form.name] = importlib.import_module(name)
-    return found
+def known_formats() -> dict[str, Format]:
+    """Return the formats, by name."""
+    return {form.name: form for form in formats.all_formats()}
 
 
-def format_of(path: Path, known: dict[str, ModuleType]) -> str | None:
+def format_of(path: Path, known: dict[str, Format]) -> str | None:
     """Return the name of the first format that says the capture is its own."""
     head = read_head(path)
-    return next((name for name, module in known.items() if module.matches(head)), None)
+    return next((name for name, form in known.items() if form.matches(head)), None)
 
 
 def choose(rng: Random, by_format: dict[str | None, list[seeds.Seed]]) -> tuple[str | None, seeds.Seed]:
@@ -76,14 +71,14 @@ def make(number: int, seed: int, by_format: dict[str | None, list[seeds.Seed]], 
     return {"case": number, "format": name, "reader": reader, "source": source.source, "mutations": done}
 
 
-def check(path: Path, reader: str | None, known: dict[str, ModuleType]) -> str:
+def check(path: Path, reader: str | None, known: dict[str, Format]) -> str:
     """Let all formats look at the input and the reader read it; return what came of it. Anything but EvidenceError escapes."""
     try:
         head = read_head(path)
-        for module in known.values():
-            module.matches(head)
+        for form in known.values():
+            form.matches(head)
         if reader is not None:
-            captures.finish(known[reader].read(path))
+            formats.finish(known[reader].read(path))
         secrets.find(path)
         return "read"
     except EvidenceError as error:
@@ -108,7 +103,7 @@ def failure(error: BaseException) -> dict[str, str]:
 def serve(folder: Path, seed: int, only: str | None) -> None:
     """Answer case after case."""
     warnings.simplefilter("ignore")
-    known = modules()
+    known = known_formats()
     by_format: dict[str | None, list[seeds.Seed]] = {}
     for item in seeds.load(folder):
         by_format.setdefault(format_of(Path(item.path), known), []).append(item)
@@ -126,7 +121,7 @@ def serve(folder: Path, seed: int, only: str | None) -> None:
         print(json.dumps(answer | run(target, answer["reader"], known)), flush=True)
 
 
-def run(path: Path, reader: str | None, known: dict[str, ModuleType]) -> dict[str, str]:
+def run(path: Path, reader: str | None, known: dict[str, Format]) -> dict[str, str]:
     """Return how the case went."""
     signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
     try:

@@ -9,7 +9,7 @@ import pytest
 
 from kernelscope.analysis import Trace
 from kernelscope.analysis.evidence import Clock, Context, pytorch
-from kernelscope.analysis.readers.records import read_object, read_table
+from kernelscope.analysis.recordings.records import read_object, read_table
 from kernelscope.analysis.timeline import timeline
 from kernelscope.analysis.trace import conform
 from kernelscope.reports import html

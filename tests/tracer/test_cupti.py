@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelscope.analysis.readers import cupti_records
+from kernelscope.analysis.formats.cupti import records as cupti_records
 from kernelscope.tracer.inside import activity_records, cupti
 
 ROOT = Path(__file__).parents[2]

@@ -18,7 +18,7 @@ import pytest
 
 from kernelscope.analysis import Run, breakdown
 from kernelscope.analysis.evidence import Clock
-from kernelscope.analysis.readers import onednn_verbose
+from kernelscope.analysis.formats.onednn import verbose_tables as onednn_verbose
 from kernelscope.tracer.inside.hooks.mxnet_queue import BACKWARD, Nodes
 from kernelscope.tracer.inside.hooks.unprinted import Unprinted
 from kernelscope.tracer.inside.profiling.adapters.mxnet import Names

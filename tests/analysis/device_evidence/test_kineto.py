@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import kernelscope.analysis as ka
-from kernelscope.analysis.captures import kineto as captures_kineto
-from kernelscope.analysis.readers import kineto
+from kernelscope.analysis.formats.kineto import tables as kineto
+from kernelscope.analysis.formats.kineto import trace as captures_kineto
 from kernelscope.analysis.run import Run
 
 OFFSET = 5_000_000_000_123

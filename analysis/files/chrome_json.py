@@ -1,0 +1,300 @@
+"""Chrome's trace format as JSON of any size: its list of events in pieces, and what stands beside the list.
+
+A trace is an object whose key traceEvents holds the list, or the bare list (the "JSON Array Format"), plain or gzip. A file may
+be many times larger than memory should hold, so it is unpacked and decoded in pieces. Where a piece may end is guessed from the
+text between two events and proven by decoding the piece as a whole list, so no guess can cut an event.
+
+Source of the format: "Trace Event Format" of Chromium's catapult project.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Generic, TypeVar
+
+import msgspec
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files.packed import blocks
+
+Piece = TypeVar("Piece")
+Buffer = bytes | memoryview
+
+SIZE = 2 << 20  # bytes of JSON decoded at once: some 8 thousand events, whose objects stay in the processor's cache
+_AHEAD = 4  # blocks that are unpacked before they are asked for
+_SLACK = 16  # an error in the last bytes of a piece is that of the cut
+_CANDIDATES = 4  # ends of a piece that are tried before a longer piece is
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BOMB_SIZE = 64 << 20  # a trace may always unpack to this much
+
+_LIST_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
+_LIKELY_BETWEEN = re.compile(rb'\}\s*(,)\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|args|bp|s)"')
+_BETWEEN = re.compile(rb"\}\s*(,)\s*\{")
+_OPEN, _COMMA, _CLOSE = b"[,]"
+_AT_BYTE = re.compile(r"\(byte (\d+)\)")
+_OPENING = b'{"traceEvents":'
+
+# Text that is no JSON and that profilers are known to write: bare words for what is no number, single backslashes in paths.
+_STRING_OR_WORD = re.compile(
+    rb'"[^"\\]*(?:\\.[^"\\]*)*"|(?<=[\s:,\[])(?:-?(?:nan|inf|infinity)|N/A)(?=[\s,\]}])', re.IGNORECASE | re.DOTALL
+)
+_ESCAPE = re.compile(rb'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')
+_CONTROL = re.compile(rb"[\x00-\x1f]")
+_LOST_QUOTE = re.compile(rb', tid": (?=\d+, "pid": )')  # of autograd's flows to CUDA, PyTorch 1.4 and 1.5
+
+
+class _Beside(msgspec.Struct):
+    events: msgspec.Raw = msgspec.field(name="traceEvents")
+
+
+_BESIDE = msgspec.json.Decoder(_Beside)
+_KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class EventList(Generic[Piece]):
+    """The events of a trace, to be iterated once, in pieces of some thousands.
+
+    path: the file. decode: returns what is made of the events of a whole JSON list, of which it must keep no view; it lets
+    msgspec.DecodeError through for what is no JSON and is called again with another cut. size: bytes of text in a piece.
+    content: the file's, if it is read.
+    Iterating raises EvidenceError, naming file, place and remedy, for what cannot be read.
+    header: after the iteration, the JSON text of every other key of the top-level object. repaired: pieces of text that were
+    no JSON (bare nan, single backslashes, stray bytes) and were mended. bare: whether the file is the bare list.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        decode: Callable[[Buffer], Piece],
+        size: int = SIZE,
+        content: bytes | None = None,
+    ) -> None:
+        self.path, self._content = path, content
+        self.header: dict[str, bytes] = {}
+        self.repaired = 0
+        self.bare = False
+        self._decode, self._size = decode, size
+        # text not yet decoded, from the bracket or comma before the next event on, and where it stands in the unpacked file
+        self._buffer, self._offset = bytearray(), 0
+
+    def __iter__(self) -> Iterator[Piece]:
+        with _Blocks(self.path, self._content) as self._blocks:
+            try:
+                self._begin()
+                wanted = self._size
+                while self._fill(wanted):
+                    events = self._next()
+                    wanted = self._size if events is not None else max(2 * wanted, 2 * len(self._buffer))
+                    if events is not None:
+                        yield events
+                yield self._rest()
+            except RecursionError as error:
+                raise EvidenceError(
+                    f"{self.path}: nested too deeply near byte {self._offset}; no profiler writes that"
+                ) from error
+
+    def _fill(self, wanted: int) -> bool:
+        """Have at least `wanted` bytes in the buffer; return whether the file has more."""
+        while len(self._buffer) <= wanted and (block := self._blocks.read()):
+            self._buffer += block
+        return len(self._buffer) > wanted
+
+    def _skip(self, count: int) -> None:
+        del self._buffer[:count]
+        self._offset += count
+
+    def _begin(self) -> None:
+        """Go to the bracket before the first event."""
+        more = self._fill(self._size)
+        if self._buffer.startswith(_BYTE_ORDER_MARK):
+            self._skip(len(_BYTE_ORDER_MARK))
+        self._skip(len(self._buffer) - len(self._buffer.lstrip(b" \t\r\n")))
+        if self._buffer.startswith(b"["):
+            self.bare = True
+            return
+        while not self._enter_list():
+            if not more:
+                self._refuse_without_list()
+            more = self._fill(2 * len(self._buffer))
+
+    def _enter_list(self) -> bool:
+        """Go to the bracket that opens the list of the top-level object; return whether it is in the buffer."""
+        for start, end in [match.span() for match in islice(_LIST_KEY.finditer(self._buffer), _CANDIDATES)]:
+            before = bytes(self._buffer[:start]) + b'"traceEvents":[]}'  # valid only if the key is the object's own
+            for text in (before, mend(before)):
+                try:
+                    found = _KEYS.decode(text)
+                except (msgspec.DecodeError, UnicodeDecodeError):
+                    continue
+                self._keep(found)
+                self._skip(end - 1)
+                return True
+        return False
+
+    def _refuse_without_list(self) -> None:
+        try:
+            _KEYS.decode(self._buffer)
+        except msgspec.ValidationError as error:
+            raise EvidenceError(f"{self.path}: no chrome trace ({error}); name its format if it is something else") from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self._malformed(error, len(self._buffer), 0) from error
+        raise EvidenceError(
+            f"{self.path}: not a trace: its object has no list traceEvents; name its format if it is something else"
+        )
+
+    def _next(self) -> Piece | None:
+        """Return the events of the next piece, or None when a longer buffer is needed to find its end."""
+        for comma in _commas(self._buffer):
+            self._buffer[comma] = _CLOSE  # so that the list stands in the buffer, and need not be copied
+            events = self._decoded(memoryview(self._buffer)[: comma + 1])
+            if events is not None:
+                self._skip(comma)
+                self._buffer[0] = _OPEN
+                return events
+            self._buffer[comma] = _COMMA
+        self._decoded(memoryview(self._buffer))  # cannot succeed: refuses what no longer piece will make valid
+        return None
+
+    def _decoded(self, text: memoryview) -> Piece | None:
+        """Return the events of a whole list, mended if it is no JSON as it stands; None if it was cut at the wrong place."""
+        try:
+            return self._decode(text)
+        except msgspec.ValidationError:
+            raise
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            if not _is_inside(error, len(text)):
+                return None
+            mended = mend(bytes(text))
+            try:
+                events = self._decode(mended)
+            except (msgspec.DecodeError, UnicodeDecodeError) as still:
+                if _is_inside(still, len(mended)):
+                    raise self._malformed(error, len(text), 0) from error
+                return None
+        self.repaired += 1
+        return events
+
+    def _rest(self) -> Piece:
+        """Return the last events, and keep what follows the list."""
+        opening = b"" if self.bare else _OPENING
+        text, read = opening + self._buffer, self._decode if self.bare else self._split_off
+        try:
+            return read(text)
+        except msgspec.ValidationError:
+            raise
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            try:
+                events = read(mend(text)) if _is_inside(error, len(text)) else None
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                events = None
+            if events is None:
+                raise self._malformed(error, len(text), len(opening)) from error
+        self.repaired += 1
+        return events
+
+    def _split_off(self, text: bytes) -> Piece:
+        """Return the events of an object that begins with their list, and keep its other keys."""
+        at = len(_OPENING)
+        events = bytes(_BESIDE.decode(text).events)
+        behind: dict[str, Any] = {"traceEvents": None}  # where another list came last
+        if text.startswith(events, at):
+            behind = _KEYS.decode(b'{"":0' + text[at + len(events) :])
+        if "traceEvents" in behind:
+            raise EvidenceError(f"{self.path}: two lists traceEvents in one object; export the trace again")
+        decoded = self._decode(events)
+        self._keep(behind)
+        return decoded
+
+    def _keep(self, found: dict[str, Any]) -> None:
+        self.header |= {key: bytes(value) for key, value in found.items() if key not in ("", "traceEvents")}
+
+    def _malformed(self, error: Exception, length: int, prefix: int) -> EvidenceError:
+        """Return what is wrong with a text of this length, which begins `prefix` bytes before the buffer's place in the file."""
+        place, what = _AT_BYTE.search(str(error)), str(error).removeprefix("JSON is malformed: ")
+        if isinstance(error, UnicodeDecodeError):
+            at, what = 0, "and on: bytes that are not UTF-8"
+        elif place is None:
+            at, what = length - prefix, "where the file ends"
+        else:
+            at, what = int(place[1]) - prefix, _AT_BYTE.sub("", what).strip()
+        at = max(self._offset + at, 0)
+        return EvidenceError(f"{self.path}: not JSON, or cut short, at byte {at} ({what}); export or copy the trace again")
+
+
+def _is_inside(error: Exception, length: int) -> bool:
+    """Return whether a text is no JSON before its end, wherever it was cut."""
+    place = _AT_BYTE.search(str(error))
+    return isinstance(error, UnicodeDecodeError) or (
+        place is not None and int(place[1]) < length - _SLACK and "trailing" not in str(error)
+    )
+
+
+def _commas(buffer: bytearray) -> Iterator[int]:
+    """Yield where the comma behind the last whole event in the buffer is likely to be, the likeliest place first."""
+    for pattern in (_LIKELY_BETWEEN, _BETWEEN):
+        window = 1 << 16
+        found: list[int] = []
+        while not found and window < 16 * len(buffer):
+            found = [match.start(1) for match in pattern.finditer(buffer, max(len(buffer) - window, 0))]
+            window *= 16
+        yield from reversed(found[-_CANDIDATES:])
+
+
+def mend(text: bytes) -> bytes:
+    """Return the text as JSON where it fails to be in ways that profilers are known for.
+
+    Bare nan, inf and N/A become null; a backslash that begins no escape is doubled; control characters inside strings and bytes
+    that are no UTF-8 are replaced; a quote that PyTorch forgot before tid is put there. Other text is returned unchanged.
+    """
+    try:
+        text.decode("utf8")
+    except UnicodeDecodeError:
+        text = text.decode("utf8", errors="replace").encode()
+    return _STRING_OR_WORD.sub(_mended, _LOST_QUOTE.sub(b', "tid": ', text))
+
+
+def _mended(match: re.Match[bytes]) -> bytes:
+    found = match[0]
+    if not found.startswith(b'"'):
+        return b"null"
+    if b"\\" in found:
+        found = _ESCAPE.sub(lambda escape: escape[0] if escape[1] else rb"\\", found)
+    return _CONTROL.sub(b" ", found)
+
+
+class _Blocks:
+    """The unpacked bytes of a file, block by block; the next ones are unpacked while the caller works on those before."""
+
+    def __init__(self, path: Path | str, content: bytes | None = None) -> None:
+        self._path, self._content = path, content
+
+    def __enter__(self) -> _Blocks:
+        try:
+            self._file: BinaryIO = Path(self._path).open("rb") if self._content is None else io.BytesIO(self._content)
+        except OSError as error:
+            raise EvidenceError(f"{self._path}: {error.strerror or error}") from error
+        self._blocks = blocks(self._file, self._path, _BOMB_SIZE)
+        self._pool = ThreadPoolExecutor(max_workers=1)
+        self._ahead = deque(self._pool.submit(self._block) for _ in range(_AHEAD))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None) -> None:
+        self._pool.shutdown(cancel_futures=True)
+        self._file.close()
+
+    def read(self) -> bytes:
+        """Return the next block, empty at the end; raise EvidenceError when it cannot be had."""
+        block = self._ahead.popleft().result()
+        self._ahead.append(self._pool.submit(self._block))
+        return block
+
+    def _block(self) -> bytes:
+        return next(self._blocks, b"")

@@ -1,0 +1,98 @@
+"""The beginning of a file, from which its format is told."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files.magic import CONTAINERS, GZIP_MAGIC, SQLITE_MAGIC
+
+SIZE = 1 << 16
+_SIGNS = 64  # bytes in which a container's sign stands
+_MOST_STEPS = 10_000_000  # of SQLite's virtual machine: a second or so
+
+
+@dataclass(frozen=True)
+class Head:
+    """What formats are told by. content: the first SIZE bytes, unpacked where the file is gzip; empty for a folder.
+
+    tail: the last SIZE bytes of a larger plain file: tools print their tables after whatever the program printed.
+    """
+
+    path: Path
+    content: bytes = field(repr=False)
+    compressed: bool = False
+    tail: bytes = field(default=b"", repr=False)
+
+    @cached_property
+    def text(self) -> str:
+        """Beginning and end as text, bytes that are no UTF-8 replaced; UTF-16 (as PowerShell redirects output) is understood."""
+        if self.content.startswith((b"\xff\xfe", b"\xfe\xff")):
+            return self.content.decode("utf-16", errors="replace")
+        both = self.content + b"\n" + self.tail if self.tail and b"\x00" not in self.tail else self.content
+        return both.decode("utf8", errors="replace").removeprefix("\ufeff")
+
+    @cached_property
+    def is_text(self) -> bool:
+        """Whether the content can be text: no zero bytes, unless it is UTF-16."""
+        return self.content.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" not in self.content
+
+    @property
+    def container(self) -> str:
+        """What it is, by its first bytes: a key of magic.CONTAINERS, a folder, or any other file."""
+        if not self.content:
+            return "folder"  # no file is empty
+        told = (name for name, signs in CONTAINERS.items() if any(sign in self.content[:_SIGNS] for sign in signs))
+        return next(told, "file") if not self.compressed else "file"
+
+    @cached_property
+    def tables(self) -> frozenset[str]:
+        """The names of a SQLite database's own tables (no views, no virtual ones); empty for anything else."""
+        if self.compressed or not self.content.startswith(SQLITE_MAGIC):
+            return frozenset()
+        try:
+            database = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+            database.set_progress_handler(lambda: 1, _MOST_STEPS)  # a schema that takes longer is no capture's
+            database.text_factory = lambda raw: raw.decode("utf8", errors="replace")
+            try:
+                rows = database.execute(
+                    "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 LIMIT 10000"
+                ).fetchall()
+            finally:
+                database.close()
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite quotes what it does not understand
+            raise EvidenceError(f"{self.path}: damaged SQLite file ({str(error)[:200]}); copy or export it again") from error
+        return frozenset(str(row[0]) for row in rows)
+
+    @cached_property
+    def entries(self) -> frozenset[str]:
+        """The names in a folder; empty for a file."""
+        return frozenset(entry.name for entry in self.path.iterdir()) if self.path.is_dir() else frozenset()
+
+
+def read_head(path: Path) -> Head:
+    """Return the head of a file or folder; raise EvidenceError when it cannot be read, is empty or no plain file."""
+    try:
+        if path.is_dir():
+            return Head(path, b"")
+        if path.exists() and not path.is_file():
+            raise EvidenceError(f"{path}: neither a file nor a folder; name a capture")
+        with path.open("rb") as file:
+            raw = file.read(SIZE)
+            rest = file.seek(0, 2) - len(raw)
+            file.seek(-min(rest, SIZE), 2)
+            tail = file.read(SIZE) if rest > 0 else b""
+    except OSError as error:
+        raise EvidenceError(f"{path}: {error.strerror or error}") from error
+    if not raw:
+        raise EvidenceError(f"{path}: empty; record or copy it again")
+    if not raw.startswith(GZIP_MAGIC):
+        return Head(path, raw, tail=tail)
+    try:
+        return Head(path, zlib.decompressobj(wbits=31).decompress(raw, SIZE), compressed=True)
+    except zlib.error as error:
+        raise EvidenceError(f"{path}: compressed data is damaged ({error}); copy it again") from error

@@ -1,0 +1,161 @@
+"""One captured stream (file descriptor 1 or 2 of a process) split into who wrote what, with positions kept.
+
+Libraries, our range markers and the application write to the same stream. A piece of text belongs to the writer whose
+token starts it, wherever on the line that token stands: output without a line end must not hide what follows it. Nothing is
+dropped: what no library and no marker wrote is the application's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kernelscope.analysis.files.packed import read_content
+
+ONEDNN_START = r"(?:onednn|dnnl|mkldnn)_verbose,"
+MKL_START = r"MKL_VERBOSE "
+MARKER = r"@kernelscope (?P<time_ns>\d{1,18}) (?P<edge>[BE]) (?P<name>.*)"
+_TOKENS = rf"({ONEDNN_START}|{MKL_START}|@kernelscope \d{{1,18}} [BE] )"
+_TOKEN_TEXTS = ("nn_verbose,", "dnnl_verbose,", "MKL_VERBOSE ", "@kernelscope ")
+_LEADING_TEXTS = ("onednn_verbose,", "mkldnn_verbose,", "dnnl_verbose,", "MKL_VERBOSE ", "@kernelscope ")
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_SEPARATOR = "\x1e"  # ASCII's record separator: puts pieces of one line apart while their line number is kept
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A stream, taken apart. Every table has `line_number`, the line's position in the stream, counted from 1.
+
+    onednn, mkl, application: columns line_number, text. Hand the first two to the `parse` of their readers.
+    markers: columns line_number, time_ns (our monotonic clock), edge ("B" begin or "E" end), name.
+    Rows stand in the order of the stream; pieces of one line share its number.
+    """
+
+    onednn: pd.DataFrame
+    mkl: pd.DataFrame
+    markers: pd.DataFrame
+    application: pd.DataFrame
+    line_count: int
+
+
+def lines(path: Path | str) -> list[str]:
+    """Return the stream's lines without their ends, unpacked where the file is gzip; what is no text's byte is replaced.
+
+    Text is UTF-8, or UTF-16 where it says so at its start (PowerShell redirects output so). Raises EvidenceError when the
+    file cannot be read.
+    """
+    return _lines(read_content(path))
+
+
+def verbose_lines(path: Path | str) -> list[str]:
+    """Return only those of the stream's lines that hold a library's verbose token (see `lines`): most may be of others."""
+    content = read_content(path)
+    if _is_utf16(content):
+        content = content.decode("utf-16", errors="replace").encode()
+    text = np.frombuffer(content, dtype=np.uint8)
+    ends = np.append(np.flatnonzero(text == ord("\n")), len(text))
+    at = np.concatenate([_positions(text, token) for token in (b"nn_verbose,", b"dnnl_verbose,", b"MKL_VERBOSE ")])
+    line = np.unique(np.searchsorted(ends, at))
+    change = np.zeros(len(text) + 2, dtype=np.int8)
+    change[np.append(-1, ends)[line] + 1] += 1
+    change[ends[line] + 1] -= 1
+    return _lines(text[np.cumsum(change[: len(text)], dtype=np.int8) > 0].tobytes())
+
+
+def _positions(text: npt.NDArray[np.uint8], token: bytes) -> npt.NDArray[np.int64]:
+    """Return where a token stands in a text."""
+    found = np.flatnonzero(text[: max(len(text) - len(token) + 1, 0)] == token[0])
+    for offset, character in enumerate(token):
+        found = found[text[found + offset] == character]
+    return found
+
+
+def _is_utf16(content: bytes) -> bool:
+    zeros = content[:1024].count(b"\x00")  # every other byte of the Latin text that libraries write
+    return content.startswith(_UTF16_MARKS) and 4 * zeros > min(len(content), 1024)
+
+
+def _lines(content: bytes) -> list[str]:
+    found = content.decode("utf-16" if _is_utf16(content) else "utf8", errors="replace").removeprefix("\ufeff").split("\n")
+    return found[:-1] if found[-1] == "" else found
+
+
+def split(source: Path | str | Sequence[str]) -> Stream:
+    """Take a captured stream apart: the file at a path, or lines already read. Raises EvidenceError for unreadable files."""
+    all_lines = lines(source) if isinstance(source, Path | str) else list(source)
+    pieces, numbers = _pieces(all_lines)
+    is_onednn = starts_with(pieces, ONEDNN_START)
+    is_mkl = starts_with(pieces, MKL_START)
+    is_marker = starts_with(pieces, MARKER + "$")
+    markers = extract(pieces.filter(pa.array(is_marker)), rf"^{MARKER}$").assign(line_number=numbers[is_marker])
+    markers["time_ns"] = markers["time_ns"].astype("int64")
+    return Stream(
+        onednn=_table(pieces, numbers, is_onednn),
+        mkl=_table(pieces, numbers, is_mkl),
+        markers=markers[["line_number", "time_ns", "edge", "name"]].reset_index(drop=True),
+        application=_table(pieces, numbers, ~(is_onednn | is_mkl | is_marker)),
+        line_count=len(all_lines),
+    )
+
+
+def extract(strings: pa.Array[Any], pattern: str) -> pd.DataFrame:
+    """Return the pattern's named groups as columns of strings: null in rows that do not match, empty where a group is unused.
+
+    The pattern is RE2's syntax (no look-around).
+    """
+    found = pc.extract_regex(strings, pattern=pattern)
+    valid = np.asarray(found.is_valid())
+    columns = {}
+    for field in found.type:
+        values = pd.Series(found.field(field.name).to_pandas(), dtype="string")
+        columns[field.name] = values.where(valid)
+    return pd.DataFrame(columns)
+
+
+def starts_with(strings: pa.Array[Any], pattern: str) -> npt.NDArray[np.bool_]:
+    """Return for each string whether the pattern matches at its start."""
+    return np.asarray(pc.match_substring_regex(strings, pattern=f"^{pattern}"), dtype=bool)
+
+
+def strings_of(values: Sequence[str] | pd.Series) -> pa.LargeStringArray:
+    """Return the values as an Arrow array of strings, which holds more than 2 GiB of text."""
+    return pa.array(values, type=pa.large_string(), from_pandas=True)
+
+
+def _pieces(all_lines: Sequence[str]) -> tuple[pa.Array[Any], npt.NDArray[np.int64]]:
+    """Return the pieces of all lines and the line number of each."""
+    strings = pc.ascii_rtrim(strings_of(all_lines), characters="\r")
+    numbers = np.arange(1, len(strings) + 1)
+    mixed = _mixed(strings)
+    if not mixed.any():
+        return strings, numbers
+    marked = pc.replace_substring_regex(strings.filter(pa.array(mixed)), pattern=_TOKENS, replacement=_SEPARATOR + r"\1")
+    nested = pc.split_pattern(marked, pattern=_SEPARATOR)
+    parts = cast(pa.LargeStringArray, pc.list_flatten(nested))
+    part_numbers = numbers[mixed][np.asarray(pc.list_parent_indices(nested)).astype(np.int64)]
+    # a line that starts with a token is cut before it: that empty part is nobody's
+    keep = np.asarray(pc.utf8_length(parts)) > 0
+    pieces = pa.concat_arrays([strings.filter(pa.array(~mixed)), parts.filter(pa.array(keep))])
+    piece_numbers = np.concatenate([numbers[~mixed], part_numbers[keep]])
+    order = np.argsort(piece_numbers, kind="stable")
+    return pieces.take(pa.array(order, type=pa.int64())), piece_numbers[order]
+
+
+def _mixed(strings: pa.LargeStringArray) -> npt.NDArray[np.bool_]:
+    """Return which lines hold a token that does not start them. Plain searches, because nearly every line is of one writer."""
+    found = sum(np.asarray(pc.count_substring(strings, pattern=text)).astype(np.int64) for text in _TOKEN_TEXTS)
+    leading = sum(np.asarray(pc.starts_with(strings, pattern=text)).astype(np.int64) for text in _LEADING_TEXTS)
+    return np.asarray(found > leading)
+
+
+def _table(pieces: pa.Array[Any], numbers: npt.NDArray[np.int64], chosen: npt.NDArray[np.bool_]) -> pd.DataFrame:
+    text = pd.Series(pieces.filter(pa.array(chosen)).to_pandas(), dtype="string")
+    return pd.DataFrame({"line_number": numbers[chosen], "text": text})

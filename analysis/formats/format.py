@@ -1,0 +1,92 @@
+"""What describes a format. A package of this folder names its formats in FORMATS; nothing else has to know of it."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files.head import Head, read_head
+from kernelscope.analysis.trace import Trace
+
+# Signs of files that no format reads, and what the file is
+_FOREIGN_SIGNS = (
+    (b'"rocprofiler-sdk-tool"', "rocprofiler's JSON; write a chrome trace or rocpd's tables of kernels as CSV instead"),
+    (b'"schema": "1.', "PyTorch's execution trace, which has no times; name the Kineto trace of the same run"),
+    (b'"/host:CPU"', "the trace viewer's file of TensorFlow or JAX; name the .xplane.pb beside it"),
+    (b"ustar", "a tar archive; unpack it and name the files inside"),
+    (b"PK\x03\x04", "a zip archive; unpack it and name the files inside"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd; unpack it first"),
+    (b"\x7fELF", "a program; record it with a profiler first"),
+)
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of captures.
+
+    name: for --format. title: what it is, for people. module: full name of the module that reads it; it is imported when it is
+    needed, and has two functions: matches(head: Head) -> bool tells the format from a file's beginning, and
+    read(path: Path) -> Trace returns what the file says, without relating its tables. order: formats are tried from the lowest
+    on; those with certain signs are below 100. container: what alone it can be: "folder" or one of files.magic.CONTAINERS;
+    "file" is any other file.
+    """
+
+    name: str
+    title: str
+    module: str
+    order: int
+    container: str = "file"
+
+    def matches(self, head: Head) -> bool:
+        """Return whether a file of this beginning is of the format."""
+        if self.container not in ("file", head.container):
+            return False
+        function: Callable[[Head], bool] = importlib.import_module(self.module).matches
+        return function(head)
+
+    def read(self, path: Path) -> Trace:
+        """Return the Trace as the format's module reads it: its tables are not related yet."""
+        function: Callable[[Path], Trace] = importlib.import_module(self.module).read
+        return function(path)
+
+
+@cache
+def all_formats() -> tuple[Format, ...]:
+    """Return the formats of all packages in this folder, in the order of trying."""
+    folder = importlib.import_module(__package__)
+    packages = [info.name for info in pkgutil.iter_modules(folder.__path__) if info.ispkg]
+    modules = [importlib.import_module(f"{__package__}.{name}") for name in packages]
+    return tuple(sorted((form for module in modules for form in getattr(module, "FORMATS", ())), key=lambda form: form.order))
+
+
+def format_named(name: str) -> Format:
+    """Return the format of this name; raise EvidenceError listing all of them when there is none."""
+    for form in all_formats():
+        if form.name == name:
+            return form
+    raise EvidenceError(f"unknown format {name!r}; known: {', '.join(form.name for form in all_formats())}")
+
+
+def detect(path: Path) -> Format:
+    """Return the format of a file or folder, from its content; raise EvidenceError when it is none that can be read."""
+    head = read_head(path)
+    for form in all_formats():
+        if form.matches(head):
+            return form
+    likely = _likely(head) or "; see `kernelscope import --list`, and name one with --format if it is one of these"
+    raise EvidenceError(f"{path}: no capture of a known format{likely}")
+
+
+def _likely(head: Head) -> str:
+    """Return what a file seems to be, for the message, or nothing."""
+    if "read_only_kernels" in head.tables or "kernel_iteration_node" in head.tables:
+        return ": it is DLProf's database; name the Nsight Systems report that DLProf made it from"
+    if head.tables:
+        return f": it is a SQLite database with the tables {', '.join(sorted(head.tables)[:4])}, ..."
+    found = next((what for sign, what in _FOREIGN_SIGNS if sign in head.content[:4096]), None)
+    return f": it seems to be {found}" if found else ""

@@ -1,0 +1,74 @@
+"""Which events of torch.profiler's traces a Trace is made of, by category, and the signs by which such a trace is told.
+
+Categories are named in pytorch/kineto libkineto/src/ActivityType.cpp.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kernelscope.analysis.formats.kineto.groups import Group
+
+# Names of categories; capitalised before PyTorch 1.10
+_OPERATORS = frozenset({"cpu_op", "Operator", "collective_comm"})
+_ANNOTATIONS = frozenset({"user_annotation", "gpu_user_annotation"})
+CALLS = {
+    "cuda_runtime": "runtime", "Runtime": "runtime", "cuda_driver": "driver", "xpu_runtime": "runtime", "xpu_driver": "driver",
+    "mtia_runtime": "runtime", "glow_runtime": "runtime", "privateuse1_runtime": "runtime", "privateuse1_driver": "driver",
+}  # fmt: skip
+_KERNELS = frozenset({"kernel", "Kernel", "hpu_op", "mtia_ccp_events", "mtia_insight"})
+_COPIES = frozenset({"gpu_memcpy", "Memcpy", "gpu_memset", "Memset"})
+_SYNCS = frozenset({"cuda_sync", "xpu_sync"})
+_INSTANTS = frozenset({"cpu_instant_event", ""})
+_FORWARD_BACKWARD = frozenset({"fwdbwd", "fwd_bwd"})
+# Complete events that are no work of a device and no operators: what the profiler says of itself, and Python's functions
+_NO_WORK = frozenset({
+    "python_function", "overhead", "Trace", "external_correlation", "cuda_event", "cuda_profiler_range", "gpu_pm_counter",
+    "mtia_counters",
+})  # fmt: skip
+_TELLING = frozenset({
+    *_OPERATORS, *_ANNOTATIONS, *CALLS, *_COPIES, *_SYNCS, *_FORWARD_BACKWARD, "Kernel", "mtia_ccp_events", "hpu_op",
+    "cpu_instant_event", "python_function", "ac2g", "async_cpu_to_gpu", "cuda_profiler_range", "cuda_event", "gpu_pm_counter",
+})  # fmt: skip
+
+GROUPS = {
+    "operators": Group(
+        _OPERATORS, arguments=("sequence", "forward_thread", "external_id", "shapes", "types", "strides", "arguments")
+    ),
+    "annotations": Group(_ANNOTATIONS),
+    "modules": Group(frozenset({"python_function"}), required="module"),
+    "calls": Group(frozenset(CALLS), arguments=("correlation",)),
+    "kernels": Group(
+        _KERNELS,
+        arguments=(
+            "correlation", "external_id", "device", "stream", "grid", "block", "registers", "shared_memory", "graph",
+            "collective", "dtype", "direction", "bytes",
+        ),
+    ),
+    "copies": Group(_COPIES, arguments=("correlation", "external_id", "device", "stream", "bytes")),
+    "syncs": Group(_SYNCS, arguments=("correlation", "device", "stream", "sync_kind")),
+    "memory": Group(
+        _INSTANTS, frozenset("iI"), ("bytes", "allocated_bytes", "reserved_bytes", "device_type", "device_id", "address")
+    ),
+    "flows": Group(_FORWARD_BACKWARD, frozenset("sf")),
+    "plain": Group(frozenset({""})),
+    "labels": Group(frozenset({"", "__metadata"}), frozenset("M"), ("labels",), timed=False),
+}  # fmt: skip
+_KNOWN = frozenset().union(*(group.categories or () for group in GROUPS.values()))
+GROUPS["others"] = Group(None, without=_KNOWN | _NO_WORK)  # what no other group knows
+
+_HEAD_CATEGORY = re.compile(rb'"cat"\s*:\s*"(\w+)"')
+_HEAD_KEYS = re.compile(rb'"(?:baseTimeNanoseconds|deviceProperties|computeProperties|distributedInfo)"\s*:')
+_HEAD_PLAIN = re.compile(rb'"pid"\s*:\s*"CPU [Ff]unctions"|"cat"\s*:\s*"kernel".*"correlation"\s*:', re.DOTALL)
+
+
+def is_told(content: bytes) -> bool:
+    """Return whether a text begins as a chrome trace with PyTorch's categories, processes or top-level keys."""
+    content = content.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not content.startswith((b"{", b"[")):
+        return False
+    if any(found.decode() in _TELLING for found in set(_HEAD_CATEGORY.findall(content))):
+        return True
+    if _HEAD_PLAIN.search(content):
+        return True
+    return content.startswith(b"{") and b'"schemaVersion"' in content and _HEAD_KEYS.search(content) is not None

@@ -1,0 +1,186 @@
+"""Columns of groups of events in torch.profiler's traces: a file of any size, piece by piece, and then each column in one.
+
+Texts are numbers here, integers that an event lacks are told beside. Imports numpy and msgspec only, as kineto_events does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files.chrome_json import SIZE, Buffer, EventList
+from kernelscope.analysis.files.combinations import combinations
+from kernelscope.analysis.formats.kineto.events import FIELDS, Decoding, Piece, Texts
+from kernelscope.analysis.formats.kineto.groups import ARGUMENTS, FLOW, INTEGER, JSON, TEXT, Group
+
+Array = npt.NDArray[Any]
+
+# The texts of events, by the column's name: a process and a thread may be numbers, which count as their digits
+TEXTS = {"phase": "ph", "category": "cat", "name": "name", "process": "pid", "thread": "tid", "flow": "id"}
+_NUMBERED = {**dict.fromkeys(TEXTS), **dict.fromkeys(name for name, a in ARGUMENTS.items() if a.kind != INTEGER)}
+
+
+TIME = "time"
+
+
+def columns_of(group: Group) -> dict[str, str]:
+    """Return the names of the columns that a group's table has, and what each holds: times, integers, or texts as numbers."""
+    texts = dict.fromkeys((name for name in TEXTS if name != "flow" or group.phases & FLOW), TEXT)
+    arguments = {name: INTEGER if ARGUMENTS[name].kind == INTEGER else TEXT for name in group.arguments}
+    return {"start_ns": TIME, "duration_ns": TIME, **texts, **arguments}
+
+
+@dataclass(frozen=True)
+class Integers:
+    """Integers of some events, and which of them are there; of the others 0."""
+
+    values: npt.NDArray[np.int64]
+    valid: npt.NDArray[np.bool_]
+
+
+Column = Array | Integers
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What was read of a file.
+
+    tables: columns by group, none where a group has no events: start_ns and duration_ns (as the file counts), texts as their
+    numbers (-1 for none), integers. texts: by column, the texts by number. counts: events by phase and category, all of them.
+    untimed: events of a group without a usable time, left out. header: JSON text of the file's other keys. repaired: pieces of
+    text that were no JSON and were mended.
+    """
+
+    tables: dict[str, dict[str, Column]]
+    texts: dict[str, list[str]]
+    counts: dict[tuple[str, str], int] = field(default_factory=dict)
+    untimed: dict[str, int] = field(default_factory=dict)
+    header: dict[str, bytes] = field(default_factory=dict)
+    repaired: int = 0
+
+
+def gather(
+    path: Path | str,
+    groups: Mapping[str, Group],
+    size: int = SIZE,
+    content: bytes | None = None,
+    parts: Sequence[Path] = (),
+) -> Columns:
+    """Return the groups' columns; raises EvidenceError for what is no trace or cannot be read.
+
+    size: bytes of JSON that are decoded at once. content: the file's bytes, if they are read; `path` then only names it.
+    parts: files of the same process that go on where this one ends.
+    """
+    gathering = _Gathering(groups)
+    files = [EventList(path, gathering.decode, size, content), *(EventList(one, gathering.decode, size) for one in parts)]
+    pieces = [piece for file in files for piece in _pieces(file)]
+    texts = {name: known.all for name, known in gathering.texts.items()}
+    tables = {name: _joined([piece.tables.pop(name) for piece in pieces if name in piece.tables]) for name in groups}
+    counts: dict[tuple[str, str], int] = {}
+    for piece in pieces:
+        for pair, count in piece.counts.items():
+            counts[pair] = counts.get(pair, 0) + count
+    untimed = {name: sum(piece.untimed.get(name, 0) for piece in pieces) for name in groups}
+    return Columns(tables, texts, counts, untimed, files[0].header, sum(file.repaired for file in files))
+
+
+def _pieces(file: EventList[_Part]) -> list[_Part]:
+    try:
+        return list(file)
+    except msgspec.ValidationError as error:
+        raise EvidenceError(f"{file.path}: not a trace of torch.profiler: {error}") from error
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What was made of a piece: columns by group, numbers of events by phase and category, events without a usable time."""
+
+    tables: dict[str, dict[str, Column]]
+    counts: dict[tuple[str, str], int]
+    untimed: dict[str, int]
+
+
+class _Gathering:
+    """Makes columns of pieces, and numbers the texts of all."""
+
+    def __init__(self, groups: Mapping[str, Group]) -> None:
+        self._groups = groups
+        self._decoding = Decoding(groups)
+        self.texts = {name: Texts() for name in _NUMBERED}
+
+    def decode(self, text: Buffer) -> _Part:
+        """Return the columns of a piece of the list of events."""
+        found: _Part = self._decoding.columns(text, self._part)
+        return found
+
+    def _part(self, piece: Piece) -> _Part:
+        phase, category = (piece.texts(TEXTS[name], self.texts[name]) for name in ("phase", "category"))
+        pairs = combinations((phase, None), (category, None))
+        phases, categories = ([*self.texts[name].all, ""] for name in ("phase", "category"))  # the last: none
+        texts = [(phases[one or 0], categories[other or 0]) for one, other in pairs.distinct]
+        found = _Part({}, dict(zip(texts, np.bincount(pairs.codes).tolist(), strict=True)), {})
+        for name, group in self._groups.items():
+            taken = np.array([group.takes(*pair) for pair in texts], dtype=bool)
+            if taken.any():
+                rows = taken[pairs.codes]
+                columns: dict[str, Column] = {"phase": phase[rows], "category": category[rows]}
+                found.tables[name], found.untimed[name] = self._table(piece.of(rows), group, columns)
+        return found
+
+    def _table(self, piece: Piece, group: Group, columns: dict[str, Any]) -> tuple[dict[str, Column], int]:
+        """Return the columns of a group's events, and of how many the time is not usable, which are left out.
+
+        columns: phase and category.
+        """
+        if group.required:
+            required = piece.having(FIELDS[group.required])
+            piece, columns = piece.of(required), {name: values[required] for name, values in columns.items()}
+        start, timed = piece.times("ts")
+        duration, lasting = piece.times("dur")
+        complete = columns["phase"] == self.texts["phase"].number("X")
+        timed &= ~complete | (lasting & (duration >= 0))
+        if not group.timed:
+            timed = np.ones(len(timed), dtype=bool)
+        piece, columns = piece.of(timed), {name: values[timed] for name, values in columns.items()}
+        columns |= {"start_ns": start[timed], "duration_ns": np.where(lasting, duration, 0)[timed]}
+        for name in ("name", "process", "thread", *(("flow",) if group.phases & FLOW else ())):
+            columns[name] = piece.texts(TEXTS[name], self.texts[name])
+        return columns | {name: self._argument(piece, name) for name in group.arguments}, int((~timed).sum())
+
+    def _argument(self, piece: Piece, name: str) -> Any:
+        """Return a column of arguments, from the first of its keys that an event has."""
+        kind = ARGUMENTS[name].kind
+        found: Any = None
+        for part in FIELDS[name]:
+            if kind == INTEGER:
+                values, valid = piece.integers(part)
+                if found is not None:
+                    values, valid = np.where(found.valid, found.values, values), found.valid | valid
+                found, complete = Integers(values, valid), valid.all()
+            else:
+                codes = (piece.json if kind == JSON else piece.texts)(part, self.texts[name])
+                found = codes if found is None else np.where(found < 0, codes, found)
+                complete = (found >= 0).all()
+            if complete:
+                break
+        return found
+
+
+def _joined(parts: list[dict[str, Any]]) -> dict[str, Column]:
+    """Return a group's columns from those of its pieces."""
+    columns: dict[str, Column] = {}
+    for name in list(parts[0]) if parts else []:
+        column = [part.pop(name) for part in parts]
+        if isinstance(column[0], Integers):
+            both = ([getattr(part, what) for part in column] for what in ("values", "valid"))
+            columns[name] = Integers(*(np.concatenate(parts_of) for parts_of in both))
+        else:
+            columns[name] = np.concatenate(column)
+    return columns

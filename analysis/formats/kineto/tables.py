@@ -1,0 +1,183 @@
+"""Chrome JSON as torch.profiler (Kineto) and torch.autograd's profiler export it, plain or gzip, of any size, as tables.
+
+`scan` reads chosen groups of events into one table each, piece by piece. Times are exact: microseconds are taken apart into
+integer nanoseconds, from the number's text where a double could not hold them. Complete events may also be written as pairs of
+begin and end (phases B and E).
+
+Columns of every table: start_ns and duration_ns (int64; on the wall clock since the epoch if the file has a base time or absolute
+times), name, category (categorical text) and track (row of `Scan.tracks`). Columns of `kineto_groups.ARGUMENTS` are added as a
+group asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.files import json_numbers
+from kernelscope.analysis.files.chrome_json import SIZE
+from kernelscope.analysis.formats.kineto.columns import Column, Columns, Integers, gather
+from kernelscope.analysis.formats.kineto.groups import ARGUMENTS, FLOW, INTEGER, PAIR, Group
+
+_LATEST = 4_500_000_000_000_000_000  # ns: 142 years
+
+
+@dataclass
+class Scan:
+    """What was read: a table for every group, and what the file says besides.
+
+    tracks: the distinct pairs process, thread as text. header: the other keys of the file's object, as JSON text. counts: events
+    by (phase, category), all of them. untimed: events in groups without a usable time, left out of the tables. repaired: pieces
+    of text that were no JSON and were mended. unpaired: begins and ends without the other.
+    """
+
+    tables: dict[str, pd.DataFrame]
+    tracks: pd.DataFrame
+    header: dict[str, bytes]
+    base_ns: int | None
+    counts: dict[tuple[str, str], int] = field(default_factory=dict)
+    untimed: dict[str, int] = field(default_factory=dict)
+    unpaired: int = 0
+    repaired: int = 0
+
+    def fact(self, *names: str) -> Any:
+        """Return the first of these keys of the file's object, decoded; None when it has none that can be."""
+        for name in names:
+            if name in self.header:
+                try:
+                    return msgspec.json.decode(self.header[name])
+                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                    return None
+        return None
+
+
+def scan(
+    path: Path | str,
+    groups: Mapping[str, Group],
+    size: int = SIZE,
+    content: bytes | None = None,
+    parts: Sequence[Path] = (),
+) -> Scan:
+    """Return the groups' tables; raises EvidenceError when a file cannot be read or is no trace of this format.
+
+    size: bytes of JSON that are decoded at once. content: the file's bytes, if they are read; `path` then only names it. parts:
+    files of the same process that go on where this one ends.
+    """
+    return tables_of(gather(path, groups, size, content, parts=parts), groups)
+
+
+def tables_of(columns: Columns, groups: Mapping[str, Group]) -> Scan:
+    """Return the groups' tables, of columns that were gathered for them; the columns are used up."""
+    untimed = dict(columns.untimed)
+    found = Scan({}, pd.DataFrame(), columns.header, None, columns.counts, untimed, repaired=columns.repaired)
+    base = found.fact("baseTimeNanoseconds")
+    found.base_ns = base if isinstance(base, int) and not isinstance(base, bool) and abs(base) < _LATEST else None
+    tracks = _Tracks(columns.texts["process"], columns.texts["thread"])
+    for name, group in groups.items():
+        frame = _frame(columns.tables.pop(name), columns.texts, group, found.base_ns or 0, tracks)
+        late = frame["start_ns"].to_numpy().astype(np.float64) + frame["duration_ns"].to_numpy() >= 2.0 * _LATEST
+        if late.any():
+            untimed[name] += int(late.sum())
+            frame = frame[~late].reset_index(drop=True)
+        if group.phases & PAIR:
+            frame, unpaired = _paired(frame)
+            found.unpaired += unpaired
+        found.tables[name] = frame
+    found.tracks = tracks.table()
+    return found
+
+
+def _frame(columns: dict[str, Column], texts: Mapping[str, list[str]], group: Group, base: int, tracks: _Tracks) -> pd.DataFrame:
+    """Return a group's table."""
+    none = np.empty(0, dtype=np.int64)
+    table: dict[str, Any] = {key: columns.get(key, none) for key in ("start_ns", "duration_ns")}
+    table["start_ns"] = table["start_ns"] + base
+    for key in ("name", "category", "phase", *(("flow",) if group.phases & FLOW else ())):
+        table[key] = _categorical(columns.get(key), texts[key])
+    table["track"] = tracks.numbers(columns.get("process"), columns.get("thread"))
+    for key in group.arguments:
+        column = columns.get(key)
+        table[key] = _nullable(column) if ARGUMENTS[key].kind == INTEGER else _categorical(column, texts[key])
+    return pd.DataFrame(table, copy=False)
+
+
+def _categorical(codes: Any, texts: list[str]) -> pd.Categorical:
+    """Return numbers as text, with the texts that occur."""
+    codes = np.empty(0, dtype=np.int32) if codes is None else codes
+    seen = np.zeros(len(texts) + 1, dtype=np.bool_)  # the last: none
+    seen[codes] = True
+    seen[-1] = False
+    used = np.flatnonzero(seen)
+    place = np.full(len(seen), -1, dtype=np.int32)
+    place[used] = np.arange(len(used), dtype=np.int32)
+    index = pd.Index(np.array([texts[number] for number in used.tolist()], dtype=object), dtype="object")
+    return pd.Categorical.from_codes(place[codes], index, validate=False)
+
+
+def _nullable(column: Any) -> Any:
+    found = column or Integers(np.empty(0, dtype=np.int64), np.empty(0, dtype=bool))
+    return pd.arrays.IntegerArray(found.values, ~found.valid)
+
+
+class _Tracks:
+    """Distinct pairs of process and thread by number."""
+
+    def __init__(self, processes: list[str], threads: list[str]) -> None:
+        self._processes, self._threads = [*processes, ""], [*threads, ""]
+        self._pairs: dict[int, int] = {}
+
+    def numbers(self, process: Any, thread: Any) -> npt.NDArray[np.int32]:
+        """Return the number of each pair."""
+        if process is None:
+            return np.empty(0, dtype=np.int32)
+        width = len(self._threads)
+        pairs, inverse = np.unique(
+            (process.astype(np.int64) % len(self._processes)) * width + thread % width, return_inverse=True
+        )
+        found = [self._pairs.setdefault(pair, len(self._pairs)) for pair in pairs.tolist()]
+        return np.array(found, dtype=np.int32)[inverse]
+
+    def table(self) -> pd.DataFrame:
+        """Return the pairs as columns process and thread (text), a row each."""
+        width = len(self._threads)
+        pairs = [(self._processes[pair // width], self._threads[pair % width]) for pair in self._pairs]
+        return pd.DataFrame(pairs, columns=["process", "thread"], dtype="object")
+
+
+def _paired(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """Return a table with begins and ends (phases B, E) made complete events, and how many have no partner.
+
+    On a track they nest like a stack. A begin without an end lasts until the table's end; an end without a begin is left out.
+    """
+    kinds = frame["phase"].cat.categories
+    if not len(kinds.intersection(["B", "E"])):
+        return frame, 0
+    phase = frame["phase"].astype("object").to_numpy()
+    begins, either = phase == "B", (phase == "B") | (phase == "E")
+    start, track = frame["start_ns"].to_numpy(), frame["track"].to_numpy()
+    order = np.flatnonzero(either)
+    order = order[np.lexsort((start[order], track[order]))]
+    opened = np.cumsum(np.where(begins[order], 1, -1))
+    level = np.where(begins[order], opened, opened + 1)  # of a pair: how many were open after its begin
+    by_level = np.lexsort((np.arange(len(order)), level, track[order]))
+    order, level = order[by_level], level[by_level]
+    same = (track[order][1:] == track[order][:-1]) & (level[1:] == level[:-1]) & begins[order][:-1] & ~begins[order][1:]
+    first, second = order[:-1][same], order[1:][same]
+    last = int((start + frame["duration_ns"].to_numpy()).max())
+    end = np.where(begins, last, start + frame["duration_ns"].to_numpy())
+    end[first] = start[second]
+    unpaired = int(either.sum()) - 2 * len(first)
+    return frame.assign(duration_ns=end - start)[phase != "E"].reset_index(drop=True), unpaired
+
+
+def whole_numbers(texts: pd.Series) -> pd.Series:
+    """Return texts as nullable integers, null for what is none."""
+    values, valid = json_numbers.integers([str(text).encode("utf8", "replace") for text in texts])
+    return pd.Series(pd.arrays.IntegerArray(values, ~valid), index=texts.index)

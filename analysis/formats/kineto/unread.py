@@ -1,0 +1,165 @@
+"""What a chrome trace of PyTorch holds and no table takes: counted always, said where it may be work, and refused where the work
+of a device would be lost without a word.
+
+A complete event is work of a device if its process or thread is named as devices and their streams are, whatever its category.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.formats.kineto.categories import GROUPS
+from kernelscope.analysis.formats.kineto.tables import Scan
+
+Bool = npt.NDArray[np.bool_]
+
+_BOILERPLATE = frozenset({"M"})  # names of processes and threads
+_LINKS = frozenset(
+    {"Trace", "ac2g", "async_cpu_to_gpu", "async", "critical_path", "cpu_to_cuda"}
+)  # the profiler's own span, and arrows that repeat correlations
+_UNCATEGORISED = "(no category)"
+_ASCEND = "Ascend Hardware"
+_DEVICE_PROCESS = re.compile(rf"{_ASCEND}|/device:(?!CPU)|(?:[GNTXHID]PU|MLU|DCU|MUSA|MTIA)\b(?! ?functions)", re.IGNORECASE)
+_STREAM = re.compile(r"stream\b[ #:]*\d+", re.IGNORECASE)
+_THREAD = re.compile(r"thread \d+ \((.*)\)")
+_HOST_LABEL = re.compile(r"CPU\b", re.IGNORECASE)
+_FUNCTIONS = re.compile(r"\w+ functions", re.IGNORECASE)
+_NAMED = 4  # categories in a warning
+_SHOWN = 60  # characters of a name
+
+
+@dataclass(frozen=True)
+class Left:
+    """Complete events that no table takes and whose category does not tell that they are no work.
+
+    events: columns category (empty for none), process (its names) and device (whether its track is one). ascend: how many of
+    them are tasks of Huawei's NPUs. threads: track and name of
+    the host's threads, as far as the file names them.
+    """
+
+    events: pd.DataFrame
+    ascend: int
+    threads: list[tuple[int, str]]
+
+    @property
+    def uncategorised(self) -> dict[str, int]:
+        """Those without a category, by a name for them."""
+        count = int((self.events["category"] == "").sum())
+        return {_UNCATEGORISED: count} if count else {}
+
+    def refuse_host_only(self, device_rows: int) -> None:
+        """Raise EvidenceError where devices' events are left out and nothing else of any device was read."""
+        lost = self.events[self.events["device"]]
+        if device_rows or lost.empty:
+            return
+        if self.ascend:
+            raise EvidenceError(
+                f"trace_view.json of Huawei's Ascend profiler (torch_npu): its {self.ascend:,} NPU tasks cannot be read yet, and "
+                "the host's side alone would mislead; open it in MindStudio Insight, or record the host alone with "
+                "torch.profiler and ProfilerActivity.CPU"
+            )
+        where = ", ".join(repr(name[:_SHOWN]) for name in lost["process"].unique()[:_NAMED])
+        raise EvidenceError(
+            f"{len(lost):,} events of devices ({where}) have categories that are not known ({_listed(lost)}), and the host's "
+            "side alone would mislead; record with torch.profiler, or give them the category kernel if they are kernels"
+        )
+
+    def warning(self) -> str | None:
+        """Return one line on what may be work of devices or operators, or None."""
+        if self.events.empty:
+            return None
+        of_devices = int(self.events["device"].sum())
+        told = f"{len(self.events):,}" + (f", {of_devices:,} of devices" if of_devices else "")
+        return f"events that may be operators or device work are not read ({told}): {_listed(self.events)}"
+
+
+def _listed(events: pd.DataFrame) -> str:
+    """Return categories with their numbers of events, the most frequent first."""
+    counts = events["category"].replace("", _UNCATEGORISED).value_counts()
+    named = [f"{str(name)[:_SHOWN]} {count:,}" for name, count in counts.head(_NAMED).items()]
+    return ", ".join([*named, *([f"{len(counts) - _NAMED} more categories"] if len(counts) > _NAMED else [])])
+
+
+def take(scan: Scan) -> Left:
+    """Take what names tracks and what no group knows out of a scan; return what is left over."""
+    labels, others = scan.tables.pop("labels"), scan.tables.pop("others")
+    plain = scan.tables["plain"]
+    known = np.logical_or(*plain_processes(scan.tracks))
+    rows = pd.concat([others[["category", "track"]], plain.loc[~known[plain["track"].to_numpy()], ["category", "track"]]])
+    track = rows["track"].to_numpy()
+    names, is_device = _named(scan.tracks, labels)
+    process = np.array(names, dtype=object)[track]
+    category = rows["category"].astype("object").fillna("").to_numpy()
+    events = pd.DataFrame({"category": category, "process": process, "device": is_device[track]})
+    last = max((int(table["track"].max()) for table in scan.tables.values() if len(table)), default=-1)
+    scan.tracks = scan.tracks.iloc[: last + 1]  # those of the two tables taken stand behind the others
+    return Left(events, int(np.char.startswith(process.astype(str), _ASCEND).sum()), _threads(labels, is_device))
+
+
+def plain_processes(tracks: pd.DataFrame) -> tuple[Bool, Bool]:
+    """Return which tracks are the host's and which are devices' in the autograd profiler's own format.
+
+    It names the processes of its events, which have no category, "CPU functions" and "CUDA functions".
+    """
+    names = [str(name) for name in tracks["process"]]
+    host = np.array([name.lower() == "cpu functions" for name in names], dtype=bool)
+    return host, np.array([_FUNCTIONS.fullmatch(name) is not None for name in names], dtype=bool) & ~host
+
+
+def _named(tracks: pd.DataFrame, labels: pd.DataFrame) -> tuple[list[str], Bool]:
+    """Return what each track's process is called, and whether the track is evidently a device's."""
+    processes: dict[str, dict[str, None]] = {}
+    threads: dict[tuple[str, str], str] = {}
+    at = labels["track"].to_numpy()
+    pairs = list(zip(tracks["process"].astype(str), tracks["thread"].astype(str), strict=True))
+    for kind, track, text in zip(labels["name"].astype("object"), at, labels["labels"].astype("object"), strict=True):
+        process, thread = pairs[track]
+        if kind in ("process_name", "process_labels"):
+            processes.setdefault(process, {})[_text(text)] = None
+        elif kind == "thread_name":
+            threads[process, thread] = _text(text)
+    names, devices = [], []
+    for process, thread in pairs:
+        own = [name for name in processes.get(process, {}) if name] or [process]
+        names.append(", ".join(own))
+        stream = any(_STREAM.match(name) for name in (thread, threads.get((process, thread), "")))
+        on_host = any(_HOST_LABEL.match(name) for name in own)
+        devices.append(not on_host and (stream or any(_DEVICE_PROCESS.match(name) for name in own)))
+    return names, np.array(devices, dtype=bool)
+
+
+def _threads(labels: pd.DataFrame, is_device: Bool) -> list[tuple[int, str]]:
+    """Return track and name of each thread of the host that is named; Kineto writes "thread 12 (name)"."""
+    names = labels["name"].astype("object") == "thread_name"
+    rows = labels[names.to_numpy(dtype=bool) & ~is_device[labels["track"].to_numpy()]]
+    texts = (_text(text) for text in rows["labels"].astype("object"))
+    return [(track, _THREAD.sub(r"\1", text)) for track, text in zip(rows["track"].tolist(), texts, strict=True)]
+
+
+def _text(value: object) -> str:
+    """Return the text that a name is in JSON; empty for what is none."""
+    try:
+        found = msgspec.json.decode(str(value).encode("utf8", "surrogatepass"))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return ""
+    return found.strip() if isinstance(found, str) else ""
+
+
+def counts(scan: Scan) -> dict[str, int]:
+    """Return how many events of which categories are in no table."""
+    used = {(phase, category) for group in GROUPS.values() for category in group.categories or () for phase in group.phases}
+    left: dict[str, int] = {}
+    for (phase, category), count in scan.counts.items():
+        if (phase, category) not in used and phase not in _BOILERPLATE and category not in _LINKS:
+            left[category or phase] = left.get(category or phase, 0) + count
+    functions = sum(count for (_, category), count in scan.counts.items() if category == "python_function")
+    if functions:
+        left["python_function"] = functions - len(scan.tables["modules"])
+    return left

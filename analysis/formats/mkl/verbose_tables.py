@@ -1,0 +1,214 @@
+"""MKL_VERBOSE lines of every MKL from 2017 to oneMKL, mixed with anything else.
+
+A line is printed when its call has ended and has no timestamp: its place in time comes from its place in the stream.
+
+`read` and `parse` return one row a call, in the stream's order:
+
+    line_number   int64   line in the stream, counted from 1
+    function      string  as printed: SGEMM, SAXPY, SGEMM_BATCH, ...
+    arguments     string  as printed, addresses included
+    duration_ns   int64   as printed (three to four digits in ns, us, ms or s)
+    threads       Int64   NThr: threads that MKL might use
+    thread_number Int64   TID: the caller's number within its own team of threads, not the system's id
+    kind          string  one of analysis.trace.KINDS
+    dtype         string  f32, f64, c64, c128 (complex), bf16, ...; null where the name does not tell
+    m, n, k       Int64   of matrix products, as passed (column-major); a matrix-vector product has n = 1
+    batch         Int64   products computed by one call; null where it is not printed
+    transpose     string  flags as passed, such as TN
+    flops         Int64   a multiply-accumulate is two; null where the arguments do not tell
+    problem       string  dimensions as text: "m120 n64 k400", "n2400"; null where the arguments do not tell
+
+Its `attrs` count what else was there: "parse_failures" (lines that start with MKL_VERBOSE and cannot be read; up to 20 of their
+line numbers are in "failed_lines") and "other_lines" (the version's line, which stands before the first call).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from kernelscope.analysis.files import stream
+
+_CALL = (
+    rf"^{stream.MKL_START}\s*(?P<function>\w+)\((?P<arguments>.*)\)\s+"
+    r"(?P<value>\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*(?P<unit>ns|us|ms|s)(?:\s(?P<rest>.*))?$"
+)
+_VERSION = r"MKL_VERBOSE\s+(?:Intel\(R\) (?:oneAPI )?(?:MKL|Math Kernel Library)|oneMKL)\b"
+_UNIT_NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+_LISTED_FAILURES = 20
+_LONGEST_NS = 1e17  # three years: longer durations are damage
+_NUMBER = re.compile(r"[0-9]{1,18}")  # what fits 64 bits
+
+_DETAILS: Mapping[str, str] = {
+    "kind": "string",
+    "dtype": "string",
+    "m": "Int64",
+    "n": "Int64",
+    "k": "Int64",
+    "batch": "Int64",
+    "transpose": "string",
+    "flops": "Int64",
+    "problem": "string",
+}
+_DTYPES = {"S": "f32", "D": "f64", "C": "c64", "Z": "c128", "H": "f16"}
+_MIXED = (("BF16", "bf16"), ("F16F16", "f16"), ("S8U8", "s8"), ("S8S8", "s8"), ("S16S16", "s16"))
+
+# functions by their name without the type's letter; the first pattern that fits the whole name counts
+_KINDS = tuple(
+    (re.compile(pattern), kind)
+    for pattern, kind in (
+        (r"(GEMM|GEMM3M|GEMMT|SYMM|HEMM|SYRK|HERK|SYR2K|HER2K|TRMM)(_\w+)?", "gemm"),
+        (r"(GEMV|SYMV|HEMV|TRMV|GBMV|SBMV|SPMV|GER|GERU|GERC|SYR|SYR2)(_\w+)?", "gemm"),
+        (r"(AXPY|AXPBY|SCAL|SSCAL|DSCAL|SWAP|ROT|ROTM)(_\w+)?", "elementwise"),
+        (r"(DOT|DOTU|DOTC|SDOT|NRM2|ASUM|AMAX|AMIN)(_\w+)?", "reduction"),
+        (r"COPY(_\w+)?", "copy"),
+        (r"(OMATCOPY|IMATCOPY|OMATCOPY2|OMATADD)(_\w+)?", "layout"),
+    )
+)
+
+
+def read(path: Path | str) -> pd.DataFrame:
+    """Return the calls of a captured stream; raises EvidenceError when the file cannot be read."""
+    found = stream.split(path).mkl
+    return parse(found["text"], found["line_number"])
+
+
+def parse(lines: Sequence[str] | pd.Series, line_numbers: Sequence[int] | pd.Series | None = None) -> pd.DataFrame:
+    """Return the calls among these lines (columns above).
+
+    line_numbers: the lines' positions in their stream; without them the lines count as the whole stream, and may then hold
+    anything, verbose text after other output on the same line included.
+    """
+    if line_numbers is None:
+        found = stream.split(list(lines)).mkl
+        return parse(found["text"], found["line_number"])
+    strings = stream.strings_of(lines)
+    numbers = np.asarray(line_numbers, dtype=np.int64)
+    fields = stream.extract(strings, _CALL)
+    durations = fields["value"].astype("float64").to_numpy(na_value=np.nan) * fields["unit"].map(_UNIT_NS).to_numpy("float64")
+    called = durations < _LONGEST_NS
+    rows = fields[called].reset_index(drop=True)
+    duration = durations[called]
+    table = pd.DataFrame(
+        {
+            "line_number": numbers[called],
+            "function": rows["function"],
+            "arguments": rows["arguments"],
+            "duration_ns": np.rint(np.round(duration, 4)).astype(np.int64),
+            "threads": _number(rows["rest"], r"NThr:(\d{1,9})"),
+            "thread_number": _number(rows["rest"], r"TID:(\d{1,9})"),
+        }
+    )
+    table = pd.concat([table, _details(rows["function"], rows["arguments"])], axis=1)
+    other = ~called & stream.starts_with(strings, _VERSION)
+    failed = ~called & ~other
+    table.attrs["other_lines"] = int(other.sum())
+    table.attrs["parse_failures"] = int(failed.sum())
+    table.attrs["failed_lines"] = [int(number) for number in numbers[failed][:_LISTED_FAILURES]]
+    return table
+
+
+def parse_failures(table: pd.DataFrame) -> int:
+    """Return how many lines looked like MKL's and could not be read, for a table that `read` or `parse` returned."""
+    return int(table.attrs["parse_failures"])
+
+
+def header(path: Path | str) -> str | None:
+    """Return the version's text, such as "oneMKL 2024.0 Update 2 Product build 20240605"; None where it was not printed."""
+    return header_of(stream.split(path).mkl["text"])
+
+
+def header_of(lines: pd.Series) -> str | None:
+    """Return the same from MKL's lines."""
+    for line in lines[lines.str.match(_VERSION)]:
+        return str(line).removeprefix("MKL_VERBOSE ").split(" for ")[0].strip()
+    return None
+
+
+def _number(text: pd.Series, pattern: str) -> pd.Series:
+    return pd.to_numeric(text.str.extract(pattern, expand=False)).astype("Int64")
+
+
+def _details(functions: pd.Series, arguments: pd.Series) -> pd.DataFrame:
+    """Describe every distinct call once, addresses aside: a program repeats few calls many times."""
+    calls = functions + "(" + arguments.str.replace(r"0x[0-9a-fA-F]+", "*", regex=True) + ")"
+    codes, distinct = pd.factorize(calls)
+    rows = [_describe(*str(call)[:-1].split("(", 1)) for call in distinct]
+    table = pd.DataFrame(rows, columns=list(_DETAILS)).astype(dict(_DETAILS))
+    return table.take(codes).reset_index(drop=True)
+
+
+def _describe(function: str, arguments: str) -> dict[str, Any]:
+    """Return the details of one call whose addresses are written as "*"."""
+    name = function.upper().removeprefix("CBLAS_")
+    base, dtype = _base(name)
+    kind = next((kind for pattern, kind in _KINDS if pattern.fullmatch(base)), "unknown")
+    details: dict[str, Any] = {"kind": kind, "dtype": dtype}
+    values = [value.strip() for value in arguments.split(",")]
+    if kind == "gemm":
+        details.update(_product(base, values))
+    elif kind != "unknown" and kind != "layout" and _NUMBER.fullmatch(values[0]):
+        details["problem"] = f"n{values[0]}"
+    return details
+
+
+def _base(name: str) -> tuple[str, str | None]:
+    """Return the function's name without its type, and the type."""
+    for mark, dtype in _MIXED:
+        if mark in name:
+            return re.sub(r"_?(BF16BF16F32|F16F16F32|S8U8S32|S8S8S32|S16S16S32|F16F16F16)", "", name), dtype
+    if name[:2] in ("SC", "DZ") and name[2:] in ("NRM2", "ASUM"):
+        return name[2:], _DTYPES[name[1]]  # a complex vector's norm is real
+    if name[:1] == "I" and name[1:2] in _DTYPES and name[2:] in ("AMAX", "AMIN"):
+        return name[2:], _DTYPES[name[1]]
+    if re.fullmatch(r"V[SDCZ]\w+", name):
+        return name[2:], _DTYPES[name[1]]
+    if name in ("MKL_SOMATCOPY", "MKL_DOMATCOPY", "MKL_SIMATCOPY", "MKL_DIMATCOPY"):
+        return name[5:], _DTYPES[name[4]]
+    return (name[1:], _DTYPES[name[0]]) if name[:1] in _DTYPES else (name, None)
+
+
+def _product(base: str, values: Sequence[str]) -> dict[str, Any]:
+    """Return m, n, k and flags of a matrix product from its arguments, as far as they are printed as numbers."""
+    flags, sizes = _leading(values)
+    if base.startswith("GEMM_BATCH") and not base.endswith("STRIDED"):
+        return _sized(flags, sizes, None)
+    if base.startswith("GEMM_PACK"):
+        return {}
+    if base.startswith("GEMM"):
+        batch = int(values[-1]) if base.endswith("STRIDED") and _NUMBER.fullmatch(values[-1]) else 1
+        return _sized(flags, sizes, batch)
+    if base == "GEMV" and len(sizes) >= 2 and flags:
+        rows, inner = (sizes[1], sizes[0]) if flags[0] != "N" else (sizes[0], sizes[1])
+        return _sized(flags, [rows, 1, inner], 1)
+    if base in ("GER", "GERU", "GERC") and len(sizes) >= 2:
+        return _sized([], [sizes[0], sizes[1], 1], 1)
+    return {}
+
+
+def _leading(values: Sequence[str]) -> tuple[list[str], list[int]]:
+    """Return the letters that arguments start with and the numbers that follow them directly."""
+    letters = 0
+    while letters < len(values) and re.fullmatch(r"[A-Za-z]", values[letters]):
+        letters += 1
+    sizes: list[int] = []
+    for value in values[letters:]:
+        if not _NUMBER.fullmatch(value):
+            break
+        sizes.append(int(value))
+    return [value.upper() for value in values[:letters]], sizes
+
+
+def _sized(flags: Sequence[str], sizes: Sequence[int], batch: int | None) -> dict[str, Any]:
+    found: dict[str, Any] = {"transpose": "".join(flags) or None, "batch": batch}
+    if len(sizes) >= 3:
+        m, n, k = sizes[:3]
+        found.update(m=m, n=n, k=k, problem=f"m{m} n{n} k{k}" + (f" batch{batch}" if batch and batch > 1 else ""))
+        flops = 2 * batch * m * n * k if batch else None
+        found["flops"] = flops if flops is not None and flops < 2**63 else None
+    return found

@@ -1,0 +1,222 @@
+"""Chrome JSON as mx.profiler dumps it, plain or gzip.
+
+mx.profiler writes what its engine's threads ran as pairs of events B and E, in whole microseconds of the wall clock, and the
+same once more as asynchronous tasks (b and e), where C API calls appear too. Users' own tasks, frames and events look alike;
+their process is named after their domain. `read` returns one row a pair (or complete event X), in the file's order:
+
+    start_ns, duration_ns  int64   start on the wall clock, ns since the epoch; true to 1000 ns
+    name                   string  the operator's type, such as Convolution or _backward_Convolution, or what the engine did
+                                   (WaitForVar, DeleteVariable, CopyCPU2CPU, ImperativeBulk); MXNet cuts it at 127 bytes
+    category               string  operator, MXNET_C_API, ...
+    thread                 int64   a number of the thread (the same within the file; MXNet writes a hash, no system's id)
+    device                 string  cpu/0, gpu/0, ... of operators; null where the file does not tell
+    asynchronous           bool    a task (b, e): for operators the same execution as the row with False
+
+Its `attrs` count what could not be used: "unpaired" (events without a partner of the same name), "untimed" (events without a
+time), "other_events" (counters and marks) and "unfinished" (1 where the dump was not closed, as dump(finished=False) leaves it).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import stream
+from kernelscope.analysis.files.packed import read_content
+
+_LAST_US = 9_000_000_000_000_000  # later times do not fit 64 bits as ns
+_Microseconds = Annotated[int, msgspec.Meta(ge=-1, le=_LAST_US)] | Annotated[float, msgspec.Meta(ge=-1, le=_LAST_US)]
+_VALUE = r"^\s*\{[^{}]*:\s*(?P<value>-?\d{1,300}(?:\.\d*)?(?:[eE][-+]?\d{1,2})?)\s*\}\s*$"
+_NAME_ARGUMENT = r'^\s*\{\s*"name"\s*:\s*"(?P<name>[^"\\]*)"'
+
+
+class _Event(msgspec.Struct, gc=False):
+    ph: str
+    name: str = ""
+    cat: str = ""
+    ts: _Microseconds = -1
+    dur: _Microseconds = 0
+    pid: int | str = -1
+    tid: int | str = -1
+    args: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _File(msgspec.Struct, gc=False):
+    events: list[_Event] = msgspec.field(name="traceEvents")
+
+
+_DECODER = msgspec.json.Decoder(_File)
+
+
+@dataclass(frozen=True)
+class Dump:
+    """A dump's tables.
+
+    executions: as `read` returns them. counters: time_ns, name, category, value (float64), thread. marks: time_ns, name,
+    category, thread. processes: the names of devices and domains in the order of the file.
+    """
+
+    executions: pd.DataFrame
+    counters: pd.DataFrame
+    marks: pd.DataFrame
+    processes: list[str]
+
+
+def read(path: Path | str) -> pd.DataFrame:
+    """Return the executions in a dump; raises EvidenceError when it cannot be read or is no dump of this format."""
+    return parse(read_content(path), str(path))
+
+
+def parse(content: bytes, source: str = "dump") -> pd.DataFrame:
+    """Return the executions in a dump's JSON text; `source` names it in errors."""
+    return parse_all(content, source).executions
+
+
+def parse_all(content: bytes, source: str = "dump") -> Dump:
+    """Return all that a dump's JSON text holds; raises EvidenceError as `read` does."""
+    events, unfinished = _decode(content, source)
+    columns = _columns(events)
+    phase = columns["phase"].to_numpy(dtype=object)
+    timed = np.asarray((columns["ts"] >= 0) | (phase == "M"), dtype=bool)
+    untimed = int((~timed).sum())
+    columns, phase = columns[timed].reset_index(drop=True), phase[timed]
+    names = _names(columns[phase == "M"])
+    begin, end, unpaired = _pair(columns, phase)
+    whole = np.flatnonzero(phase == "X")
+    begin, end = np.concatenate([begin, whole]), np.concatenate([end, whole])
+    order = np.argsort(begin, kind="stable")
+    table = _executions(columns, phase, begin[order], end[order], names)
+    other = int((~np.isin(phase, ["B", "E", "b", "e", "M", "X"])).sum())
+    table.attrs.update(unpaired=unpaired, untimed=untimed, other_events=other, unfinished=int(unfinished))
+    return Dump(table, _counters(columns[phase == "C"]), _marks(columns[np.isin(phase, ["i", "I", "R"])]), list(names.values()))
+
+
+def _decode(content: bytes, source: str) -> tuple[list[_Event], bool]:
+    """Return the events, and whether the file had to be closed first."""
+    try:
+        return _DECODER.decode(content).events, False
+    except msgspec.ValidationError as error:
+        raise EvidenceError(f"{source}: not a dump of mx.profiler: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        try:
+            return _DECODER.decode(content.rstrip().removesuffix(b",") + b"]}").events, True
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            pass
+        raise EvidenceError(f"{source}: not JSON, or cut short ({error}); dump it again with profiler.dump()") from error
+
+
+def _columns(events: list[_Event]) -> pd.DataFrame:
+    """Return the decoded events as a table; threads are numbered in the order of their first event."""
+    fields = {"phase": "ph", "name": "name", "category": "cat", "process": "pid", "thread": "tid", "args": "args"}
+    table = pd.DataFrame({name: pd.Series(list(_all(events, field)), dtype="object") for name, field in fields.items()})
+    # hashes of threads fill 64 bits without sign, beyond what the Trace's columns hold
+    table["thread"] = pd.factorize(table["thread"])[0].astype(np.int64)
+    table["process"] = pd.factorize(table["process"])[0].astype(np.int64)
+    table["ts"] = np.array(list(_all(events, "ts")), dtype=None if events else np.int64)
+    table["duration"] = np.array(list(_all(events, "dur")), dtype=None if events else np.int64)
+    return table
+
+
+def _all(events: list[_Event], field: str) -> Iterable[Any]:
+    return map(operator.attrgetter(field), events)
+
+
+def _executions(
+    columns: pd.DataFrame,
+    phase: npt.NDArray[np.object_],
+    begin: npt.NDArray[np.int64],
+    end: npt.NDArray[np.int64],
+    names: dict[int, str],
+) -> pd.DataFrame:
+    first, last = columns.iloc[begin], columns.iloc[end]
+    device = first["process"].map({process: name for process, name in names.items() if _is_device(name)})
+    table = pd.DataFrame(index=pd.RangeIndex(len(begin)))
+    table["start_ns"] = _nanoseconds(first["ts"])
+    table["duration_ns"] = np.where(
+        phase[begin] == "X", _nanoseconds(first["duration"]), _nanoseconds(last["ts"]) - table["start_ns"]
+    )
+    table["name"] = first["name"].astype("string").array
+    table["category"] = first["category"].astype("string").array
+    table["thread"] = first["thread"].to_numpy(np.int64)
+    table["asynchronous"] = phase[begin] == "b"
+    table["device"] = device.astype("string").where(phase[begin] != "b").array
+    return table
+
+
+def _is_device(name: str) -> bool:
+    """Return whether a process's name is a device's: cpu/0, gpu/1, "cpu pinned/", "cpu shared/"."""
+    return name.startswith(("cpu/", "gpu/", "cpu pinned/", "cpu shared/"))
+
+
+def _nanoseconds(microseconds: pd.Series) -> npt.NDArray[np.int64]:
+    """Return times as integer ns: exact for integers; fractions of microseconds are rounded."""
+    values = microseconds.to_numpy()
+    return values * 1000 if values.dtype == np.int64 else np.rint(values.astype(np.float64) * 1000).astype(np.int64)
+
+
+def _names(rows: pd.DataFrame) -> dict[int, str]:
+    """Return the names of processes, which are MXNet's devices; asynchronous tasks use hashes of categories instead."""
+    named = rows[rows["name"] == "process_name"]
+    names = stream.extract(_texts(named["args"]), _NAME_ARGUMENT)["name"]
+    return {int(process): str(name) for process, name in zip(named["process"], names, strict=True) if pd.notna(name)}
+
+
+def _counters(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return counters with their value: each event of MXNet's holds one."""
+    values = stream.extract(_texts(rows["args"]), _VALUE)["value"]
+    table = rows[["name", "category", "thread"]].reset_index(drop=True)
+    table["time_ns"] = _nanoseconds(rows["ts"])
+    table["value"] = values.astype("float64").array
+    return table[["time_ns", "name", "category", "value", "thread"]]
+
+
+def _marks(rows: pd.DataFrame) -> pd.DataFrame:
+    table = rows[["name", "category", "thread"]].reset_index(drop=True)
+    table["time_ns"] = _nanoseconds(rows["ts"])
+    return table[["time_ns", "name", "category", "thread"]]
+
+
+def _texts(raw: pd.Series) -> pa.LargeStringArray:
+    """Return pieces of JSON as strings."""
+    if raw.empty:
+        return stream.strings_of([])
+    # JSON may hold line ends between its tokens, but no bare control character
+    return stream.strings_of(b"\x1e".join(map(bytes, raw)).decode("utf8", errors="replace").split("\x1e"))
+
+
+def _pair(columns: pd.DataFrame, phase: npt.NDArray[np.object_]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
+    """Return the positions of begins and of their ends, in the order of begins, and how many events have no partner.
+
+    Per process, thread and kind of event, begins and ends nest in the file's order: at one depth they alternate.
+    """
+    position = np.flatnonzero(np.isin(phase, ["B", "E", "b", "e"]))
+    if len(position) == 0:
+        return position, position, 0
+    opens = np.isin(phase[position], ["B", "b"])
+    frame = columns.iloc[position][["process", "thread", "name"]].reset_index(drop=True)
+    frame["kind"] = np.isin(phase[position], ["b", "e"])
+    frame["opens"] = opens
+    lane = frame.groupby(["process", "thread", "kind"], sort=False).ngroup().to_numpy()
+    change = pd.Series(np.where(opens, 1, -1))
+    after = change.groupby(lane).cumsum().to_numpy()
+    depth = np.where(opens, after, after + 1)
+    order = np.lexsort((position, depth, lane))
+    now, following = order[:-1], order[1:]
+    name = pd.factorize(frame["name"])[0]
+    matched = (
+        opens[now] & ~opens[following] & (lane[now] == lane[following]) & (depth[now] == depth[following])
+        & (name[now] == name[following])
+    )  # fmt: skip
+    begin, end = now[matched], following[matched]
+    by_begin = np.argsort(begin)
+    return position[begin[by_begin]], position[end[by_begin]], len(position) - 2 * len(begin)

@@ -1,0 +1,98 @@
+"""Nsight Systems' own reports (.nsys-rep, .qdrep, .qdstrm): an installed nsys exports them, as their format is not published."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files.head import Head
+from kernelscope.analysis.files.sqlite_pages import Database
+from kernelscope.analysis.formats.nsys.trace import read_tables
+from kernelscope.analysis.trace import Trace
+from kernelscope.nsys_wrappers import export
+from kernelscope.nsys_wrappers.find import Tool
+
+# What the files begin with, from all versions since 2021; 2025 and later write the version into the report's.
+_REPORT = re.compile(rb"NVIDIA (?:Tegra Profiler|Nsight Systems) Report (?:(\d{4})@(\d{1,2})@(\d{1,2})@)?")
+_STREAM = re.compile(rb".{0,16}NVIDIA (?:Tegra Profiler|Nsight Systems) Stream (?:(\d{4})\.(\d{1,2})\.(\d{1,2})\b)?", re.DOTALL)
+# Older reports tell it only by the folder that nsys was installed in.
+_INSTALLED = re.compile(rb"(?:nsight-systems(?:-cli)?/|NsightSystems-(?:[a-z]+-)?)(20\d\d)\.(\d{1,2})\.(\d{1,2})\b")
+_NAMED = re.compile(r"\b(20\d\d)[@.](\d{1,2})[@.](\d{1,3})\b")  # in what nsys prints of a report that is too new for it
+_SEARCHED = 4 << 20
+
+
+def matches(head: Head) -> bool:
+    """Return whether the file begins like a report or like a stream that was not imported yet."""
+    return not head.compressed and bool(_REPORT.match(head.content) or _STREAM.match(head.content))
+
+
+def read(path: Path) -> Trace:
+    """Return the Trace of a report; raise EvidenceError saying what is needed when it cannot be exported here."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(_SEARCHED)
+    except OSError as error:
+        raise EvidenceError(f"{path}: {error.strerror or error}") from error
+    stream = bool(_STREAM.match(start))
+    version = _version(start)
+    tool = export.suitable(version)
+    if tool is None:
+        raise EvidenceError(f"{path}: a report needs nsys to be read, and none is installed; {_remedy(path, version, stream)}")
+    try:
+        with tempfile.TemporaryDirectory(prefix="kernelscope-") as folder:
+            exported = export.export_report(tool, path, Path(folder), stream=stream)
+            with Database(exported) as database:
+                trace = read_tables(database, "nsys-report")
+    except export.ExportError as error:
+        raise EvidenceError(f"{path}: {error}; {_remedy_of_failure(path, version, tool, str(error), stream)}") from error
+    except OSError as error:
+        raise EvidenceError(f"{path}: no room for the export ({error.strerror or error}); set TMPDIR to a larger disk") from error
+    if version:
+        trace.info["source"]["recorded_with"] = _dotted(version)
+    if _is_older(tool, version):
+        _doubt(trace, path, version, tool, stream)
+    return trace
+
+
+def _doubt(trace: Trace, path: Path, version: tuple[int, ...], tool: Tool, stream: bool) -> None:
+    """Warn of an export by an nsys that is older than the recording; raise EvidenceError where it holds no device work."""
+    doubt = f"recorded by nsys {_dotted(version)} and exported by nsys {tool.version} ({tool.path}), which is older"
+    if not any(len(table) for table in (trace.kernels, trace.graphs, trace.copies)):
+        raise EvidenceError(f"{path}: {doubt}, without any device work; {_remedy(path, version, stream)}")
+    trace.info.setdefault("warnings", []).append(f"{doubt}: events may be missing; {_remedy(path, version, stream)}")
+
+
+def _remedy_of_failure(path: Path, version: tuple[int, ...], tool: Tool, told: str, stream: bool) -> str:
+    """Return what helps where the export failed; told: what nsys said, which may name the version that recorded."""
+    if not version:
+        named = [tuple(int(part) for part in match.groups()) for match in _NAMED.finditer(told)]
+        version = max((one for one in named if _is_older(tool, one)), default=())
+    if _is_older(tool, version):
+        return f"it was recorded by nsys {_dotted(version)}; {_remedy(path, version, stream)}"
+    return f"copy it again if it is damaged, else {_remedy(path, version, stream)}"
+
+
+def _remedy(path: Path, version: tuple[int, ...], stream: bool) -> str:
+    """Return which nsys can export the report, and how."""
+    wanted = f"nsys {_dotted(version)} or later" if version else "an nsys at least as new as the one that recorded it"
+    first = f"QdstrmImporter -i {path.name}, then " if stream else ""
+    name = path.with_suffix(".nsys-rep").name if stream else path.name
+    return f"export it with {wanted}: {first}nsys export --type sqlite {name}"
+
+
+def _is_older(tool: Tool, version: tuple[int, ...]) -> bool:
+    return tool.release[: len(version)] < version
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def _version(start: bytes) -> tuple[int, ...]:
+    """Return the version that recorded, as numbers; nothing when the file does not tell."""
+    for match in (_REPORT.match(start), _STREAM.match(start), _INSTALLED.search(start)):
+        if match and match.group(1):
+            return tuple(int(part) for part in match.groups())
+    return ()

@@ -1,0 +1,469 @@
+"""Tables of `nsys stats`: traces become timed rows, summaries rows that stand for many executions.
+
+A file often holds the same work several times (a trace and summaries of it): each kind of work is taken from the finest table
+that has it, once, and the others are named in `info["notes"]`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from kernelscope.analysis import trace
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import text_tables
+from kernelscope.analysis.files.head import Head
+from kernelscope.analysis.formats import printed as printed_tables
+from kernelscope.analysis.formats.nsys import stats_tables as nsys_stats
+from kernelscope.analysis.formats.nsys.stats_tables import Table
+from kernelscope.analysis.trace import Trace
+
+# Columns by which a report is told where the file does not name it; the first that fits counts.
+_COLUMNS: tuple[tuple[str, frozenset[str]], ...] = tuple(
+    (report, frozenset(columns.split("|")))
+    for report, columns in (
+        ("cuda_gpu_trace", "Start|Duration|CorrId|Name"),
+        ("cuda_api_trace", "Start|Duration|Name|CorrID|Pid|Tid"),
+        ("cuda_kern_exec_trace", "API Start|API Dur|API Function|Kernel Start|Kernel Dur|Kernel Name|PID|TID|DevId"),
+        ("nvtx_gpu_proj_trace", "Name|Projected Start|Orig Start|Orig Duration|PID|TID"),
+        ("nvtx_pushpop_trace", "Start|End|Name|PID|TID|Lvl"),
+        ("nvtx_startend_trace", "Start|End|Name|PID|TID"),
+        ("nvtx_gpu_proj_sum", "Range|Total Range Time|Range Instances"),
+        ("nvtx_kern_sum", "NVTX Range|Kernel Name|Total Time"),
+        ("cuda_kern_exec_sum", "TAvg|KAvg|Kernel Name"),
+        ("cuda_api_gpu_sum", "Total Time|Instances|Category|Operation"),
+        ("cuda_gpu_sum", "Total Time|Instances|Category|Operation"),
+        ("nvtx_sum", "Total Time|Instances|Style|Range"),
+        ("nvtx_pushpop_sum", "Total Time|Instances|Range"),
+        ("nvtx_startend_sum", "Total Time|Instances|Range"),
+        ("cuda_gpu_mem_time_sum", "Total Time|Count|Operation"),
+        ("cuda_gpu_mem_time_sum", "Total Time|Operations|Operation"),
+        ("cuda_gpu_mem_time_sum", "Total Time|Operations|Name"),
+        ("cuda_gpu_mem_size_sum", "Total|Count|Operation"),
+        ("cuda_gpu_mem_size_sum", "Total|Operations|Operation"),
+        ("cuda_gpu_mem_size_sum", "Total|Operations|Name"),
+        ("cuda_gpu_kern_gb_sum", "Total Time|Instances|GridXYZ|Name"),
+        ("cuda_gpu_kern_sum", "Total Time|Instances|Name"),
+        ("cuda_api_sum", "Total Time|Num Calls|Name"),
+        ("cuda_api_sum", "Total Time|Calls|Name"),
+        ("osrt_sum", "Total Time|Num Calls|Name"),
+        ("osrt_sum", "Total Time|Calls|Name"),
+    )
+)
+# For each kind of work the reports that have it, the finest first.
+_SOURCES: Mapping[str, tuple[str, ...]] = {
+    "kernels": (
+        "cuda_gpu_trace", "cuda_kern_exec_trace", "cuda_gpu_kern_gb_sum", "cuda_gpu_kern_sum", "cuda_gpu_sum", "cuda_api_gpu_sum",
+    ),
+    "copies": ("cuda_gpu_trace", "cuda_gpu_mem_time_sum", "cuda_gpu_sum", "cuda_api_gpu_sum"),
+    "calls": ("cuda_api_trace", "cuda_kern_exec_trace", "cuda_api_sum", "cuda_api_gpu_sum"),
+    "push/pop ranges": ("nvtx_pushpop_trace", "nvtx_gpu_proj_trace", "nvtx_sum", "nvtx_pushpop_sum", "nvtx_gpu_proj_sum"),
+    "start/end ranges": ("nvtx_startend_trace", "nvtx_gpu_proj_trace", "nvtx_sum", "nvtx_startend_sum", "nvtx_gpu_proj_sum"),
+    "os calls": ("osrt_sum",),
+}  # fmt: skip
+_CATEGORIES = {"CUDA_KERNEL": "kernels", "MEMORY_OPER": "copies", "CUDA_API": "calls"}
+_COUNTS = ("Instances", "Num Calls", "Calls", "Count", "Operations", "Range Instances")
+_NAMES = ("Name", "Operation", "Range", "Kernel Name")
+_CUT = "\u2026"
+_API_NAME = r"^(?:cuda|cu)[A-Z]"
+_VERSION_SUFFIX = r"(?:_v\d+)+$"
+_HEADINGS = (
+    re.compile(r"^[^\S\n]*\*\* [^\n]* \(\w+(?:[^\w()\n][^()\n]*)?\):?[^\S\n]*$", re.MULTILINE),
+    re.compile(r"^Processing \[[^\]\n]*\] with \[[^\]\n]*\.py\]", re.MULTILINE),
+    re.compile(r"^[^\S\n]*CUDA (?:API|Kernel|Memory Operation) Statistics(?: \([^)\n]*\))?:?[^\S\n]*$", re.MULTILINE),
+    re.compile(r"^[^\S\n]*\[\d+/\d+\] Executing '\w+' stats report", re.MULTILINE),
+)
+
+
+def matches(head: Head) -> bool:
+    """Whether the file holds headings or tables of nsys stats."""
+    if not head.is_text or not head.content:
+        return False
+    if any(heading.search(head.text) for heading in _HEADINGS):
+        return True
+    return any(_report_of(None, titles) for titles in map(_titles, head.text.splitlines()) if titles)
+
+
+def read(path: Path) -> Trace:
+    """Return the Trace of the tables; raises EvidenceError when there are none, or those of several captures."""
+    output = nsys_stats.read(path)
+    tables = _by_report(path, output.tables)
+    if not tables:
+        why = f" ({len(output.skipped)} reports skipped for want of data)" if output.skipped else ""
+        raise EvidenceError(f"{path}: no table of nsys stats that holds times{why}; print cuda_gpu_trace or the summaries")
+    result = Trace()
+    result.info = {
+        "source": {"format": "nsys-stats", "tool": "nsys", "version": output.version, "schema": None},
+        "clock": "none",
+        "devices": [],
+        "unavailable": {},
+        "notes": [],
+    }
+    chosen = _choose(tables, output.tables, result)
+    _fill(path, tables, chosen, result)
+    _explain(output, chosen, result)
+    return result
+
+
+def _titles(line: str) -> list[str]:
+    return [re.sub(r"\s*\([^()]*\)$", "", title) for title in nsys_stats.header_of(line[:2000])]
+
+
+def _report_of(name: str | None, columns: list[str]) -> str | None:
+    """Return the report that a table is, None for one that is not read."""
+    fitting = [report for report, needed in _COLUMNS if needed <= set(columns)]
+    if name in fitting:
+        return name
+    if name == "cuda_gpu_kern_sum" and "cuda_gpu_kern_gb_sum" in fitting:
+        return name
+    return fitting[0] if fitting and name is None else None
+
+
+def _by_report(path: Path, tables: list[Table]) -> dict[str, Table]:
+    """Return the tables that are read by report; the same report of two captures is refused, of one it counts once."""
+    found: dict[str, Table] = {}
+    for table in tables:
+        report = _report_of(table.report, list(table.rows.columns))
+        if report is None:
+            continue
+        if (
+            report == "cuda_api_sum"
+            and table.report is None
+            and not table.rows["Name"].str.contains(_API_NAME).fillna(False).any()
+        ):
+            report = "osrt_sum"
+        first = found.setdefault(report, table)
+        if first is not table and (first.input is None or first.input != table.input):
+            raise EvidenceError(
+                f"{path}, lines {first.line} and {table.line}: {report} of two captures; split the file before line {table.line}"
+            )
+    inputs = {table.input for table in found.values()}
+    if len(inputs - {None}) > 1:
+        second = next(table for table in found.values() if table.input != next(iter(found.values())).input)
+        raise EvidenceError(f"{path}, line {second.line}: tables of another capture start here; split the file")
+    return found
+
+
+def _choose(tables: Mapping[str, Table], printed: list[Table], result: Trace) -> dict[str, str]:
+    """Return for each kind of work the report to take it from, and note which others repeat it."""
+    chosen: dict[str, str] = {}
+    for work, reports in _SOURCES.items():
+        having = [report for report in reports if report in tables and _has(tables[report], report, work)]
+        if having:
+            chosen[work] = having[0]
+    used = set(chosen.values()) | {"cuda_gpu_mem_size_sum"}
+    unused = sorted(set(tables) - used)
+    if unused:
+        result.info["notes"].append(f"{', '.join(unused)}: the same work again, not counted twice")
+    others = sorted({table.report for table in printed if table.report and table.report not in tables and len(table.rows)})
+    if others:
+        result.info["notes"].append(f"{', '.join(others)}: tables that are not read")
+    return chosen
+
+
+def _has(table: Table, report: str, work: str) -> bool:
+    """Whether a table has this kind of work."""
+    rows = table.rows
+    if "Category" in rows:
+        return bool(rows["Category"].map(_CATEGORIES).eq(work).any())
+    if report in ("cuda_gpu_trace", "cuda_kern_exec_trace") and work in ("kernels", "copies"):
+        return bool((printed_tables.are_copies(rows[_name_column(rows)]) == (work == "copies")).any())
+    if "Style" in rows and work.endswith("ranges"):
+        return bool((rows["Style"].eq("PushPop") == work.startswith("push")).any())
+    return True
+
+
+def _fill(path: Path, tables: Mapping[str, Table], chosen: Mapping[str, str], result: Trace) -> None:
+    frames: dict[str, list[pd.DataFrame]] = {"totals": [], "ranges": []}
+    process = _process(tables)
+    readings = {report: _Reading(path, report, tables[report], result) for report in sorted(set(chosen.values()))}
+    for work, report in chosen.items():
+        reading = readings[report]
+        if work in ("kernels", "copies"):
+            timed = "Start" in reading.rows or "Kernel Start" in reading.rows
+            frame = (
+                reading.device_work(work, process) if timed else reading.summed_work(work, tables.get("cuda_gpu_mem_size_sum"))
+            )
+            setattr(result, work, trace.conform(work, frame))
+        elif work.endswith("ranges"):
+            target = "totals" if "Start" not in reading.rows and "Orig Start" not in reading.rows else "ranges"
+            frames[target].append(reading.range_totals(work) if target == "totals" else reading.ranges(work))
+        elif report in ("cuda_api_trace", "cuda_kern_exec_trace"):
+            result.calls = trace.conform("calls", reading.calls())
+        else:
+            frames["totals"].append(reading.totals("os" if work == "os calls" else "calls"))
+    for name, parts in frames.items():
+        if parts:
+            setattr(result, name, trace.conform(name, pd.concat(parts, ignore_index=True)))
+
+
+def _process(tables: Mapping[str, Table]) -> int | None:
+    """Return the only process that any table names: device work has none of its own, and then it can be no other's."""
+    found: set[int] = set()
+    for table in tables.values():
+        for column in ("Pid", "PID"):
+            if column in table.rows:
+                found |= set(text_tables.counts(table.rows[column].drop_duplicates()).dropna())
+    return found.pop() if len(found) == 1 else None
+
+
+class _Reading(printed_tables.Remarks):
+    """One table being turned into rows of a Trace; what is odd is counted in the Trace."""
+
+    def __init__(self, path: Path, report: str, table: Table, result: Trace) -> None:
+        super().__init__(result)
+        self.path, self.report, self.table = path, report, table
+        self.rows = table.rows
+        self.count("lines of tables that cannot be read", table.unreadable)
+
+    def ns(self, column: str) -> pd.Series:
+        """Return a column of times in ns; all null where the table has no such column."""
+        if column not in self.rows:
+            return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
+        values = self.rows[column]
+        unit = self.table.units.get(column) or self.table.units.get("Total Time")
+        if unit is None and values.str.contains(".", regex=False).fillna(False).any():
+            raise EvidenceError(
+                f"{self.path}, line {self.table.line}: column {column!r} names no unit; print it with one (no nohdrunit)"
+            )
+        found = text_tables.nanoseconds(values, unit or "ns")
+        step = text_tables.resolution(values, unit or "ns") if unit not in (None, "ns") else 1
+        if step > 1:
+            self.note(f"{self.report}: times are rounded to {step} ns; --timeunit nsec has them exactly")
+        return found
+
+    def numbers(self, column: str) -> pd.Series:
+        if column not in self.rows:
+            return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
+        return text_tables.counts(self.rows[column])
+
+    def names(self) -> pd.Series:
+        return self.rows[_name_column(self.rows)].astype("category")
+
+    def usable(self, frame: pd.DataFrame, *needed: str) -> pd.DataFrame:
+        """Return the rows that hold what a row of the Trace must, and count the others."""
+        good = frame[list(needed)].notna().all(axis=1)
+        self.count("rows without usable time", int((~good).sum()))
+        self.count("rows without a name", int((good & frame["name"].isna()).sum()))
+        cut = frame["name"].cat.categories[frame["name"].cat.categories.str.endswith(_CUT)]
+        what = "kernel names cut short by the tool" if "grid" in frame else "names cut short by the tool"
+        self.count(what, int(frame["name"].isin(cut).sum()))
+        return frame[good] if not good.all() else frame
+
+    def selected(self, frame: pd.DataFrame, work: str) -> pd.DataFrame:
+        """Return the rows that are kernels or copies, as asked for."""
+        if "Category" in self.rows:
+            return frame[self.rows["Category"].map(_CATEGORIES).eq(work).to_numpy()]
+        return frame[(printed_tables.are_copies(self.rows[_name_column(self.rows)]) == (work == "copies")).to_numpy()]
+
+    def device_work(self, work: str, process: int | None) -> pd.DataFrame:
+        """Return kernels or copies of a trace, in the table's order."""
+        nested = "Kernel Start" in self.rows
+        start, duration = self.ns("Kernel Start" if nested else "Start"), self.ns("Kernel Dur" if nested else "Duration")
+        frame = pd.DataFrame({"start_ns": start, "end_ns": start + duration, "duration_ns": duration, "name": self.names()})
+        frame["count"] = 1
+        frame["device"] = self.devices()
+        frame["thread"] = self.numbers("Strm")
+        frame["process"] = self.numbers("PID") if "PID" in self.rows else pd.array([process] * len(frame), dtype="Int64")
+        frame["correlation"] = self.numbers("CorrId")
+        if nested:
+            frame["launch_ns"] = self.ns("API Start")
+            frame["launch_end_ns"] = frame["launch_ns"] + self.ns("API Dur")
+            frame["launch_thread"] = self.threads()
+        if work == "kernels":
+            self.add_launch_shape(frame)
+        else:
+            frame["operation"], frame["bytes"], frame["memory"] = self.operations(), self.bytes("Bytes"), self.memory()
+        self.result.info["clock"] = "relative"
+        return self.usable(self.selected(frame, work), "duration_ns")
+
+    def add_launch_shape(self, frame: pd.DataFrame) -> None:
+        frame["grid"], frame["block"] = self.shape("GridXYZ", "Grd"), self.shape("BlockXYZ", "Blk")
+        frame["registers"] = self.numbers("Reg/Trd").astype("Int32")
+        units = {self.table.units.get(column, "?").lower() for column in ("StcSMem", "DymSMem")}
+        if units <= {"b", "byte", "bytes"}:
+            frame["shared_memory"] = self.bytes("StcSMem") + self.bytes("DymSMem")
+        elif "StcSMem" in self.rows:
+            self.result.info["unavailable"]["shared memory"] = "the table rounds it to thousands of bytes; print it with mem=B"
+
+    def shape(self, whole: str, prefix: str) -> pd.Series | None:
+        """Return launch dimensions as x,y,z, from one column or three."""
+        if whole in self.rows:
+            found = self.rows[whole].str.strip().str.replace(r"\s+", ",", regex=True)
+            return found.where(found.str.match(r"\d+,\d+,\d+$").fillna(False)).astype("category")
+        if not {f"{prefix}{axis}" for axis in "XYZ"} <= set(self.rows.columns):
+            return None
+        x, y, z = (self.rows[f"{prefix}{axis}"].str.replace(" ", "", regex=False) for axis in "XYZ")
+        return (x + "," + y + "," + z).astype("category")
+
+    def devices(self) -> pd.Series | None:
+        """Return the device of each row and note its name."""
+        if "DevId" in self.rows:
+            return ("cuda:" + self.numbers("DevId").astype("string")).astype("category")
+        if "Device" not in self.rows:
+            return None
+        values = self.rows["Device"].astype("category")
+        known = {}
+        for text in values.cat.categories:
+            match = re.fullmatch(r"(?P<name>.*?)\s*\((?P<number>\d{1,4})\)", text[: printed_tables.LONGEST_DEVICE])
+            if match:
+                known[text] = f"cuda:{int(match['number'])}"
+                self.device(known[text], match["name"])
+        return values.map(known).astype("category")
+
+    def operations(self) -> pd.Series:
+        names = self.rows[_name_column(self.rows)].astype("category")
+        return names.map({name: printed_tables.operation(name) for name in names.cat.categories}).astype("category")
+
+    def memory(self) -> pd.Series:
+        """Return source and destination memory; that of unified memory's transfers is in their name."""
+        names = self.rows[_name_column(self.rows)].astype("category")
+        directions = {name: printed_tables.direction(name) if "Unified" in name else None for name in names.cat.categories}
+        named = names.map(directions).astype("str")
+        if "SrcMemKd" not in self.rows or "DstMemKd" not in self.rows:
+            return named
+        told = self.rows["SrcMemKd"].str.lower() + " to " + self.rows["DstMemKd"].str.lower()
+        return told.where(told.notna(), named)
+
+    def bytes(self, column: str) -> pd.Series:
+        """Return sizes in bytes; null where the source rounds them to nothing."""
+        if column not in self.rows:
+            return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
+        return _bytes(self.table, column, self.note, self.report)
+
+    def summed_work(self, work: str, size_table: Table | None) -> pd.DataFrame:
+        """Return kernels or copies of a summary."""
+        frame = pd.DataFrame({"duration_ns": self.ns("Total Time"), "count": self.numbers(_count_column(self.rows))})
+        frame["name"] = self.names()
+        if work == "kernels":
+            self.add_launch_shape(frame)
+            if "nvtx-name" in self.table.options:
+                self.note(f"{self.report}: kernel names start with the NVTX range that encloses them, as range/kernel")
+            return self.usable(self.selected(frame, work), "duration_ns", "count")
+        frame["operation"], frame["memory"] = self.operations(), self.memory()
+        if size_table is not None:
+            column = _name_column(size_table.rows)
+            found = _bytes(size_table, "Total", self.note, "cuda_gpu_mem_size_sum")
+            total = found.groupby(size_table.rows[column]).sum(min_count=1)
+            frame["bytes"] = self.rows[_name_column(self.rows)].map(total).astype("Int64")
+        return self.usable(self.selected(frame, work), "duration_ns", "count")
+
+    def totals(self, table: str) -> pd.DataFrame:
+        """Return API or OS calls of a summary."""
+        frame = pd.DataFrame({"table": table, "name": self.names(), "count": self.numbers(_count_column(self.rows))})
+        frame["duration_ns"], frame["min_ns"], frame["max_ns"] = self.ns("Total Time"), self.ns("Min"), self.ns("Max")
+        if "Category" in self.rows:
+            frame = frame[self.rows["Category"].eq("CUDA_API")]
+        return self.usable(frame, "duration_ns")
+
+    def range_totals(self, work: str) -> pd.DataFrame:
+        projected = "Total Range Time" in self.rows
+        frame = pd.DataFrame({"table": "ranges", "name": self.names(), "count": self.numbers(_count_column(self.rows))})
+        frame["duration_ns"] = self.ns("Total Range Time" if projected else "Total Time")
+        frame["min_ns"], frame["max_ns"] = self.ns("Min"), self.ns("Max")
+        if projected:
+            self.note("nvtx_gpu_proj_sum: only ranges that launched GPU work are there")
+        if _has_domains(frame["name"]):
+            frame["name"] = frame["name"].astype("str").str.removeprefix(":").astype("category")
+        return self.usable(self.of_style(frame, work), "duration_ns")
+
+    def of_style(self, frame: pd.DataFrame, work: str) -> pd.DataFrame:
+        if "Style" not in self.rows:
+            return frame
+        return frame[(self.rows["Style"].eq("PushPop") == work.startswith("push")).to_numpy()]
+
+    def ranges(self, work: str) -> pd.DataFrame:
+        """Return ranges of a trace."""
+        original = "Orig Start" in self.rows
+        start = self.ns("Orig Start" if original else "Start")
+        end = start + self.ns("Orig Duration") if original else self.ns("End")
+        early = (end < start).fillna(False)
+        self.count("ends before starts", int(early.sum()))
+        frame = pd.DataFrame(
+            {"start_ns": start, "end_ns": end.where(~early, start), "thread": self.threads(), "name": self.names()}
+        )
+        frame["category"], frame["nested"] = "user", work.startswith("push")
+        if _has_domains(frame["name"]):
+            parts = frame["name"].astype("str").str.extract(r"^(?P<domain>[^:]*):(?P<name>(?s:.*))$")
+            frame["domain"], frame["name"] = parts["domain"].where(parts["domain"] != "", None), parts["name"].astype("category")
+        if original:
+            self.note("nvtx_gpu_proj_trace: only ranges that launched GPU work are there")
+        self.result.info["clock"] = "relative"
+        return self.usable(self.of_style(frame, work), "start_ns", "end_ns", "thread")
+
+    def calls(self) -> pd.DataFrame:
+        nested = "API Start" in self.rows
+        start, duration = self.ns("API Start" if nested else "Start"), self.ns("API Dur" if nested else "Duration")
+        column = "API Function" if nested else "Name"
+        frame = pd.DataFrame({"start_ns": start, "end_ns": start + duration, "thread": self.threads()})
+        frame["process"] = self.numbers("PID" if nested else "Pid")
+        frame["name"] = self.rows[column].str.replace(_VERSION_SUFFIX, "", regex=True).astype("category")
+        driver = frame["name"].cat.categories.str.match(r"cu[A-Z]")
+        api = dict(zip(frame["name"].cat.categories, np.where(driver, "driver", "runtime"), strict=True))
+        frame["api"] = frame["name"].map(api).astype("category")
+        frame["correlation"] = self.numbers("CorrID")
+        if nested:
+            self.note("cuda_kern_exec_trace: only calls that launched kernels are there")
+        self.result.info["clock"] = "relative"
+        return self.usable(frame, "start_ns", "end_ns", "thread", "process")
+
+    def threads(self) -> pd.Series:
+        """Return each row's thread: the system's id, with the process's where one id stands for threads of several."""
+        low = "Tid" in self.rows
+        process, thread = self.numbers("Pid" if low else "PID"), self.numbers("Tid" if low else "TID")
+        pairs = pd.DataFrame({"process": process, "thread": thread}).drop_duplicates().dropna()
+        if pairs["thread"].is_unique:
+            return thread
+        return process * 2**32 + thread % 2**32
+
+
+def _name_column(rows: pd.DataFrame) -> str:
+    return next(column for column in reversed(_NAMES) if column in rows)
+
+
+def _count_column(rows: pd.DataFrame) -> str:
+    return next(column for column in _COUNTS if column in rows)
+
+
+def _bytes(table: Table, column: str, note: Any, report: str) -> pd.Series:
+    unit = table.units.get(column)
+    if unit is None:
+        return pd.Series(pd.NA, index=table.rows.index, dtype="Int64")
+    found = text_tables.sizes(table.rows[column], text_tables.DECIMAL_SIZES, unit.lower())
+    if text_tables.DECIMAL_SIZES.get(unit.lower(), 1) == 1:
+        return found
+    note(f"{report}: sizes are rounded, in {unit} with three decimals; print them with mem=B to have them exactly")
+    return found.where(found > 0)
+
+
+def _has_domains(names: pd.Series) -> bool:
+    """Whether ranges are named domain:name (newer versions), the default domain's with nothing before the colon."""
+    distinct = names.dropna().unique().astype("str")
+    return bool(len(distinct) and all(":" in name for name in distinct) and any(name.startswith(":") for name in distinct))
+
+
+def _explain(output: nsys_stats.Output, chosen: Mapping[str, str], result: Trace) -> None:
+    """Say what users would expect and the file does not hold."""
+    reports: dict[str, tuple[str, ...]] = {
+        "kernels": ("cuda_gpu_kern_sum", "cuda_gpu_trace"),
+        "calls": ("cuda_api_sum", "cuda_api_trace"),
+    }
+    reports |= {"copies": ("cuda_gpu_mem_time_sum",), "ranges": ("nvtx_sum", "nvtx_pushpop_sum", "nvtx_pushpop_trace")}
+    have = {"ranges" if work.endswith("ranges") else work for work in chosen}
+    for work, names in reports.items():
+        if work not in have:
+            told = [re.search("does not contain .*", output.skipped[name]) for name in names if name in output.skipped]
+            why = next((f"the capture {match[0]}" for match in told if match), f"the file has no {names[0]} table")
+            result.info["unavailable"][work] = why
+    if result.info["clock"] == "none":
+        result.info["unavailable"]["times"] = "summaries only, totals and counts; print cuda_gpu_trace too"
+    elif not len(result.calls) and len(result.kernels) and result.kernels["launch_ns"].isna().all():
+        result.info["unavailable"]["launches"] = "no cuda_api_trace table: which call launched a kernel is not known"
+    called = pd.concat([result.calls["name"].astype("str"), result.totals["name"].astype("str")])
+    if called.str.contains("GraphLaunch", regex=False).any():
+        result.info["notes"].append("CUDA graphs were launched: where nsys traced whole graphs, their kernels are in no table")

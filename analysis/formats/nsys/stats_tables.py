@@ -1,0 +1,248 @@
+"""Tables that `nsys stats` (and `nsys profile --stats=true`) prints, alone or among other output.
+
+Formats column, table, csv and tsv, of every version from 2019 to 2026. What introduces a table differs:
+
+    Processing [a.sqlite] with [.../2024.6.2/.../reports/cuda_gpu_kern_sum.py](nvtx-name:base)...    since 2021
+     ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):                                                 since 2022
+    [5/8] Executing 'gpukernsum' stats report                                                        profile --stats=true
+    CUDA Kernel Statistics:                                                                          2020, 2021
+    CUDA Kernel Statistics (nanoseconds)                                                             2019, 2020
+
+and a CSV file that nsys wrote itself (`-o`) holds the table only. Reports got new names in 2023.1: tables carry the new ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import stream, text_tables
+
+# reports whose names changed in 2023.1
+_NEW_NAMES = {
+    "cudaapisum": "cuda_api_sum", "cudaapitrace": "cuda_api_trace", "gputrace": "cuda_gpu_trace",
+    "gpukernsum": "cuda_gpu_kern_sum", "gpukerngbsum": "cuda_gpu_kern_gb_sum", "gpusum": "cuda_gpu_sum",
+    "gpumemtimesum": "cuda_gpu_mem_time_sum", "gpumemsizesum": "cuda_gpu_mem_size_sum", "apigpusum": "cuda_api_gpu_sum",
+    "kernexecsum": "cuda_kern_exec_sum", "kernexectrace": "cuda_kern_exec_trace", "osrtsum": "osrt_sum",
+    "nvtxsum": "nvtx_sum", "nvtxppsum": "nvtx_pushpop_sum", "nvtxpptrace": "nvtx_pushpop_trace", "nvtxsesum": "nvtx_startend_sum",
+    "nvtxsssum": "nvtx_startend_sum", "nvtxkernsum": "nvtx_kern_sum", "nvtxgpuproj": "nvtx_gpu_proj_trace",
+    "openaccsum": "openacc_sum", "openmpevtsum": "openmp_sum", "vulkanapisum": "vulkan_api_sum",
+}  # fmt: skip
+# titles of 2019 to 2021, without what follows in brackets
+_OLD_TITLES = {
+    "CUDA API Statistics": "cuda_api_sum",
+    "CUDA Kernel Statistics": "cuda_gpu_kern_sum",
+    "CUDA Memory Operation Statistics (by time)": "cuda_gpu_mem_time_sum",
+    "CUDA Memory Operation Statistics (nanoseconds)": "cuda_gpu_mem_time_sum",
+    "CUDA Memory Operation Statistics": "cuda_gpu_mem_size_sum",
+    "Operating System Runtime API Statistics": "osrt_sum",
+    "NVTX Push-Pop Range Statistics": "nvtx_pushpop_sum",
+    "NVTX Start-End Range Statistics": "nvtx_startend_sum",
+    "NVTX Range Statistics": "nvtx_sum",
+}
+
+_CELL = r'"?[A-Za-z][A-Za-z0-9 /()%._-]*"?'
+_FIRST_CELL = r'"?(?:Time ?\(%\)|Start|Total|Name|NVTX Range|Range|PID|API Start)[A-Za-z0-9 /()%._-]*"?'
+_CSV_HEADER = rf"{_FIRST_CELL}(?:[,\t]{_CELL}){{2,}}\s*"
+_LANDMARK = (
+    r"^(?:Processing \[.*|SKIPPED: .*|\s*\*\* .*\(.*\):?\s*|\s*\[\d+/\d+\] Executing '.*"
+    rf"|[A-Z][A-Za-z -]* Statistics(?: \([^)]*\))?:?\s*|[\s|]*-{{2,}}[\s-]*|\+-[-+]+\+\s*"
+    rf"|[\[{{]\s*|<!DOCTYPE html>|<table>|{_CSV_HEADER})$"
+)
+_PROCESSING = re.compile(r"Processing \[(?P<input>[^\]]*)\] with \[(?P<script>[^\]]*)\](?:\((?P<options>[^)]*)\))?\s*\.\.\.")
+_HEADING = re.compile(r"\s*\*\* .* \((?P<report>\w+)(?:[^\w()][^()]*)?\):?\s*$")
+_EXECUTING = re.compile(r"\s*\[\d+/\d+\] Executing '(?P<report>\w+)[^']*' stats report")
+_STATISTICS = re.compile(r"\s*(?P<title>[A-Z][A-Za-z -]* Statistics)(?: \((?P<unit>[^)]*)\))?:?\s*$")
+_VERSION = re.compile(r"/(\d{4}\.\d+\.\d+)(?:\.\d+)?/")
+_TITLE = re.compile(r"(?P<title>[^()]*[^()\s])\s*\((?P<unit>[^()]*)\)$")
+# a header of CSV is one that has a column of these: nothing else that starts lines of words with commas does
+_KNOWN_TITLES = {"Total Time", "Total", "Start", "Projected Start", "API Start", "Total Range Time", "TAvg"}
+_FREE = ("Kernel Name", "Name", "Operation", "Range")  # the column of names, which may hold anything
+_MOST_COLUMNS = 100  # the widest report has 27
+_MOST_TABLES = 300  # nsys has some 60 reports
+_LONGEST_HEADER = 4000
+_MEASURES = ("Total Time", "Total", "Avg", "Min", "Max")  # columns that have the unit of an old title
+_OTHER_FORMATS = re.compile(r"^\s*(?:\[|\{|<!DOCTYPE html>|<table>)\s*$")
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table. rows: cells as text, columns by their titles without units; units: those of the columns that name one.
+
+    report: the report's name since 2023, None where the file does not say. input: the file that the report was made of, as
+    printed. options: the report's, such as "nvtx-name:base". line: that of the header, counted from 1. unreadable: lines of the
+    table that are no rows.
+    """
+
+    report: str | None
+    input: str | None
+    options: str
+    line: int
+    rows: pd.DataFrame
+    units: dict[str, str]
+    unreadable: int
+
+
+@dataclass
+class Output:
+    """What was printed. version: of nsys, such as 2024.6.2; skipped: reports without data, and the reason as printed."""
+
+    tables: list[Table] = field(default_factory=list)
+    version: str | None = None
+    skipped: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Start:
+    """Where a table starts: its header, its first row, and how to cut rows: at these spans or at a delimiter."""
+
+    header: int
+    first: int
+    cut: list[tuple[int, int]] | str
+
+
+@dataclass
+class _Place:
+    """Where the walk through the file stands: what the next table is."""
+
+    report: str | None = None
+    input: str | None = None
+    options: str = ""
+    unit: str | None = None
+
+
+def read(path: Path | str) -> Output:
+    """Return the tables of a file; raises EvidenceError when it cannot be read, or holds reports in another format."""
+    return parse(stream.lines(path), str(path))
+
+
+def parse(lines: Sequence[str], name: str) -> Output:
+    """Return the tables among these lines; name stands for the file in messages."""
+    if any(line.endswith("\r") for line in lines):
+        lines = [line.removesuffix("\r") for line in lines]
+    found = pc.match_substring_regex(stream.strings_of(lines), pattern=_LANDMARK)
+    stops = np.flatnonzero(np.asarray(found))
+    output, place, done = Output(), _Place(), -1
+    for index in map(int, stops):
+        line = lines[index]
+        if index <= done or _introduces(line, place, output):
+            continue
+        if _OTHER_FORMATS.match(line) and place.report is not None:
+            raise EvidenceError(f"{name}, line {index + 1}: nsys stats printed JSON or HTML; use --format csv")
+        start = _start(lines, index)
+        if start is None:
+            continue
+        later = int(np.searchsorted(stops, start.first))
+        done = int(stops[later]) if later < len(stops) else len(lines)
+        rows = lines[start.first : done]
+        # only the border that ends a boxed table belongs to it
+        done -= 0 if line.startswith("+-") else 1
+        if len(output.tables) >= _MOST_TABLES:
+            raise EvidenceError(f"{name}, line {index + 1}: more than {_MOST_TABLES} tables; split the file")
+        try:
+            output.tables.append(_table(lines[start.header], rows, start, place))
+        except pa.ArrowInvalid as error:
+            reason = str(error).splitlines()[0] if str(error) else "no CSV"
+            raise EvidenceError(f"{name}, line {start.header + 1}: table cannot be read ({reason}); print it again") from error
+        place.report, place.unit, place.options = None, None, ""
+    return output
+
+
+def header_of(line: str) -> list[str]:
+    """Return the column titles when the line is the header of a CSV or TSV table that nsys could have written, else none."""
+    if len(line) > _LONGEST_HEADER or not re.fullmatch(_CSV_HEADER, line):
+        return []
+    titles = text_tables.cells(line.rstrip("\r"), "\t" if "\t" in line else ",")
+    known = [_split_title(title)[0] for title in titles]
+    return titles if _KNOWN_TITLES & set(known) and len(set(known)) == len(known) else []
+
+
+def _introduces(line: str, place: _Place, output: Output) -> bool:
+    """Take from a line what it says of the table to come; return whether it says anything."""
+    if match := _PROCESSING.match(line):
+        place.report = _new_name(PurePosixPath(match["script"].replace("\\", "/")).stem)
+        place.input, place.options, place.unit = match["input"], match["options"] or "", None
+        version = _VERSION.search(match["script"].replace("\\", "/"))
+        output.version = version[1] if version else output.version
+    elif line.startswith("SKIPPED: "):
+        output.skipped[place.report or "report"] = line.removeprefix("SKIPPED: ").strip()
+        place.report = None
+    elif match := _HEADING.match(line) or _EXECUTING.match(line):
+        place.report, place.unit = _new_name(match["report"]), None
+    elif match := _STATISTICS.match(line):
+        titled = f"{match['title']} ({match['unit']})"
+        place.report, place.unit = _OLD_TITLES.get(titled, _OLD_TITLES.get(match["title"])), _old_unit(match["unit"])
+    else:
+        return False
+    return True
+
+
+def _new_name(report: str) -> str:
+    return _NEW_NAMES.get(report, report)
+
+
+def _old_unit(text: str | None) -> str | None:
+    """Return the unit of a title such as (nanoseconds), (KiB) or (by size in KiB); None for (by time) and none."""
+    unit = (text or "").rsplit(" ", 1)[-1]
+    return unit if unit in text_tables.TIME_POWERS or unit.lower() in text_tables.DECIMAL_SIZES else None
+
+
+def _start(lines: Sequence[str], index: int) -> _Start | None:
+    """Return where a table starts when this line, its header or a border, starts one."""
+    line = lines[index]
+    spans = [match.span() for match in itertools.islice(re.finditer("-+", line), _MOST_COLUMNS)]
+    if len(spans) < _MOST_COLUMNS:
+        if re.fullmatch(r"\s*-{2,}(?:\s+-{2,})+\s*", line) and index and lines[index - 1].strip():
+            return _Start(index - 1, index + 1, spans)
+        if line.startswith("+-") and [text[:1] for text in lines[index + 1 : index + 3]] == ["|", "+"]:
+            return _Start(index + 1, index + 3, spans)
+    if header_of(line):
+        return _Start(index, index + 1, "\t" if "\t" in line else ",")
+    return None
+
+
+def _table(header: str, lines: Sequence[str], start: _Start, place: _Place) -> Table:
+    titles = header_of(header) if isinstance(start.cut, str) else [header[first:last].strip() for first, last in start.cut]
+    named = [_split_title(title) for title in titles]
+    names = [title for title, _ in named]
+    stop = next((number for number, line in enumerate(lines) if not line.strip()), len(lines))
+    table, odd = _rows(lines[:stop], names, start.cut)
+    # names with line ends leave an empty line behind: what follows counts where it has a row's shape
+    after = [line for line in lines[stop:] if line.strip()]
+    if after:
+        table = pd.concat([table, _rows(after, names, start.cut)[0]], ignore_index=True)
+    units = {title: unit or (place.unit if title in _MEASURES else None) for title, unit in named}
+    known = {title: unit for title, unit in units.items() if unit}
+    return Table(place.report, place.input, place.options, start.header + 1, table, known, odd)
+
+
+def _rows(lines: Sequence[str], titles: list[str], cut: list[tuple[int, int]] | str) -> tuple[pd.DataFrame, int]:
+    """Return the lines that are rows of a table, and how many are not."""
+    if isinstance(cut, str):
+        free = next((titles.index(title) for title in _FREE if title in titles), len(titles) - 1)
+        table, odd = text_tables.delimited(lines, len(titles), free, cut)
+    else:
+        table, odd = text_tables.columns_at(lines, cut)
+    table.columns = pd.Index(titles)
+    table = table.loc[:, ~table.columns.duplicated()]
+    measure = next((title for title in titles if title in _KNOWN_TITLES), None)
+    if measure is None:
+        return table, len(odd)
+    good = table[measure].str.match(r"[\d.,]+\u2026?$").fillna(False).astype(bool)
+    return table[good].reset_index(drop=True), len(odd) + int((~good).sum())
+
+
+def _split_title(title: str) -> tuple[str, str | None]:
+    """Return a column's title and its unit; titles of older versions become those of newer ones."""
+    match = _TITLE.match(title)
+    name, unit = (match["title"], match["unit"]) if match else (title, None)
+    return {"Average": "Avg", "Minimum": "Min", "Maximum": "Max"}.get(name, name), unit

@@ -1,0 +1,416 @@
+"""Tables that nvprof prints: traces become timed rows, summaries rows that stand for many executions.
+
+nvprof tells no threads. Its text has five digits of every time, its CSV six decimals of a column's unit: the coarsest step is
+noted in `info["notes"]`.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from kernelscope.analysis import trace
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import stream, text_tables
+from kernelscope.analysis.files.head import Head
+from kernelscope.analysis.formats import printed as printed_tables
+from kernelscope.analysis.formats.nvprof import printed_tables as nvprof_table
+from kernelscope.analysis.formats.nvprof.printed_tables import Output, Table
+from kernelscope.analysis.trace import Trace
+
+_BANNERS = re.compile(
+    r"(?<!=)={2,}\d+={2,} (?:NVPROF is profiling process|Profiling application:|Profiling result:|API calls:"
+    r"|Unified Memory profiling result:)"
+    r"|^={4,} (?:Profiling result:|CPU profiling result|NVTX result:|Unified Memory profiling result:)",
+    re.MULTILINE,
+)
+_TRACE = {"Start", "Duration", "Name"}
+_SUMMARY = {"Time", "Calls", "Name"}
+_UNIFIED = {"Count", "Total Size", "Total Time", "Name"}
+_CORRELATION = r"^(?P<name>(?s:.*\S)) \[(?P<correlation>\d{1,10})\]$"
+_LAUNCHED = r"^(?P<name>\w+) \((?s:.*) \[(?P<correlation>\d{1,10})\]\)$"  # a call in text, with the kernel that it launched
+_MARKS = ("[Range start] ", "[Range end] ", "[Marker] ")
+_MARKER = r"^\[(?P<edge>Range start|Range end|Marker)\] (?P<name>(?s:.*?))(?: \(Domain: (?P<domain>[^()]*)\))?$"
+_CUT_DEVICE = 15  # nvprof's text has no room for more of a device's name, and cuts its number off
+_SIZE_UNITS = (text_tables.BINARY_SIZES, text_tables.DECIMAL_SIZES)
+_ROWS_THAT_VOTE = 1000
+_AGREES = 0.005  # a prefix makes a difference of 0.024, and five digits are printed
+_UNKNOWN_PROCESS = 0  # no process that uses a GPU has it
+
+
+def matches(head: Head) -> bool:
+    """Whether the file holds nvprof's banners or the header of one of its traces or summaries."""
+    if not head.is_text or not head.content:
+        return False
+    if _BANNERS.search(head.text):
+        return True
+    found = (set(nvprof_table.header_of(line)) for line in head.text.splitlines() if len(line) < 1000)
+    return any(
+        {"Start", "Duration", "Context", "Stream", "Name"} <= titles or {"Time(%)"} | _SUMMARY <= titles for titles in found
+    )
+
+
+def read(path: Path) -> Trace:
+    """Return the Trace of the tables; raises EvidenceError when there are none with times of GPU work or of calls."""
+    output = nvprof_table.read(path)
+    result = Trace()
+    result.info = {
+        "source": {"format": "nvprof-table", "tool": "nvprof", "version": None, "schema": None},
+        "clock": "none",
+        "devices": [],
+        "unavailable": {},
+        "notes": [],
+    }
+    frames: dict[str, list[pd.DataFrame]] = {}
+    steps: dict[str, int] = {}
+    sizes = _size_units(output.tables)
+    readings = [_Reading(table, result, steps, sizes) for table in output.tables]
+    for reading in readings:
+        for name, frame in reading.frames(output.tables).items():
+            if len(frame):
+                frames.setdefault(name, []).append(frame)
+    if not readings or all(not reading.known for reading in readings):
+        raise EvidenceError(f"{path}: {_nothing(output)}")
+    for name, parts in frames.items():
+        setattr(result, name, trace.conform(name, pd.concat(parts, ignore_index=True)))
+    _explain(output, steps, result)
+    return result
+
+
+def _nothing(output: Output) -> str:
+    """Return why a log gives nothing."""
+    sections = sorted({table.section for table in output.tables})
+    if "CPU profiling result" in sections:
+        return "only samples of CPU functions (--cpu-profiling), nothing of GPU work; record with --print-gpu-trace"
+    if not sections and output.idle:
+        return "nvprof says that no kernels were profiled; record a run that uses the GPU"
+    if not sections and output.announced:
+        return (
+            "no table follows where nvprof announces its result; "
+            "cut off what stands before every line (ranks, times, quotes) and keep columns apart"
+        )
+    what = f"no trace or summary in {', '.join(sections)}" if sections else "no table of nvprof, only its messages"
+    return f"{what}; record with --print-gpu-trace or without print options"
+
+
+class _Reading(printed_tables.Remarks):
+    """One table being turned into rows of a Trace; what is odd is counted in the Trace."""
+
+    def __init__(self, table: Table, result: Trace, steps: dict[str, int], sizes: dict[str, int]) -> None:
+        """steps: the coarsest step in ns between times that can be written as those of a column, by column; filled here.
+
+        sizes: bytes of each unit of size.
+        """
+        super().__init__(result)
+        self.steps, self.sizes = steps, sizes
+        self.table, self.rows = table, table.rows
+        self.columns = set(table.rows.columns)
+        self.known = False
+
+    def frames(self, tables: list[Table]) -> dict[str, pd.DataFrame]:
+        """Return rows by table of the Trace; none for a table that is not read or repeats another."""
+        read = None
+        if self.table.section == "NVTX result" and self.columns >= _SUMMARY:
+            read = self.ranges_summed
+        elif self.columns >= _TRACE:
+            read = self.traced
+        elif self.columns >= _SUMMARY and self.table.section in ("Profiling result", "API calls"):
+            read = self.summed
+        elif self.columns >= _UNIFIED:
+            read = self.unified_memory
+        if read is None:
+            self.note(f"{self.table.section}, line {self.table.line}: a table that is not read")
+            return {}
+        self.known = True
+        self.count("lines of tables that cannot be read", self.table.unreadable)
+        if read == self.summed and self.table.device is None and any(self.repeats(other) for other in tables):
+            self.note(f"line {self.table.line}: the summary of all devices repeats those of each device; it is not counted twice")
+            return {}
+        return read()
+
+    def repeats(self, other: Table) -> bool:
+        """Whether another table is this summary for one device."""
+        return other.device is not None and other.process == self.table.process and set(other.rows.columns) == self.columns
+
+    def ns(self, column: str) -> pd.Series:
+        """Return a column of times in ns; all null where the table has no such column."""
+        if column not in self.rows:
+            return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
+        unit = self.table.units.get(column)
+        step = text_tables.resolution(self.rows[column], unit) if column in ("Start", "Duration", "Time") else 1
+        if step > 1:
+            self.steps[column] = max(step, self.steps.get(column, 1))
+        return text_tables.nanoseconds(self.rows[column], unit)
+
+    def numbers(self, column: str) -> pd.Series:
+        if column not in self.rows:
+            return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
+        return text_tables.counts(self.rows[column])
+
+    def bytes(self, *columns: str) -> pd.Series:
+        """Return sizes in bytes, from the first of these columns that the table has."""
+        column = next((column for column in columns if column in self.rows), None)
+        if column is None:
+            return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
+        return text_tables.sizes(self.rows[column], self.sizes, self.table.units.get(column, "").lower())
+
+    def usable(self, frame: pd.DataFrame, *needed: str) -> pd.DataFrame:
+        """Return the rows that hold what a row of the Trace must, and count the others and names that were cut."""
+        good = frame[list(needed)].notna().all(axis=1)
+        self.count("rows without usable time", int((~good).sum()))
+        if "name" in frame:
+            self.count("names cut short by the tool", int(frame["name"].str.endswith("...").fillna(False).sum()))
+        return frame[good]
+
+    def summed(self) -> dict[str, pd.DataFrame]:
+        """Return the rows of a summary."""
+        frame = pd.DataFrame({"name": self.rows["Name"], "count": self.numbers("Calls"), "duration_ns": self.ns("Time")})
+        frame["min_ns"], frame["max_ns"], frame["process"] = self.ns("Min"), self.ns("Max"), self.process()
+        frame["device"] = self.device_of(self.table.device)
+        only = "API calls" if self.table.section == "API calls" else "GPU activities"  # before CUDA 9
+        kinds = self.rows["Type"] if "Type" in self.rows else pd.Series(only, index=frame.index)
+        others = sorted(set(kinds.dropna()) - {"GPU activities", "API calls"})
+        if others:
+            self.note(f"{', '.join(others)}: rows that are not read")
+        self.count("rows of no known type", int(kinds.isna().sum()))
+        gpu = self.usable(frame[kinds == "GPU activities"], "count", "duration_ns")
+        copies = printed_tables.are_copies(gpu["name"])
+        calls = self.usable(frame[kinds == "API calls"], "duration_ns").assign(table="calls")
+        return {"kernels": gpu[~copies], "copies": self.as_copies(gpu[copies]), "totals": calls}
+
+    def ranges_summed(self) -> dict[str, pd.DataFrame]:
+        """Return the ranges of an NVTX result; the GPU work and calls under each range stand in the other summary already."""
+        rows = self.rows["Type"].eq("Range") if "Type" in self.rows else pd.Series(True, index=self.rows.index)
+        frame = pd.DataFrame({"table": "ranges", "name": self.rows["Name"], "count": self.numbers("Calls")})
+        frame["duration_ns"], frame["min_ns"], frame["max_ns"] = self.ns("Time"), self.ns("Min"), self.ns("Max")
+        return {"totals": self.usable(frame[rows], "duration_ns")}
+
+    def unified_memory(self) -> dict[str, pd.DataFrame]:
+        """Return the transfers of unified memory; without a time they are noted only, and page faults always."""
+        frame = pd.DataFrame({"name": self.rows["Name"], "count": self.numbers("Count")})
+        frame["duration_ns"] = text_tables.nanoseconds(self.rows["Total Time"], self.table.units.get("Total Time"))
+        frame["bytes"] = self.bytes("Total Size")
+        if "Device" in self.rows:
+            texts = self.rows["Device"]
+            frame["device"] = texts.map({text: self.device_of(text) for text in texts.dropna().unique()})
+        else:
+            frame["device"] = self.device_of(self.table.device)
+        frame["process"], frame["operation"] = self.process(), "unified memory"
+        frame["memory"] = frame["name"].map({name: printed_tables.direction(name) for name in frame["name"].dropna().unique()})
+        moves = frame["memory"].notna() & frame["count"].notna()
+        timed = moves & (frame["duration_ns"].fillna(0) > 0)
+        for name, count, size in frame.loc[moves & ~timed, ["name", "count", "bytes"]].head(20).itertuples(index=False):
+            self.note(f"unified memory, {name}: {count} transfers of {size} bytes without a time; they are in no table")
+        self.count("transfers of unified memory without a time", int(frame.loc[moves & ~timed, "count"].sum()))
+        self.count("rows of unified memory that are no transfers", int((~moves).sum()))
+        return {"copies": frame[timed].drop(columns="name")}
+
+    def traced(self) -> dict[str, pd.DataFrame]:
+        """Return the rows of a GPU trace, an API trace or both in one."""
+        start, duration = self.ns("Start"), self.ns("Duration")
+        frame = pd.DataFrame({"start_ns": start, "end_ns": start + duration, "duration_ns": duration, "name": self.rows["Name"]})
+        frame["count"], frame["process"] = 1, self.process()
+        marks = frame["name"].str.startswith(_MARKS).fillna(False).astype(bool)
+        self.correlate(frame, marks)
+        copies = printed_tables.are_copies(frame["name"])
+        shapes = self.shape("Grid Size", "Grid")
+        kernels = shapes.notna() & ~copies & ~marks
+        calls = ~copies & ~marks & ~kernels
+        self.result.info["clock"] = "relative"
+        found = {}
+        if kernels.any():
+            found["kernels"] = self.as_kernels(frame, shapes)[kernels].pipe(self.usable, "duration_ns")
+        if copies.any():
+            faults = copies & ~frame["name"].str.startswith(("[CUDA ", "[Unified Memory Memcpy")).fillna(False).astype(bool)
+            self.count("rows of unified memory that are no transfers", int(faults.sum()))
+            found["copies"] = self.as_copies(self.placed(frame))[copies & ~faults].pipe(self.usable, "duration_ns")
+        if calls.any():
+            found["calls"] = self.as_calls(frame[calls])
+        if marks.any():
+            found["ranges"] = self.as_ranges(frame[marks])
+        return found
+
+    def correlate(self, frame: pd.DataFrame, marks: pd.Series) -> None:
+        """Take the correlation id from its column, or from the brackets after a name."""
+        if "Correlation_ID" in self.rows:
+            frame["correlation"] = self.numbers("Correlation_ID")
+            return
+        frame["correlation"] = pd.Series(pd.NA, index=frame.index, dtype="Int64")
+        for pattern in (_LAUNCHED, _CORRELATION):
+            parts = stream.extract(text_tables.strings_of(frame["name"].where(~marks)), pattern)
+            found = text_tables.counts(parts["correlation"])
+            frame["correlation"] = frame["correlation"].fillna(found)
+            frame["name"] = parts["name"].where(found.notna(), frame["name"]).astype("str")
+
+    def as_kernels(self, frame: pd.DataFrame, shapes: pd.Series) -> pd.DataFrame:
+        found = self.placed(frame)
+        found["grid"], found["block"] = shapes, self.shape("Block Size", "Block")
+        found["registers"] = (self.numbers("Regs") if "Regs" in self.rows else self.numbers("Registers Per Thread")).astype(
+            "Int32"
+        )
+        found["shared_memory"] = self.bytes("SSMem", "Static SMem") + self.bytes("DSMem", "Dynamic SMem")
+        return found
+
+    def placed(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Add where device work ran."""
+        found = frame.copy()
+        found["device"], found["thread"] = self.devices(), self.numbers("Stream")
+        return found
+
+    def as_copies(self, frame: pd.DataFrame) -> pd.DataFrame:
+        names = frame["name"].astype("category")
+        found = frame.drop(columns="name")
+        known = list(names.cat.categories)
+        found["operation"] = names.map({name: printed_tables.operation(name) for name in known}).astype("str")
+        directions = {name: printed_tables.direction(name) if "Unified" in name else None for name in known}
+        found["memory"] = names.map(directions).astype("str")
+        if "Size" in self.rows:
+            found["bytes"] = self.bytes("Size")
+        if "Unified Memory" in self.rows:
+            unified = found["operation"].eq("unified memory")
+            found["bytes"] = self.bytes("Unified Memory").where(unified, found.get("bytes"))
+        if self.columns >= {"SrcMemType", "DstMemType"}:
+            told = self.rows["SrcMemType"].str.lower() + " to " + self.rows["DstMemType"].str.lower()
+            found["memory"] = told.where(told.notna(), found["memory"])
+        return found
+
+    def as_calls(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return API calls. Which threads made them is not told: all of a process stand as one."""
+        found = frame.drop(columns=["duration_ns", "count"])
+        found["name"] = found["name"].str.replace(r"(?:_v\d+)+$", "", regex=True)
+        found["api"] = np.where(found["name"].str.match(r"cu[A-Z]"), "driver", "runtime")
+        found["process"] = found["process"].fillna(_UNKNOWN_PROCESS)
+        found["thread"] = found["process"]
+        return self.usable(found, "start_ns", "end_ns")
+
+    def as_ranges(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return ranges from the rows of their starts and ends, paired by name, inner ones first, and markers."""
+        parts = frame["name"].str.extract(_MARKER)
+        frame = frame[["start_ns"]].assign(name=parts["name"], domain=parts["domain"], edge=parts["edge"])
+        frame["domain"] = frame["domain"].where(frame["domain"] != "<unnamed>", None)
+        frame = self.usable(frame, "start_ns", "edge")
+        markers = frame[frame["edge"] == "Marker"].copy()
+        markers["end_ns"], markers["category"] = markers["start_ns"], "mark"
+        found = pd.concat([_paired(frame[frame["edge"] != "Marker"], self), markers], ignore_index=True)
+        found["thread"] = self.table.process if self.table.process is not None else _UNKNOWN_PROCESS
+        return found.assign(nested=False).sort_values("start_ns", kind="stable").drop(columns="edge")
+
+    def process(self) -> pd.Series:
+        """Return the process of the table's rows; where the log names none, calls and their device work share a stand-in."""
+        process = self.table.process
+        if process is None and self.columns >= _TRACE and "Correlation_ID" in self.columns:
+            process = _UNKNOWN_PROCESS
+        return pd.Series([process] * len(self.rows), index=self.rows.index, dtype="Int64")
+
+    def shape(self, whole: str, prefix: str) -> pd.Series:
+        """Return launch dimensions as x,y,z, from one column or three."""
+        if whole in self.rows:
+            return self.rows[whole].str.strip("()").str.replace(" ", ",", regex=False)
+        if not self.columns >= {f"{prefix} {axis}" for axis in "XYZ"}:
+            return pd.Series(None, index=self.rows.index, dtype="str")
+        x, y, z = (self.rows[f"{prefix} {axis}"] for axis in "XYZ")
+        return x + "," + y + "," + z
+
+    def devices(self) -> pd.Series | None:
+        """Return the device of each row; where numbers are cut off, a context stands for a device."""
+        if "Device" not in self.rows:
+            return None
+        context = self.rows["Context"] if "Context" in self.rows else pd.Series("", index=self.rows.index)
+        keys = pd.DataFrame({"text": self.rows["Device"], "context": context})
+        distinct = keys.dropna().drop_duplicates().sort_values("context", key=lambda values: values.str.zfill(10))
+        named, cut = {}, 0
+        for text, number in distinct.itertuples(index=False):
+            device = self.device_of(text)
+            if device is None:
+                device, cut = f"cuda:{cut}", cut + 1
+                self.device(device, text.removesuffix(" (").strip())
+            named[text, number] = device
+        if cut:
+            self.note("device numbers are cut off in the table: each context stands for a device, in their order")
+        codes = keys["text"].fillna("") + "\x1f" + keys["context"].fillna("")
+        return codes.map({f"{text}\x1f{number}": device for (text, number), device in named.items()}).fillna(
+            codes.map({f"{text}\x1f": device for (text, _), device in reversed(named.items())})
+        )
+
+    def device_of(self, text: str | None) -> str | None:
+        """Return the device that a text such as "Tesla K80 (0)" names, and note its name."""
+        match = re.fullmatch(r"(?P<name>.*?)\s*\((?P<number>\d{1,4})\)?", (text or "")[: printed_tables.LONGEST_DEVICE])
+        if match is None or (not match[0].endswith(")") and len(match[0]) < _CUT_DEVICE):
+            return None
+        self.device(f"cuda:{int(match['number'])}", match["name"])
+        return f"cuda:{int(match['number'])}"
+
+
+def _size_units(tables: list[Table]) -> dict[str, int]:
+    """Return bytes by unit of size: powers of 1024, but of 1000 where sizes, durations and throughput agree only so.
+
+    The first versions wrote 409600 bytes as 409.60KB. A row tells where size and throughput have different prefixes.
+    """
+    votes = 0
+    for table in tables:
+        if set(table.rows) >= {"Size", "Throughput", "Duration"}:
+            rows = table.rows[["Size", "Throughput", "Duration"]].dropna().head(_ROWS_THAT_VOTE)
+            duration = text_tables.nanoseconds(rows["Duration"], table.units.get("Duration"))
+            binary, decimal = (_throughput_error(rows, duration, table.units, units) for units in _SIZE_UNITS)
+            votes += int(((decimal < _AGREES) & (binary > 2 * _AGREES)).sum())
+            votes -= int(((binary < _AGREES) & (decimal > 2 * _AGREES)).sum())
+    return _SIZE_UNITS[votes > 0]
+
+
+def _throughput_error(rows: pd.DataFrame, duration: pd.Series, named: dict[str, str], units: dict[str, int]) -> pd.Series:
+    """Return by how much of itself the throughput differs from size by duration, if the units of size are these."""
+    size = text_tables.sizes(rows["Size"], units, named.get("Size", "").lower())
+    per_second = rows["Throughput"].str.removesuffix("/s")
+    printed = text_tables.sizes(per_second, units, named.get("Throughput", "").lower().removesuffix("/s"))
+    size, printed, duration = (values.astype("Float64").mask(values <= 0) for values in (size, printed, duration))
+    return (size * 1e9 / duration / printed - 1).abs().fillna(1.0)
+
+
+def _paired(edges: pd.DataFrame, remarks: printed_tables.Remarks) -> pd.DataFrame:
+    """Pair starts with ends of the same name: the nth level's start with the next end of that level."""
+    edges = edges.sort_values("start_ns", kind="stable")
+    key = edges["name"].fillna("") + "\x1f" + edges["domain"].fillna("")
+    step = np.where(edges["edge"] == "Range start", 1, -1)
+    depth = pd.Series(step, index=edges.index).groupby(key).cumsum()
+    level = depth.where(step > 0, depth + 1)
+    order = pd.DataFrame({"key": key, "level": level, "row": np.arange(len(edges))})
+    order = order.sort_values(["key", "level", "row"], kind="stable")
+    ordered = edges.loc[order.index]
+    same = (order["key"].eq(order["key"].shift(-1)) & order["level"].eq(order["level"].shift(-1))).to_numpy()
+    starts = (ordered["edge"] == "Range start").to_numpy()
+    closed = starts & same & np.append(~starts[1:], False)
+    found = ordered[starts].assign(end_ns=ordered["start_ns"].shift(-1)[starts].where(closed[starts], pd.NA), category="user")
+    remarks.count("open ranges", int((starts & ~closed).sum()))
+    remarks.count("ends of ranges without a start", int((~starts).sum() - closed.sum()))
+    return found.assign(end_ns=found["end_ns"].fillna(edges["start_ns"].max()))
+
+
+def _explain(output: Output, steps: dict[str, int], result: Trace) -> None:
+    """Say what nvprof warns of, how exact the times are, and what users would expect and the log does not hold."""
+    info = result.info
+    for text, count in output.warnings.items():
+        if count:
+            result.diagnostics[f"nvprof: {text}"] = count
+        else:
+            info["notes"].append(f"nvprof warns: {text}")
+    if steps:
+        told = "; ".join(f"{what} to {step} ns" for what, step in sorted(steps.items()))
+        info["notes"].append(f"times are rounded as printed, at worst: {told}; --csv -u ns has them exactly")
+    if len({table.process for table in output.tables}) > 1:
+        info["notes"].append(f"{len(output.processes)} processes; in traces each has a clock of its own")
+    have_calls = len(result.calls) or (result.totals["table"] == "calls").any()
+    if not len(result.kernels):
+        info["unavailable"]["kernels"] = (
+            "the log has copies and no kernel"
+            if len(result.copies)
+            else "the log has no GPU activities: API calls only, or no kernel ran"
+        )
+    if not have_calls:
+        info["unavailable"]["calls"] = "the log has no API calls; print --print-api-trace or --print-api-summary too"
+    if info["clock"] == "none":
+        info["unavailable"]["times"] = "summaries only, totals and counts; print --print-gpu-trace too"
+    if len(result.calls):
+        info["unavailable"]["threads"] = "nvprof's API trace does not tell them: calls of a process stand on one thread"

@@ -1,0 +1,256 @@
+"""Tables that nvprof prints: summaries and traces of GPU activities and API calls, unified memory; as text or CSV.
+
+The log may hold the program's own output, before, between and after. What nvprof writes stands behind a banner with the process
+(==PID==, or ======== when it reads a file):
+
+    ==123== Profiling result:                        GPU activities and API calls, in one table since CUDA 9
+    ==123== API calls:                               a table of its own before
+    ==123== Unified Memory profiling result:
+    ==123== NVTX result:                             ranges; under each one the summary again, of what it encloses
+    ======== Device "Tesla K80 (0)"                  in --print-summary-per-gpu
+    ======== CPU profiling result (bottom up):
+
+Text has a unit at every value, or with -u a line of units under the header; CSV has a line of units always.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import stream, text_tables
+
+_SECTIONS = (
+    "Profiling result|NVTX result|API calls|Unified Memory profiling result|CPU profiling result|Event result|Metric result"
+)
+_BANNER = rf"(?:(?<!=)={{2,}}(?P<process>\d+)={{2,}}|^\s*={{4,}}) +(?P<section>{_SECTIONS})\b"
+_PROFILED = r"(?<!=)={2,}(\d+)={2,} NVPROF is profiling process (\d+)"
+_HEADER = r'^\s*"?(?:(?:Type"?(?:,|\s+)"?)?Time\(%\)|Start"?(?:,|\s+)"?Duration|Count\s+Avg Size|Device"?,"?Count)'
+_DEVICE = r'^\s*(?:={2,}(?:\d+={2,})? )?\s*Device "(?P<device>[^"]*)"\s*$'
+_IDLE = "No kernels were profiled."
+_WARNING = r"(?<!=)={2,12}(?:\d{1,10}={2,12})? Warning: (?:(?P<count>\d{1,12}) )?(?P<text>[A-Z a-z][^./\n]{0,300})"
+_LANDMARK = rf"^{_IDLE}|{_HEADER}|^\s*={{2,}}\d*={{2,}}|={{2,}}\d+={{2,}} |{_DEVICE}"
+_UNITS = {"", "%", "ns", "us", "ms", "s", "B", "KB", "MB", "GB", "TB", "B/s", "KB/s", "MB/s", "GB/s", "TB/s"}
+_TITLE = r"\S+(?: \S+)*"
+_TYPE = r"[A-Z][A-Za-z]+(?: [A-Za-z()]+)*"
+_TYPE_ALONE = rf"^\s*{_TYPE}:\s*$"
+_TYPED = rf"^\s*(?:({_TYPE}):)?(\s+[\d.]+%?\s)(\s*(?:\S+\s+){{5}})(.*)$"
+_LONGEST_HEADER = 4000
+_MOST_WARNINGS = 20
+_MOST_TABLES = 300  # a log has some per process and device: more are no nvprof's
+# the first cell that every row of a table has, by the column's title
+_FIRST_CELLS = {"Start": r"^[\d.,e+-]+(?:[num]?s)?$", "Time(%)": r"^[\d.,e+-]+%?$", "Count": r"^[\d,]+$"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table. rows: cells as text, columns by title (a Name column without a title has one here); units: from the units row.
+
+    section: that of the banner before, "Profiling result" where there was none; process, device: from the banners, None where
+    not told; line: that of the header, counted from 1; unreadable: lines of the table that are no rows.
+    """
+
+    section: str
+    process: int | None
+    device: str | None
+    line: int
+    rows: pd.DataFrame
+    units: dict[str, str]
+    unreadable: int
+
+
+@dataclass
+class Output:
+    """What was printed. processes: all that nvprof says it profiled; idle: whether it says that no kernels were.
+
+    announced: whether the line that announces a result is there. warnings: what nvprof warns of, up to the first sentence's end,
+    with the number of records that it tells, 0 where it tells none.
+    """
+
+    tables: list[Table] = field(default_factory=list)
+    processes: set[int] = field(default_factory=set)
+    idle: bool = False
+    announced: bool = False
+    warnings: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What a table is: what stood before it, its header and its units."""
+
+    section: str = "Profiling result"
+    process: int | None = None
+    device: str | None = None
+    header: str = ""
+    units: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Where a table stands: its header, its first row, and the line after its last."""
+
+    header: int
+    first: int
+    end: int
+
+
+def read(path: Path | str) -> Output:
+    """Return the tables of a log; raises EvidenceError when it cannot be read."""
+    return parse(stream.lines(path), str(path))
+
+
+def parse(lines: Sequence[str], name: str) -> Output:
+    """Return the tables among these lines; name stands for the file in messages.
+
+    Tables of one section, process and device with the same header and units are one: there is one for every NVTX range.
+    """
+    found = pc.match_substring_regex(stream.strings_of(lines), pattern=_LANDMARK)
+    marks = np.asarray(pc.indices_nonzero(found)).tolist()
+    output, place = Output(), _Place()
+    blocks: dict[_Place, list[_Block]] = {}
+    for position, index in enumerate(marks):
+        line = lines[index].rstrip("\r")
+        if match := re.search(_PROFILED, line):
+            output.processes.add(_number(match[2]))
+        elif match := re.search(_BANNER, line):
+            place = _Place(match["section"], _number(match["process"]) if match["process"] else None)
+            output.announced |= match["section"] in ("Profiling result", "API calls")
+        elif match := re.match(_DEVICE, line):
+            place = _Place(place.section, place.process, match["device"])
+        elif match := re.search(_WARNING, line):
+            _warn(output, match)
+        elif line.startswith(_IDLE):
+            output.idle = True
+        elif titles := header_of(line):
+            end = marks[position + 1] if position + 1 < len(marks) else len(lines)
+            units = _units(line, lines[index + 1].rstrip("\r"), titles) if index + 1 < end else {}
+            block = _Block(index, index + 1 + bool(units), end)
+            blocks.setdefault(replace(place, header=line.strip(), units=tuple(units.items())), []).append(block)
+    if len(blocks) > _MOST_TABLES:
+        raise EvidenceError(f"{name}: {len(blocks)} different tables, more than {_MOST_TABLES}; split the file")
+    for place, parts in blocks.items():
+        try:
+            output.tables.append(_table(lines, parts, place))
+        except pa.ArrowInvalid as error:
+            reason = str(error).splitlines()[0] if str(error) else "no CSV"
+            raise EvidenceError(f"{name}, line {parts[0].header + 1}: table cannot be read ({reason}); print it again") from error
+    output.processes |= {table.process for table in output.tables if table.process is not None}
+    return output
+
+
+def header_of(line: str) -> list[str]:
+    """Return the column titles when the line is the header of one of nvprof's tables, else none."""
+    if len(line) > _LONGEST_HEADER or not re.match(_HEADER, line):
+        return []
+    titles = text_tables.cells(line) if "," in line else re.findall(_TITLE, line)
+    titles = [title.rstrip("*") for title in titles]
+    if titles and titles[-1] == "" and "Count" in titles:
+        titles[-1] = "Name"
+    usual = "Name" in titles and len(set(titles)) == len(titles)
+    return titles if usual else []
+
+
+def _warn(output: Output, match: re.Match[str]) -> None:
+    """Add a warning, with the sum of the numbers where several processes were warned."""
+    text = match["text"].strip()
+    if text in output.warnings or len(output.warnings) < _MOST_WARNINGS:
+        output.warnings[text] = output.warnings.get(text, 0) + int(match["count"] or 0)
+
+
+def _number(digits: str) -> int:
+    """Return a process id; systems have none of more digits than these."""
+    return int(digits[:10])
+
+
+def _table(lines: Sequence[str], blocks: list[_Block], place: _Place) -> Table:
+    titles, units = header_of(place.header), dict(place.units)
+    rows_of = _csv_rows if "," in place.header else _text_rows
+    inside: list[str] = []
+    after: list[str] = []
+    for block in blocks:
+        body = [line.rstrip("\r") for line in lines[block.first : block.end]]
+        stop = next((number for number, line in enumerate(body) if not line.strip()), len(body))
+        inside += body[:stop]
+        after += [line for line in body[stop:] if line.strip()]
+    table, odd = rows_of(inside, titles)
+    # a program's output may have cut the table with an empty line: what follows counts where it has a row's shape
+    if after:
+        table = pd.concat([table, rows_of(after, titles)[0]], ignore_index=True)
+    if "Type" in table:
+        table["Type"] = table["Type"].str.rstrip(":").ffill()
+    unreadable = sum(not _is_remark(text) for text in odd)
+    return Table(place.section, place.process, place.device, blocks[0].header + 1, table, units, unreadable)
+
+
+def _units(header: str, line: str, titles: list[str]) -> dict[str, str]:
+    """Return the columns' units when the line under a header is a row of units, else nothing."""
+    if "," in header:
+        cells = text_tables.cells(line)
+        if len(cells) != len(titles) or not set(cells) <= _UNITS or not any(cells):
+            return {}
+        return {title: unit for title, unit in zip(titles, cells, strict=True) if unit}
+    found = list(re.finditer(r"\S+", line))
+    if not found or not {match[0] for match in found} <= _UNITS:
+        return {}
+    ends = [match.end() for match in re.finditer(_TITLE, header)]  # values stand right-aligned under titles
+    return {titles[int(np.abs(np.array(ends) - match.end()).argmin())]: match[0] for match in found}
+
+
+def _csv_rows(lines: list[str], titles: list[str]) -> tuple[pd.DataFrame, list[str]]:
+    table, odd = text_tables.delimited(lines, len(titles), titles.index("Name"))
+    table.columns = pd.Index(titles)
+    return _checked(table, odd, titles)
+
+
+def _text_rows(lines: list[str], titles: list[str]) -> tuple[pd.DataFrame, list[str]]:
+    if titles[0] != "Type":
+        table, odd = text_tables.spaced(lines, len(titles))
+        table.columns = pd.Index(titles)
+        return _checked(table, odd, titles)
+    # the type stands in the first row of each kind only: it is put before the name, which may hold anything anyway
+    moved = pc.replace_substring_regex(
+        stream.strings_of(_with_types(lines)), pattern=_TYPED, replacement=r"\2\3\1: \4"
+    ).to_pylist()
+    table, odd = text_tables.spaced([str(line) for line in moved], len(titles) - 1)
+    table.columns = pd.Index(titles[1:])
+    typed = table["Name"].str.extract(rf"^(?P<Type>{_TYPE}|): (?P<Name>.*)$")
+    table["Name"] = typed["Name"]
+    table.insert(0, "Type", typed["Type"].where(typed["Type"] != "", None))
+    return _checked(table, odd, titles)
+
+
+def _with_types(lines: list[str]) -> list[str]:
+    """Return the lines with each type that stands on a line of its own, as where people broke a row, in the next row."""
+    alone = pc.match_substring_regex(stream.strings_of(lines), pattern=_TYPE_ALONE)
+    places = np.asarray(pc.indices_nonzero(alone)).tolist()
+    if not places:
+        return lines
+    found = list(lines)
+    for place in reversed(places):
+        found[place : place + 2] = [f" {' '.join(found[place].split())} {line}" for line in found[place + 1 : place + 2]]
+    return found
+
+
+def _checked(table: pd.DataFrame, odd: list[str], titles: list[str]) -> tuple[pd.DataFrame, list[str]]:
+    """Return the rows whose first cell is what a row of the table starts with, and the other lines."""
+    first = next((title for title in titles if title in _FIRST_CELLS), None)
+    if first is None or not len(table):
+        return table, odd
+    good = table[first].str.match(_FIRST_CELLS[first]).fillna(False).astype(bool)
+    if first == "Count":
+        good |= table[first].isna()  # page faults have none in CSV
+    odd = odd + list(table.loc[~good].iloc[:, -1].fillna("").astype("str"))
+    return table[good].reset_index(drop=True), odd
+
+
+def _is_remark(line: str) -> bool:
+    """Whether a line is one of nvprof's remarks, which are no rows: legends, totals of faults, empty results."""
+    return bool(re.match(r"\s*(?:No \w+(?: \w+)? were|Total CPU|Total remote|\w+: [A-Z][a-z]+ |This can happen)", line))

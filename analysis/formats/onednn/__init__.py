@@ -1,0 +1,7 @@
+"""Verbose lines of oneDNN, in streams with other output and with MKL's lines."""
+
+from kernelscope.analysis.formats.format import Format
+
+FORMATS = (
+    Format("verbose", "oneDNN, DNNL, MKL-DNN verbose and MKL_VERBOSE, mixed with other output", f"{__name__}.verbose", 130),
+)

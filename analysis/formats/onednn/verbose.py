@@ -1,0 +1,179 @@
+"""Verbose lines of oneDNN (also DNNL, MKL-DNN) and MKL, in a captured stream among any other output.
+
+With *_VERBOSE_TIMESTAMP set, a oneDNN line says when its primitive began, and it becomes a kernel in time. MKL's lines and
+oneDNN's others tell durations only: lines of the same description become one row with their count and sum. What oneDNN says of
+creating primitives is no execution and stands among the totals, and so do partitions of oneDNN Graph, whose primitives have lines
+of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.compute as pc
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import stream
+from kernelscope.analysis.files.head import Head
+from kernelscope.analysis.formats.mkl import verbose_tables as mkl_verbose
+from kernelscope.analysis.formats.onednn import verbose_tables as onednn_verbose
+from kernelscope.analysis.trace import Trace, conform
+
+_TOKEN = re.compile(
+    r"(?:onednn|dnnl|mkldnn)_verbose,(?:v\d+,)?(?:\d+(?:\.\d+)?,)?(?:\w+,)?"
+    r"(?:(?:info|error|warn\w*),\w|(?:exec|create)[\w:]*,\w+[\w:]*,[^,\n]*,)"
+    r"|MKL_VERBOSE (?:Intel\(R\)|oneMKL|\w+\()"
+)
+_CREATED = (
+    r"^(?:onednn|dnnl|mkldnn)_verbose,(?:v\d+,)?(?:\d+(?:\.\d+)?,)?(?:primitive,)?(?P<event>create[\w:]*),"
+    r"(?:(?:cpu|gpu)[:\d]*,)?(?P<primitive>\w+),.*,(?P<duration_ms>\d{1,9}(?:\.\d*)?(?:e[-+]?\d{1,2})?)$"
+)
+_PARTITION = (
+    r"^(?:onednn|dnnl|mkldnn)_verbose,(?:v\d+,)?(?:\d+(?:\.\d+)?,)?graph,exec,(?P<engine>[^,]*),\d+,(?P<partition>[^,]*),"
+    r"(?P<operators>[^,]*),.*,(?P<duration_ms>\d{1,9}(?:\.\d*)?(?:e[-+]?\d{1,2})?)$"
+)
+_ONEDNN_COLUMNS = ("name", "kind", "dtype", "layout", "algorithm", "problem", "m", "n", "k", "transpose")
+_ONEDNN_KEYS = (
+    "engine", "primitive", "implementation", "propagation", "memory", "attributes", "auxiliary", "problem",
+)  # fmt: skip
+_MKL_COLUMNS = ("kind", "dtype", "problem", "m", "n", "k", "transpose")
+_PHASES = {"forward": "forward", "backward": "backward"}
+
+
+def matches(head: Head) -> bool:
+    """Return whether any line at the beginning holds a verbose token; output of the application may stand before it."""
+    return head.is_text and _TOKEN.search(head.text) is not None
+
+
+def read(path: Path) -> Trace:
+    """Read a stream; raises EvidenceError when it cannot be read or holds no line of these libraries."""
+    found = stream.split(stream.verbose_lines(path))
+    if found.onednn.empty and found.mkl.empty:
+        raise EvidenceError(f"{path}: no verbose line of oneDNN or MKL; set ONEDNN_VERBOSE=1 or MKL_VERBOSE=1 and record again")
+    onednn = onednn_verbose.parse(found.onednn["text"], found.onednn["line_number"])
+    mkl = mkl_verbose.parse(found.mkl["text"], found.mkl["line_number"])
+    timed = onednn[onednn["wall_ns"].notna()]
+    untimed = onednn[onednn["wall_ns"].isna()]
+    kernels = pd.concat([_timed(timed), _summed_onednn(untimed), _summed_mkl(mkl)], ignore_index=True)
+    strings = stream.strings_of(found.onednn["text"])
+    totals = pd.concat([conform("totals", _created(strings)), conform("totals", _partitions(strings))], ignore_index=True)
+    diagnostics = {
+        "oneDNN lines that end before the duration": int(onednn.attrs["without_time"]),
+        "unreadable oneDNN lines": onednn_verbose.parse_failures(onednn),
+        "unreadable MKL lines": mkl_verbose.parse_failures(mkl),
+    }
+    return Trace(
+        kernels=conform("kernels", kernels),
+        totals=totals,
+        info=_info(found, timed, len(untimed) + len(mkl), kernels["device"]),
+        diagnostics={name: count for name, count in diagnostics.items() if count},
+    )
+
+
+def _timed(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return the lines with a timestamp as kernels."""
+    start = lines["wall_ns"].astype("int64")
+    return _onednn_columns(lines).assign(
+        start_ns=start, end_ns=start + lines["duration_ns"], duration_ns=lines["duration_ns"], count=1
+    )
+
+
+def _summed_onednn(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return one kernel row for each distinct description of lines without a timestamp, in the order of their first lines."""
+    group = lines.groupby(list(_ONEDNN_KEYS), dropna=False, sort=False).ngroup().to_numpy()
+    return _summed(_onednn_columns(lines), lines, group)
+
+
+def _summed_mkl(calls: pd.DataFrame) -> pd.DataFrame:
+    """Return one kernel row for each distinct call, addresses aside."""
+    arguments = calls["arguments"].str.replace(r"0x[0-9a-fA-F]+", "*", regex=True)
+    group = pd.factorize(calls["function"] + "(" + arguments)[0]
+    columns = calls[list(_MKL_COLUMNS)].assign(name=calls["function"], library="mkl", device="cpu")
+    return _summed(columns, calls, group)
+
+
+def _onednn_columns(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return the kernels' columns that a description tells."""
+    phase = lines["propagation"].str.extract(r"^(forward|backward)", expand=False).map(_PHASES)
+    return lines[list(_ONEDNN_COLUMNS)].assign(library="onednn", device=lines["engine"].fillna("cpu"), phase=phase)
+
+
+def _summed(columns: pd.DataFrame, lines: pd.DataFrame, group: Any) -> pd.DataFrame:
+    """Return the first row of each group with the group's count and summed duration."""
+    first = ~pd.Series(group).duplicated().to_numpy()
+    sums = lines["duration_ns"].groupby(group, sort=True).agg(["size", "sum"])
+    return columns[first].assign(
+        count=sums["size"].to_numpy(np.int64),
+        duration_ns=sums["sum"].to_numpy(np.int64),
+        start_ns=pd.array([pd.NA] * len(sums), dtype="Int64"),
+        end_ns=pd.array([pd.NA] * len(sums), dtype="Int64"),
+    )
+
+
+def _created(strings: Any) -> pd.DataFrame:
+    """Return the totals of creating primitives, by what was done (create:cache_miss) and primitive."""
+    found = stream.extract(strings, _CREATED).dropna()
+    return _totals("calls", found["event"] + " " + found["primitive"], found["duration_ms"])
+
+
+def _partitions(strings: Any) -> pd.DataFrame:
+    """Return the totals of executing graph partitions, by their kind and what they compute."""
+    found = stream.extract(strings.filter(pc.match_substring(strings, "graph,exec,")), _PARTITION).dropna()
+    return _totals("operators", found["partition"] + " " + found["operators"], found["duration_ms"])
+
+
+def _totals(table: str, names: pd.Series, durations: pd.Series) -> pd.DataFrame:
+    """Return the totals of lines with these names and durations in ms."""
+    milliseconds = durations.astype("float64").to_numpy()
+    names = names[milliseconds < 1e11]
+    duration = pd.Series(np.rint(np.round(milliseconds[milliseconds < 1e11] * 1e6, 4)).astype(np.int64), index=names.index)
+    sums = duration.groupby(names, sort=False).agg(["size", "sum", "min", "max"])
+    return pd.DataFrame(
+        {
+            "table": table,
+            "name": sums.index.astype("string"),
+            "count": sums["size"].to_numpy(np.int64),
+            "duration_ns": sums["sum"].to_numpy(np.int64),
+            "min_ns": sums["min"].to_numpy(np.int64),
+            "max_ns": sums["max"].to_numpy(np.int64),
+        }
+    )
+
+
+def _devices(lines: pd.Series, used: pd.Series, isa: str | None) -> list[dict[str, Any]]:
+    """Return the devices that ran something, the CPU where nothing tells one, with the names that the library states."""
+    gpus = onednn_verbose.gpus_of(lines)
+    devices = []
+    for device in sorted(used.dropna().unique()) or ["cpu"]:
+        number = int(re.sub(r"\D", "", device)[:4] or 0)
+        devices.append({"device": device, "name": gpus.get(number) if device.startswith("gpu") else isa})
+    return devices
+
+
+def _info(found: stream.Stream, timed: pd.DataFrame, untimed: int, used: pd.Series) -> dict[str, Any]:
+    library = onednn_verbose.header_of(found.onednn["text"])
+    mkl = mkl_verbose.header_of(found.mkl["text"])
+    versions = {name: value for name, value in (("onednn", library.get("version")), ("mkl", mkl)) if value}
+    tools = [name for name, lines in (("oneDNN", found.onednn), ("MKL", found.mkl)) if not lines.empty]
+    info: dict[str, Any] = {
+        "source": {
+            "format": "verbose", "tool": " and ".join(tools), "version": ", ".join(versions.values()) or None, "schema": None,
+        },
+        "clock": "wall" if len(timed) else "none",
+        "versions": versions,
+        "devices": _devices(found.onednn["text"], used, library.get("isa")),
+        "unavailable": {
+            "layers": "verbose lines name primitives, not operators or layers",
+            "threads": "verbose lines do not say which thread ran the primitive",
+        },
+        "notes": ["durations are as the library prints them: oneDNN with six digits, MKL with three or four"],
+    }  # fmt: skip
+    if untimed:
+        info["unavailable"]["timeline"] = (
+            f"{untimed} of {untimed + len(timed)} lines have no timestamp (oneDNN: set ONEDNN_VERBOSE_TIMESTAMP=1; MKL has none)"
+        )
+    return info

@@ -1,0 +1,137 @@
+"""Chrome traces of TensorFlow 1's RunMetadata, as timeline.Timeline(step_stats).generate_chrome_trace_format() writes them.
+
+`read` returns:
+
+    events    a row for each execution (X): start_ns, duration_ns (int64; whole microseconds in the file), process (the name of
+              its row without " Compute", such as /device:GPU:0/stream:13 or /job:localhost/replica:0/task:0/device:CPU:0),
+              lane (int64, a number of the row's track: TensorFlow packs executions into as few tracks as do not overlap, they
+              are no threads), type (operator's type), node (the node's full name), kernel (the GPU kernel, which only builds
+              for ROCm write)
+    counters  memory in use by allocator: time_ns, allocator, bytes
+    others    how many events there are of other phases, by phase: dependencies (s, t), tensors' lives (N, O, D)
+    untimed   executions without a usable time, which are left out
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files.packed import read_content
+
+_LAST_US = 4_000_000_000_000_000  # start and duration together fit 64 bits as ns
+_Microseconds = Annotated[int, msgspec.Meta(le=_LAST_US)] | Annotated[float, msgspec.Meta(le=_LAST_US)]
+
+
+class _Arguments(msgspec.Struct, gc=False):
+    name: str | None = None
+    op: str | None = None
+    kernel: str | None = None
+
+
+class _Event(msgspec.Struct, gc=False):
+    ph: str
+    name: str = ""
+    pid: int | str = -1
+    tid: int | str = -1
+    ts: _Microseconds = -1
+    dur: _Microseconds = -1
+    args: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _File(msgspec.Struct, gc=False):
+    events: list[_Event] = msgspec.field(name="traceEvents")
+
+
+_DECODER = msgspec.json.Decoder(_File)
+_ARGUMENTS = msgspec.json.Decoder(_Arguments)
+_COUNTED = msgspec.json.Decoder(dict[str, int | float])
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What a file holds; see the module's documentation."""
+
+    events: pd.DataFrame
+    counters: pd.DataFrame
+    others: dict[str, int]
+    untimed: int
+
+
+def read(path: Path | str) -> Timeline:
+    """Return what a file holds; raises EvidenceError when it cannot be read or is none of these."""
+    try:
+        events = _DECODER.decode(read_content(path)).events
+        names = {
+            row.pid: _ARGUMENTS.decode(row.args).name or "" for row in events if row.ph == "M" and row.name == "process_name"
+        }
+        executions = [row for row in events if row.ph == "X"]
+        arguments = list(map(_ARGUMENTS.decode, _all(executions, "args")))
+        counters = [row for row in events if row.ph == "C"]
+        counted = list(map(_COUNTED.decode, _all(counters, "args")))
+    except msgspec.ValidationError as error:
+        raise EvidenceError(f"{path}: not a timeline of TensorFlow's RunMetadata: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise EvidenceError(f"{path}: not JSON, or cut short ({error}); write the timeline again") from error
+    table = _executions(executions, arguments, names)
+    usable = (table["start_ns"] >= 0) & (table["duration_ns"] >= 0)
+    phases = pd.Series(list(_all(events, "ph")), dtype="object").value_counts()
+    return Timeline(
+        events=table[usable].reset_index(drop=True),
+        counters=_counters(counters, counted),
+        others={str(phase): int(count) for phase, count in phases.items() if phase not in ("X", "M", "C")},
+        untimed=int((~usable).sum()),
+    )
+
+
+def _executions(rows: list[_Event], arguments: list[_Arguments], names: dict[int | str, str]) -> pd.DataFrame:
+    process = pd.Series(list(_all(rows, "pid")), dtype="object")
+    tracks = pd.MultiIndex.from_arrays(
+        [process.astype("string"), pd.Series(list(_all(rows, "tid")), dtype="object").astype("string")]
+    )
+    text = {
+        name: pd.array(list(_all(arguments, field)), dtype="string")
+        for name, field in (("type", "op"), ("node", "name"), ("kernel", "kernel"))
+    }
+    table = pd.DataFrame(
+        {
+            "start_ns": _nanoseconds(rows, "ts"),
+            "duration_ns": _nanoseconds(rows, "dur"),
+            "process": process.map(names).astype("string").str.removesuffix(" Compute"),
+            "lane": pd.factorize(tracks)[0].astype(np.int64),
+            **text,
+        }
+    )
+    table["type"] = table["type"].fillna(pd.Series(list(_all(rows, "name")), dtype="string"))
+    return table
+
+
+def _counters(rows: list[_Event], counted: list[dict[str, Any]]) -> pd.DataFrame:
+    """Return the counters that hold one number, as TensorFlow's do."""
+    table = pd.DataFrame({"time_ns": _nanoseconds(rows, "ts"), "allocator": list(_all(rows, "name")), "bytes": counted})
+    single = table["bytes"].map(len) == 1
+    table = table[single & (table["time_ns"] >= 0)]
+    values = table["bytes"].map(lambda pair: next(iter(pair.values())))
+    fitting = values.map(lambda value: isinstance(value, int) and abs(value) < 2**62).astype(bool)
+    return table.assign(bytes=values)[fitting].astype({"allocator": "string", "bytes": "int64"}).reset_index(drop=True)
+
+
+def _all(rows: Iterable[Any], field: str) -> Iterable[Any]:
+    return map(attrgetter(field), rows)
+
+
+def _nanoseconds(rows: list[_Event], field: str) -> npt.NDArray[np.int64]:
+    """Return times as integer ns, negative where there is none: exact for integers; fractions of microseconds are rounded."""
+    values = np.array(list(_all(rows, field)), dtype=None if rows else np.int64)
+    if values.dtype == np.int64:
+        return np.asarray(np.maximum(values, -1) * 1000, dtype=np.int64)
+    return np.asarray(np.rint(np.maximum(values.astype(np.float64), -1) * 1000), dtype=np.int64)

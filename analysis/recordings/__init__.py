@@ -1,0 +1,1 @@
+"""What kernelscope recorded itself, or imported: folders, and the files in them."""
