@@ -16,15 +16,21 @@ from typing import TYPE_CHECKING, Any
 from kernelscope.analysis.errors import EvidenceError
 
 if TYPE_CHECKING:
-    from kernelscope.analysis.breakdowns import Breakdown, breakdown
-    from kernelscope.analysis.comparison import compare
-    from kernelscope.analysis.run import Run
+    from kernelscope.analysis.accounting.breakdowns import Breakdown, breakdown
+    from kernelscope.analysis.recordings.comparison import compare
+    from kernelscope.analysis.recordings.run import Run
     from kernelscope.analysis.trace import Trace
 
 __all__ = ["Breakdown", "EvidenceError", "Run", "Trace", "breakdown", "compare", "read"]
 
 # Imported when asked for: a stored table can be shown without the libraries that it takes to make one.
-_HOMES = {"Breakdown": "breakdowns", "breakdown": "breakdowns", "compare": "comparison", "Run": "run", "Trace": "trace"}
+_HOMES = {
+    "Breakdown": "accounting.breakdowns",
+    "breakdown": "accounting.breakdowns",
+    "compare": "recordings.comparison",
+    "Run": "recordings.run",
+    "Trace": "trace",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -46,16 +52,16 @@ def read(path: str | Path, form: str | None = None) -> Trace:
 @contextmanager
 def reading(path: str | Path, form: str | None = None) -> Iterator[Trace]:
     """Give the Trace that `read` returns while a capture is still searched for secrets: its info tells the outcome at the end."""
-    from kernelscope.analysis import archives, formats, imported
+    from kernelscope.analysis.recordings import archives, captures, imported
 
     path = archives.folder(Path(path))
     if form is None and imported.is_imported(path):
         yield imported.Imported(path).trace()
         return
     if form is None and any((path / name).is_file() for name in ("run.json", "compare.json", "sweep.json")):
-        from kernelscope.analysis.run import Run
+        from kernelscope.analysis.recordings.run import Run
 
         yield Run(path).trace()
         return
-    with formats.reading(path, form) as trace:
+    with captures.reading(path, form) as trace:
         yield trace

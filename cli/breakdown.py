@@ -11,8 +11,8 @@ from kernelscope.cli import steps_options
 from kernelscope.cli.output import FORMATS
 
 if TYPE_CHECKING:
-    from kernelscope.analysis.breakdowns import Breakdown
-    from kernelscope.analysis.run import Run
+    from kernelscope.analysis.accounting.breakdowns import Breakdown
+    from kernelscope.analysis.recordings.run import Run
 
 NAME = "breakdown"
 HELP = "where a recorded step's time goes"
@@ -33,8 +33,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the breakdown."""
     from kernelscope import analysis
-    from kernelscope.analysis import archives, imported
-    from kernelscope.analysis.breakdowns import breakdowns
+    from kernelscope.analysis.accounting.breakdowns import breakdowns
+    from kernelscope.analysis.recordings import archives, imported
     from kernelscope.cli.output import write_breakdown
     from kernelscope.cli.warn import about, about_info
 
@@ -77,8 +77,8 @@ def _hint(window: str) -> None:
 def _of_steps(path: Path, arguments: argparse.Namespace) -> int:
     """Print the breakdown of the steps, of the device and of the time that were asked for."""
     from kernelscope import analysis
+    from kernelscope.analysis.accounting.breakdowns import breakdown
     from kernelscope.analysis.attribution import steps
-    from kernelscope.analysis.breakdowns import breakdown
     from kernelscope.cli.output import write_breakdown
     from kernelscope.cli.warn import about
 

@@ -47,7 +47,7 @@ def _names(given: Sequence[str]) -> Iterator[str]:
 
 
 def _row(name: str, operator: str | None, phase: str | None) -> Row:
-    from kernelscope.analysis.kernel_names import describe
+    from kernelscope.analysis.kernels.names import describe
 
     found = describe(name, operator, phase)
     return {

@@ -30,8 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format == "csv" and arguments.table is None:
         raise UsageError(f"--format csv holds one table; name it with --table ({', '.join(TABLES)})")
     from kernelscope import analysis
-    from kernelscope.analysis import archives
     from kernelscope.analysis.device.tables import tables
+    from kernelscope.analysis.recordings import archives
     from kernelscope.cli.warn import about
 
     path = archives.folder(Path(arguments.path))

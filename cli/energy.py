@@ -22,8 +22,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one table of all runs."""
-    from kernelscope.analysis import archives
-    from kernelscope.analysis.run import Run
+    from kernelscope.analysis.recordings import archives
+    from kernelscope.analysis.recordings.run import Run
     from kernelscope.cli.output import write_rows, write_wide
     from kernelscope.reports import energy
 

@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read both sides, explain their difference, print it and write the report."""
-    from kernelscope.analysis import archives
+    from kernelscope.analysis.recordings import archives
 
     paths = _sides([archives.folder(Path(path)) for path in arguments.paths], arguments.a, arguments.b)
     target = _target(arguments.report) if arguments.report else None
@@ -71,11 +71,11 @@ def explained(paths: tuple[Path, Path], mapping: Path | None, force: bool, reque
 
     Two captures of device work are explained by the device's own account (analysis.explain.device). request: their steps.
     """
-    from kernelscope.analysis import archives
     from kernelscope.analysis.attribution.steps import Request
     from kernelscope.analysis.explain import device, sides, together
     from kernelscope.analysis.explain.explanation import explain
     from kernelscope.analysis.explain.layer_names import read_map
+    from kernelscope.analysis.recordings import archives
     from kernelscope.cli import warn
     from kernelscope.tracer.outside.errors import UsageError
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kernelscope.analysis.run import Run
+    from kernelscope.analysis.recordings.run import Run
     from kernelscope.reports.figures.gathered import Figures
 
 STYLES = ("paper", "slides")  # reports.figures.STYLES, which is slow to import
@@ -47,8 +47,8 @@ def write(figures: Figures, folder: str, style: str, force: bool) -> None:
 
 def of_paths(paths: Sequence[Path], full_paths: bool = False) -> Figures:
     """Return the figures of what `report` was given; raise what reading it raises."""
-    from kernelscope.analysis import imported
-    from kernelscope.analysis.comparison import compare
+    from kernelscope.analysis.recordings import imported
+    from kernelscope.analysis.recordings.comparison import compare
     from kernelscope.cli import report, sharing
     from kernelscope.reports.figures import gathered
 
@@ -75,7 +75,7 @@ def _of_run(result: Mapping[str, Any], run: Run) -> Figures:
 
 
 def _of_sweeps(paths: Sequence[Path]) -> Figures:
-    from kernelscope.analysis import sweeps
+    from kernelscope.analysis.recordings import sweeps
     from kernelscope.reports.sweeps import page
     from kernelscope.reports.sweeps.chart import Chart
 

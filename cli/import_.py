@@ -47,14 +47,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _import(files: list[Path], folder: Path, arguments: argparse.Namespace) -> None:
-    from kernelscope.analysis import formats, imported
+    from kernelscope.analysis.recordings import captures, imported
     from kernelscope.tracer.outside.run_folder import prepare_output
     from kernelscope.tracer.version import VERSION
 
     if not arguments.force or not folder.is_dir():
         prepare_output(folder, arguments.force)
     with ExitStack() as search:  # for secrets goes on while tables are made
-        read = search.enter_context(formats.reading_all(files, arguments.format))
+        read = search.enter_context(captures.reading_all(files, arguments.format))
         trace = sharing.shareable_trace(read, arguments.full_paths)
         prepare_output(folder, arguments.force)
 

@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = _exit_status(error)
         if not status:
             raise
-        from kernelscope.analysis import archives
+        from kernelscope.analysis.recordings import archives
         from kernelscope.reports.text import printable
 
         print(f"kernelscope: error: {printable(archives.named(str(error)), None)}", file=sys.stderr)

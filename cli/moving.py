@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from kernelscope.analysis.run import Run
+    from kernelscope.analysis.recordings.run import Run
     from kernelscope.analysis.trace import Trace
     from kernelscope.reports.interactive import Interactive
 
@@ -29,7 +29,7 @@ def beside(result: Mapping[str, Any], folder: Path) -> list[Interactive]:
 
 def of_capture(name: str, trace: Trace) -> list[Interactive]:
     """Return the parts of an imported capture."""
-    from kernelscope.analysis import over_time
+    from kernelscope.analysis.timeline import over_time
     from kernelscope.reports import over_time as lines
 
     parts = _of_traces([(name, trace)])
@@ -38,7 +38,7 @@ def of_capture(name: str, trace: Trace) -> list[Interactive]:
 
 
 def _of_runs(runs: Sequence[tuple[str, Run | str]]) -> list[Interactive]:
-    from kernelscope.analysis import over_time
+    from kernelscope.analysis.timeline import over_time
     from kernelscope.reports import over_time as lines
 
     traces = [(name, run if isinstance(run, str) else _tried(type(run).trace, run)) for name, run in runs]
@@ -78,8 +78,8 @@ def _roofline(pair: tuple[Run | str, Trace | str]) -> dict[str, Any]:
 
 
 def _of_traces(traces: Sequence[tuple[str, Trace | str]]) -> list[Interactive]:
-    from kernelscope.analysis.flame import flame
-    from kernelscope.analysis.timeline import timeline
+    from kernelscope.analysis.timeline.flame import flame
+    from kernelscope.analysis.timeline.lanes import timeline
     from kernelscope.reports import flame as flames
     from kernelscope.reports import timeline as timelines
 
@@ -89,7 +89,7 @@ def _of_traces(traces: Sequence[tuple[str, Trace | str]]) -> list[Interactive]:
 def _run(folder: Path, name: str) -> Run:
     """Open a run folder beside a comparison; raise EvidenceError where there is none."""
     from kernelscope.analysis.errors import EvidenceError
-    from kernelscope.analysis.run import Run
+    from kernelscope.analysis.recordings.run import Run
 
     # compare.json may be somebody else's: no name in it leads out of its folder
     if Path(name).name != name or not (folder / name / "run.json").is_file():

@@ -42,7 +42,7 @@ def in_words(found: Mapping[str, Any]) -> str:
 def _of_framework(framework: str) -> dict[str, Any] | None:
     """Return what was measured of one framework; None where it can run none of the programs."""
     from kernelscope.analysis.explain.noise import between_processes
-    from kernelscope.analysis.run import Run
+    from kernelscope.analysis.recordings.run import Run
     from kernelscope.cli import capture
     from kernelscope.tracer.outside import environments
     from kernelscope.tracer.outside.options import RunOptions

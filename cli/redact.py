@@ -26,8 +26,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the copy and print what was overwritten."""
-    from kernelscope.analysis.redaction import redact
-    from kernelscope.analysis.secret_patterns import kinds
+    from kernelscope.analysis.secrets.patterns import kinds
+    from kernelscope.analysis.secrets.redaction import redact
     from kernelscope.cli.output import write_rows
 
     source, target = Path(arguments.file), Path(arguments.output)

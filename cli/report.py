@@ -12,7 +12,7 @@ from kernelscope.cli import figures, moving, sharing
 from kernelscope.cli.output import FORMATS
 
 if TYPE_CHECKING:
-    from kernelscope.analysis.run import Run
+    from kernelscope.analysis.recordings.run import Run
     from kernelscope.reports.interactive import Interactive
     from kernelscope.reports.measured import Part
 
@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read what was recorded, write the report, print it where asked for."""
-    from kernelscope.analysis import archives, imported
+    from kernelscope.analysis.recordings import archives, imported
     from kernelscope.cli import output
 
     paths = [archives.folder(Path(path)) for path in arguments.paths]
@@ -85,8 +85,8 @@ def _report_runs(
     runs: list[Run], left_out: list[dict[str, Any]], target: Path | None, form: str | None, full_paths: bool
 ) -> None:
     """Report one run with its breakdowns, or several side by side."""
-    from kernelscope.analysis.breakdowns import breakdown
-    from kernelscope.analysis.comparison import compare
+    from kernelscope.analysis.accounting.breakdowns import breakdown
+    from kernelscope.analysis.recordings.comparison import compare
     from kernelscope.cli import output
     from kernelscope.cli.breakdown import recording_cost
 
@@ -106,7 +106,7 @@ def _report_runs(
 
 def _report_import(path: Path, target: Path | None, form: str | None, full_paths: bool) -> None:
     """Report an imported capture."""
-    from kernelscope.analysis.imported import Imported
+    from kernelscope.analysis.recordings.imported import Imported
     from kernelscope.cli import output, warn
     from kernelscope.reports.captures import first
 
@@ -147,7 +147,7 @@ def _emit_run(result: dict[str, Any], run: Run, first: str | None, target: Path 
 
 def breakdowns(run: Run) -> list[dict[str, Any]]:
     """Return the run's tables by everything there is; what its evidence does not hold is left out with the reason."""
-    from kernelscope.analysis.breakdowns import BY, breakdown
+    from kernelscope.analysis.accounting.breakdowns import BY, breakdown
     from kernelscope.analysis.errors import EvidenceError
 
     found: list[dict[str, Any]] = []
@@ -218,8 +218,8 @@ def target_file(text: str, force: bool) -> Path:
 
 def recorded_comparison(paths: Sequence[Path]) -> dict[str, Any] | None:
     """Return the comparison that the only path names, as `compare` wrote it; None when runs are named."""
-    from kernelscope.analysis.comparison import SCHEMA
     from kernelscope.analysis.errors import EvidenceError
+    from kernelscope.analysis.recordings.comparison import SCHEMA
     from kernelscope.analysis.recordings.records import read_object
 
     if len(paths) > 1:
@@ -241,7 +241,7 @@ def opened(paths: Sequence[Path]) -> tuple[list[Run], list[dict[str, Any]]]:
     """Open the run folders, those of comparisons among the paths included; raise UsageError when two are called the same."""
     from kernelscope.analysis.explain import again
     from kernelscope.analysis.recordings.records import read_object
-    from kernelscope.analysis.run import Run
+    from kernelscope.analysis.recordings.run import Run
     from kernelscope.tracer.outside.errors import UsageError
 
     runs: list[Run] = []

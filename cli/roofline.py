@@ -35,8 +35,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the table, and draw the figure."""
     from kernelscope import analysis
-    from kernelscope.analysis import archives
     from kernelscope.analysis.device.roofline import roofline
+    from kernelscope.analysis.recordings import archives
     from kernelscope.cli.warn import about
 
     path = archives.folder(Path(arguments.path))
@@ -67,8 +67,9 @@ def _write(found: dict[str, Any], form: str, limit: int) -> None:
 
 def _ceilings(path: Path, arguments: argparse.Namespace) -> Ceilings | None:
     """Return the ceilings asked for, else those of the run folder, else none."""
-    from kernelscope.analysis import Run, archives
+    from kernelscope.analysis import Run
     from kernelscope.analysis.device import ceilings
+    from kernelscope.analysis.recordings import archives
     from kernelscope.tracer.outside.errors import UsageError
 
     if arguments.ceilings and arguments.measure:

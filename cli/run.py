@@ -26,8 +26,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Record the run and print its breakdown by layer."""
-    from kernelscope.analysis.breakdowns import breakdown
-    from kernelscope.analysis.run import Run
+    from kernelscope.analysis.accounting.breakdowns import breakdown
+    from kernelscope.analysis.recordings.run import Run
     from kernelscope.cli.output import write_breakdown
     from kernelscope.tracer.outside.errors import ChildError
     from kernelscope.tracer.outside.run_folder import prepare_output

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kernelscope.cli import sharing
 
 if TYPE_CHECKING:
-    from kernelscope.analysis.run import Run
+    from kernelscope.analysis.recordings.run import Run
     from kernelscope.analysis.trace import Trace
     from kernelscope.reports.export.sheets import Sheet
 
@@ -36,8 +36,8 @@ class Source(Protocol):
 
 def source(path: Path, full_paths: bool = False) -> Source:
     """Return what is named; raise EvidenceError when it is nothing that can be exported. full_paths: see sharing."""
-    from kernelscope.analysis import archives, imported
     from kernelscope.analysis.errors import EvidenceError
+    from kernelscope.analysis.recordings import archives, imported
 
     path = archives.folder(path)
     folder = path.parent if path.name == "compare.json" else path
@@ -105,13 +105,13 @@ class OneRun:
     """A run folder. It is made to be passed on, but reasons why something is missing name the folder itself."""
 
     def __init__(self, path: Path, full_paths: bool):
-        from kernelscope.analysis.run import Run
+        from kernelscope.analysis.recordings.run import Run
 
         self._run, self._full_paths = Run(path), full_paths
 
     @cached_property
     def _result(self) -> dict[str, Any]:
-        from kernelscope.analysis.comparison import compare
+        from kernelscope.analysis.recordings.comparison import compare
 
         return sharing.shareable(compare([self._run]), self._full_paths)
 
@@ -157,7 +157,7 @@ class Capture:
     @cached_property
     def _record(self) -> dict[str, Any]:
         """What import.json would say, as far as reports need it."""
-        from kernelscope.analysis.devices import busy
+        from kernelscope.analysis.device.busy import busy
         from kernelscope.analysis.trace import TABLES
 
         tables = {name: len(getattr(self._trace, name)) for name in TABLES if len(getattr(self._trace, name))}
@@ -165,7 +165,7 @@ class Capture:
 
     @cached_property
     def _breakdowns(self) -> list[dict[str, Any]]:
-        from kernelscope.analysis.breakdowns import BY, breakdowns
+        from kernelscope.analysis.accounting.breakdowns import BY, breakdowns
 
         made = breakdowns(self._trace, tuple(BY))
         return [{"by": by, "unavailable": a, "rows": []} if isinstance(a, str) else a.as_dict() for by, a in made.items()]
@@ -197,7 +197,7 @@ class Imported(Capture):
     """A folder that `import` wrote: its breakdowns are there already."""
 
     def __init__(self, path: Path, full_paths: bool):
-        from kernelscope.analysis import imported
+        from kernelscope.analysis.recordings import imported
         from kernelscope.cli import warn
 
         self._imported, self._full_paths = imported.Imported(path), full_paths

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kernelscope.cli import outlets
 
 if TYPE_CHECKING:
-    from kernelscope.analysis.progress import Progress
+    from kernelscope.analysis.recordings.progress import Progress
 
 NAME = "watch"
 HELP = "how far a recording in progress is"
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Show the recording until it ends, Ctrl-C is pressed or, with --once, once; 4 where a side failed."""
-    from kernelscope.analysis import progress
+    from kernelscope.analysis.recordings import progress
     from kernelscope.tracer.outside.errors import ChildError
 
     folder = Path(arguments.folder)
@@ -51,7 +51,7 @@ def planned(options: Mapping[str, Any]) -> list[tuple[str, int]]:
 
 def _until_the_end(folder: Path, seen: Progress) -> Progress:
     """Show a recording until it ends or Ctrl-C is pressed: in place on a terminal, elsewhere a line when a pass changes."""
-    from kernelscope.analysis import progress
+    from kernelscope.analysis.recordings import progress
     from kernelscope.cli.output import console
     from kernelscope.reports.progress import Drawn
 
@@ -71,7 +71,7 @@ def _until_the_end(folder: Path, seen: Progress) -> Progress:
 
 
 def _lines(folder: Path, seen: Progress) -> Progress:
-    from kernelscope.analysis import progress
+    from kernelscope.analysis.recordings import progress
     from kernelscope.reports.progress import line, state
 
     said: list[str] = []

@@ -18,7 +18,7 @@ _COLUMNS = ("key", "title", "what", "per", "name", "frame", "depth", "total_ns",
 
 
 def flame(sides: Sequence[tuple[str, Mapping[str, Any] | str]]) -> Interactive:
-    """Return the flame graphs of runs: what each is called, and analysis.flame.flame of it or the reason why there is none."""
+    """Return the flame graphs of runs: what each is called, and what analysis.timeline.flame gives of it or why there is none."""
     found = [(name, side) for name, side in sides if not isinstance(side, str)]
     missing = [f"{name}: {side}" for name, side in sides if isinstance(side, str)]
     missing += [f"{name}: left out: {'; '.join(side['left_out'])}" for name, side in found if side["left_out"]]

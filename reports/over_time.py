@@ -18,7 +18,7 @@ _Found = list[tuple[str, Mapping[str, Any]]]
 
 
 def over_time(sides: Sequence[tuple[str, Mapping[str, Any] | str]]) -> list[Interactive]:
-    """Return the part of a page for runs: what each is called, and analysis.over_time of it or the reason why there is none.
+    """Return the part of a page for runs: what each is called, and what analysis.timeline.over_time gives or why there is none.
 
     A quantity that no run has stands in the note with the reason.
     """

@@ -8,7 +8,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from kernelscope.analysis.progress import COMPLETE, FAILED, RECORDING, Pass, Progress, Side
+from kernelscope.analysis.recordings.progress import COMPLETE, FAILED, RECORDING, Pass, Progress, Side
 from kernelscope.reports import units
 from kernelscope.reports.breakdown_grid import bar
 from kernelscope.reports.text import printable

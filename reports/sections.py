@@ -429,7 +429,7 @@ def capture_facts(facts: Sequence[tuple[str, str]]) -> View:
 
 
 def samples(rows: Sequence[Mapping[str, Any]]) -> View:
-    """Return samples by device and metric, summed up (see analysis.imported.summed_samples)."""
+    """Return samples by device and metric, summed up (see analysis.recordings.imported.summed_samples)."""
     keys, numbers = ("device", "metric"), ("count", "mean", "min", "max")
     body = [[*(text_cell(row[key]) for key in keys), *(_sample(row[name]) for name in numbers)] for row in rows]
     columns = [*map(Column, keys), *(Column(name, True) for name in numbers)]

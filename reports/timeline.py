@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.cell_labels import COMPUTING
-from kernelscope.analysis.partition import DATA
+from kernelscope.analysis.accounting.cell_labels import COMPUTING
+from kernelscope.analysis.accounting.partition import DATA
 from kernelscope.analysis.trace import PHASES
 from kernelscope.reports import units
 from kernelscope.reports.interactive import Interactive
@@ -36,7 +36,7 @@ Side = tuple[str, Mapping[str, Any]]
 def timeline(runs: Sequence[tuple[str, Mapping[str, Any] | str]]) -> Interactive:
     """Return the timelines of several runs, or of one, as a part of a page.
 
-    runs: names as the page's tables have them, with the results of analysis.timeline, or why a run has none.
+    runs: names as the page's tables have them, with the results of analysis.timeline.lanes, or why a run has none.
     """
     sides = [(name, made) for name, made in runs if not isinstance(made, str)]
     missing = [f"{printable(name)}: no timeline: {printable(made)}." for name, made in runs if isinstance(made, str)]

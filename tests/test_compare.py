@@ -16,7 +16,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace as PerfettoT
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
 
 import kernelscope.analysis as ka
-from kernelscope.analysis.breakdowns import breakdowns
+from kernelscope.analysis.accounting.breakdowns import breakdowns
 from kernelscope.workloads import networks
 
 pytestmark = pytest.mark.slow

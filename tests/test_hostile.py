@@ -18,7 +18,7 @@ import openpyxl
 import pyarrow.parquet as pq
 import pytest
 
-from kernelscope.analysis.imported import Imported
+from kernelscope.analysis.recordings.imported import Imported
 from kernelscope.cli import main
 from kernelscope.reports.figures import STYLES, files, gathered
 

@@ -13,7 +13,8 @@ import pandas as pd
 import psutil
 import pytest
 
-from kernelscope.analysis import EvidenceError, Run, read, sweeps
+from kernelscope.analysis import EvidenceError, Run, read
+from kernelscope.analysis.recordings import sweeps
 from kernelscope.tracer.outside import environments
 
 pytestmark = pytest.mark.slow

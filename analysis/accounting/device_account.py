@@ -17,12 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis import intervals
 from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution.steps.model import critical_device
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace, intervals
 
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]

@@ -15,12 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis import calls as api
-from kernelscope.analysis import intervals
+from kernelscope.analysis.attribution import calls as api
 from kernelscope.analysis.attribution.device_steps import DEVICE_TABLES
 from kernelscope.analysis.attribution.steps.inputs import INPUT
-from kernelscope.analysis.categories import translated
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace, intervals
+from kernelscope.analysis.trace.categories import translated
 
 Int = npt.NDArray[np.int64]
 Gaps = tuple[Int, Int]

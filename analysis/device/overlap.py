@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis import intervals
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace, intervals
 
 Int = npt.NDArray[np.int64]
 

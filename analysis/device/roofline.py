@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.breakdowns import breakdown, has_timeline
+from kernelscope.analysis.accounting.breakdowns import breakdown, has_timeline
 from kernelscope.analysis.device import work
 from kernelscope.analysis.device.ceilings import REFUSED, Ceiling, Ceilings
 from kernelscope.analysis.errors import EvidenceError

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from kernelscope.analysis.accounting.breakdowns import layer_labels
 from kernelscope.analysis.attribution.device_steps import step_at
-from kernelscope.analysis.breakdowns import layer_labels
 from kernelscope.analysis.energy.counter import Counter
 from kernelscope.analysis.energy.layers import Layers, Readings, by_class, from_counter, from_power
 from kernelscope.analysis.energy.profile import profile
@@ -18,7 +18,7 @@ from kernelscope.analysis.energy.replay import Replay, beside
 from kernelscope.analysis.energy.replay import replays as replays_of
 from kernelscope.analysis.energy.summary import Summary, summarise
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.run import Run
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import Trace
 
 KEYS = {"layer": ["layer"], "kind": ["kind"], "both": ["layer", "kind"]}

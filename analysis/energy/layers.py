@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis import intervals
 from kernelscope.analysis.energy.counter import Counter
 from kernelscope.analysis.energy.profile import Profile
 from kernelscope.analysis.energy.regression import Fit, Window, fit
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.trace import intervals
 
 Float = npt.NDArray[np.float64]
 Int = npt.NDArray[np.int64]

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis import intervals
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.trace import intervals
 
 Float = npt.NDArray[np.float64]
 Int = npt.NDArray[np.int64]

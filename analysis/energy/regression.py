@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kernelscope.analysis.statistics import CONFIDENCE, student_t
+from kernelscope.analysis.accounting.statistics import CONFIDENCE, student_t
 
 Float = npt.NDArray[np.float64]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from kernelscope.analysis.accounting.statistics import student_t
 from kernelscope.analysis.energy.counter import Counter, Energy
 from kernelscope.analysis.energy.recording import Recording, Source
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.statistics import student_t
 
 IDLE_PARTS = 5  # the idle time is cut into so many parts, so that its power has an interval
 

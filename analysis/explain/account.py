@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis import intervals
-from kernelscope.analysis.breakdowns import kind_labels, layer_labels
+from kernelscope.analysis.accounting.breakdowns import kind_labels, layer_labels
+from kernelscope.analysis.accounting.partition import KEYS
+from kernelscope.analysis.accounting.statistics import RESAMPLES, Turns, interval, paired_difference
 from kernelscope.analysis.explain import estimates, noise
 from kernelscope.analysis.explain.instrumentation import factors
 from kernelscope.analysis.explain.model import ROW_COLUMNS, Account, Match, Side, Wall
-from kernelscope.analysis.partition import KEYS
-from kernelscope.analysis.statistics import RESAMPLES, Turns, interval, paired_difference
+from kernelscope.analysis.trace import intervals
 
 Float = npt.NDArray[np.float64]
 _ROW_KEYS = ["layer", "phase", "cell"]

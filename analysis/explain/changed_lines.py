@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from kernelscope.analysis.breakdowns import breakdown
+from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain import program
 from kernelscope.analysis.explain.causes import evidence as ev

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from kernelscope.analysis.accounting.statistics import interval
 from kernelscope.analysis.explain import noise
 from kernelscope.analysis.explain.model import INSTRUMENTATION, Account, Case, Suspicion
-from kernelscope.analysis.statistics import interval
 
 SMALLEST_SHARE = 0.02  # of the wall difference: less is no cause that anybody would act on
 SMALLEST_GUESS = 0.25  # of it, for what is only plausible, where each side was recorded once

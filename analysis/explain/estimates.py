@@ -5,7 +5,7 @@ what a step takes when nothing is recorded, only the half of the windows closest
 the recording or by the machine.
 
 An interval is a bootstrap over restarts first and windows second, with both sides' windows of one turn drawn together (see
-analysis.statistics).
+analysis.accounting.statistics).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.statistics import Turns
+from kernelscope.analysis.accounting.statistics import Turns
 
 Float = npt.NDArray[np.float64]
 Int = npt.NDArray[np.int64]

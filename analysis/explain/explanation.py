@@ -7,14 +7,14 @@ from typing import Any
 
 import pandas as pd
 
-from kernelscope.analysis import fairness
+from kernelscope.analysis.accounting import fairness
 from kernelscope.analysis.explain import abstention, again, causes, changed_lines, claims, sides
 from kernelscope.analysis.explain.account import account as make_account
 from kernelscope.analysis.explain.account import parts
 from kernelscope.analysis.explain.alignment import align
 from kernelscope.analysis.explain.causes import changed_code
 from kernelscope.analysis.explain.model import Account, Case, Match, Side
-from kernelscope.analysis.notebook import Shown
+from kernelscope.analysis.trace.notebook import Shown
 
 __all__ = ["Side", "explain"]
 

@@ -26,9 +26,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.breakdowns import layer_labels
-from kernelscope.analysis.cell_labels import BETWEEN_LAYERS, PYTHON, UNATTRIBUTED
-from kernelscope.analysis.partition import DEVICE
+from kernelscope.analysis.accounting.breakdowns import layer_labels
+from kernelscope.analysis.accounting.cell_labels import BETWEEN_LAYERS, PYTHON, UNATTRIBUTED
+from kernelscope.analysis.accounting.partition import DEVICE
 
 Float = npt.NDArray[np.float64]
 Held = dict[str, dict[str, str]]  # way (forward, backward) -> label -> group

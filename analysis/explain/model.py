@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.statistics import Difference
+from kernelscope.analysis.accounting.statistics import Difference
 from kernelscope.analysis.trace import Trace
 
 # Columns of an account's tables
@@ -69,7 +69,7 @@ class Side:
 
     name: what people call it. windows: one row per recorded window of the traced pass: restart, window, wall_ns (per step),
     and steps; a capture without windows has some consecutive steps per row, one without steps a single row. cells: one row per
-    window and distinct keys of analysis.partition.KEYS, with `window_row` (row of windows), count, duration_ns and time_ns per
+    window and distinct keys of accounting.partition.KEYS, with `window_row` (row of windows), count, duration_ns and time_ns per
     step (float; adding up to the window's wall_ns). clean: the measured steps of each restart of the clean pass (columns of
     trace.STEPS); empty where only a trace exists. clean_ns: the clean step, the median of its windows; None without a clean
     pass. trace: the most representative recording, for rules that look at single events; its windows are a part of `windows`.

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from kernelscope.analysis.accounting.statistics import reach_of_difference, student_t, window_means
 from kernelscope.analysis.explain.model import Side, Wall
-from kernelscope.analysis.run import Run
-from kernelscope.analysis.statistics import reach_of_difference, student_t, window_means
+from kernelscope.analysis.recordings.run import Run
 
 AS_IT_COMES = 0.15  # of a step, and of what is claimed of it, where the machine's own noise was not measured
 STEADY = 0.05  # with a steady heap and passive waiting

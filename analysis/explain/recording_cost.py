@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.analysis.breakdowns import BY, Breakdown
-from kernelscope.analysis.cell_labels import CellLabels
+from kernelscope.analysis.accounting.breakdowns import BY, Breakdown
+from kernelscope.analysis.accounting.cell_labels import CellLabels
+from kernelscope.analysis.accounting.partition import KEYS, partition
+from kernelscope.analysis.accounting.statistics import median_step_ns
 from kernelscope.analysis.explain import sides
 from kernelscope.analysis.explain.instrumentation import factors
-from kernelscope.analysis.partition import KEYS, partition
-from kernelscope.analysis.run import Run
-from kernelscope.analysis.statistics import median_step_ns
+from kernelscope.analysis.recordings.run import Run
 
 LEAST = 0.1  # of the clean step: less is no more than two passes of one program may differ by
 MOST_ROWS, LEAST_OF_COST = 3, 0.05  # rows that are named, and the share of the cost that each of them has at least

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis import archives, core_use, formats, imported
-from kernelscope.analysis.breakdowns import has_timeline, totals_cells
+from kernelscope.analysis.accounting.breakdowns import has_timeline, totals_cells
+from kernelscope.analysis.accounting.partition import KEYS, Partition, partition
+from kernelscope.analysis.accounting.statistics import median_step_ns
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain.estimates import closest_half
 from kernelscope.analysis.explain.instrumentation import Held, holding
 from kernelscope.analysis.explain.instrumentation import labels as labels_of
 from kernelscope.analysis.explain.model import Side
 from kernelscope.analysis.explain.trace_layers import labels, layers_of
-from kernelscope.analysis.partition import KEYS, Partition, partition
-from kernelscope.analysis.run import Run
-from kernelscope.analysis.statistics import median_step_ns
+from kernelscope.analysis.recordings import archives, captures, core_use, imported
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import Trace
 
 MOST_WINDOWS = 24  # of a capture without turns: more do not make its interval any better
@@ -42,7 +42,7 @@ def capture(path: Path) -> Trace | None:
         return None
     if (path / "compare.json").is_file():
         Run(path)  # raises, naming the run folders in it
-    return imported.Imported(path).trace() if imported.is_imported(path) else formats.read(path)
+    return imported.Imported(path).trace() if imported.is_imported(path) else captures.read(path)
 
 
 def of_run(run: Run) -> Side:

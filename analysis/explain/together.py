@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from kernelscope.analysis.accounting.statistics import median_step_ns
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain import sides
 from kernelscope.analysis.explain.model import Side
-from kernelscope.analysis.statistics import median_step_ns
 
 
 def recordings(path: Path) -> list[Path]:

@@ -33,7 +33,7 @@ _LONGEST_RANGE = 20_000  # letters of a range's text that are looked at
 def layers_of(trace: Trace, cells: pd.DataFrame) -> list[Layer]:
     """Return the layers that the cells name, in the order of their first forward work, with what the trace tells of each.
 
-    cells: with the columns of analysis.partition.KEYS. Where info["network"] states the network, its layers come first. Where
+    cells: with the columns of accounting.partition.KEYS. Where info["network"] states the network, its layers come first. Where
     info["modules"] has the program's modules, their classes and parameters are those of layers (see of_modules). What is not
     known of a layer is None; FLOPs and shapes are for one sample where the size of the batch can be told.
     """

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis import intervals
+from kernelscope.analysis.trace import intervals
 
 
 def holders(table: pd.DataFrame) -> npt.NDArray[np.bool_]:

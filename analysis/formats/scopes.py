@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from kernelscope.analysis import classify
+from kernelscope.analysis.kernels import classify
 
 # Operators of TensorFlow that only steer: they compute nothing, whatever their time holds.
 STEERING = (

@@ -41,9 +41,9 @@ class Pair:
 class Group:
     """Frameworks that were published under one set of conditions and measured under one set.
 
-    dataset, network, hardware, metric, unit: as published. here: conditions of the measurement (see analysis.sweeps). same_kind:
-    whether both ran on the same kind and number of devices. spearman, kendall: rank correlations with their two-sided p, null
-    with fewer than FEWEST frameworks or where all are equal.
+    dataset, network, hardware, metric, unit: as published. here: conditions of the measurement (see recordings.sweeps).
+    same_kind: whether both ran on the same kind and number of devices. spearman, kendall: rank correlations with their
+    two-sided p, null with fewer than FEWEST frameworks or where all are equal.
     """
 
     source: str
@@ -74,8 +74,8 @@ class Group:
 def compare(cells: Iterable[Row], published: Iterable[Value] | None = None) -> list[Group]:
     """Return every group of at least two frameworks, published conditions first, those on the same kind of device before others.
 
-    cells: rows of results.parquet (see analysis.sweeps), with None for null, of which those that are done count; `sweep` may name
-    where each comes from. published: what they are compared with, all by default.
+    cells: rows of results.parquet (see recordings.sweeps), with None for null, of which those that are done count; `sweep` may
+    name where each comes from. published: what they are compared with, all by default.
     """
     here: dict[tuple[Any, ...], list[Row]] = {}
     for row in cells:

@@ -7,7 +7,9 @@ from typing import Any
 
 from markup import cell, prose
 
-from kernelscope.analysis import breakdowns, columns, sweeps, trace
+from kernelscope.analysis import trace
+from kernelscope.analysis.accounting import breakdowns, columns
+from kernelscope.analysis.recordings import sweeps
 
 
 def page() -> str:

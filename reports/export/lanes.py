@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from kernelscope.analysis import autograd, intervals
+from kernelscope.analysis.attribution import autograd
+from kernelscope.analysis.trace import intervals
 
 Int = npt.NDArray[np.int64]
 

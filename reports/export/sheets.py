@@ -12,8 +12,8 @@ from typing import Any
 
 import pandas as pd
 
-from kernelscope.analysis.columns import TABLES as RESULTS
-from kernelscope.analysis.columns import Column
+from kernelscope.analysis.accounting.columns import TABLES as RESULTS
+from kernelscope.analysis.accounting.columns import Column
 from kernelscope.analysis.trace import TABLES, Trace
 from kernelscope.reports import comparison_tables, explanation, tables
 from kernelscope.reports.tables import Table
@@ -104,7 +104,7 @@ def blocks(rows: int, size: int = 50_000) -> Iterator[slice]:
 
 
 def _sheet(table: Table, described: str | None = None, sides: Sequence[str] = ()) -> Sheet:
-    """Return a table with its columns as analysis.columns describes the table `described`."""
+    """Return a table with its columns as analysis.accounting.columns describes the table `described`."""
     frame = pd.DataFrame({key: _typed([row[place] for row in table.rows]) for place, key in enumerate(table.columns)})
     known: dict[str, Column] = {}
     for column in RESULTS[described].columns if described is not None and described in RESULTS else ():

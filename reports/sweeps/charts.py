@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from matplotlib.figure import Figure
 
-from kernelscope.analysis.levels import level
 from kernelscope.analysis.published import Group
+from kernelscope.analysis.published.levels import level
 from kernelscope.reports.figures import Style
 from kernelscope.reports.sweeps import agreement, bars, cells, code, core_map, lines
 from kernelscope.reports.sweeps.bars import CONDITIONS, GPU_MEMORY, HOST_MEMORY, POWER, STEP, THROUGHPUT, Measure

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from kernelscope.analysis.levels import LEVELS, MEANING, level
+from kernelscope.analysis.published.levels import LEVELS, MEANING, level
 from kernelscope.reports.figures import Style, drawing, short
 from kernelscope.reports.sweeps import cells, chart
 from kernelscope.reports.sweeps.bars import STEP, bar, finish, limit_of

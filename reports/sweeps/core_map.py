@@ -12,9 +12,9 @@ import pandas as pd
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from kernelscope.analysis.core_use import binned, timeline
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.run import Run
+from kernelscope.analysis.recordings.core_use import binned, timeline
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.reports.figures import Style, drawing, short
 from kernelscope.reports.sweeps import cells, chart
 from kernelscope.reports.sweeps.cells import Row
@@ -29,7 +29,7 @@ _COLUMNS = ("framework", "network", "mode", "batch", "threads", "device", "core"
 
 @dataclass(frozen=True)
 class Use:
-    """The use of cores in one cell: readings as analysis.core_use.timeline returns them."""
+    """The use of cores in one cell: readings as analysis.recordings.core_use.timeline returns them."""
 
     row: Row
     readings: pd.DataFrame

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from kernelscope.analysis.attribution.lines import FILE, statements
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.lines import FILE, statements
-from kernelscope.analysis.run import Run
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.reports import units
 from kernelscope.reports.sections import Cell, Column, View, identifier
 from kernelscope.reports.sweeps import cells

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from kernelscope.analysis.levels import LEVELS, level
+from kernelscope.analysis.published.levels import LEVELS, level
 from kernelscope.reports import units
 from kernelscope.reports.sections import Cell, Column, View, identifier, text_cell
 from kernelscope.reports.sweeps import cells, host_lines

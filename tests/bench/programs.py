@@ -32,15 +32,15 @@ _COLUMNS = {
 
 # Where what is timed is looked up when it is called; what no longer exists there counts as the rest
 _STAGES = (
-    ("telling the format", "formats.reading", "detect"),
-    ("searching for secrets", "secrets", "find"),
+    ("telling the format", "recordings.captures", "detect"),
+    ("searching for secrets", "secrets.search", "find"),
     ("reading and decoding", "formats.nsys.sqlite", "read"),
     ("reading and decoding", "formats.kineto.trace", "read"),
-    ("checking times", "formats.reading", "set_aside_impossible"),
-    ("tying kernels to calls and ranges", "launches", "relate"),
-    ("naming kernels", "formats.reading", "describe_kernels"),
-    ("sharing out the time", "partition", "partition"),
-    ("grouping", "breakdowns", "of_cells"),
+    ("checking times", "recordings.captures", "set_aside_impossible"),
+    ("tying kernels to calls and ranges", "attribution.launches", "relate"),
+    ("naming kernels", "kernels.names", "fill"),
+    ("sharing out the time", "accounting.partition", "partition"),
+    ("grouping", "accounting.breakdowns", "of_cells"),
 )
 
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from kernelscope.analysis.kernel_rules import RULES
+from kernelscope.analysis.kernels.rules import RULES
 from kernelscope.analysis.trace import PHASES
 from kernelscope.cli import classify, main
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from kernelscope.analysis.energy import of_step
-from kernelscope.analysis.run import Run
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import Trace, conform
 from kernelscope.cli import main
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from kernelscope.analysis import redaction, secrets
+from kernelscope.analysis import secrets
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.secrets import redaction
 
 COMMAND = [sys.executable, "-m", "kernelscope.cli.main", "redact"]
 CORPUS = Path(__file__).resolve().parents[2].parent / "shared/corpus"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from kernelscope.analysis import progress
+from kernelscope.analysis.recordings import progress
 from kernelscope.cli import watch
 from kernelscope.cli.main import main
 from kernelscope.reports.progress import Drawn, line, seconds

@@ -11,6 +11,7 @@ import pytest
 import kernelscope.analysis as ka
 from kernelscope.analysis import formats
 from kernelscope.analysis.files.head import read_head
+from kernelscope.analysis.recordings import captures
 from kernelscope.analysis.trace import conform
 from kernelscope.reports import comparison_tables
 
@@ -35,7 +36,7 @@ def test_the_reader(tmp_path):
     assert reader["matches"](read_head(path))
     assert not any(form.matches(read_head(path)) for form in formats.all_formats())
     trace = reader["read"](path)
-    formats.finish(trace)
+    captures.finish(trace)
     assert trace.kernels["start_ns"].tolist() == [10_500, 20_000]
     assert trace.kernels["end_ns"].tolist() == [12_500, 20_250]
     assert trace.kernels["kind"].iloc[0] == "gemm"

@@ -28,6 +28,7 @@ from kernelscope.analysis import formats, secrets
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats import Format
+from kernelscope.analysis.recordings import captures
 
 CPU_SECONDS = 10
 MEMORY = 1 << 30  # what a case may take over what importing everything takes
@@ -78,7 +79,7 @@ def check(path: Path, reader: str | None, known: dict[str, Format]) -> str:
         for form in known.values():
             form.matches(head)
         if reader is not None:
-            formats.finish(known[reader].read(path))
+            captures.finish(known[reader].read(path))
         secrets.find(path)
         return "read"
     except EvidenceError as error:

@@ -32,7 +32,7 @@ import refusals
 from outcomes import FAILED, NOT_RUN, Check, Outcome, perform
 from place import Place, look
 
-from kernelscope.analysis.run import Run
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.outside import gpu, recipes
 
 

@@ -15,7 +15,7 @@ import psutil
 from outcomes import Check, Findings, NotRun
 from place import KERNELSCOPE, Done, Place, end
 
-from kernelscope.analysis.run import Run
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.nsys_wrappers import find
 from kernelscope.tracer.outside import collectors
 from kernelscope.tracer.outside.errors import KernelscopeError

@@ -12,7 +12,7 @@ from outcomes import FAILED, Check, Findings, NotRun
 from place import KERNELSCOPE, Done, Place, Side
 from recordings import rows
 
-from kernelscope.analysis.run import Run
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.outside import collectors
 
 AGENT_S = 600.0

@@ -15,7 +15,7 @@ from outcomes import Check, Findings, NotRun
 from place import KERNELSCOPE, Place
 
 from kernelscope.analysis.energy.recording import recording
-from kernelscope.analysis.run import Run
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.outside import energy, gpu
 from kernelscope.tracer.outside.samplers.nvml import NvmlSource
 

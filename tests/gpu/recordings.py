@@ -12,8 +12,8 @@ from outcomes import Check, Findings, NotRun
 from place import Place, Side
 
 import kernelscope.analysis as ka
-from kernelscope.analysis.breakdowns import BY, breakdown
-from kernelscope.analysis.run import Run
+from kernelscope.analysis.accounting.breakdowns import BY, breakdown
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import Trace
 from kernelscope.tracer.outside import collectors
 

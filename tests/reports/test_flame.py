@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import kernelscope.analysis as ka
-from kernelscope.analysis import over_time as analysed
-from kernelscope.analysis.flame import flame
+from kernelscope.analysis.timeline import over_time as analysed
+from kernelscope.analysis.timeline.flame import flame
 from kernelscope.reports import html
 from kernelscope.reports.flame import flame as part
 from kernelscope.reports.over_time import over_time

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from kernelscope.analysis import Trace
-from kernelscope.analysis.evidence import Clock, Context, pytorch
+from kernelscope.analysis.attribution.frameworks import Clock, Context, pytorch
 from kernelscope.analysis.recordings.records import read_object, read_table
-from kernelscope.analysis.timeline import timeline
+from kernelscope.analysis.timeline.lanes import timeline
 from kernelscope.analysis.trace import conform
 from kernelscope.reports import html
 from kernelscope.reports.timeline import LANES

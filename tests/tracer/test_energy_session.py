@@ -11,7 +11,7 @@ import pytest
 
 from kernelscope.analysis import energy as found_energy
 from kernelscope.analysis.energy.recording import recording
-from kernelscope.analysis.run import Run
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.cli import main
 from kernelscope.tracer.outside import energy, environments
 from kernelscope.tracer.outside.energy import Measurement, Plan

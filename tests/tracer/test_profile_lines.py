@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kernelscope.analysis.host_lines import timeline
+from kernelscope.analysis.attribution.host_lines import timeline
 from kernelscope.tracer.inside.profiling import focus
 from kernelscope.tracer.outside import interpreters
 from kernelscope.tracer.outside.staging import stage

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 from kernelscope.analysis import Run, breakdown
-from kernelscope.analysis.evidence import Clock
+from kernelscope.analysis.attribution.frameworks import Clock
 from kernelscope.analysis.formats.onednn import verbose_tables as onednn_verbose
 from kernelscope.tracer.inside.hooks.mxnet_queue import BACKWARD, Nodes
 from kernelscope.tracer.inside.hooks.unprinted import Unprinted

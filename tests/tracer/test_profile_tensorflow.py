@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from kernelscope.analysis import Run, breakdown
+from kernelscope.analysis.attribution.frameworks.tensorflow_names import RecordedNames
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.evidence.tensorflow_names import RecordedNames
 from kernelscope.tracer.inside.profiling.adapters.tensorflow_eager import Made, Opened
 from kernelscope.tracer.inside.profiling.adapters.tensorflow_graphs import Calls, rendered
 from kernelscope.tracer.inside.profiling.adapters.tensorflow_quiet import Quiet

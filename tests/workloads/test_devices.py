@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernelscope.analysis.breakdowns import breakdown
-from kernelscope.analysis.run import Run
+from kernelscope.analysis.accounting.breakdowns import breakdown
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.tracer.outside import environments
 from kernelscope.tracer.outside.options import RunOptions
 from kernelscope.tracer.outside.session import Session

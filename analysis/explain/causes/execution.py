@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kernelscope.analysis import partition as parts
-from kernelscope.analysis.evidence import jax
+from kernelscope.analysis.accounting import partition as parts
+from kernelscope.analysis.attribution.frameworks import jax
 from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
 

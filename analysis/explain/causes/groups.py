@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import pandas as pd
 
-from kernelscope.analysis.cell_labels import NO_LAYER
+from kernelscope.analysis.accounting.cell_labels import NO_LAYER
 from kernelscope.analysis.device.descriptions import Description, of_description
 from kernelscope.analysis.explain.causes import host_evidence
 from kernelscope.analysis.explain.model import SIDES, Case

@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from kernelscope.analysis import partition as parts
+from kernelscope.analysis.accounting import partition as parts
+from kernelscope.analysis.accounting.statistics import interval
 from kernelscope.analysis.explain import noise
 from kernelscope.analysis.explain.model import INSTRUMENTATION, Case, Side
-from kernelscope.analysis.statistics import interval
 
 # A cause that makes less than this share of the slower step is not worth a line, and smaller than what machines drift.
 LEAST_SHARE = 0.02

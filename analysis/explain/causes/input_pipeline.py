@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from kernelscope.analysis import partition as parts
+from kernelscope.analysis.accounting import partition as parts
 from kernelscope.analysis.explain.causes import evidence as ev
 from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
-from kernelscope.analysis import core_use
 from kernelscope.analysis.explain import again
 from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
+from kernelscope.analysis.recordings import core_use
 
 WARM_UP = "warm-up in the measured steps"
 THROTTLED = "throttled clocks"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelscope.analysis import calls as api
+from kernelscope.analysis.attribution import calls as api
 from kernelscope.analysis.explain import again
 from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from kernelscope.analysis import calls as api
-from kernelscope.analysis import partition as parts
+from kernelscope.analysis.accounting import partition as parts
+from kernelscope.analysis.attribution import calls as api
 from kernelscope.analysis.explain.causes import host_evidence as evidence
 from kernelscope.analysis.explain.model import Case, Rule, Side, Suspicion
 

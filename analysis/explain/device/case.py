@@ -12,8 +12,8 @@ import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import COMPUTE, IDLE, DeviceAccount
+from kernelscope.analysis.accounting.statistics import reach_of_difference
 from kernelscope.analysis.explain.device.side import DeviceSide
-from kernelscope.analysis.statistics import reach_of_difference
 
 if TYPE_CHECKING:
     from kernelscope.analysis.explain.device.alignment import Replacement

@@ -9,6 +9,7 @@ import numpy as np
 
 from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import COMPUTE, GRAPH, IDLE, KERNELS, TOTALS, WINDOW
+from kernelscope.analysis.accounting.statistics import Difference
 from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.steps import Found, Request
 from kernelscope.analysis.explain import again
@@ -17,9 +18,8 @@ from kernelscope.analysis.explain.device.alignment import Replacement
 from kernelscope.analysis.explain.device.case import MAIN, Case, Finding, case_of, reach
 from kernelscope.analysis.explain.device.labels import labels
 from kernelscope.analysis.explain.device.side import Capture, DeviceSide, side_of, takes_all
-from kernelscope.analysis.notebook import Shown
-from kernelscope.analysis.statistics import Difference
 from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace.notebook import Shown
 
 SCHEMA = "kernelscope/explain/1"
 _SMALLEST = 0.015  # of a step: as much as two runs of one program differ by

@@ -13,12 +13,12 @@ import demangle
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.categories import translated
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.files.magic import CUPTI_RECORDS_MAGIC
 from kernelscope.analysis.formats.cupti import records as cupti_records
 from kernelscope.analysis.formats.cupti.records import Capture
 from kernelscope.analysis.trace import Trace, conform
+from kernelscope.analysis.trace.categories import translated
 
 _LONGEST = 20_000  # characters of a mangled name
 _TIMED = ("kernels", "copies", "memsets", "calls", "syncs", "graphs")

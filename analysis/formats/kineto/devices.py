@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis import autograd, intervals
+from kernelscope.analysis.attribution import autograd
 from kernelscope.analysis.formats.kineto import tables as kineto
 from kernelscope.analysis.formats.kineto.tables import Scan
+from kernelscope.analysis.trace import intervals
 
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis import autograd, intervals, thread_names
+from kernelscope.analysis.attribution import autograd
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats.kineto import categories as kineto_categories
 from kernelscope.analysis.formats.kineto import columns as kineto_columns
@@ -25,7 +25,7 @@ from kernelscope.analysis.formats.kineto import tables as kineto
 from kernelscope.analysis.formats.kineto import unread as kineto_unread
 from kernelscope.analysis.formats.kineto.categories import CALLS, GROUPS
 from kernelscope.analysis.formats.kineto.tables import Scan
-from kernelscope.analysis.trace import PHASES, Trace, conform
+from kernelscope.analysis.trace import PHASES, Trace, conform, intervals, thread_names
 
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]

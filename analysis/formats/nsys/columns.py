@@ -25,7 +25,7 @@ from kernelscope.analysis.formats.nsys.tables import (
     Tables,
     gather,
 )
-from kernelscope.analysis.stacks import sorting
+from kernelscope.analysis.trace.stacks import sorting
 
 KERNEL, GRAPH = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 MEMCPY, MEMSET, SYNC = "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET", "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
@@ -231,7 +231,7 @@ def _host(rows: Rows) -> tuple[Rows, dict[str, Any]]:
 
 
 def _calls(tables: Tables, ids: Ids) -> Gathered:
-    """Return calls of all APIs in their total order (see analysis.ties).
+    """Return calls of all APIs in their total order (see analysis.attribution.correlation).
 
     `api` combines the table's place among CALL_TABLES and the event's class.
     """

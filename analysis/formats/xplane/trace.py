@@ -20,8 +20,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis import thread_names
-from kernelscope.analysis.categories import joined
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats import scopes
@@ -29,7 +27,8 @@ from kernelscope.analysis.formats.holders import holders
 from kernelscope.analysis.formats.xplane import devices as xplane_devices
 from kernelscope.analysis.formats.xplane import steps as xplane_steps
 from kernelscope.analysis.formats.xplane import tables as xplane
-from kernelscope.analysis.trace import Trace, conform
+from kernelscope.analysis.trace import Trace, conform, thread_names
+from kernelscope.analysis.trace.categories import joined
 
 _INTEGERS = (
     "correlation_id", "device_id", "step_num", "cuda_graph_exec_id", "cuda_graph_id", "bytes_accessed", "allocation_bytes",

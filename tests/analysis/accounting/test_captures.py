@@ -3,8 +3,8 @@
 import pytest
 
 import kernelscope.analysis as ka
+from kernelscope.analysis.accounting.breakdowns import BY, breakdowns
 from kernelscope.analysis.attribution import steps
-from kernelscope.analysis.breakdowns import BY, breakdowns
 from tests.analysis.accounting.corpus import captures
 from tests.analysis.accounting.unions import assert_adds_up, assert_counts_every_kernel
 

@@ -11,7 +11,7 @@ import pytest
 import kernelscope.analysis as ka
 from kernelscope.analysis.formats.kineto import tables as kineto
 from kernelscope.analysis.formats.kineto import trace as captures_kineto
-from kernelscope.analysis.run import Run
+from kernelscope.analysis.recordings.run import Run
 
 OFFSET = 5_000_000_000_123
 CAPTURE = ("kineto", "AMD-AGI__TraceLens__mi300_resnet_act_checkpoint.json.gz")

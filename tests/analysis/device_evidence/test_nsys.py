@@ -9,7 +9,7 @@ import sqlite3
 import pytest
 
 import kernelscope.analysis as ka
-from kernelscope.analysis.breakdowns import BY
+from kernelscope.analysis.accounting.breakdowns import BY
 
 OFFSET = 5_000_000_000_123
 WALL = 1_790_000_000_000_000_000

@@ -9,7 +9,7 @@ import pytest
 
 from kernelscope.analysis import energy
 from kernelscope.analysis.energy.replay import Replay, beside
-from kernelscope.analysis.run import Run
+from kernelscope.analysis.recordings.run import Run
 
 found = importlib.util.spec_from_file_location("planted_energy", Path(__file__).parent / "planted.py")
 planted = importlib.util.module_from_spec(found)

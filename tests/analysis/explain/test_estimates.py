@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelscope.analysis import statistics
+from kernelscope.analysis.accounting import statistics
 from kernelscope.analysis.explain import estimates
 from kernelscope.analysis.explain.instrumentation import event_factors
 

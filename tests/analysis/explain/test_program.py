@@ -7,7 +7,7 @@ import pytest
 
 from kernelscope.analysis.explain import abstention, changed_lines, noise, program
 from kernelscope.analysis.explain.model import Case
-from kernelscope.analysis.run import Run
+from kernelscope.analysis.recordings.run import Run
 from tests.analysis.explain.causes.conftest import case, side, steps
 
 SCRIPT = "import torch\n\nfor step in range(100):\n    loss = model(x)\n    loss.backward()\n"

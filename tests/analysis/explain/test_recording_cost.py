@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from kernelscope.analysis.breakdowns import BY, breakdown
+from kernelscope.analysis.accounting.breakdowns import BY, breakdown
+from kernelscope.analysis.accounting.statistics import median_step_ns
 from kernelscope.analysis.explain import recording_cost
-from kernelscope.analysis.run import Run
-from kernelscope.analysis.statistics import median_step_ns
+from kernelscope.analysis.recordings.run import Run
 from kernelscope.cli import main
 from kernelscope.reports import recorded
 

@@ -3,10 +3,10 @@
 import pandas as pd
 import pytest
 
+from kernelscope.analysis.accounting.statistics import median_step_ns
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain import sides, together
 from kernelscope.analysis.explain.explanation import explain
-from kernelscope.analysis.statistics import median_step_ns
 
 
 @pytest.fixture

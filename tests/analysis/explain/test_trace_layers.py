@@ -12,12 +12,12 @@ import pandas as pd
 import pytest
 
 import kernelscope.analysis as ka
-from kernelscope.analysis.evidence import Clock, Context
+from kernelscope.analysis.accounting.partition import KEYS, partition
+from kernelscope.analysis.attribution.frameworks import Clock, Context
 from kernelscope.analysis.explain.alignment import align
 from kernelscope.analysis.explain.model import Layer
 from kernelscope.analysis.explain.problems import Work, of_operator, of_problem, shapes, type_of_operator
 from kernelscope.analysis.explain.trace_layers import labels, layers_of, of_network, range_label
-from kernelscope.analysis.partition import KEYS, partition
 from kernelscope.analysis.recordings.records import read_object, read_table
 from kernelscope.analysis.trace import Trace, conform
 from kernelscope.workloads import networks
@@ -35,7 +35,7 @@ def recorded(framework: str) -> list[Layer]:
     steps, ranges = (read_table(folder / f"{name}.jsonl", name) for name in ("steps", "ranges"))
     clock = Clock.from_anchors(report["anchors"])
     context = Context(steps, ranges, networks.as_dict(networks.get("lenet")), "train", report, clock)
-    found = importlib.import_module(f"kernelscope.analysis.evidence.{framework}").read(folder, context)
+    found = importlib.import_module(f"kernelscope.analysis.attribution.frameworks.{framework}").read(folder, context)
     trace = Trace(
         steps=steps, ranges=ranges, operators=conform("operators", found.operators), kernels=conform("kernels", found.kernels)
     )

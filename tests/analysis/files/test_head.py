@@ -2,6 +2,7 @@
 
 from kernelscope.analysis import formats
 from kernelscope.analysis.files.head import SIZE, read_head
+from kernelscope.analysis.recordings import captures
 
 TABLE = """==12== Profiling result:
             Type  Time(%)      Time     Calls       Avg       Min       Max  Name
@@ -13,7 +14,7 @@ def test_a_table_after_much_output_of_the_program_is_found(tmp_path):
     path = tmp_path / "log"
     path.write_text("epoch 1: loss 0.5\n" * (3 * SIZE // 18) + TABLE)
     assert formats.detect(path).name == "nvprof-table"
-    assert formats.read(path).kernels["duration_ns"].tolist() == [3_000_000]
+    assert captures.read(path).kernels["duration_ns"].tolist() == [3_000_000]
 
 
 def test_head_and_tail_do_not_overlap(tmp_path):

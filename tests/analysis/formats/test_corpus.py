@@ -6,7 +6,7 @@ import pytest
 
 import kernelscope.analysis as ka
 from kernelscope.analysis import formats
-from kernelscope.analysis.breakdowns import BY, breakdowns
+from kernelscope.analysis.accounting.breakdowns import BY, breakdowns
 
 CORPUS = Path(__file__).resolve().parents[4] / "shared" / "corpus"
 

@@ -24,6 +24,7 @@ SERVER = r"""
 import importlib, json, os, resource, sys
 from pathlib import Path
 from kernelscope.analysis import formats
+from kernelscope.analysis.recordings import captures
 from kernelscope.analysis.errors import EvidenceError
 
 for form in formats.all_formats():
@@ -33,7 +34,7 @@ def answer(path, name):
     try:
         form = formats.format_named(name) if name else formats.detect(path)
         trace = form.read(path)
-        formats.finish(trace)
+        captures.finish(trace)
     except EvidenceError as error:
         return {"error": str(error)[:5000]}
     kernels = [str(value)[:100] for value in trace.kernels["name"].unique()[:10]]

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from kernelscope.analysis.breakdowns import breakdown
+from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.reports.export import csv_files, excel, parquet, sheets
 from kernelscope.reports.export.sheets import Sheet
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kernelscope.analysis import published, sweeps
-from kernelscope.analysis.lines import statements
+from kernelscope.analysis import published
+from kernelscope.analysis.attribution.lines import statements
+from kernelscope.analysis.recordings import sweeps
 from kernelscope.reports.sweeps import cells, tables
 from kernelscope.reports.sweeps import published as others
 

@@ -1,8 +1,8 @@
 """What a step queues on MXNet's engine, in order: operators of imperative code, graphs of hybridized blocks, executors.
 
 The engine's profiler tells an operator's type and time only. Whose it is follows from what Python queued, when, and what waits
-for what: analysis.evidence.mxnet_queue finds the one that must have run. What the gradient of a graph or an operator consists of,
-an executor of the same symbol says, which is made for that when the pass is over and never runs.
+for what: analysis.attribution.frameworks.mxnet_queue finds the one that must have run. What the gradient of a graph or an
+operator consists of, an executor of the same symbol says, which is made for that when the pass is over and never runs.
 
 The file: {"graphs": [{"nodes": [...]}], "steps": [{"graph", "queued_ns", "until_ns"}]}: for each step which graph it ran, and
 from when until when each of its entries was being queued. A node has op, name, layer, phase, entry, and after: which nodes of

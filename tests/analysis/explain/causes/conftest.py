@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
+from kernelscope.analysis.accounting.partition import KEYS
 from kernelscope.analysis.explain.model import ROW_COLUMNS, Account, Case, Layer, Match, Side, Wall
-from kernelscope.analysis.partition import KEYS
 from kernelscope.analysis.trace import Trace, conform
 
 _CELLS = ("row", "side", *KEYS, "count", "duration_ns", "time_ns")

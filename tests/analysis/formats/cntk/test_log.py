@@ -2,15 +2,14 @@
 
 from collections import Counter, defaultdict
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.cntk import log as cntk_log
+from tests.places import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 CORPUS = ROOT.parent / "shared/corpus/cntk"
 NAMES = (
     "AlexNet_baseline.linux.release.gpu.txt", "CIFAR10_ResNet56_baseline.linux.gpu.txt", "MNIST_02_Conv_baseline.windows.txt",

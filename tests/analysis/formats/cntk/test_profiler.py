@@ -3,15 +3,15 @@
 import gzip
 import json
 from collections import Counter, defaultdict
-from pathlib import Path
 
 import pytest
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.cntk import profiler as cntk_profiler
+from tests.places import ROOT
 
-OURS = sorted((Path(__file__).resolve().parents[3] / "tests/data/cntk").glob("*/operators.cntk.json*"))
+OURS = sorted((ROOT / "tests/data/cntk").glob("*/operators.cntk.json*"))
 SILENT = ("Input", "Parameter", "Constant", "Combine")
 
 

@@ -2,14 +2,14 @@
 
 import gzip
 import json
-from pathlib import Path
 
 import pytest
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats.cntk import profiler_tables as cntk_profiler
+from tests.places import ROOT
 
-DATA = Path(__file__).parent.parent / "data" / "cntk"
+DATA = ROOT / "tests" / "data" / "cntk"
 TIMELINE = DATA / "lenet_train" / "operators.cntk.json"
 
 

@@ -13,7 +13,9 @@ import pytest
 from kernelscope.analysis import formats
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats.cupti import records as cupti_records
+from kernelscope.analysis.recordings import captures
 from kernelscope.tracer.inside import activity_records
+from tests.places import ROOT
 
 
 def plain_class(name: str, table: str) -> type:
@@ -327,7 +329,7 @@ def test_it_is_a_capture_like_others(tmp_path):
     """The file becomes a Trace on CLOCK_MONOTONIC: launches tied to calls, and through them to the ranges then open."""
     path = write(tmp_path / "anything")
     assert formats.detect(path).name == "cupti"
-    trace = formats.read(path)
+    trace = captures.read(path)
     first, second = (row for _, row in trace.kernels.iterrows())
     assert first["name"] == "gemm(float*)"
     assert (first["duration_ns"], first["grid"], first["block"], first["shared_memory"]) == (4000, "2,3,1", "128,1,1", 3072)
@@ -347,12 +349,12 @@ def test_it_is_a_capture_like_others(tmp_path):
 
 def test_a_cut_file_says_so_as_a_capture(tmp_path):
     path = write(tmp_path / "cupti.records", blocks(kinds={"RUNTIME": "Activity Kind RUNTIME not supported"})[:4])
-    notes = formats.read(path).info["notes"]
+    notes = captures.read(path).info["notes"]
     assert any("not whole" in note for note in notes)
     assert any("RUNTIME" in note for note in notes)
 
 
 def test_the_file_of_the_fuzzer_is_this_sample():
     """tests/data/cupti/cupti.records was written by `write` above; a change of the format asks for a new one."""
-    path = Path(__file__).parents[2] / "data/cupti/cupti.records"
+    path = ROOT / "tests" / "data/cupti/cupti.records"
     assert path.read_bytes() == b"".join(blocks())

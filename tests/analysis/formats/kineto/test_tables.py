@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from pathlib import Path
 
 import pytest
 from pandas.testing import assert_frame_equal
@@ -10,8 +9,9 @@ from pandas.testing import assert_frame_equal
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats.kineto import tables as kineto
 from kernelscope.analysis.formats.kineto.groups import Group
+from tests.places import ROOT
 
-TRACE = Path(__file__).parent.parent / "data" / "pytorch" / "lenet-train" / "operators.pt.trace.json.gz"
+TRACE = ROOT / "tests" / "data" / "pytorch" / "lenet-train" / "operators.pt.trace.json.gz"
 
 ARGUMENTS = ("sequence", "forward_thread", "external_id", "correlation", "device", "stream", "shapes")
 

@@ -6,7 +6,6 @@ import re
 from collections import Counter, defaultdict
 from decimal import Decimal
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -14,8 +13,8 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.kineto import trace as kineto
 from kernelscope.analysis.trace import TABLES
+from tests.places import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 CORPUS = ROOT.parent / "shared/corpus"
 OWN = ROOT / "tests/data/pytorch"
 

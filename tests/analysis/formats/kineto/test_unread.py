@@ -3,15 +3,15 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 import kernelscope.analysis as ka
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats.kineto import trace as kineto
+from tests.places import ROOT
 
-CORPUS = Path(__file__).resolve().parents[4] / "shared/corpus"
+CORPUS = ROOT.parent / "shared/corpus"
 ASCEND = "Ascend__msinsight__test_data_pytorch_text_level0_rank0_ascend_pt_ASCEND_PROFILER_OUTPUT_trace_view.json"
 
 

@@ -12,14 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelscope.analysis import breakdowns
+from kernelscope.analysis.accounting import breakdowns
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head, read_head
 from kernelscope.analysis.formats.line_profiler import lprof as line_profiler_pickle
 from kernelscope.analysis.formats.line_profiler import text as line_profiler
 from kernelscope.analysis.formats.line_profiler.tables import parse_pickle
+from tests.places import ROOT
 
-CORPUS = Path(__file__).resolve().parents[3].parent / "shared/corpus"
+CORPUS = ROOT.parent / "shared/corpus"
 TEXTS = ("arleyzhang__ssd.pytorch__result_1000bt_opencv340.txt", "arleyzhang__ssd.pytorch__result_10batch.txt")
 PICKLES = (
     "arleyzhang__ssd.pytorch__profiler_train.lprof",

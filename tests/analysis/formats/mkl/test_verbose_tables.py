@@ -2,14 +2,13 @@
 
 import re
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 
 from kernelscope.analysis.formats.mkl import verbose_tables as mkl_verbose
 from kernelscope.analysis.trace import KINDS
+from tests.places import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "tests" / "data"
 CORPUS = ROOT.parent / "shared" / "corpus" / "onednn" / "excerpt__docs__MKL_VERBOSE_three_builds.log"
 FILES = [DATA / "mkl" / "cntk_lenet.txt", DATA / "mkl" / "pytorch_functions.txt", DATA / "onednn" / "pytorch_lenet.txt"]

@@ -3,15 +3,15 @@
 import gzip
 import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats.mxnet import tables as mxnet_profiler
+from tests.places import ROOT
 
-DATA = Path(__file__).parent.parent / "data" / "mxnet"
-CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "mxnet"
+DATA = ROOT / "tests" / "data" / "mxnet"
+CORPUS = ROOT.parent / "shared" / "corpus" / "mxnet"
 DUMP = DATA / "lenet-train" / "operators.mxnet.json.gz"
 
 

@@ -3,15 +3,14 @@
 import gzip
 import json
 from collections import Counter, defaultdict
-from pathlib import Path
 
 import pytest
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.mxnet import trace as mxnet
+from tests.places import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 CORPUS = ROOT.parent / "shared/corpus/mxnet"
 OURS = sorted((ROOT / "tests/data/mxnet").glob("*/operators.mxnet.json.gz"))
 DEVICES = {"cpu": "cpu", "gpu": "cuda:0"}

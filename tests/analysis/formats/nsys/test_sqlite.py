@@ -3,7 +3,6 @@
 import re
 import sqlite3
 from collections import Counter, defaultdict
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,8 +11,9 @@ import pytest
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.nsys import sqlite as nsys_sqlite
+from tests.places import ROOT
 
-CORPUS = Path(__file__).resolve().parents[3].parent / "shared/corpus"
+CORPUS = ROOT.parent / "shared/corpus"
 EXPORTS = sorted(path for path in (CORPUS / "nsys").glob("*.sqlite") if "dldb" not in path.name)
 KERNEL, NVTX, RUNTIME = "CUPTI_ACTIVITY_KIND_KERNEL", "NVTX_EVENTS", "CUPTI_ACTIVITY_KIND_RUNTIME"
 COPY_KINDS = {1: "host to device", 2: "device to host", 8: "device to device", 10: "peer to peer", 11: "unified memory"}

@@ -10,8 +10,9 @@ import pytest
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head, read_head
 from kernelscope.analysis.formats.nsys import stats as nsys_stats
+from tests.places import ROOT
 
-CORPUS = Path(__file__).resolve().parents[3].parent / "shared/corpus"
+CORPUS = ROOT.parent / "shared/corpus"
 SHORT = {
     "forward": "ShibukiZero__assignment2-systems__2.7b_ctx512_forward_cuda_gpu_kern_sum.txt",
     "forward by range": "ShibukiZero__assignment2-systems__2.7b_ctx512_forward_cuda_gpu_kern_sum_nvtx.txt",

@@ -12,8 +12,9 @@ import pytest
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head, read_head
 from kernelscope.analysis.formats.nvprof import printed as nvprof_table
+from tests.places import ROOT
 
-CORPUS = Path(__file__).resolve().parents[3].parent / "shared/corpus"
+CORPUS = ROOT.parent / "shared/corpus"
 SUMMARIES = ("cfd_print-gpu-summary", "cfd_profile-api-trace", "cfd_track-memory-allocations", "cfd_unified-memory-profiling")
 CSV = tuple(f"nanzifan__nvprof-result__{name}.csv" for name in SUMMARIES)
 SAMPLES = "nanzifan__nvprof-result__cfd_cpu-profiling.csv"

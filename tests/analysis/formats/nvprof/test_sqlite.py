@@ -17,8 +17,9 @@ from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.cupti import callbacks as cupti_callbacks
 from kernelscope.analysis.formats.nvprof import sqlite as nvprof_sqlite
 from kernelscope.analysis.trace import Trace
+from tests.places import ROOT
 
-CORPUS = Path(__file__).resolve().parents[3].parent / "shared/corpus"
+CORPUS = ROOT.parent / "shared/corpus"
 NAMES = (
     "esarmstrong__ece408__timeline.nvprof",
     "josiahdavis__profiling-lm__net_189edf9a5e.sql",

@@ -4,7 +4,6 @@ import gzip
 import re
 from collections import defaultdict
 from decimal import ROUND_HALF_EVEN, Decimal
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,8 +12,8 @@ from hypothesis import strategies as st
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head, read_head
 from kernelscope.analysis.formats.onednn import verbose
+from tests.places import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 CORPUS = ROOT.parent / "shared/corpus/onednn"
 DATA = ROOT / "tests/data"
 NAMES = (

@@ -1,7 +1,6 @@
 """oneDNN's verbose lines of versions 0.21 to 3.12, against counts and sums taken line by line with plain string splitting."""
 
 from decimal import Decimal
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -10,8 +9,8 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import stream
 from kernelscope.analysis.formats.onednn import verbose_tables as onednn_verbose
 from kernelscope.analysis.trace import KINDS
+from tests.places import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "tests" / "data" / "onednn"
 CORPUS = ROOT.parent / "shared" / "corpus" / "onednn"
 RECORDED = sorted(DATA.glob("*.txt"))

@@ -3,15 +3,15 @@
 import gzip
 import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.tensorflow import timeline as tensorflow_timeline
+from tests.places import ROOT
 
-CORPUS = Path(__file__).resolve().parents[3].parent / "shared/corpus/tf"
+CORPUS = ROOT.parent / "shared/corpus/tf"
 NAMES = (
     "feeddict_timeline_01.json", "mnist_xla_TF-build_timeline.ctf.json", "mnist_xla_v1_timeline.ctf.json", "timeline.ctf.json",
     "timeline_base.ctf.json", "timeline_base.json", "timeline_xla.ctf.json",

@@ -1,7 +1,5 @@
 """XSpace files: a small one that this project recorded, and what a damaged or foreign file leads to."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,8 +7,9 @@ from hypothesis import strategies as st
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats.xplane import tables as xplane
+from tests.places import ROOT
 
-CAPTURE = Path(__file__).parent.parent / "data" / "tensorflow" / "lenet-train" / "operators.xplane.pb"
+CAPTURE = ROOT / "tests" / "data" / "tensorflow" / "lenet-train" / "operators.xplane.pb"
 
 
 def varint(value):

@@ -8,18 +8,17 @@ import math
 import re
 import struct
 from collections import Counter, defaultdict
-from pathlib import Path
 
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from kernelscope.analysis import formats
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import read_head
 from kernelscope.analysis.formats.xplane import trace as xplane
+from kernelscope.analysis.recordings import captures
+from tests.places import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 CORPUS = ROOT.parent / "shared/corpus/tf"
 OURS = sorted((ROOT / "tests/data/tensorflow").glob("*/operators.xplane.pb"))
 GPU = "AMD-AGI__TraceLens__mi300_jax08_attention.xplane.pb"
@@ -165,7 +164,7 @@ def test_calls_of_hips_api_are_tied_to_their_kernels():
     calls = xplane.read(path).calls
     assert list(calls[["name", "start_ns", "end_ns", "thread", "correlation"]].itertuples(index=False, name=None)) == expected
     assert set(calls["api"]) == {"runtime"}
-    whole = formats.read(path, "xplane")
+    whole = captures.read(path, "xplane")
     assert whole.kernels["launch_ns"].notna().all()
 
 
@@ -420,7 +419,7 @@ def test_every_kernel_of_two_gpus_arrives_in_the_step_that_launched_it(tmp_path)
     }  # fmt: skip
     assert [row["device"] for row in trace.info["devices"]] == ["cuda:0", "cuda:1"]
     assert trace.steps["start_ns"].tolist() == [10 + 1000 * n for n in range(5)]
-    formats.finish(trace)
+    captures.finish(trace)
     assert trace.kernels.groupby("device", observed=True)["step"].agg(list).to_dict() == {
         "cuda:0": [0, 1, 2, 3, 4], "cuda:1": [0, 1, 2, 3, 4],
     }  # fmt: skip
@@ -435,7 +434,7 @@ def test_without_launches_a_step_lasts_from_the_first_devices_to_the_last_device
 def test_a_correlation_id_that_calls_for_two_devices_bear_is_one_of_each_device(tmp_path):
     host = plane("/host:CPU", launches_of(0, 1, 10, device_id=0) | launches_of(1, 1, 60, device_id=1))
     trace = read(tmp_path, gpu_of(0, 1, 0), gpu_of(1, 1, 700), host)
-    formats.finish(trace)
+    captures.finish(trace)
     assert trace.kernels["launch_ns"].tolist() == [*range(10, 5000, 1000), *range(60, 5000, 1000)]
     assert not {"calls with several kernels, graphs aside", "launches without a kernel"} & set(trace.diagnostics)
 
@@ -444,14 +443,14 @@ def test_a_graphs_kernels_on_another_device_keep_their_call(tmp_path):
     host = plane("/host:CPU", {"python": [("cuGraphLaunch", 5, 9, {"correlation_id": 1, "device_id": 0})]})
     other = plane("/device:GPU:1", {"Stream #1": [("k", 100, 5, {"correlation_id": 1, **KERNEL})]})
     trace = read(tmp_path, gpu_of(0, 1, 0), other, host)
-    formats.finish(trace)
+    captures.finish(trace)
     assert trace.kernels["launch_ns"].dropna().tolist() == [5, 5]
 
 
 def test_planes_of_the_same_name_are_devices_of_several_processes(tmp_path):
     hosts = [plane("/host:CPU", launches_of(0, 1, at)) for at in (10, 60)]
     trace = read(tmp_path, hosts[0], gpu_of(0, 1, 0), hosts[1], gpu_of(0, 1, 700))
-    formats.finish(trace)
+    captures.finish(trace)
     assert trace.kernels.groupby("device", observed=True).size().to_dict() == {"cuda:0": 5, "cuda:0 of process 1": 5}
     assert trace.kernels["launch_ns"].tolist() == [*range(10, 5000, 1000), *range(60, 5000, 1000)]
 
@@ -529,4 +528,4 @@ def test_whatever_planes_hold_nothing_but_evidence_errors_escape(tmp_path_factor
     with contextlib.suppress(EvidenceError):
         trace = xplane.read(path)
         trace.check()
-        formats.finish(trace)
+        captures.finish(trace)

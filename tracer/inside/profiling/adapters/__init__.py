@@ -46,7 +46,7 @@ REGISTRY = {
 class Base(object):
     """An adapter that finds nothing; see the module's documentation for what the methods mean."""
 
-    framework = ""  # as in run.json and in the names of tracer.inside.hooks and analysis.evidence
+    framework = ""  # as in run.json and in the names of tracer.inside.hooks and analysis.attribution.frameworks
     rank = 0  # of the frameworks that tell steps the one with the highest rank counts
     queues = False  # whether steps end while their work still waits, so that it has to be waited for at each window's end
 

@@ -1,0 +1,315 @@
+"""Tables of where a step's time goes: by layer, kernel, kind, phase, step, operator, range, idle cause or host line.
+
+Every row has `count` and `duration_ns` (sums over all measured steps, what vendors' tools report) and `time_ns` (its conserved
+share of the mean step). The rows' `time_ns` add up to the step's wall time exactly, in every table. Device work that belongs to
+no measured step stands in rows of the phase "outside of steps", so that every kernel of the recording is counted once.
+
+A capture without steps is broken down as a whole. One that holds totals only has no `time_ns`: what ran at the same time is
+not known, so that durations cannot be made shares of a wall time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from kernelscope.analysis.accounting import partition as parts
+from kernelscope.analysis.accounting.cell_labels import CellLabels, Texts
+from kernelscope.analysis.accounting.statistics import mean_step_ns
+from kernelscope.analysis.attribution import device_steps
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.trace import Trace, intervals
+
+SCHEMA = "kernelscope/breakdown/1"
+
+Made = TypeVar("Made")
+
+# The columns that make a row, for each table
+BY = {
+    "layer": ("layer", "phase"),
+    "kernel": ("kernel", "kind", "library", "layer", "phase", "problem", "layout", "algorithm", "dtype", "transpose"),
+    "kind": ("kind", "phase"),
+    "phase": ("phase",),
+    "step": ("step",),
+    "operator": ("operator", "layer", "phase"),
+    "range": ("range", "activity", "phase"),
+    "idle": ("cause", "layer", "phase"),
+    "line": ("file", "function", "line", "text"),
+}
+
+TOTAL_ONLY = "total"  # the method of rows that the source gives as totals
+
+
+@dataclass
+class Breakdown:
+    """One table with its whole: step_ns is the mean wall time of the measured steps and the sum of the rows' time_ns.
+
+    coverage: the share of step_ns in rows whose key is known from evidence. steps: how many steps were measured; 0 where the
+    whole capture counts as one. step_ns is None where the source gives totals only; then coverage is of the durations' sum.
+    totals: kernel_sum_ns, kernel_busy_ns, device_busy_ns and wall_ns of the window (see analysis.accounting.partition).
+    """
+
+    by: str
+    table: pd.DataFrame
+    step_ns: int | None
+    coverage: float
+    steps: int
+    info: dict[str, Any]
+    totals: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def window(self) -> str:
+        """What was broken down: steps, capture or totals."""
+        return "totals" if self.step_ns is None else "steps" if self.steps else "capture"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON envelope."""
+        # pandas takes None here, its stubs do not know it
+        columns = {str(name): self.table[name].to_numpy(dtype=object, na_value=None).tolist() for name in self.table}  # type: ignore[call-overload]
+        return _envelope(self.by, self.window, self.step_ns, self.steps, self.coverage, self.totals, self.info, columns)
+
+    def _repr_html_(self) -> str:
+        from kernelscope.analysis.trace import notebook
+
+        return notebook.of_breakdown(self)
+
+
+def breakdown(trace: Trace, by: str = "layer") -> Breakdown:
+    """Break the mean step of `trace` down `by` one of BY; raise EvidenceError when the trace has nothing to do it with."""
+    if by not in BY:
+        raise EvidenceError(f"unknown breakdown {by!r}; known: {', '.join(BY)}")
+    result = breakdowns(trace, (by,))[by]
+    if isinstance(result, str):
+        raise EvidenceError(result)
+    return result
+
+
+def breakdowns(trace: Trace, wanted: Sequence[str]) -> dict[str, Breakdown | str]:
+    """Return several breakdowns of one trace, for one partition of it; in place of one that it does not allow, the reason."""
+    return _each(trace, wanted, of_cells)
+
+
+def envelopes(trace: Trace, wanted: Sequence[str]) -> dict[str, dict[str, Any] | str]:
+    """Return what `breakdowns` does, each Breakdown as its JSON envelope."""
+    found = _each(trace, wanted, _envelope_of_cells)
+    return {by: result.as_dict() if isinstance(result, Breakdown) else result for by, result in found.items()}
+
+
+def _each(
+    trace: Trace, wanted: Sequence[str], of: Callable[[parts.Partition, str, dict[str, Any], CellLabels], Made]
+) -> dict[str, Breakdown | Made | str]:
+    """Return what `of` makes of one partition for each breakdown that cells make, and for others these or the reason."""
+    found: dict[str, Breakdown | Made | str] = {}
+    partition: parts.Partition | None = None
+    labels: CellLabels | None = None
+    for by in wanted:
+        try:
+            if by == "line":
+                found[by] = _by_line(trace) if trace.host_lines.empty else _by_host_line(trace)
+            elif not has_timeline(trace) and (len(trace.kernels) or len(trace.copies) or len(trace.totals)):
+                found[by] = _of_totals(trace, by)
+            else:
+                partition = partition or parts.partition(trace)
+                labels = labels or CellLabels(partition.everything)
+                found[by] = _by_step(partition, trace) if by == "step" else of(partition, by, trace.info, labels)
+        except EvidenceError as error:
+            found[by] = str(error)
+    return found
+
+
+def has_timeline(trace: Trace) -> bool:
+    """Return whether anything in the trace has a start: steps, or device work, or what the host did."""
+    tables = (trace.steps, trace.graphs, trace.operators, trace.ranges, trace.calls, trace.syncs)
+    return any(map(len, tables)) or bool(trace.kernels["start_ns"].notna().any() or trace.copies["start_ns"].notna().any())
+
+
+def of_cells(partition: parts.Partition, by: str, info: dict[str, Any], labels: CellLabels | None = None) -> Breakdown:
+    """Group the cells of a partition (see `breakdown`). labels: those of its cells, if they were made already."""
+    columns, coverage = _grouped(partition, by, labels or CellLabels(partition.everything))
+    table = pd.DataFrame(columns | {key: pd.array(columns[key], dtype="string") for key in BY[by]})
+    return Breakdown(by, table, partition.step_ns, coverage, len(partition.steps), _context(info), partition.totals)
+
+
+def _envelope_of_cells(partition: parts.Partition, by: str, info: dict[str, Any], labels: CellLabels) -> dict[str, Any]:
+    """Return the envelope of the same; for a table of some rows it takes pandas longer to begin than this in all."""
+    columns, coverage = _grouped(partition, by, labels)
+    columns = {name: values.tolist() if isinstance(values, np.ndarray) else values for name, values in columns.items()}
+    window, steps = "steps" if len(partition.steps) else "capture", len(partition.steps)
+    return _envelope(by, window, partition.step_ns, steps, coverage, partition.totals, _context(info), columns)
+
+
+def _grouped(partition: parts.Partition, by: str, labels: CellLabels) -> tuple[dict[str, Any], float]:
+    """Return the columns of a breakdown of cells, lists of texts and arrays, the row with most time first, and its coverage."""
+    cells, whole = partition.everything, max(partition.step_ns, 1)
+    numbers: dict[tuple[str | None, ...], int] = {}  # in the order of appearance
+    group = [numbers.setdefault(key, len(numbers)) for key in zip(*(labels.column(by, key) for key in BY[by]), strict=True)]
+    sums = {name: np.zeros(len(numbers), dtype=np.int64) for name in ("count", "duration_ns", "time_ns")}
+    for name, values in sums.items():
+        np.add.at(values, group, cells[name].to_numpy(np.int64))
+    order = np.argsort(-sums["time_ns"], kind="stable")
+    keys, methods, rows = list(numbers), labels.methods(group, len(numbers)), order.tolist()
+    columns: dict[str, Any] = {key: [keys[row][at] for row in rows] for at, key in enumerate(BY[by])}
+    columns |= {name: values[order] for name, values in sums.items()}
+    columns |= {"share": columns["time_ns"] / whole, "method": [methods[row] for row in rows]}
+    return columns, float(cells["time_ns"].to_numpy()[labels.known(by)].sum()) / whole
+
+
+def _envelope(
+    by: str, window: str, step_ns: int | None, steps: int, coverage: float, totals: dict[str, int], info: dict[str, Any],
+    columns: dict[str, list[Any]],
+) -> dict[str, Any]:  # fmt: skip
+    """Return a breakdown as JSON has it; columns: those of its table, None for null."""
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    envelope = {"schema": SCHEMA, "by": by, "window": window, "step_ns": step_ns, "steps": steps}
+    return {**envelope, "coverage": round(coverage, 6), "totals": totals, **info, "rows": rows}
+
+
+def layer_labels(rows: pd.DataFrame) -> pd.Series[str]:
+    """Return the layer of each row with layer, phase, cause and kind, or in brackets the part of the step, or (unattributed)."""
+    return _labelled(rows[["layer", "phase", "cause", "kind"]], lambda labels: labels.layers)
+
+
+def kind_labels(rows: pd.DataFrame) -> pd.Series[str]:
+    """Return the kind of each row with kind and cause, or in brackets what the device or the host did where no kernel ran."""
+    return _labelled(rows[["kind", "cause"]], lambda labels: labels.kinds)
+
+
+def _labelled(rows: pd.DataFrame, label: Callable[[CellLabels], Texts]) -> pd.Series[str]:
+    """Return each row's label, found out once for distinct rows."""
+    number, first = parts.numbered(rows)
+    texts = np.array(label(CellLabels(rows.iloc[first])), dtype=object)
+    return pd.Series(texts[number], index=rows.index, dtype="string")
+
+
+def _context(info: dict[str, Any]) -> dict[str, Any]:
+    """Return what stands beside every table: what was measured and under which conditions."""
+    names = (
+        "source", "framework", "network_name", "mode", "batch", "device_count", "pass", "clean_step_ns", "conditions",
+        "coverage_of",
+    )  # fmt: skip
+    return {name: info[name] for name in names if name in info}
+
+
+def totals_cells(trace: Trace) -> pd.DataFrame:
+    """Return the device work of a source of totals as cells: partition.KEYS, count and duration_ns."""
+    kernels = trace.kernels.rename(columns={"name": "kernel"})
+    copies = pd.DataFrame({"cause": parts.DEVICE + trace.copies["operation"].astype("string").map(parts.copy_name)})
+    rows = pd.concat([kernels, copies.assign(count=trace.copies["count"], duration_ns=trace.copies["duration_ns"])])
+    return rows.reset_index(drop=True).reindex(columns=[*parts.KEYS, "count", "duration_ns"])
+
+
+def _of_totals(trace: Trace, by: str) -> Breakdown:
+    """Group what a source gives as totals only: counts and durations, which are no shares of a wall time."""
+    if by in ("step", "idle"):
+        raise EvidenceError("the capture holds totals only and no timeline: no steps and no idle time can be told from it")
+    if by == "range":
+        mine = trace.totals[trace.totals["table"] == "ranges"]
+        rows = pd.DataFrame({"range": mine["name"], "activity": "ranges, as summed up by the tool", "phase": pd.NA})
+        rows = rows.assign(count=mine["count"], duration_ns=mine["duration_ns"])
+        if rows.empty:
+            raise EvidenceError("the capture holds totals only, and none of ranges")
+    else:
+        rows = totals_cells(trace)
+        labels = CellLabels(rows)
+        rows = rows.assign(**{key: pd.array(labels.column(by, key), dtype="string") for key in BY[by]})
+    table = rows.groupby(list(BY[by]), dropna=False, sort=False)[["count", "duration_ns"]].sum().reset_index()
+    table["time_ns"] = pd.Series(pd.NA, index=table.index, dtype="Int64")
+    whole = int(table["duration_ns"].sum())
+    table["share"] = table["duration_ns"] / max(whole, 1)
+    table = table.assign(method=TOTAL_ONLY).sort_values("duration_ns", ascending=False, kind="stable").reset_index(drop=True)
+    coverage = 1.0
+    if by != "range":
+        known = CellLabels(rows).known(by)
+        coverage = float(rows["duration_ns"].where(known, 0).sum()) / max(whole, 1)
+    known_kind = trace.kernels["kind"].notna() & (trace.kernels["kind"] != "unknown")
+    durations = trace.kernels["duration_ns"]
+    totals = {"kernel_sum_ns": int(durations.sum()), "known_kind_ns": int(durations[known_kind].sum())}
+    return Breakdown(by, table, None, coverage, 0, _context(trace.info), totals)
+
+
+def _by_step(partition: parts.Partition, trace: Trace) -> Breakdown:
+    steps = partition.steps
+    if steps.empty:
+        raise EvidenceError("the capture has no steps: nothing in it says where one ends and the next begins")
+    begun, over = device_steps.bounds(steps)
+    durations = over - begun
+    table = pd.DataFrame(
+        {
+            "step": steps["step"],
+            "window": steps["window"],
+            "count": 1,
+            "duration_ns": durations,
+            "time_ns": intervals.apportion(durations / len(durations), partition.step_ns),
+        }
+    )
+    table["share"] = table["time_ns"] / partition.step_ns
+    table["method"] = "measured"
+    return Breakdown("step", table, partition.step_ns, 1.0, len(steps), _context(trace.info), partition.totals)
+
+
+def _by_host_line(trace: Trace) -> Breakdown:
+    """Lines on the kernels pass's timeline: what each did on the host and had done on the device (see attribution.host_lines).
+
+    count and duration_ns are those of the lines pass, calls included; profiled_ns is the latter per step. Null without that pass.
+    """
+    from kernelscope.analysis.attribution import host_lines  # late: few formats have any
+
+    steps = trace.steps[~trace.steps["warmup"]]
+    step_ns = mean_step_ns(steps)
+    if not step_ns:
+        raise EvidenceError("the capture holds no measured step; record some, or lower --warmup")
+    table = host_lines.by_line(trace, step_ns)
+    counted = trace.lines.groupby(host_lines.KEYS, dropna=False)[["hits", "time_ns"]].sum().reset_index()
+    counted = counted.rename(columns={"hits": "count", "time_ns": "duration_ns"})
+    keys = {name: table[name].dtype for name in host_lines.KEYS}
+    table = table.merge(counted.astype(keys), on=host_lines.KEYS, how="left")
+    profiled = int(trace.info.get("lines_steps", 0))
+    table[["count", "duration_ns"]] = table[["count", "duration_ns"]].astype("Int64")
+    table["time_ns"] = table["device_ns"] + table["idle_ns"]
+    table["profiled_ns"] = (table["duration_ns"] / max(profiled, 1)).round().astype("Int64")
+    table["share"] = table["time_ns"] / step_ns
+    named = table["file"].notna()
+    table["method"] = np.where(named, "line events", "none")
+    columns = [
+        *BY["line"],
+        "count",
+        "duration_ns",
+        "time_ns",
+        "host_ns",
+        "device_ns",
+        "idle_ns",
+        "profiled_ns",
+        "share",
+        "method",
+    ]
+    coverage = float(table["time_ns"][named].sum()) / step_ns
+    return Breakdown("line", table[columns], step_ns, coverage, len(steps), _context(trace.info))
+
+
+def _by_line(trace: Trace) -> Breakdown:
+    """Statements of the line-profiled loop function; callees that were profiled too are shown but not counted twice."""
+    lines = trace.lines
+    steps = int(trace.info.get("lines_steps", 0))
+    if lines.empty or not steps:
+        reason = trace.info.get("unavailable", {}).get("lines", "no lines pass was recorded")
+        raise EvidenceError(f"no host lines in this capture: {reason}")
+    root = str(trace.info["lines_root"])
+    mine = lines[lines["function"].str.rpartition(".")[2] == root]
+    measured = mine["time_ns"].sum() / steps
+    # the function also does things once a window, before its first step: with these it can take longer than its steps
+    step_ns = max(int(trace.info["lines_step_ns"]), round(measured))
+    rest = step_ns - measured
+    table = mine[["file", "function", "line", "text"]].assign(count=mine["hits"], duration_ns=mine["time_ns"])
+    outside = {"file": pd.NA, "function": "(outside the profiled function)", "line": pd.NA, "text": pd.NA}
+    table = pd.concat(
+        [table, pd.DataFrame([{**outside, "count": steps, "duration_ns": max(0, round(rest * steps))}])], ignore_index=True
+    )
+    table["time_ns"] = intervals.apportion(np.asarray(table["duration_ns"], dtype=float) / steps, step_ns)
+    table["share"] = table["time_ns"] / step_ns
+    table["method"] = ["line_profiler"] * len(mine) + ["none"]
+    coverage = 1.0 - float(table["time_ns"].iloc[-1]) / step_ns
+    return Breakdown("line", table, step_ns, coverage, steps, _context({**trace.info, "pass": "lines"}))

@@ -1,0 +1,135 @@
+"""What the cells of a partition are called in tables, and which of them are known from evidence.
+
+Plain lists: for the few thousand cells of a capture, pandas takes longer to begin than this takes in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.accounting import partition as parts
+from kernelscope.analysis.trace import METHODS
+
+# Not layers, but known parts of a step: they are named in the layer column in brackets
+_NAMED_PHASES = {"optimizer": "(optimizer)", "data": "(data)"}
+_COMMUNICATION = "communication"  # a kind of kernel: what several devices exchange is no layer's
+BETWEEN_LAYERS = "(between layers)"
+PYTHON = "(python)"
+_NAMED_CAUSES = {
+    parts.DISPATCH: "(dispatch)", parts.WAITING: "(waiting)", parts.DATA: "(data)", parts.IN_PHASE: BETWEEN_LAYERS,
+    parts.SCRIPT: PYTHON,
+}  # fmt: skip
+UNATTRIBUTED = "(unattributed)"
+OUTSIDE = f"({parts.OUTSIDE_OF_STEPS})"
+# What is known to be no layer's is not unattributed, but no layer either: it does not raise the coverage
+NO_LAYER = (UNATTRIBUTED, BETWEEN_LAYERS)
+COMPUTING = "(computing)"
+NO_RANGE = "(no range)"
+_RANK = {method: number for number, method in enumerate(METHODS)}
+_UNEXPLAINED = (parts.OUTSIDE, parts.UNSEEN, parts.OPAQUE_GRAPH)
+
+Texts = list[str | None]
+
+
+class CellLabels:
+    """Columns of texts for tables of cells (partition.KEYS), made when they are asked for and kept; None is null."""
+
+    def __init__(self, cells: pd.DataFrame):
+        self._cells = cells
+        self._read: dict[str, Texts] = {}
+
+    def column(self, by: str, key: str) -> Texts:
+        """Return what stands in a column of the table `by`: the cells' own text, or a label where null has a meaning there."""
+        own = self._texts(key) if key != "activity" else []
+        if key == "layer":
+            return self.layers
+        if key == "cause":
+            return [COMPUTING if text is None else text for text in own]
+        if key == "kind" and by in ("kind", "kernel"):
+            return self.kinds
+        if key == by and by in ("kernel", "operator"):
+            return [kind if text is None else text for text, kind in zip(own, self.kinds, strict=True)]
+        if key == "range":
+            return [self._without_range if text is None else text for text in own]
+        if key == "activity":
+            return ["kernels" if cause is None else kind for cause, kind in zip(self._texts("cause"), self.kinds, strict=True)]
+        return own
+
+    @cached_property
+    def layers(self) -> Texts:
+        """Each cell's layer, or in brackets the known part of the step that it is, or (unattributed)."""
+
+        def label(layer: str | None, phase: str | None, cause: str | None, kind: str | None) -> str | None:
+            if layer is not None:
+                return layer
+            if phase == parts.OUTSIDE_OF_STEPS:
+                return OUTSIDE
+            if kind == _COMMUNICATION:
+                return f"({_COMMUNICATION})"
+            return _NAMED_PHASES.get(phase or "") or _NAMED_CAUSES.get(cause or "", UNATTRIBUTED)
+
+        return list(map(label, *(self._texts(name) for name in ("layer", "phase", "cause", "kind"))))
+
+    @cached_property
+    def kinds(self) -> Texts:
+        """Each cell's kind, or in brackets what the device or the host did where no kernel ran."""
+
+        def label(kind: str | None, cause: str | None) -> str | None:
+            if kind is not None or cause is None:
+                return kind
+            return f"({cause})" if cause.startswith(parts.DEVICE) else f"(host: {cause})"
+
+        return list(map(label, self._texts("kind"), self._texts("cause")))
+
+    def known(self, by: str) -> npt.NDArray[np.bool_]:
+        """Return which cells' key is known: not unattributed, not of unknown kind, not the loop's own unexplained time."""
+        if by in ("operator", "range") and not self._has_layers:
+            return _flags([text is not None for text in self._texts(by)])
+        if by in ("layer", "operator", "range"):
+            return _flags([text not in NO_LAYER for text in self.layers])
+        explained = _flags([text not in _UNEXPLAINED for text in self._texts("cause")])
+        if by in ("kind", "kernel"):
+            return explained & _flags([text != "unknown" for text in self._texts("kind")])
+        return explained & _flags([text is not None for text in self._texts("phase")]) if by == "phase" else explained
+
+    def methods(self, group: Sequence[int], count: int) -> list[str]:
+        """Return per group of cells the methods by which its time was attributed, the one with most time first."""
+        texts = [str(method) for method in self._texts("method")]
+        known = sorted(set(texts), key=lambda method: (_RANK.get(method, len(_RANK)), method))
+        codes = {method: code for code, method in enumerate(known)}
+        places = np.asarray(group, dtype=np.int64) * len(known) + np.array([codes[text] for text in texts], dtype=np.int64)
+        used, time = np.zeros((count, len(known)), dtype=np.bool_), np.zeros((count, len(known)), dtype=np.int64)
+        used.ravel()[places] = True
+        np.add.at(time.ravel(), places, self._cells["time_ns"].to_numpy(np.int64))
+        order = np.argsort(-time, axis=1, kind="stable").tolist()
+        return [
+            "; ".join(known[code] for code in codes_ if used_[code]) for codes_, used_ in zip(order, used.tolist(), strict=True)
+        ]
+
+    def _texts(self, name: str) -> Texts:
+        found = self._read.get(name)
+        if found is None:
+            # pandas takes None here, its stubs do not know it
+            found = self._read[name] = self._cells[name].to_numpy(dtype=object, na_value=None).tolist()  # type: ignore[call-overload]
+        return found
+
+    @property
+    def _has_layers(self) -> bool:
+        return any(text is not None for text in self._texts("layer"))
+
+    @cached_property
+    def _without_range(self) -> str:
+        """How rows without a range are named: in our own runs kernels are tied to layers and not to ranges."""
+        tied = any(
+            text is not None and cause is None for text, cause in zip(self._texts("range"), self._texts("cause"), strict=True)
+        )
+        return NO_RANGE if tied or not self._has_layers else COMPUTING
+
+
+def _flags(values: list[bool]) -> npt.NDArray[np.bool_]:
+    return np.array(values, dtype=np.bool_)

@@ -1,0 +1,154 @@
+"""PyTorch's operators on their threads' stacks: which compute by themselves, which run backward, and for which forward operator.
+
+Tables of operators have name, start_ns, end_ns, thread, sequence, forward_thread, shapes, types (the last four as the profiler
+writes them, null where it does not) and parent: the row of the innermost operator that called each, or -1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.attribution.frameworks import aten
+from kernelscope.analysis.kernels.classify import operator_kind
+
+Int = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+
+ENGINE = "autograd::engine::evaluate_function"
+
+
+def owners(chosen: Bool, parent: Int) -> Int:
+    """Return for each operator the innermost chosen one that it runs in, itself included; -1 without."""
+    # pointers are doubled, so that no depth of nesting takes more than a few rounds
+    up = np.append(np.where(chosen, np.arange(len(chosen)), parent), -1)
+    while not np.array_equal(further := up[up], up):
+        up = further
+    return up[:-1]
+
+
+def depths(parent: Int) -> Int:
+    """Return how many operators are around each."""
+    up = np.append(parent, -1)
+    depth = (up >= 0).astype(np.int64)
+    while (up >= 0).any():
+        depth, up = depth + depth[up], up[up]
+    return depth[:-1]
+
+
+def backward_sequence(operators: pd.DataFrame) -> pd.Series:
+    """Return for each operator the sequence number of the backward function that it runs in; null in other phases."""
+    starts = (operators["forward_thread"].fillna(0) > 0).to_numpy()
+    owner = owners(starts, operators["parent"].to_numpy())
+    return operators["sequence"].take(np.maximum(owner, 0)).where(owner >= 0).reset_index(drop=True)
+
+
+def in_backward(operators: pd.DataFrame) -> Bool:
+    """Return which operators run in a backward function or in the engine's work around one."""
+    engine = where_text(operators["name"], lambda name: name.startswith(ENGINE))
+    starts = engine | (operators["forward_thread"].fillna(0) > 0).to_numpy()
+    return owners(starts, operators["parent"].to_numpy()) >= 0
+
+
+def forward_operators(operators: pd.DataFrame) -> Int:
+    """Return for each operator in a backward function the row of the forward operator that it belongs to; -1 for the others.
+
+    Sequence numbers count per thread, so (forward thread, number) is the key. A backward function names its forward thread by a
+    number of the profiler's own: that is the thread with most of the sequence numbers it asks for; where two have as many, none.
+    """
+    if not (operators["forward_thread"] > 0).any():
+        return np.full(len(operators), -1, dtype=np.int64)
+    sequence = operators["sequence"].fillna(-1).to_numpy(dtype=np.int64)
+    number = operators["forward_thread"].fillna(-1).to_numpy(dtype=np.int64)
+    rows = np.arange(len(operators))
+    forward = pd.DataFrame({"thread": operators["thread"], "sequence": sequence, "forward": rows})[
+        (number == 0) & (sequence >= 0)
+    ]
+    # several operators carry a number until one makes its node: that is the last one to start
+    made = forward.drop_duplicates(["thread", "sequence"], keep="last")
+    asked = pd.DataFrame({"number": number, "sequence": sequence, "row": rows})[(number > 0) & (sequence >= 0)]
+    found = asked.merge(_threads_of(asked, made), on="number").merge(made, on=["thread", "sequence"])
+    start = operators["start_ns"].to_numpy()
+    found = found[start[found["forward"]] <= start[found["row"]]]
+    result = np.full(len(operators) + 1, -1, dtype=np.int64)
+    result[found["row"]] = found["forward"]
+    return result[owners(number > 0, operators["parent"].to_numpy())]
+
+
+def _threads_of(asked: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
+    """Return the profiler's number and the thread's id of each forward thread that is certain."""
+    pairs = asked[["number", "sequence"]].drop_duplicates().merge(made[["thread", "sequence"]], on="sequence")
+    votes = pairs.groupby(["number", "thread"], as_index=False).size()
+    most = votes.groupby("number")["size"].transform("max")
+    return votes[votes["size"] == most].drop_duplicates("number", keep=False)[["number", "thread"]]
+
+
+def computing_operators(operators: pd.DataFrame, holding: Int) -> pd.DataFrame:
+    """Return as kernels the operators that compute by themselves and hold no library's primitive.
+
+    holding: rows of operators in which a primitive ran. An operator computes by itself when its name may and it calls at
+    most views, allocation and fills; a fill is part of such a caller.
+    """
+    parent = operators["parent"].to_numpy()
+    names = operators["name"].astype("object").where(operators["name"].notna(), "")
+    holds = _with_ancestors(holding, parent)
+    minor = names.isin(aten.COMPUTE_NOTHING | aten.FILLS | aten.ALLOCATE_AND_FILL).to_numpy()
+    calls_others = np.zeros(len(operators), dtype=bool)
+    calls_others[parent[~minor & (parent >= 0)]] = True
+    possible = names.map({name: aten.may_compute(name) for name in names.unique()}).to_numpy(dtype=bool)
+    own = possible & ~holds & ~calls_others
+    inside = own[np.maximum(parent, 0)] & (parent >= 0)
+    filled_inside = inside & names.isin(aten.FILLS).to_numpy()
+    found = operators[own & ~filled_inside].copy()
+    found["operator"], found["library"] = found["name"], "aten"
+    found["problem"] = of_text(found["shapes"], aten.problem)
+    found["dtype"] = of_text(found["types"], aten.dtype)
+    # numbers become tensors without dimensions, of another type than what they are multiplied with: no conversion of data
+    converting = (
+        where_text(found["types"], aten.converts) & ((found["name"] == "aten::copy_") & found["problem"].notna()).to_numpy()
+    )
+    found["kind"] = _kinds(names, parent).loc[found.index].mask(converting, "cast")
+    found = found.join(aten.products(found["name"], found["shapes"]))
+    kernels: pd.DataFrame = found.assign(duration_ns=found["end_ns"] - found["start_ns"], count=1, device="cpu")
+    return kernels
+
+
+def _kinds(names: pd.Series, parent: Int) -> pd.Series:
+    """Return each operator's kind; plain arithmetic on behalf of an activation, normalisation or softmax is of that kind.
+
+    So inference's aten::relu, which calls aten::clamp_min, is an activation as it is in training.
+    """
+    kinds = names.map({name: operator_kind(name) for name in names.unique()})
+    callers = kinds.reset_index(drop=True).reindex(np.where(parent >= 0, parent, -1)).set_axis(names.index)
+    inherited = (kinds == "elementwise") & callers.isin(["activation", "normalisation", "softmax"])
+    return kinds.mask(inherited, callers)
+
+
+def _with_ancestors(chosen: Int, parent: Int) -> Bool:
+    """Return the mask of the chosen operators and of all that they run in."""
+    marked = np.zeros(len(parent), dtype=bool)
+    level = np.unique(chosen)
+    while len(level):
+        marked[level] = True
+        above = np.unique(parent[level])
+        level = above[(above >= 0) & ~marked[np.maximum(above, 0)]]
+    return marked
+
+
+def of_text(values: pd.Series, function: Callable[[str], Any]) -> pd.Series:
+    """Return a function of a text column as a categorical one, computed once per distinct text; null for null."""
+    category = values.astype("category").cat
+    codes, distinct = pd.factorize(np.array([*(function(text) for text in category.categories), None], dtype=object))
+    found = codes.astype(np.int32)[category.codes.to_numpy()]
+    return pd.Series(pd.Categorical.from_codes(found, pd.Index(distinct)), index=values.index, copy=False)
+
+
+def where_text(values: pd.Series, predicate: Callable[[str], Any]) -> Bool:
+    """Return where a text column has a text of which the predicate is true."""
+    category = values.astype("category").cat
+    found = np.array([*(bool(predicate(text)) for text in category.categories), False])
+    return found[category.codes.to_numpy()]

@@ -1,0 +1,113 @@
+"""From one framework's raw evidence of a kernels pass to operators and kernels with their layers: one module a framework."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.trace import Trace, empty, intervals
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Converts other clocks to our monotonic one through the anchors that the child wrote (`anchors` of child.json)."""
+
+    monotonic_ns: npt.NDArray[np.int64]
+    wall_ns: npt.NDArray[np.int64]
+
+    @classmethod
+    def from_anchors(cls, anchors: list[dict[str, int]]) -> Clock:
+        """Return the clock that a pass's anchors describe."""
+        table = pd.DataFrame(anchors)
+        return cls(table["monotonic_ns"].to_numpy(np.int64), table["wall_ns"].to_numpy(np.int64))
+
+    def from_wall(self, wall_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return monotonic times for wall-clock times, in ns: shifted by the offset interpolated between anchors."""
+        base = int(self.wall_ns[0])
+        offsets = (self.monotonic_ns - self.wall_ns) - (self.monotonic_ns[0] - self.wall_ns[0])
+        shift = np.interp((wall_ns - base).astype(float), (self.wall_ns - base).astype(float), offsets.astype(float))
+        return np.asarray(wall_ns + int(self.monotonic_ns[0] - self.wall_ns[0]) + np.rint(shift).astype(np.int64))
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a module here may use besides the raw files: the pass's own records.
+
+    steps, ranges: tables of analysis.trace (steps of the pass, warm-up included). network: as workloads.networks.as_dict
+    wrote it. mode: train or infer. report: child.json (versions, settings, methods, operator_files, anchors). device: cpu or
+    cuda. collector: what recorded the device's work (framework, nsys, nvprof, cupti); null where the run does not say.
+    """
+
+    steps: pd.DataFrame
+    ranges: pd.DataFrame
+    network: dict[str, Any]
+    mode: str
+    report: dict[str, Any]
+    clock: Clock
+    device: str = "cpu"
+    collector: str | None = None
+
+
+@dataclass
+class Evidence:
+    """What came out: tables of analysis.trace and counts of what could not be read or placed, by name.
+
+    info: more for the Trace's info, such as what is known of each device. unavailable: what is missing, with the reason.
+    captured: all of the framework's own trace as its capture's module reads it, where it was read for the operators anyway.
+    """
+
+    operators: pd.DataFrame
+    kernels: pd.DataFrame
+    diagnostics: dict[str, int] = field(default_factory=dict)
+    graphs: pd.DataFrame = field(default_factory=lambda: empty("graphs"))
+    copies: pd.DataFrame = field(default_factory=lambda: empty("copies"))
+    syncs: pd.DataFrame = field(default_factory=lambda: empty("syncs"))
+    calls: pd.DataFrame = field(default_factory=lambda: empty("calls"))
+    memory: pd.DataFrame = field(default_factory=lambda: empty("memory"))
+    info: dict[str, Any] = field(default_factory=dict)
+    unavailable: dict[str, str] = field(default_factory=dict)
+    captured: Trace | None = None
+
+
+def placed_ranges(ranges: pd.DataFrame) -> pd.DataFrame:
+    """Return the ranges with what those around them say: input_ranges and recomputed_ranges."""
+    return recomputed_ranges(input_ranges(ranges))
+
+
+def input_ranges(ranges: pd.DataFrame) -> pd.DataFrame:
+    """Return the ranges with those that lie in the making of a batch as input, of the phase data and no layer's.
+
+    A data set transforms its samples with modules and functions that have ranges of their own.
+    """
+    making = ranges[(ranges["category"] == "data").to_numpy(bool)]
+    says = (ranges["layer"].notna() | ranges["phase"].notna()).to_numpy(bool) & (ranges["category"] != "data").to_numpy(bool)
+    if making.empty or not says.any():
+        return ranges
+    spans = [making[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns")]
+    inside = intervals.innermost(*spans, *(ranges[name].to_numpy(np.int64) for name in ("thread", "start_ns"))) >= 0
+    inside &= says
+    told = {"category": "data", "phase": "data", "layer": None}
+    texts = {name: ranges[name].astype("string").mask(inside, value).astype(ranges[name].dtype) for name, value in told.items()}
+    return ranges.assign(**texts) if inside.any() else ranges
+
+
+def recomputed_ranges(ranges: pd.DataFrame) -> pd.DataFrame:
+    """Return the ranges with those of forward calls during a backward pass in the phase backward.
+
+    Gradient checkpointing calls layers again while gradients are computed. Their ranges say forward, as hooks around a call
+    do; the time is the backward phase's all the same, and the repeated work is told by what runs there.
+    """
+    phase, category = (ranges[name].astype("string") for name in ("phase", "category"))
+    around = ranges[(category == "phase") & (phase == "backward")].sort_values("start_ns")
+    calls = ((category == "layer") & (phase == "forward")).to_numpy()
+    if around.empty or not calls.any():
+        return ranges
+    start, end = around["start_ns"].to_numpy(np.int64), np.maximum.accumulate(around["end_ns"].to_numpy(np.int64))
+    at = ranges["start_ns"].to_numpy(np.int64)
+    before = np.searchsorted(start, at, side="right") - 1
+    inside = calls & (before >= 0) & (at < end[np.maximum(before, 0)])
+    return ranges.assign(phase=phase.mask(inside, "backward").astype(ranges["phase"].dtype)) if inside.any() else ranges

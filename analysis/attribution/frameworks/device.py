@@ -1,0 +1,143 @@
+"""A pass's evidence with what a collector recorded beside it: kernels, copies, waits and calls, with layer and phase.
+
+A kernel of a device belongs to the layer that its operator's full name carries, which XLA's and TensorFlow's traces tell of each
+kernel; else, as copies and calls do, to where the host was when it launched it (see `owners`).
+
+Where a device worked, the framework's operators are what the host did, and no kernels; kernels of the host are then the calls
+that libraries reported themselves. On a CPU a collector adds its calls only: kernels are known from libraries and operators.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.attribution import autograd, launches
+from kernelscope.analysis.attribution.frameworks import Context, Evidence, aten, collected
+from kernelscope.analysis.attribution.frameworks.owners import Owners
+from kernelscope.analysis.attribution.frameworks.tensorflow_names import GraphNames, RecordedNames, names_of
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.kernels import names
+from kernelscope.analysis.trace import Trace, conform, intervals
+from kernelscope.analysis.trace.categories import filled, taken
+
+Int = npt.NDArray[np.int64]
+
+_LIBRARIES = ("onednn", "mkl")  # of the host: they report their calls themselves
+_ARITHMETIC = ("elementwise", "unknown", "reduction", "copy")
+
+
+def added(evidence: Evidence, folder: Path, context: Context) -> Evidence:
+    """Return the evidence of the pass in `folder` with that of its collector; what cannot be read is unavailable, and why."""
+    on_device, found = context.device != "cpu", collected.find(folder, context)
+    if found is None:
+        return _without_device(evidence, "no collector left a file in the kernels pass") if on_device else evidence
+    try:
+        trace = collected.read(*found, context, evidence.captured)
+    except EvidenceError as error:
+        if on_device:
+            return _without_device(evidence, str(error))
+        return replace(evidence, unavailable={**evidence.unavailable, "calls": str(error)})
+    trace.diagnostics = {f"{found[0]}: {name.removeprefix('nsys: ')}": count for name, count in trace.diagnostics.items()}
+    trace.kernels = trace.kernels[(trace.kernels["device"] != "cpu").to_numpy(dtype=bool)].reset_index(drop=True)
+    if any(len(getattr(trace, name)) for name in ("kernels", "graphs", "copies")):
+        trace.ranges = context.ranges.copy(deep=False)  # its phases are not to be filled in ours
+        launches.relate(trace)
+        operators = conform("operators", evidence.operators)
+        _attribute(trace, operators, names_of(folder, context))
+        kernels = [_inside(trace.kernels, context), _of_libraries(evidence.kernels)]
+        evidence = replace(evidence, operators=operators, kernels=pd.concat(kernels, ignore_index=True))
+    elif on_device and (trace.calls["api"] != "os").any():
+        evidence = _without_device(evidence, trace.info["unavailable"].get("kernels", f"{found[1].name} holds calls of it only"))
+    tables: dict[str, Any] = {name: _inside(getattr(trace, name), context) for name in ("graphs", "copies", "syncs", "calls")}
+    told = {name: trace.info[name] for name in ("devices", "notes") if trace.info.get(name)}
+    return replace(
+        evidence, captured=None, **tables, memory=trace.memory, info={**evidence.info, **told},
+        diagnostics={**evidence.diagnostics, **trace.diagnostics},
+    )  # fmt: skip
+
+
+def _without_device(evidence: Evidence, reason: str) -> Evidence:
+    """Return the host's side of a pass on a device of which nothing is known: its operators may have launched their work."""
+    unavailable = {**evidence.unavailable, "kernels": f"{reason}; the device's work is not known"}
+    return replace(evidence, kernels=_of_libraries(evidence.kernels), unavailable=unavailable)
+
+
+def _of_libraries(kernels: pd.DataFrame) -> pd.DataFrame:
+    """Return the host's kernels that are no operators."""
+    return conform("kernels", kernels[kernels["library"].isin(_LIBRARIES).to_numpy(dtype=bool)].reset_index(drop=True))
+
+
+def _inside(table: pd.DataFrame, context: Context) -> pd.DataFrame:
+    """Return the rows that reach into a measured step."""
+    steps = context.steps[~context.steps["warmup"]].sort_values("start_ns")
+    timed = table[table["start_ns"].notna().to_numpy(dtype=bool)]
+    edges = (frame[name].to_numpy(np.int64) for frame in (timed, steps) for name in ("start_ns", "end_ns"))
+    found: pd.DataFrame = timed[intervals.reaching(*edges)].reset_index(drop=True)
+    return found
+
+
+# --- whose work it is ----------------------------------------------------------------------------------------------------------
+
+
+def _attribute(trace: Trace, operators: pd.DataFrame, names: GraphNames | RecordedNames) -> None:
+    """Say whose the calls and the device's work are, and what the kernels are; see the module's documentation."""
+    owners = Owners(operators, trace.ranges)
+    owners.own(trace.calls, trace.calls["thread"], trace.calls["start_ns"])
+    for name in ("graphs", "copies", "kernels"):
+        table = getattr(trace, name)
+        # each step has a name of its own: what is launched outside of the ranges in it is in none
+        around = pd.Series(taken(trace.ranges["category"], table["range_id"].to_numpy(np.int64, na_value=-1)))
+        table["range_id"] = table["range_id"].mask(around == "step")
+        if name == "kernels":
+            _name_layers(table, names)
+        row = owners.own(table, table["launch_thread"], table["launch_ns"])
+    _describe(trace, operators, row)
+
+
+def _name_layers(kernels: pd.DataFrame, names: GraphNames | RecordedNames) -> None:
+    """Turn the paths that a capture has for layers into the network's names; where none is in a path, the layer is unknown."""
+    said = kernels["layer"].notna() | kernels["phase"].notna()
+    kernels["attribution"] = pd.Series("operator name", index=kernels.index).where(said).astype("string").astype("category")
+    if kernels["layer"].isna().all():
+        return
+    keys = pd.MultiIndex.from_arrays([kernels[column].cat.codes for column in ("layer", "operator")])
+    codes, distinct = pd.factorize(keys)
+    layers, operators = (kernels[column].cat.categories for column in ("layer", "operator"))
+    found = []
+    for layer, operator in distinct:
+        kind = str(operators[operator]) if operator >= 0 else ""
+        found.append(names.resolve(f"{layers[layer]}/{kind}", kind) if layer >= 0 else None)
+    for column, known in (("layer", None), ("phase", kernels["phase"])):
+        values = np.array([getattr(one, column) if one is not None else None for one in found], dtype=object)
+        resolved = pd.Series(values.take(codes), dtype="string").astype("category")
+        kernels[column] = resolved if known is None else filled(known, resolved)
+
+
+def _describe(trace: Trace, operators: pd.DataFrame, row: Int) -> None:
+    """Fill what the kernels are from their names and operators, of which `row` is the place."""
+    kernels = trace.kernels
+    kernels["operator"] = filled(kernels["operator"], pd.Series(taken(operators["name"], row)))
+    kernels["phase"] = filled(kernels["phase"], pd.Series(pd.Categorical(["other"] * len(kernels))))
+    names.fill(trace.kernels)
+    kernels = trace.kernels
+    _add_problems(kernels, operators, row)
+    optimizer = (kernels["phase"] == "optimizer") & kernels["kind"].isin(_ARITHMETIC)
+    kernels["kind"] = kernels["kind"].astype("string").mask(optimizer, "optimizer")
+    trace.kernels = conform("kernels", kernels)
+
+
+def _add_problems(kernels: pd.DataFrame, operators: pd.DataFrame, row: Int) -> None:
+    """Add the shapes of the operators' tensors as the kernels' problem, and m, n and k to those that multiply matrices."""
+    shapes = pd.Series(taken(operators["shapes"], row))
+    problem = autograd.of_text(shapes, lambda text: aten.problem(text) if text.startswith("[") else text)
+    kernels["problem"] = filled(kernels["problem"], conform("kernels", kernels.assign(problem=problem))["problem"])
+    products = aten.products(pd.Series(taken(operators["name"], row)).astype("string").fillna(""), shapes.astype("object"))
+    multiplies = (kernels["kind"] == "gemm").to_numpy(dtype=bool)
+    for column in ("m", "n", "k"):
+        kernels[column] = kernels[column].fillna(products[column].where(multiplies))

@@ -1,0 +1,188 @@
+"""JAX: XLA's operations on the host, with layers from the compiled programs that the profiler left beside them.
+
+XLA runs a program's operations on threads of its own, several at once where they do not depend on each other. Each event is named
+after the program's instruction (`hlo_op`, `hlo_module`, `program_id`), and what the program says of that instruction tells layer,
+phase and shapes (see xla_names). An operation that goes on after its event ended, because a thread pool works on it, has a mark
+`end: NAME` where it was done: that is its end here.
+
+Loops, calls and branches hold other operations and are operators, not kernels. What the host did besides is known from our own
+ranges: "call" is dispatch, "sync" is waiting; the profiler's own events of the host are not used.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.attribution.frameworks import Context, Evidence
+from kernelscope.analysis.attribution.frameworks.xla_launches import launches
+from kernelscope.analysis.attribution.frameworks.xla_names import ProgramNames
+from kernelscope.analysis.attribution.frameworks.xla_scopes import Scopes
+from kernelscope.analysis.formats.xplane import hlo
+from kernelscope.analysis.formats.xplane import tables as xplane
+from kernelscope.analysis.trace import conform, empty, intervals, thread_names
+from kernelscope.analysis.trace.categories import taken
+
+TRACE_FILE = "operators.xplane.pb"
+HOST_PLANE = "/host:CPU"
+_END = "end: "
+EAGER = "(eager)"  # JAX's own functions that the script calls outside of compiled ones: each operation is a program
+CALLED = "launch range"  # the method by which operations have their place that Python runs one by one, in a range around them
+_NO_OPERATIONS = "the profile holds none: XLA tells them of the processor since JAX 0.4.32; only calls and waiting are known"
+_TEXTS = ("scope", "type", "layer", "phase", "attribution", "kind", "library", "dtype", "problem")
+_NUMBERS = ("m", "n", "k")
+
+Integers = npt.NDArray[np.int64]
+
+
+def read(folder: Path, context: Context) -> Evidence:
+    """Return operators and kernels of a kernels pass; raises EvidenceError when the trace cannot be read."""
+    files = context.report.get("operator_files", [TRACE_FILE])
+    if not files:  # another profiler had the device
+        return Evidence(empty("operators"), empty("kernels"))
+    table, diagnostics = operations(folder / files[0], context)
+    _place_in_ranges(table, context)
+    unknown = table["layer"].isna() & ~table["phase"].isin(["optimizer", "data"])
+    diagnostics["operations of unknown layer"] = int(unknown.sum())
+    missing = {} if len(table) or diagnostics["operations outside of steps"] else {"operations": _NO_OPERATIONS}
+    operators = conform("operators", table.assign(name=table["type"]))
+    info = {"threads": thread_names.of_lines(table), **_coverage_of(table, context)}
+    return Evidence(operators, computing(table), diagnostics, info=info, unavailable=missing)
+
+
+def _coverage_of(table: pd.DataFrame, context: Context) -> dict[str, str]:
+    """Return what coverage by layer is of where nothing opens scopes in compiled functions, so that no layers are known."""
+    functions = set(_functions(context))
+    layers = set(table["layer"].dropna()) - {EAGER, "loss"}
+    if context.network or not layers or layers - functions:
+        return {}
+    names = ", ".join(sorted(layers))
+    return {"coverage_of": f"whole functions: no scopes are open in {names}, so that forward is one layer"}
+
+
+def operations(path: Path, context: Context) -> tuple[pd.DataFrame, dict[str, int]]:
+    """Return XLA's operations of a trace with what their programs say of them, and counts of those of which nothing is known.
+
+    Columns: thread, line (its name), start_ns, end_ns, launch_ns, name, those of xla_names.Operation.
+    """
+    events, outside = _events(path, context)
+    described, unknown = _described(events, path, context)
+    table = pd.concat([events[["thread", "line", "start_ns", "end_ns", "launch_ns"]], described], axis=1)
+    table["name"] = events["stat_hlo_op"].astype("string").str.replace(r"(\.\d+)+$", "", regex=True)
+    return table, {"operations outside of steps": outside, "operations without their program": unknown}
+
+
+def computing(table: pd.DataFrame) -> pd.DataFrame:
+    """Return as kernels the operations that hold no others."""
+    leaves = table[~table["holds"].to_numpy(dtype=bool)]
+    lasted = leaves["end_ns"] - leaves["start_ns"]
+    return conform("kernels", leaves.assign(operator=leaves["type"], duration_ns=lasted, count=1, device="cpu"))
+
+
+def _events(path: Path, context: Context) -> tuple[pd.DataFrame, int]:
+    """Return XLA's operations that begin in measured steps, on our clock, and how many others were left out."""
+    space = xplane.read_planes(path, ("program_id", "run_id"), ("hlo_op", "hlo_module"))
+    planes = [plane.events for plane in space.planes if plane.name == HOST_PLANE and len(plane.events)]
+    if not planes:
+        columns = ["thread", "line", "start_ns", "end_ns", "stat_hlo_op", "stat_hlo_module", "stat_program_id", "launch_ns"]
+        return pd.DataFrame(columns=columns).astype({"start_ns": "int64", "end_ns": "int64"}), 0
+    events = pd.concat(planes, ignore_index=True)
+    start = context.clock.from_wall(events["start_ns"].to_numpy(np.int64))
+    events = events.assign(start_ns=start, end_ns=start + events["duration_ns"].to_numpy(np.int64), thread=events["line_id"])
+    is_operation = events["stat_hlo_op"].notna().to_numpy(dtype=bool)
+    done = events[events["name"].astype("string").str.startswith(_END).to_numpy(dtype=bool)]
+    operations = events[is_operation].sort_values("start_ns", kind="stable").reset_index(drop=True)
+    operations["end_ns"] = _ends(operations, done)
+    operations["launch_ns"] = launches(operations, events)
+    inside = _in_steps(operations["start_ns"].to_numpy(np.int64), context.steps)
+    return operations[inside].reset_index(drop=True), int((~inside).sum())
+
+
+def _ends(operations: pd.DataFrame, done: pd.DataFrame) -> Integers:
+    """Return when each operation (ordered by start) was done: the last mark before the next one of its name begins."""
+    end = operations["end_ns"].to_numpy(np.int64)
+    if done.empty or operations.empty:
+        return end
+    begun = operations[["start_ns"]].assign(row=np.arange(len(operations)), name=operations["stat_hlo_op"].astype("string"))
+    marks = done[["start_ns"]].assign(name=done["name"].astype("string").str.slice(len(_END))).sort_values("start_ns")
+    tied = pd.merge_asof(marks.rename(columns={"start_ns": "at"}), begun, left_on="at", right_on="start_ns", by="name")
+    tied = tied[tied["row"].notna()]
+    late = end.copy()
+    np.maximum.at(late, tied["row"].to_numpy(np.int64), tied["at"].to_numpy(np.int64))
+    return late
+
+
+def _in_steps(start: Integers, steps: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    measured = steps[~steps["warmup"]].sort_values("start_ns")
+    if measured.empty:
+        return np.zeros(len(start), dtype=bool)
+    position = np.searchsorted(measured["start_ns"].to_numpy(np.int64), start, side="right") - 1
+    return np.asarray((position >= 0) & (start < measured["end_ns"].to_numpy(np.int64)[np.maximum(position, 0)]))
+
+
+def _described(events: pd.DataFrame, path: Path, context: Context) -> tuple[pd.DataFrame, int]:
+    """Return what the programs say of each event, aligned with them, and how many events no program knows."""
+    keys = pd.MultiIndex.from_arrays(
+        [
+            events["stat_hlo_module"].astype("string").fillna(""),
+            events["stat_program_id"].astype("Int64").fillna(-1),
+            events["stat_hlo_op"].astype("string").fillna(""),
+        ]
+    )
+    codes, distinct = pd.factorize(keys)
+    named = [(f"{module}({number})", instruction) for module, number, instruction in distinct]
+    contents = xplane.read_programs(path)
+    ran = dict.fromkeys(key for key, _ in named if key in contents)
+    programs = {key: hlo.parse(contents[key], str(path)) for key in ran}
+    network = context.network or Scopes(programs.values(), _functions(context))
+    names = {key: ProgramNames(program, network) for key, program in programs.items()}
+    found = [names[key].operation(instruction) if key in names else None for key, instruction in named]
+    columns: dict[str, pd.Series] = {}
+    for name in _TEXTS:
+        values = pd.array([getattr(one, name) if one else None for one in found], dtype="string")
+        columns[name] = pd.Series(values.take(codes) if len(codes) else values)
+    for name in _NUMBERS:
+        numbers = pd.array([getattr(one, name) if one else None for one in found], dtype="Int64")
+        columns[name] = pd.Series(numbers.take(codes) if len(codes) else numbers)
+    holds = np.array([bool(one and one.holds) for one in found], dtype=bool)
+    columns["holds"] = pd.Series(holds[codes] if len(codes) else holds)
+    missing = np.array([one is None for one in found], dtype=bool)
+    table = pd.DataFrame(columns)
+    table["kind"], table["library"] = table["kind"].fillna("unknown"), table["library"].fillna("xla")
+    table["attribution"] = table["attribution"].fillna("none")
+    table["type"] = table["type"].fillna(events["stat_hlo_op"].astype("string"))
+    return table, int(missing[codes].sum()) if len(codes) else 0
+
+
+def _functions(context: Context) -> dict[str, bool]:
+    """Return the functions that a profiled script compiled and called, and whether they apply updates and take no gradient."""
+    layers = (context.report.get("network") or {}).get("layers", [])
+    return {str(layer["name"]): bool(layer.get("updates")) for layer in layers if layer.get("type") == "function"}
+
+
+def _place_in_ranges(table: pd.DataFrame, context: Context) -> None:
+    """Give operations without a layer or phase what the loop's thread is in at their time: data, a phase, or a layer; else other.
+
+    Of a profiled script these are operations that Python runs one by one, a compiled program each.
+    """
+    unknown = (table["layer"].isna() & table["phase"].isna()).to_numpy(dtype=bool)
+    telling = context.ranges["category"] == "data"
+    if not context.network:
+        telling |= context.ranges["layer"].notna() | (context.ranges["phase"] == "optimizer")
+    ranges = context.ranges[telling.to_numpy(dtype=bool)].reset_index(drop=True)
+    loop = np.full(len(table), int(context.steps["thread"].iloc[0]) if len(context.steps) else 0, dtype=np.int64)
+    thread, start, end = (ranges[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns"))
+    around = intervals.innermost(thread, start, end, loop, table["start_ns"].to_numpy(np.int64))
+    told = unknown & (around >= 0)
+    for name in ("layer", "phase"):
+        values = pd.Series(taken(ranges[name], around), dtype="string").where(pd.Series(told))
+        table[name] = table[name].astype("string").mask(told, values)
+    table["phase"] = table["phase"].mask(unknown & table["phase"].isna().to_numpy(dtype=bool), "other")
+    table["attribution"] = table["attribution"].mask(told, CALLED)
+    if not context.network:
+        eager = unknown & ~told & (table["kind"] != "unknown").to_numpy(dtype=bool)
+        table["layer"] = table["layer"].mask(eager, EAGER)
+        table["attribution"] = table["attribution"].mask(eager, "operator name")

@@ -1,0 +1,140 @@
+"""ONNX Runtime's own profile: one event for each node of the optimized graph that ran, in whole microseconds.
+
+Nodes bear the names of layers. A node that the optimizer fused bears the name of the last layer in it, such as tanh1_nchwc for a
+convolution with its activation: what computes is the convolution, so the row is conv1's, found from tanh1 by the network's graph.
+Conversions of the memory layout that the optimizer put in have no layer's name: one out of the blocked layout is of the node
+before it, one into it of the node behind. Source: ONNX Runtime's documentation, "Performance: profiling tools".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from kernelscope.analysis.attribution.frameworks import Context, Evidence
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.kernels import classify
+from kernelscope.analysis.recordings.records import read_object
+from kernelscope.analysis.trace import conform, empty
+
+TRACE_FILE = "operators.onnxruntime.json"
+START_FILE = "operators.start.json"
+_ENDING = "_kernel_time"
+_COMPUTING = (("conv", "convolution"), ("gemm", "dense"), ("matmul", "dense"))  # part of an operator -> type of its layer
+_KINDS = (
+    (r"conv", "convolution forward"),
+    (r"gemm|matmul", "gemm"),
+    (r"^(lstm|gru|rnn)$", "recurrent"),
+    (r"attention", "attention"),
+    (r"normalization", "normalisation"),
+    (r"pool", "pooling"),
+    (r"^(relu|tanh|sigmoid)$|gelu", "activation"),
+    (r"softmax", "softmax"),
+    (r"^reorder|^transpose$", "layout"),
+    (r"^(reshape|flatten|squeeze|unsqueeze|concat|split|slice|expand|shape|identity)$", "copy"),
+    (r"^gather", "embedding"),
+    (r"^(add|mul|sub|div|sum)$", "elementwise"),
+)
+_MLAS = re.compile("conv|gemm|matmul|^(lstm|gru)$|attention|pool|^reorder|^(relu|tanh|sigmoid)$|gelu|softmax", re.IGNORECASE)
+_TYPES = {"float": "f32", "float16": "f16", "bfloat16": "bf16", "double": "f64", "int64": "s64", "int32": "s32", "bool": "bool"}
+
+
+def read(folder: Path, context: Context) -> Evidence:
+    """Return operators and kernels of a kernels pass; raises EvidenceError when the profile cannot be read."""
+    files = context.report.get("operator_files", [TRACE_FILE])
+    if not files:
+        return Evidence(empty("operators"), empty("kernels"))
+    table = _nodes(folder / files[0])
+    begun = read_object(folder / START_FILE).get("wall_ns")
+    if not isinstance(begun, int):
+        raise EvidenceError(f"{folder / START_FILE}: wall_ns is no number; record the pass again")
+    table["start_ns"] = context.clock.from_wall(begun + 1000 * table["ts"].to_numpy(np.int64))
+    table["duration_ns"] = 1000 * table["dur"].to_numpy(np.int64)
+    table["end_ns"] = table["start_ns"] + table["duration_ns"]
+    table = table[_measured(table, context)].reset_index(drop=True)
+    _name_layers(table, context.network)
+    table = table.assign(operator=table["type"], phase="forward", count=1, device="cpu")
+    diagnostics = {"nodes of unknown layer": int(table["layer"].isna().sum())}
+    return Evidence(conform("operators", table.assign(name=table["type"])), conform("kernels", table), diagnostics)
+
+
+def _nodes(path: Path) -> pd.DataFrame:
+    """Return the profile's events of nodes in the order in which they began, with what they say of themselves."""
+    try:
+        events = json.loads(path.read_bytes())
+        rows = [_row(event) for event in events if event.get("cat") == "Node" and str(event["name"]).endswith(_ENDING)]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise EvidenceError(f"{path}: not a profile of ONNX Runtime ({error}); record the pass again") from error
+    columns = ["ts", "dur", "thread", "name", "type", "kind", "library", "dtype", "layout", "problem", "m", "n", "k"]
+    table = pd.DataFrame(rows, columns=columns).astype({"ts": "int64", "dur": "int64", "thread": "int64"})
+    return table.sort_values("ts", kind="stable").reset_index(drop=True)
+
+
+def _row(event: dict[str, Any]) -> dict[str, Any]:
+    said, name = event["args"], str(event["name"])[: -len(_ENDING)]
+    operator = str(said["op_name"])
+    inputs, outputs = (_shapes(said.get(key, [])) for key in ("input_type_shape", "output_type_shape"))
+    kind = _kind(operator)
+    product = kind == "gemm" and inputs and outputs and inputs[0][1] and outputs[0][1]
+    m, n, k = (prod(outputs[0][1][:-1]), outputs[0][1][-1], inputs[0][1][-1]) if product else (None, None, None)
+    return {
+        "ts": int(event["ts"]), "dur": int(event["dur"]), "thread": int(event["tid"]), "name": name, "type": operator,
+        "kind": kind, "library": "mlas" if _MLAS.search(operator) else "onnxruntime",
+        "dtype": _TYPES.get(outputs[0][0], outputs[0][0]) if outputs else None,
+        "layout": "nchwc" if name.endswith("_nchwc") else None,
+        "problem": ":".join("x".join(map(str, shape)) for _, shape in [*inputs, *outputs[:1]] if shape) or None,
+        "m": m, "n": n, "k": k,
+    }  # fmt: skip
+
+
+def _shapes(said: list[dict[str, list[int]]]) -> list[tuple[str, list[int]]]:
+    """Return (type, sizes) of tensors, which the profile says as [{"float": [4, 6, 28, 28]}, ...]."""
+    return [(kind, [int(size) for size in sizes]) for tensor in said for kind, sizes in tensor.items()]
+
+
+@cache
+def _kind(operator: str) -> str:
+    found = next((kind for sign, kind in _KINDS if re.search(sign, operator.lower())), None)
+    return found or classify.operator_kind(operator, "forward")
+
+
+def _measured(table: pd.DataFrame, context: Context) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return which nodes began in measured steps; a microsecond is lost at most, because times are cut to whole ones."""
+    steps = context.steps[~context.steps["warmup"]].sort_values("start_ns")
+    ends = np.append(steps["end_ns"].to_numpy(np.int64), 0)
+    position = np.searchsorted(steps["start_ns"].to_numpy(np.int64), table["start_ns"].to_numpy(np.int64), side="right") - 1
+    return np.asarray((position >= 0) & (table["start_ns"].to_numpy(np.int64) < ends[position]))
+
+
+def _name_layers(table: pd.DataFrame, network: dict[str, Any]) -> None:
+    """Set layer and attribution of each node: by its name, else by the node beside it."""
+    layers = {str(layer["name"]): layer for layer in network["layers"]}
+    named = {pair: _layer(*pair, layers) for pair in set(zip(table["name"], table["type"], strict=True))}
+    found = pd.Series([named[pair] for pair in zip(table["name"], table["type"], strict=True)], dtype="string", index=table.index)
+    into = (table["type"] == "ReorderInput").to_numpy(dtype=bool)
+    beside = found.ffill().mask(into, found.bfill())
+    table["layer"] = found.fillna(beside)
+    by_order = found.isna() & table["layer"].notna()
+    table["attribution"] = np.where(found.notna(), "operator name", np.where(by_order, "stream order", "none"))
+
+
+def _layer(name: str, operator: str, layers: dict[str, Any]) -> str | None:
+    """Return the layer that a node's name holds, the longest; of a fused product or convolution the layer that computes it."""
+    holding = [layer for layer in layers if re.search(rf"(?<![A-Za-z0-9]){re.escape(layer)}(?![A-Za-z0-9])", name)]
+    if not holding:
+        return None
+    last = max(holding, key=len)
+    wanted = next((kind for sign, kind in _COMPUTING if sign in operator.lower()), None)
+    layer: str | None = last
+    while wanted is not None and layer in layers:
+        if layers[layer]["type"] == wanted:
+            return layer
+        layer = next(iter(layers[layer]["inputs"]), None)
+    return last

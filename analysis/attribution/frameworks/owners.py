@@ -1,0 +1,75 @@
+"""Whose work it is: the layer and phase in which the host was when it made a call or launched a device's work.
+
+It is those of the operator open on that thread at that time; operators of backward functions, which threads of their own may
+run, have theirs by sequence number. Where the framework's trace knows nothing of the thread, it is the only operator that ran on
+any of the threads then ("time"). What the operator does not say, the innermost of our ranges on the thread says ("launch range").
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.trace.categories import filled, taken
+from kernelscope.analysis.trace.stacks import Stacks
+
+Int = npt.NDArray[np.int64]
+
+
+class Owners:
+    """The operators and ranges of a pass (tables of the Trace), prepared to be asked of many times on many threads."""
+
+    def __init__(self, operators: pd.DataFrame, ranges: pd.DataFrame):
+        self._operators = operators
+        self._stacks = _stacks(operators)
+        self._telling = {name: _telling(ranges, name) for name in ("layer", "phase")}
+
+    def own(self, table: pd.DataFrame, thread: pd.Series, at: pd.Series) -> Int:
+        """Fill layer, phase and attribution of a table where null, from the host's threads and times; null where these are.
+
+        Returns the operators' rows, -1 for none.
+        """
+        threads, times = (column.to_numpy(np.int64, na_value=-1) for column in (thread, at))
+        row, by_time = self._open_operator(threads, times, at.notna().to_numpy())
+        named = table["layer"].notna()
+        method = pd.Series(taken(self._operators["attribution"], row), dtype="string").mask(pd.Series(by_time), "time")
+        method = method.mask(named, table["attribution"].astype("string"))
+        method = method.fillna(table["attribution"].astype("string").where(table["phase"].notna()))
+        for column, (ranges, stacks) in self._telling.items():
+            table[column] = filled(table[column], pd.Series(taken(self._operators[column], row)))
+            missing = table[column].isna()
+            table[column] = filled(table[column], pd.Series(taken(ranges[column], stacks.innermost(threads, times))))
+            method = method.mask(missing & table[column].notna(), "launch range")
+        nothing = table["layer"].isna() & table["phase"].isna()
+        table["attribution"] = method.mask(nothing, "none").fillna("none").astype("category")
+        return row
+
+    def _open_operator(self, thread: Int, at: Int, timed: npt.NDArray[np.bool_]) -> tuple[Int, npt.NDArray[np.bool_]]:
+        """Return the row of the operator open on each thread at each time, -1 for none, and whether only the time tells it."""
+        row = np.where(timed, self._stacks.innermost(thread, at), -1)
+        threads = np.unique(self._operators["thread"].dropna().to_numpy(np.int64))
+        unknown = timed & ~np.isin(thread, threads)
+        if unknown.any() and len(threads):
+            running = [self._stacks.innermost(np.full(int(unknown.sum()), number), at[unknown]) for number in threads]
+            told = np.column_stack([np.where((rows >= 0) & self._says[np.maximum(rows, 0)], rows, -1) for rows in running])
+            row[unknown] = np.where((told >= 0).sum(axis=1) == 1, told.max(axis=1), -1)
+        return row, unknown & (row >= 0)
+
+    @cached_property
+    def _says(self) -> npt.NDArray[np.bool_]:
+        """Which operators are of a layer, of the optimizer or of the input pipeline."""
+        known = self._operators["layer"].notna() | self._operators["phase"].isin(["optimizer", "data"])
+        return known.to_numpy(dtype=bool)
+
+
+def _telling(ranges: pd.DataFrame, column: str) -> tuple[pd.DataFrame, Stacks]:
+    """Return the ranges that have a layer, or a phase."""
+    found = ranges[(ranges[column].notna() & ranges["nested"]).to_numpy(dtype=bool)].reset_index(drop=True)
+    return found, _stacks(found)
+
+
+def _stacks(table: pd.DataFrame) -> Stacks:
+    return Stacks(*(table[name].to_numpy(np.int64, na_value=-1) for name in ("thread", "start_ns", "end_ns")))

@@ -1,0 +1,279 @@
+"""PyTorch: torch.profiler's operators, and the lines of oneDNN and MKL placed inside them.
+
+Clocks: the profiler and oneDNN stamp the wall clock, ranges the monotonic one; the pass's anchors tie them. MKL's lines have no
+time: they stand in the stream between markers and timed lines, and inside such a gap the n-th call of a shape belongs to the
+n-th operator that multiplies matrices of that shape.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.attribution import autograd
+from kernelscope.analysis.attribution.frameworks import Context, Evidence, aten, collected
+from kernelscope.analysis.files import stream
+from kernelscope.analysis.formats.kineto import tables as kineto
+from kernelscope.analysis.formats.kineto.categories import GROUPS
+from kernelscope.analysis.formats.kineto.tables import Scan
+from kernelscope.analysis.formats.kineto.trace import of_scan
+from kernelscope.analysis.formats.mkl import verbose_tables as mkl_verbose
+from kernelscope.analysis.formats.onednn import verbose_tables as onednn_verbose
+from kernelscope.analysis.trace import conform, intervals
+
+Int = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+
+TRACE_FILE = "operators.pt.trace.json.gz"
+STREAM_FILE = "stdout.raw"
+
+
+def read(folder: Path, context: Context) -> Evidence:
+    """Return operators and kernels of a kernels pass; raises EvidenceError when a file of it cannot be read."""
+    files = context.report.get("operator_files") or [TRACE_FILE]
+    path, *parts = (folder / file for file in files)
+    # on a device these files mostly hold its work too, and are read once for both
+    found = collected.find(folder, context) if context.device != "cpu" else None
+    whole = found in [("framework", file) for file in (path, *parts)]
+    scan = kineto.scan(path, GROUPS if whole else {"operators": GROUPS["operators"]}, parts=parts)
+    operators = _operators(scan, context)
+    _attribute(operators, context.ranges)
+    diagnostics = {"operators_dropped": scan.untimed["operators"]}
+    primitives, calls = _library_lines(folder / STREAM_FILE, context, operators, diagnostics)
+    holding = np.concatenate([primitives["index"].to_numpy(), calls["index"].to_numpy()])
+    own = autograd.computing_operators(operators, holding[holding >= 0])
+    tables = [_primitive_kernels(primitives, operators), _call_kernels(calls, operators), own]
+    kernels = pd.concat([conform("kernels", table) for table in tables], ignore_index=True).sort_values("start_ns")
+    _name_optimizer(kernels)
+    diagnostics["kernels_without_operator"] = int((kernels["operator"].isna()).sum())
+    captured = of_scan(scan) if whole else None
+    return Evidence(conform("operators", operators), conform("kernels", kernels), diagnostics, captured=captured)
+
+
+# --- operators -----------------------------------------------------------------------------------------------------------
+
+
+def _operators(scan: Scan, context: Context) -> pd.DataFrame:
+    """Return the profiler's operators inside measured steps on our clock, ordered by start, with the index of their parent."""
+    events = scan.tables["operators"]
+    threads = kineto.whole_numbers(scan.tracks["thread"]).take(events["track"].to_numpy())
+    events = events.assign(thread=threads.array)
+    chosen = events[(events["category"].astype("object") == "cpu_op") & events["thread"].notna()]
+    table = chosen[["name", "shapes", "types", "strides", "arguments", "sequence", "forward_thread", "thread"]].astype(
+        {"name": "object"}
+    )
+    table["start_ns"] = context.clock.from_wall(chosen["start_ns"].to_numpy())
+    table["end_ns"] = table["start_ns"] + chosen["duration_ns"]
+    table = table[_in_measured_step(table["start_ns"].to_numpy(), context.steps)]
+    table = table.sort_values(["start_ns", "end_ns"], ascending=[True, False], kind="stable").reset_index(drop=True)
+    table["parent"] = intervals.parents(*_spans(table))
+    return table
+
+
+def _spans(table: pd.DataFrame) -> tuple[Int, Int, Int]:
+    return (
+        table["thread"].to_numpy(dtype=np.int64),
+        table["start_ns"].to_numpy(dtype=np.int64),
+        table["end_ns"].to_numpy(dtype=np.int64),
+    )
+
+
+def _in_measured_step(at: Int, steps: pd.DataFrame) -> Bool:
+    measured = steps[~steps["warmup"]].sort_values("start_ns")
+    if measured.empty:
+        return np.zeros(len(at), dtype=bool)
+    position = np.searchsorted(measured["start_ns"].to_numpy(), at, side="right") - 1
+    return np.asarray((position >= 0) & (at < measured["end_ns"].to_numpy()[np.maximum(position, 0)]))
+
+
+def _attribute(operators: pd.DataFrame, ranges: pd.DataFrame) -> None:
+    """Add layer, phase and attribution: from the ranges open on the operator's thread, else from its forward operator."""
+    layer, phase, found = _from_ranges(ranges, operators["thread"].to_numpy(np.int64), operators["start_ns"].to_numpy())
+    operators["layer"], operators["phase"] = layer, phase
+    operators["attribution"] = np.where(found, "launch range", "none")
+    backward = autograd.backward_sequence(operators)
+    operators["phase"] = operators["phase"].mask(operators["phase"].isna() & backward.notna(), "backward").fillna("other")
+    forward = autograd.forward_operators(operators)
+    tied = operators["layer"].reindex(np.where(forward >= 0, forward, -1)).reset_index(drop=True)
+    missing = operators["layer"].isna() & tied.notna()
+    operators["layer"] = operators["layer"].mask(missing, tied)
+    operators["attribution"] = operators["attribution"].mask(missing, "sequence number")
+
+
+def _from_ranges(ranges: pd.DataFrame, thread: Int, at: Int) -> tuple[pd.Series, pd.Series, Bool]:
+    """Return layer and phase of the innermost ranges open at these times on these threads, and where either was found."""
+    answers = []
+    for column in ("layer", "phase"):
+        saying = ranges[ranges[column].notna()].reset_index(drop=True)
+        index = intervals.innermost(*_spans(saying), thread, at)
+        values = saying[column].astype("string").to_numpy(dtype=object)
+        with_none = np.array([*values, None], dtype=object)  # where index -1 leads
+        answers.append(pd.Series(with_none[index], dtype="string"))
+    layer, phase = answers
+    return layer, phase, (layer.notna() | phase.notna()).to_numpy()
+
+
+# --- lines of oneDNN and MKL ---------------------------------------------------------------------------------------------
+
+
+def _library_lines(
+    path: Path, context: Context, operators: pd.DataFrame, diagnostics: dict[str, int]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return oneDNN's primitives and MKL's calls in measured steps, placed in time and each with its operator's `index`."""
+    split = stream.split(path)
+    primitives = onednn_verbose.parse(split.onednn["text"], split.onednn["line_number"])
+    calls = mkl_verbose.parse(split.mkl["text"], split.mkl["line_number"])
+    diagnostics["onednn_unreadable_lines"] = int(primitives.attrs["parse_failures"])
+    diagnostics["mkl_unreadable_lines"] = int(calls.attrs["parse_failures"])
+    diagnostics["onednn_untimed_lines"] = int(primitives["wall_ns"].isna().sum())
+    primitives = primitives[primitives["wall_ns"].notna()].reset_index(drop=True)
+    primitives["start_ns"] = context.clock.from_wall(primitives["wall_ns"].to_numpy(dtype=np.int64))
+    primitives["end_ns"] = primitives["start_ns"] + primitives["duration_ns"]
+    marks = _timed_marks(split.markers, primitives)
+    primitives = primitives[_in_measured_step(primitives["start_ns"].to_numpy(), context.steps)].reset_index(drop=True)
+    calls = _between_marks(calls, marks)
+    calls = calls[_in_measured_step(calls["lower_ns"].to_numpy(), context.steps)].reset_index(drop=True)
+    threads = _threads_by_rank(operators, context.steps)
+    primitives["index"] = _innermost_on_any(operators, threads, primitives["start_ns"].to_numpy())
+    _place_calls(calls, operators, marks["time_ns"].to_numpy(), threads)
+    _add_ranges(primitives, primitives["start_ns"].to_numpy(), context)
+    _add_ranges(calls, calls["lower_ns"].to_numpy() + 1, context)  # just after the mark: inside the range that it opened
+    diagnostics["mkl_calls_without_their_product"] = int((~calls["exact"]).sum())
+    return primitives, calls
+
+
+def _add_ranges(lines: pd.DataFrame, at: Int, context: Context) -> None:
+    """Add range_layer and range_phase: what the ranges of the loop's thread say of these times."""
+    thread = np.full(len(at), context.steps["thread"].iloc[0] if len(context.steps) else 0, dtype=np.int64)
+    lines["range_layer"], lines["range_phase"], _ = _from_ranges(context.ranges, thread, at)
+
+
+def _threads_by_rank(operators: pd.DataFrame, steps: pd.DataFrame) -> list[int]:
+    """Return the threads that ran operators, the loop's own thread first."""
+    main = set(steps["thread"].unique())
+    return sorted(map(int, operators["thread"].unique()), key=lambda thread: (thread not in main, thread))
+
+
+def _innermost_on_any(operators: pd.DataFrame, threads: list[int], at: Int) -> Int:
+    """Return the index of the innermost operator open at each time, on the first of these threads that has one; -1 without."""
+    found = np.full(len(at), -1, dtype=np.int64)
+    for thread in threads:
+        open_here = intervals.innermost(*_spans(operators), np.full(len(at), thread), at)
+        found = np.where(found >= 0, found, open_here)
+    return found
+
+
+def _timed_marks(markers: pd.DataFrame, primitives: pd.DataFrame) -> pd.DataFrame:
+    """Return line numbers and times of everything in the stream that has a time, in the stream's order."""
+    ends = primitives[["line_number"]].assign(time_ns=primitives["end_ns"])
+    marks = pd.concat([markers[["line_number", "time_ns"]], ends]).sort_values("line_number", kind="stable")
+    return marks.assign(time_ns=marks["time_ns"].cummax()).reset_index(drop=True)
+
+
+def _between_marks(calls: pd.DataFrame, marks: pd.DataFrame) -> pd.DataFrame:
+    """Return the calls that stand between two timed marks, with the gap's number and its times lower_ns and upper_ns."""
+    lines = marks["line_number"].to_numpy()
+    gap = np.searchsorted(lines, calls["line_number"].to_numpy(), side="left") - 1
+    inside = (gap >= 0) & (gap < len(lines) - 1)
+    calls, gap = calls[inside].reset_index(drop=True), gap[inside]
+    times = marks["time_ns"].to_numpy()
+    return calls.assign(gap=gap, lower_ns=times[gap], upper_ns=times[gap + 1])
+
+
+def _place_calls(calls: pd.DataFrame, operators: pd.DataFrame, mark_times: Int, threads: list[int]) -> None:
+    """Add to MKL's calls the index of their operator (-1: none) and start_ns, end_ns inside it, or inside their gap."""
+    main = operators[operators["thread"] == threads[0]] if threads else operators
+    products = aten.products(main["name"], main["shapes"])
+    candidates = products[products["m"].notna()].assign(index=lambda table: table.index)
+    middle = ((main["start_ns"] + main["end_ns"]) // 2).loc[candidates.index].to_numpy()
+    candidates["gap"] = np.searchsorted(mark_times, middle, side="right") - 1
+    keyed = _ranked(candidates)
+    calls["index"] = _ranked(calls).merge(keyed[[*_KEY, "index"]], on=_KEY, how="left")["index"].fillna(-1).astype(np.int64).array
+    unmatched = (calls["index"] < 0).to_numpy()
+    centre = ((calls["lower_ns"] + calls["upper_ns"]) // 2).to_numpy(dtype=np.int64)
+    calls["index"] = np.where(unmatched, _innermost_on_any(operators, threads, centre), calls["index"])
+    calls["exact"] = ~unmatched
+    _place_in_operator(calls, operators)
+    _place_in_gap(calls)
+
+
+_KEY = ["gap", "small", "large", "k", "rank"]
+
+
+def _ranked(table: pd.DataFrame) -> pd.DataFrame:
+    """Return gap, shape (m and n in either order: libraries see transposes) and rank among equal shapes in the gap."""
+    key = pd.DataFrame({"gap": table["gap"], "k": table["k"].fillna(-1).astype(np.int64)})
+    m, n = table["m"].fillna(-1).astype(np.int64), table["n"].fillna(-1).astype(np.int64)
+    key["small"], key["large"] = np.minimum(m, n), np.maximum(m, n)
+    key["rank"] = key.groupby(["gap", "small", "large", "k"]).cumcount()
+    return key.assign(index=table["index"]) if "index" in table else key
+
+
+def _place_in_operator(calls: pd.DataFrame, operators: pd.DataFrame) -> None:
+    """Put each call matched by shape after the last operator that its own operator called: the product comes last."""
+    index = np.maximum(calls["index"].to_numpy(), 0)
+    if operators.empty:
+        calls["start_ns"] = calls["lower_ns"]
+        calls["end_ns"] = calls["lower_ns"]
+        return
+    start, end = operators["start_ns"].to_numpy(), operators["end_ns"].to_numpy()
+    called = operators[operators["parent"] >= 0].groupby("parent")["end_ns"].max()
+    begin = start.copy()
+    begin[called.index.to_numpy()] = np.minimum(called.to_numpy(), end[called.index.to_numpy()])
+    duration = calls["duration_ns"].to_numpy()
+    calls["start_ns"] = np.maximum(np.minimum(begin[index], end[index] - duration), start[index])
+    calls["end_ns"] = np.minimum(calls["start_ns"] + duration, end[index])
+
+
+def _place_in_gap(calls: pd.DataFrame) -> None:
+    """Put the calls without a matching operator one after another from the start of their gap."""
+    other = ~calls["exact"]
+    before = calls[other].groupby("gap")["duration_ns"].cumsum() - calls.loc[other, "duration_ns"]
+    start = np.minimum(calls.loc[other, "lower_ns"] + before, calls.loc[other, "upper_ns"])
+    calls.loc[other, "start_ns"] = start
+    calls.loc[other, "end_ns"] = np.minimum(start + calls.loc[other, "duration_ns"], calls.loc[other, "upper_ns"])
+
+
+def _primitive_kernels(primitives: pd.DataFrame, operators: pd.DataFrame) -> pd.DataFrame:
+    table = primitives.drop(columns=["attributes", "auxiliary", "memory"]).assign(library="onednn")
+    return _finished(_with_operator(table, operators, "time"))
+
+
+def _call_kernels(calls: pd.DataFrame, operators: pd.DataFrame) -> pd.DataFrame:
+    table = calls.assign(library="mkl", name=calls["function"])
+    table = _with_operator(table, operators, "stream order")
+    return _finished(table.assign(attribution=table["attribution"].mask(table["attribution"] == "launch range", "stream order")))
+
+
+def _with_operator(table: pd.DataFrame, operators: pd.DataFrame, otherwise: str) -> pd.DataFrame:
+    """Return the lines with their operator's thread, name, layer, phase and attribution; without one, with their range's.
+
+    otherwise: the attribution of lines whose layer only the range tells.
+    """
+    index = table["index"].to_numpy()
+    held = index >= 0
+    picked = operators.reindex(np.where(held, index, -1))
+    layer = picked["layer"].astype("string").array
+    table = table.assign(
+        thread=picked["thread"].array,
+        operator=picked["name"].array,
+        layer=pd.Series(layer).where(pd.Series(layer).notna(), table["range_layer"]),
+        phase=pd.Series(picked["phase"].array, dtype="string").fillna(table["range_phase"]).fillna("other"),
+    )
+    method = pd.Series(picked["attribution"].array, dtype="string")
+    from_range = pd.Series(~held) & (table["range_layer"].notna() | table["range_phase"].notna())
+    return table.assign(attribution=method.mask(from_range, otherwise).fillna("none"))
+
+
+def _finished(table: pd.DataFrame) -> pd.DataFrame:
+    """Return kernels with what all of them have in common."""
+    return table.assign(duration_ns=table["end_ns"] - table["start_ns"], count=1, device="cpu")
+
+
+def _name_optimizer(kernels: pd.DataFrame) -> None:
+    """Call the arithmetic of the optimizer's phase by that kind: other frameworks do it in one kernel of that name."""
+    arithmetic = kernels["kind"].isin(["elementwise", "unknown", "reduction", "copy"])
+    kernels["kind"] = kernels["kind"].mask(arithmetic & (kernels["phase"] == "optimizer"), "optimizer")

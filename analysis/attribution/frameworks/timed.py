@@ -1,0 +1,123 @@
+"""Operators that hooks timed one by one, and numpy's timed calls of OpenBLAS inside of them, all on our own clock.
+
+One thread runs them, so they nest: each instant belongs to the innermost. An operator that computes by itself is a kernel for
+the time in which nothing that it calls runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.json
+
+from kernelscope.analysis.attribution.frameworks import Context, Evidence
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.kernels import classify
+from kernelscope.analysis.trace import intervals
+
+KindOf = Callable[[str], str | None]
+Fit = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]
+
+OPERATORS_FILE, CALLS_FILE = "operators.jsonl", "calls.blas.jsonl"
+_OPERATORS: dict[str, pa.DataType] = {
+    "start_ns": pa.int64(), "end_ns": pa.int64(), "thread": pa.int64(), "computes": pa.bool_(),
+    **dict.fromkeys(("name", "layer", "phase", "shapes"), pa.string()),
+}  # fmt: skip
+_CALLS: dict[str, pa.DataType] = {
+    **dict.fromkeys(("thread", "start_ns", "end_ns", "m", "n", "k"), pa.int64()),
+    **dict.fromkeys(("function", "kind", "dtype", "problem", "layout", "transpose", "algorithm"), pa.string()),
+}
+
+
+def read(
+    folder: Path,
+    library: str,
+    kind_of: KindOf,
+    attribution: str,
+    context: Context,
+    fit: Fit | None = None,
+    blas: str = "openblas",
+) -> Evidence:
+    """Return operators and kernels of a kernels pass; raise EvidenceError where a file of it cannot be read.
+
+    library: whose code computes where no call of BLAS runs. kind_of: an operator's kind by its name, or None: classify is asked.
+    attribution: how operators came by their layers. fit: from calls and operators, the calls inside of operators whose times
+    are not exact, or that are told elsewhere. blas: which library's calls they are.
+    """
+    written = context.report.get("operator_files", [])
+    if OPERATORS_FILE not in written or not (folder / OPERATORS_FILE).is_file():
+        raise EvidenceError(f"{folder / OPERATORS_FILE}: not there; the pass ended before it was written, run it again")
+    operators = _table(folder / OPERATORS_FILE, _OPERATORS)
+    operators["phase"] = operators["phase"].fillna("other")
+    operators["attribution"] = np.where(operators["layer"].notna(), attribution, "none")
+    calls = _table(folder / CALLS_FILE, _CALLS).rename(columns={"function": "name"})
+    if fit is not None:
+        calls = fit(calls, operators)
+    owner = _innermost(operators, calls)
+    diagnostics = {
+        "operators without a layer": int((operators["layer"].isna() & operators["phase"].isin(["forward", "backward"])).sum()),
+        "blas calls outside of operators": int((owner < 0).sum()),
+    }
+    calls = _owned(calls, operators, owner).assign(library=blas)
+    kernels = pd.concat([calls, _own_time(operators, calls, library, kind_of)], ignore_index=True)
+    kernels["duration_ns"] = kernels["end_ns"] - kernels["start_ns"]
+    unavailable = (
+        {} if CALLS_FILE in written or blas != "openblas" else {"calls of BLAS": "numpy's calls could not be redirected here"}
+    )
+    return Evidence(operators.drop(columns="computes"), kernels.assign(device="cpu"), diagnostics, unavailable=unavailable)
+
+
+def _table(path: Path, types: Mapping[str, pa.DataType]) -> pd.DataFrame:
+    """Read JSON Lines with these columns; a file that is absent or empty is an empty table."""
+    schema = pa.schema(list(types.items()))
+    if not path.is_file() or path.stat().st_size == 0:
+        return schema.empty_table().to_pandas()
+    options = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    try:
+        return pyarrow.json.read_json(path, parse_options=options).to_pandas().sort_values("start_ns", ignore_index=True)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise EvidenceError(f"{path}: no whole list ({str(error).splitlines()[0]}); record the run again") from error
+
+
+def _spans(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return tuple(table[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns"))  # type: ignore[return-value]
+
+
+def _innermost(operators: pd.DataFrame, calls: pd.DataFrame) -> np.ndarray:
+    """Return the row of the innermost operator that runs each call, or -1."""
+    return intervals.innermost(*_spans(operators), calls["thread"].to_numpy(np.int64), calls["start_ns"].to_numpy(np.int64))
+
+
+def _owned(calls: pd.DataFrame, operators: pd.DataFrame, owner: np.ndarray) -> pd.DataFrame:
+    """Give each call of BLAS the layer, phase and name of its operator."""
+    own = operators[["layer", "phase", "name", "attribution"]].reindex(owner).reset_index(drop=True)
+    calls = calls.assign(layer=own["layer"], phase=own["phase"], operator=own["name"], count=1)
+    return calls.assign(attribution=own["attribution"].fillna("none"))
+
+
+def _own_time(operators: pd.DataFrame, calls: pd.DataFrame, library: str, kind_of: KindOf) -> pd.DataFrame:
+    """Return as kernels the times of operators that compute in which nothing runs that they call.
+
+    An execution may be in pieces; the first one counts it.
+    """
+    all_spans = [np.concatenate(pair) for pair in zip(_spans(operators), _spans(calls), strict=True)]
+    row, start, end = intervals.leaves(*all_spans)
+    computes = np.append(operators["computes"].fillna(False).to_numpy(bool), np.zeros(len(calls), dtype=bool))
+    chosen = computes[row]
+    row, start, end = row[chosen], start[chosen], end[chosen]
+    pieces = operators.iloc[row][["thread", "name", "layer", "phase", "attribution", "shapes"]].reset_index(drop=True)
+    first = ~pd.Series(row).duplicated()
+    kind = (
+        pieces["name"]
+        .map({name: kind_of(name) for name in pieces["name"].unique()})
+        .fillna(classify.kinds(pieces["name"], pieces["phase"]).astype(object))
+    )
+    table: pd.DataFrame = pieces.drop(columns="shapes").assign(
+        start_ns=start, end_ns=end, count=first.astype(int), library=library, operator=pieces["name"],
+        kind=kind.mask(pieces["phase"] == "optimizer", "optimizer"), problem=pieces["shapes"],
+    )  # fmt: skip
+    return table

@@ -1,0 +1,151 @@
+"""Host lines on a timeline: which line the host was in at each instant of a kernels pass, and what it launched from there.
+
+What is told of each line, per step:
+
+- host: how long the host was in it itself, without the lines of other watched functions that it called. Adds up to the step.
+- device: the time in which kernels, graphs or copies ran that were launched from it, shared equally where several ran at once.
+- idle: the time in which no such work ran while the host was in it. Device and idle add up to the step.
+
+A GPU's work belongs to the line that the loop's thread was in when the call that launched it began, also where another thread
+made the call (autograd's, for a line that waits in backward). Work on a CPU runs in the line that computes it, except with
+frameworks that compute behind the host's back: there nothing says which line asked for it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.attribution.lines import extents
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.trace import Trace, conform, intervals
+
+FILE = "host_lines.json"
+ENTERED, LEFT, GOES_ON = 0, -1, -1  # as tracer.inside.profiling.line_events writes them
+KEYS = ["file", "function", "line", "text"]
+OUTSIDE = "(outside the watched functions)"
+UNKNOWN = "(launched by no known line)"
+_BEHIND = ("mxnet", "jax", "keras-jax")  # whose CPU work runs while the host is elsewhere
+
+Int = npt.NDArray[np.int64]
+
+
+def timeline(folder: Path) -> pd.DataFrame:
+    """Return the table `host_lines` of analysis.trace from a pass's folder, empty where it has none: pieces that do not overlap.
+
+    Raises EvidenceError when the file is not what the kernels pass writes.
+    """
+    path = Path(folder) / FILE
+    if not path.is_file():
+        return conform("host_lines", pd.DataFrame())
+    try:
+        record = json.loads(path.read_text(encoding="utf8"))
+        places = [_places(function) for function in record["functions"]]
+        tables = [_pieces(session, places) for session in record["sessions"]]
+        thread = int(record["thread"] or 0)
+    except (OSError, ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
+        raise EvidenceError(f"{path}: cannot be read as lines of a kernels pass: {error}") from error
+    table = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+    return conform("host_lines", table.assign(thread=thread))
+
+
+def _places(function: dict[str, Any]) -> dict[int, tuple[Any, ...]]:
+    """Return of each line of a function its statement: file, function, line, last_line, text; of line 0 that of its def."""
+    source, first = list(map(str, function["source"])), int(function["first_line"])
+    name = (str(function["file"]), str(function["function"]))
+    found = {line: (*name, *place) for line, place in extents(source, first).items()}
+    found[0] = found.get(first, (*name, first, None, ""))
+    return found
+
+
+def _pieces(session: dict[str, Any], places: list[dict[int, tuple[Any, ...]]]) -> pd.DataFrame:
+    """Return the innermost lines of one session as pieces."""
+    time, function, line = (np.asarray(session[name], dtype=np.int64) for name in ("time_ns", "function", "line"))
+    if not len(time) == len(function) == len(line):
+        raise ValueError("columns of unequal length")
+    if len(function) and not 0 <= function.min() <= function.max() < len(places):
+        raise ValueError("an unknown function")
+    entered, left = line == ENTERED, line == LEFT
+    depth = np.cumsum(entered) - (np.cumsum(left) - left)
+    order = np.lexsort((np.arange(len(time)), depth))
+    end = np.full(len(time), int(session["end_ns"]), dtype=np.int64)
+    same = depth[order][1:] == depth[order][:-1]
+    end[order[:-1][same]] = time[order[1:][same]]
+    line = np.where(line < LEFT, GOES_ON - line, line)
+    kept = np.flatnonzero(~left & (end > time))
+    row, start, stop = intervals.leaves(np.zeros(len(kept), dtype=np.int64), time[kept], end[kept])
+    number, of = np.unique(np.stack([function[kept], line[kept]]), axis=1, return_inverse=True)
+    known = [
+        places[which].get(at, (*places[which][0][:2], at, None, ""))
+        for which, at in zip(*(part.tolist() for part in number), strict=True)
+    ]
+    columns = dict(zip(("file", "function", "line", "last_line", "text"), zip(*known, strict=True), strict=True)) if known else {}
+    table = pd.DataFrame(columns).take(np.asarray(of).reshape(-1)[row]).reset_index(drop=True)
+    return table.assign(start_ns=start, end_ns=stop).sort_values("start_ns", ignore_index=True)
+
+
+def by_line(trace: Trace, step_ns: int) -> pd.DataFrame:
+    """Return one row a line: KEYS, host_ns, device_ns and idle_ns per step; two more rows for what has no line.
+
+    step_ns: the mean measured step. host_ns adds up to it, and device_ns and idle_ns together do. Lines stand in the source's
+    order, functions with most time first.
+    """
+    steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
+    windows = steps["start_ns"].to_numpy(np.int64), steps["end_ns"].to_numpy(np.int64)
+    pieces = trace.host_lines.sort_values("start_ns", ignore_index=True)
+    keyed = pieces[KEYS].astype({"file": "object", "function": "object", "text": "object"})
+    code = np.asarray(keyed.groupby(KEYS, dropna=False, sort=False).ngroup(), dtype=np.int64)
+    lines = keyed.drop_duplicates().reset_index(drop=True)
+    begun, over = (pieces[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    outside, unknown = len(lines), len(lines) + 1
+    start, end, launched = _device_work(trace)
+    place = np.searchsorted(begun, launched, side="right") - 1
+    inside = (place >= 0) & (launched < over[np.maximum(place, 0)])
+    owner = np.where(inside, code[np.maximum(place, 0)], np.where(launched < 0, unknown, outside))
+    index, _, first, last = intervals.split_at(start, end, *windows)
+    free = intervals.uncovered(first, last, *windows)
+    count = len(lines) + 2
+    device = np.bincount(owner[index], weights=intervals.shares(first, last), minlength=count)
+    idle, host = (_in_windows(code, begun, over, gaps, count, outside) for gaps in (free, windows))
+    both = intervals.apportion(np.concatenate([device, idle]) / len(steps), step_ns)
+    rest = pd.DataFrame({"function": [OUTSIDE, UNKNOWN]}).reindex(columns=KEYS)
+    table = pd.concat([lines, rest.astype({"function": "object"})], ignore_index=True)
+    table = table.astype({"line": "Int64"}).assign(host_ns=intervals.apportion(host / len(steps), step_ns))
+    return _in_order(table.assign(device_ns=both[:count], idle_ns=both[count:]), outside)
+
+
+def _in_windows(code: Int, start: Int, end: Int, windows: tuple[Int, Int], count: int, outside: int) -> npt.NDArray[np.float64]:
+    """Return how long the host was in each line within windows; what is left of them was outside of all lines."""
+    index, _, first, last = intervals.split_at(start, end, *windows)
+    spent = np.bincount(code[index], weights=(last - first).astype(float), minlength=count).astype(np.float64)
+    spent[outside] += float((windows[1] - windows[0]).sum()) - spent.sum()
+    return spent
+
+
+def _device_work(trace: Trace) -> tuple[Int, Int, Int]:
+    """Return start, end and launch of all device work that has times; the launch is -1 where nothing tells it."""
+    behind = str(trace.info.get("framework")) in _BEHIND
+    parts = []
+    for table in (trace.kernels, trace.graphs, trace.copies):
+        timed = table[table["start_ns"].notna() & table["end_ns"].notna()]
+        launch = timed["launch_ns"]
+        if not behind:
+            launch = launch.mask(launch.isna() & (timed["device"].astype("string") == "cpu").fillna(False), timed["start_ns"])
+        parts.append([column.to_numpy(np.int64, na_value=-1) for column in (timed["start_ns"], timed["end_ns"], launch)])
+    start, end, launched = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(start, kind="stable")
+    return start[order], end[order], launched[order]
+
+
+def _in_order(table: pd.DataFrame, outside: int) -> pd.DataFrame:
+    """Return lines that took time in the source's order, functions with most time first; last what has no line."""
+    time = table["device_ns"] + table["idle_ns"]
+    table = table[(time > 0) | (table["host_ns"] > 0)]
+    whole = time.loc[table.index].groupby([table["file"], table["function"]], dropna=False).transform("sum")
+    order = pd.DataFrame({"last": table.index >= outside, "whole": -whole, "function": table["function"], "line": table["line"]})
+    return table.loc[order.sort_values(["last", "whole", "function", "line"], kind="stable").index].reset_index(drop=True)

@@ -1,0 +1,188 @@
+"""What the host did when it launched device work: its API call, and the ranges and operators open on that thread just then.
+
+Which call and which range these are is found by analysis.attribution.correlation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.attribution import calls as api
+from kernelscope.analysis.attribution.correlation import DEVICE_TABLES, Enclosing, Numbered, Ties, enclosed, enclosing, launched
+from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace.categories import filled, taken, translated
+from kernelscope.analysis.trace.stacks import Stacks, sorting
+
+Int = npt.NDArray[np.int64]
+
+# Ranges that name PyTorch's operators: "aten::mm, seq = 3, sizes = [...]" of emit_nvtx, "{'op': 'conv2d', ...}" of PyProf
+_OPERATOR_RANGE = re.compile(
+    r"^(?:autograd::engine::evaluate_function: )?"
+    r"([A-Za-z_]\w*(?:::\w+)+|\w+Backward\d*|\w+(?=, (?:seq|op_id|sizes) = ))(?:, \w+ = .*)?$",
+    re.DOTALL,
+)
+_PYPROF_RANGE = re.compile(r"^\{'mod': '[\w.]+', 'op': '(\w+)'")
+_PHASE_NAMES = {
+    "forward": "forward", "forward pass": "forward", "forward_pass": "forward", "fwd": "forward",
+    "backward": "backward", "backward pass": "backward", "backward_pass": "backward", "bwd": "backward",
+    "optimizer": "optimizer", "optimizer step": "optimizer", "optimizer_step": "optimizer", "optimizer.step": "optimizer",
+    "data": "data", "data loading": "data", "data_loading": "data", "dataloader": "data",
+}  # fmt: skip
+
+
+def relate(trace: Trace) -> None:
+    """Tie device work to calls, ranges and operators, in place; count what does not fit in the trace's diagnostics."""
+    calls, ties = _tied(trace)
+    trace.diagnostics |= ties.counts
+    matched = np.zeros(len(calls), dtype=bool)
+    launching = _by_category(calls["name"], api.launches_kernels)
+    for name, found in ties.calls.items():
+        table = getattr(trace, name)
+        matched[found[found >= 0]] = True
+        _count_oddities(name, table, found, calls, trace.diagnostics)
+        _fill(table, found, calls, ties.ranges.get(name))
+        if ties.ranges and name == "kernels":
+            _count(trace.diagnostics, "kernels launched outside of any range", table["range_id"].isna() & (found >= 0))
+    if matched.any():
+        _count(trace.diagnostics, "launches without a kernel", launching & ~matched)
+    _name_operators(trace)
+    _name_phases(trace)
+
+
+def _tied(trace: Trace) -> tuple[pd.DataFrame, Ties]:
+    """Return the calls in their total order, and what device work is tied to."""
+    with ThreadPoolExecutor(max_workers=1) as beside:  # numpy leaves the interpreter to others while it walks through a column
+        making = beside.submit(_enclosing, trace)
+        calls = _sorted_calls(trace)
+        work = {name: _numbered(getattr(trace, name)) for name in DEVICE_TABLES if len(getattr(trace, name))}
+        found, odd = launched(work, _numbered(calls, ("correlation",)))
+        inside, crossing = enclosed(making.result(), found, calls["thread"].to_numpy(np.int64), calls["start_ns"].to_numpy())
+    return calls, Ties(found, inside, odd | crossing)
+
+
+def _sorted_calls(trace: Trace) -> pd.DataFrame:
+    """Bring the calls into the total order and return them."""
+    order = sorting(trace.calls["start_ns"].to_numpy(), trace.calls["end_ns"].to_numpy())
+    if order is not None:
+        trace.calls = trace.calls.iloc[order].reset_index(drop=True)
+    return trace.calls
+
+
+def _by_category(names: pd.Series, function: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
+    """Return what a function says of each row's name, asked once per distinct name."""
+    answers = np.array([*(function(str(name)) for name in names.cat.categories), False], dtype=np.bool_)
+    return np.asarray(answers[names.cat.codes.to_numpy()])
+
+
+def _numbered(table: pd.DataFrame, needed: Sequence[str] = ("correlation", "process")) -> Numbered:
+    """Return what tells a table's rows apart among processes; rows where one of what is needed is null carry no id."""
+    known = np.logical_and.reduce([table[name].notna().to_numpy() for name in needed])
+    process, number = (table[name].to_numpy(np.int64, na_value=0) for name in ("process", "correlation"))
+    return Numbered(process, number, known)
+
+
+def _enclosing(trace: Trace) -> Enclosing | None:
+    """Return the ranges that nest; None where there are none."""
+    ranges = trace.ranges
+    nested = ((ranges["category"] != "mark") & ranges["nested"]).to_numpy()
+    return enclosing(nested, *(ranges[name].to_numpy() for name in ("thread", "start_ns", "end_ns")))
+
+
+def _count_oddities(name: str, table: pd.DataFrame, found: Int, calls: pd.DataFrame, diagnostics: dict[str, int]) -> None:
+    """Count device work without a call, work that begins before its call, and calls with more than one kernel."""
+    if not calls["correlation"].notna().any():
+        return  # a source that ties nothing to calls has lost nothing
+    timed = table["start_ns"].notna().to_numpy()
+    _count(diagnostics, f"{name} without their API call", timed & (found < 0))
+    begun = table["start_ns"].to_numpy(np.int64, na_value=0)
+    _count(
+        diagnostics,
+        f"{name} that begin before their launch",
+        timed & (found >= 0) & (begun < calls["start_ns"].to_numpy()[found]),
+    )
+    if name == "kernels":
+        several = np.bincount(found[found >= 0], minlength=len(calls)) > 1
+        graphs = _by_category(calls["name"], api.launches_graphs)
+        _count(diagnostics, "calls with several kernels, graphs aside", several & ~graphs)
+
+
+def _count(diagnostics: dict[str, int], name: str, rows: npt.NDArray[np.bool_] | pd.Series) -> None:
+    number = int(rows.sum())
+    if number:
+        diagnostics[name] = diagnostics.get(name, 0) + number
+
+
+def _fill(table: pd.DataFrame, found: Int, calls: pd.DataFrame, inside: Int | None) -> None:
+    """Write launch_ns, launch_end_ns and launch_thread of the rows whose call was found, and range_id of those inside a range."""
+    tied = found >= 0
+    if not tied.any():
+        return
+    for column, source in (("launch_ns", "start_ns"), ("launch_end_ns", "end_ns"), ("launch_thread", "thread")):
+        table[column] = pd.arrays.IntegerArray(np.where(tied, calls[source].to_numpy()[found], 0), ~tied)
+    if inside is not None:
+        table["range_id"] = pd.arrays.IntegerArray(np.maximum(inside, 0), inside < 0)
+
+
+# --- operators and phases -----------------------------------------------------------------------------------------------------
+
+
+def _name_operators(trace: Trace) -> None:
+    """Fill the kernels' operator, layer and phase from the operator open at launch, or from a range that names an operator."""
+    kernels = trace.kernels
+    tied = kernels["launch_ns"].notna().to_numpy()
+    if not tied.any():
+        return
+    if len(trace.operators):
+        operators = trace.operators
+        thread = operators["thread"].to_numpy(np.int64, na_value=-1)
+        stacks = Stacks(thread, operators["start_ns"].to_numpy(), operators["end_ns"].to_numpy())
+        at = stacks.innermost(
+            kernels["launch_thread"].to_numpy(np.int64, na_value=-1), kernels["launch_ns"].to_numpy(np.int64, na_value=0)
+        )
+        at = np.where(tied, at, -1)
+        for column, source in (("operator", "name"), ("layer", "layer"), ("phase", "phase")):
+            kernels[column] = filled(kernels[column], _at(operators[source], at))
+        has = kernels["layer"].notna() & kernels["attribution"].isna()
+        if has.any():
+            kernels["attribution"] = filled(kernels["attribution"], _at(operators["attribution"], np.where(has, at, -1)))
+    named = operator_of_range(trace.ranges["name"])
+    if named is not None:
+        kernels["operator"] = filled(kernels["operator"], _at(named, kernels["range_id"].to_numpy(np.int64, na_value=-1)))
+
+
+def operator_of_range(names: pd.Series) -> pd.Series | None:
+    """Return the operator that each range's text names, null where it names none; None when none does."""
+    named = translated(names, _operator_named)
+    return named if len(named.cat.categories) else None
+
+
+def _operator_named(text: str) -> str | None:
+    match = _OPERATOR_RANGE.match(text[:4096]) or _PYPROF_RANGE.match(text[:4096])
+    return match.group(1) if match else None
+
+
+def _name_phases(trace: Trace) -> None:
+    """Give ranges with a phase's usual name that phase, and kernels launched inside of them too, where nothing else did."""
+    named = translated(trace.ranges["name"], lambda text: _PHASE_NAMES.get(text.strip().lower()[:32]))
+    if not len(named.cat.categories):
+        return
+    trace.ranges["phase"] = filled(trace.ranges["phase"], named)
+    saying = np.flatnonzero(named.notna().to_numpy() & trace.ranges["nested"].to_numpy())
+    kernels = trace.kernels
+    if not len(saying) or not kernels["launch_ns"].notna().any():
+        return
+    mine = trace.ranges.iloc[saying]
+    stacks = Stacks(mine["thread"].to_numpy(), mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy())
+    thread, at = (kernels[name].to_numpy(np.int64, na_value=-1) for name in ("launch_thread", "launch_ns"))
+    kernels["phase"] = filled(kernels["phase"], _at(mine["phase"].reset_index(drop=True), stacks.innermost(thread, at)))
+
+
+def _at(values: pd.Series, rows: Int) -> pd.Series:
+    """Return the values of a category column at rows, null for row -1."""
+    return pd.Series(taken(values, rows))

@@ -1,7 +1,0 @@
-"""Lasagne: the evidence of Theano."""
-
-from __future__ import annotations
-
-from kernelscope.analysis.evidence.theano import read
-
-__all__ = ["read"]

@@ -1,0 +1,81 @@
+"""What a kernel's name tells on its own: the rule of `analysis.kernels.rules` that it fulfils, library, type, tensor cores."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from kernelscope.analysis.kernels import mangled_names
+from kernelscope.analysis.kernels import types as kernel_types
+from kernelscope.analysis.kernels.pattern_words import Patterns
+from kernelscope.analysis.kernels.rules import NAMESPACES, RULES, Rule
+
+# How much of a name is looked at: what tells the kind stands in front, and a hostile name must not cost more
+LONGEST = 1024
+
+PATTERNS = Patterns([rule.pattern for rule in RULES])
+
+_NOISE = re.compile(
+    r"^(?:void|std::enable_if<.{0,300}?>::type) (?=\S)"  # the return type
+    r"|(?:\(anonymous namespace\)|<unnamed>|_GLOBAL__N_\w+?_cpp1_ii_[0-9a-f]{8})::"
+    r"|\((?:int|bool|unsigned int|unsigned long|long)\)(?=-?\d)"  # as nsys writes values: (int)4
+    r"|\b(?:int|bool|unsigned int|unsigned long)=(?=-?\d)"  # as nvprof writes them: int=4
+    r"|(?:\.kd| \[clone [^\]]{0,20}\]| \[\d+\])+$"  # AMD's suffix, and the number of the launch in nvprof's traces
+)
+
+_OWN_NAME = re.compile(r"[^<(,]+")  # without template arguments and parameters
+
+
+class KernelName(NamedTuple):
+    """What a kernel's name tells on its own; None is unknown.
+
+    spelling: the name as the rules see it. position: that of the rule that fires in RULES, if any. tile: the part of a product's
+    result that a block computes.
+    """
+
+    spelling: str
+    position: int | None
+    library: str | None
+    dtype: str | None
+    transpose: str | None
+    tensor_core: bool | None
+    tile: str | None
+
+    @property
+    def rule(self) -> Rule | None:
+        """The rule that fires."""
+        return None if self.position is None else RULES[self.position]
+
+
+def spell(name: str) -> str:
+    """Return a name as the rules see it, at most LONGEST characters."""
+    text = name[: 2 * LONGEST].strip()
+    if mangled_names.is_mangled(text):
+        text = mangled_names.readable(text)
+    return _NOISE.sub("", text)[:LONGEST]
+
+
+@lru_cache(maxsize=65536)
+def look(name: str) -> KernelName:
+    """Return what a kernel's name tells."""
+    spelled = spell(name)
+    position = PATTERNS.first(spelled)
+    rule = None if position is None else RULES[position]
+    library, kind = _library(spelled, rule), rule.kind if rule else None
+    return KernelName(
+        spelling=spelled,
+        position=position,
+        library=library,
+        dtype=kernel_types.dtype(spelled, kind),
+        transpose=kernel_types.transpose(spelled) if kind == "gemm" else None,
+        tensor_core=kernel_types.tensor_core(spelled, kind, library),
+        tile=kernel_types.tile(spelled) if kind == "gemm" or (rule and rule.algorithm == "implicit gemm") else None,
+    )
+
+
+def _library(spelled: str, rule: Rule | None) -> str | None:
+    if rule is not None and rule.library:
+        return rule.library
+    own = _OWN_NAME.match(spelled)
+    return next((library for namespace, library in NAMESPACES if own and namespace in own[0]), None)

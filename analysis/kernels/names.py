@@ -1,0 +1,180 @@
+"""What a kernel is, from the operator that ran it and from its name: kind, library, algorithm, type, transposition, tensor cores.
+
+The operator decides the kind first, because names do not: the same sgemm multiplies for a dense layer and for a convolution. The
+name decides where there is no operator, or one that the rules of `analysis.kernels.classify` do not know, and where it says more:
+
+- What only moves data stays that inside any other operator: a layout change, copy, cast or communication within a convolution is
+  no convolution. (A copy within an operator that casts or changes layouts is that.)
+- Operators that stand for both gradients of a convolution, or for all three directions, leave the direction to the name. A
+  forward kernel within a backward operator computes the data gradient, as a convolution with turned weights.
+- Softmax and random numbers within attention stay what they are.
+- torch.compile names the operator after the kernel: such an operator says nothing.
+
+Parts of a computation count as the computation: summing up the parts of a split-k product is "gemm", the transforms of a
+Winograd convolution are convolutions.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.kernels.classify import UNKNOWN, operator_kind, simplify
+from kernelscope.analysis.kernels.lookup import look
+from kernelscope.analysis.kernels.rules import Rule
+from kernelscope.analysis.trace.categories import filled
+
+COLUMNS = ("kind", "library", "algorithm", "dtype", "transpose", "tensor_core")
+
+_CONVOLUTIONS = ("convolution forward", "convolution data gradient", "convolution weight gradient")
+_COMPILED_OPERATOR = "triton_"
+_MOVES = ("layout", "copy", "cast", "communication")
+
+
+class Description(NamedTuple):
+    """What is known of a kernel; None is unknown.
+
+    kind: one of analysis.trace.KINDS; decided_by: what it comes from, "operator", "name" or "nothing". operator_kind: what the
+    operator is on its own. rule: the rule that fired for the name and its position in RULES, if any. tile: the part of a
+    product's result that a block computes.
+    """
+
+    kind: str
+    library: str | None
+    algorithm: str | None
+    dtype: str | None
+    transpose: str | None
+    tensor_core: bool | None
+    tile: str | None
+    rule: Rule | None
+    position: int | None
+    decided_by: str
+    operator_kind: str
+
+
+def describe(name: str, operator: str | None = None, phase: str | None = None) -> Description:
+    """Return what a kernel of this name is. operator: type of the operator that ran it; phase: one of analysis.trace.PHASES."""
+    told = look(name)
+    rule = told.rule
+    kind, decided_by = _decide(rule, operator, phase)
+    return Description(
+        kind=kind,
+        library=told.library,
+        algorithm=rule.algorithm if rule else None,
+        dtype=told.dtype,
+        transpose=told.transpose,
+        tensor_core=told.tensor_core,
+        tile=told.tile,
+        rule=rule,
+        position=told.position,
+        decided_by=decided_by,
+        operator_kind=_operator_kind(operator, phase),
+    )
+
+
+def describe_all(names: pd.Series, operators: pd.Series | None = None, phases: pd.Series | None = None) -> pd.DataFrame:
+    """Return COLUMNS for many kernels, aligned with `names`; each distinct (name, operator, phase) is looked at once.
+
+    Text columns are categories, tensor_core is boolean. Of a kernel without a name its operator may tell the kind.
+    """
+    coded = [_codes(column, len(names)) for column in (names, operators, phases)]
+    key = np.zeros(len(names), dtype=np.int64)
+    for codes, texts in coded:
+        key = key * (len(texts) + 1) + (codes + 1)
+    inverse, distinct = pd.factorize(key)
+    rows = []
+    for number in distinct.tolist():
+        texts_of: list[str | None] = []
+        for _, texts in reversed(coded):
+            number, code = divmod(number, len(texts) + 1)
+            texts_of.insert(0, texts[code - 1] if code else None)
+        rows.append(_row(*texts_of))
+    found = pd.DataFrame(rows, columns=list(COLUMNS), dtype="object")
+    columns: dict[str, Any] = {name: found[name].astype("string").astype("category").array for name in COLUMNS[:-1]}
+    columns["tensor_core"] = found["tensor_core"].astype("boolean").array
+    return pd.DataFrame({name: values.take(inverse) for name, values in columns.items()}, index=names.index, copy=False)
+
+
+def fill(kernels: pd.DataFrame) -> None:
+    """Fill what the source does not say of each of a Trace's kernels from its operator and its name, in place."""
+    if kernels.empty:
+        return
+    described = describe_all(kernels["name"], kernels["operator"], kernels["phase"])
+    for name in ("kind", "library", "algorithm", "dtype", "transpose"):
+        kernels[name] = filled(kernels[name], described[name])
+    kernels["tensor_core"] = kernels["tensor_core"].fillna(described["tensor_core"])
+
+
+def _row(name: str | None, operator: str | None, phase: str | None) -> tuple[Any, ...]:
+    if name is None:
+        kind, _ = _decide(None, operator, phase)
+        return kind, None, None, None, None, None
+    found = describe(name, operator, phase)
+    return tuple(getattr(found, column) for column in COLUMNS)
+
+
+def _codes(column: pd.Series | None, count: int) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """Return a column's codes (-1 for null) and distinct texts."""
+    if column is None:
+        return np.full(count, -1, dtype=np.int64), []
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return np.asarray(column.cat.codes, dtype=np.int64), [str(text) for text in column.cat.categories]
+    codes, texts = pd.factorize(column)
+    return np.asarray(codes, dtype=np.int64), [str(text) for text in texts]
+
+
+def _decide(rule: Rule | None, operator: str | None, phase: str | None) -> tuple[str, str]:
+    """Return a kernel's kind and what decided it; the rules are those of the module's docstring."""
+    by_name = rule.kind if rule is not None and rule.kind else UNKNOWN
+    by_operator = _operator_kind(operator, phase)
+    if by_operator == UNKNOWN:
+        if by_name == UNKNOWN:
+            return UNKNOWN, "nothing"
+        return _in_phase(by_name, phase), "name"
+    if _says_more(by_name, by_operator):
+        return by_name, "name"
+    if by_operator in _CONVOLUTIONS and by_name in _CONVOLUTIONS and operator is not None:
+        return _direction(by_name, by_operator, operator)
+    return by_operator, "operator"
+
+
+def _operator_kind(operator: str | None, phase: str | None) -> str:
+    """Return the kind of an operator.
+
+    PyTorch has an operator for each direction: a forward one in the backward phase is computed again there (checkpointing), so
+    that the phase does not matter.
+    """
+    if operator is None or operator.startswith(_COMPILED_OPERATOR):
+        return UNKNOWN
+    return operator_kind(operator, None if "::" in operator and phase == "backward" else phase)
+
+
+def _says_more(by_name: str, by_operator: str) -> bool:
+    if by_name == by_operator:
+        return False
+    if by_name == "copy":
+        return by_operator not in ("cast", "layout")
+    return by_name in _MOVES or (by_operator == "attention" and by_name in ("softmax", "random"))
+
+
+def _direction(by_name: str, by_operator: str, operator: str) -> tuple[str, str]:
+    """Return the direction of a convolution of which operator and name both tell one."""
+    forward, data, _ = _CONVOLUTIONS
+    words = simplify(operator)
+    told = by_operator == data or re.search(r"\b(filter|weights?)\b|transpose", words)
+    if told or by_name == by_operator:
+        return by_operator, "operator"
+    if by_name == forward:  # the operator is for both gradients
+        return data, "name"
+    # a forward operator of a framework that has one name for all directions; PyTorch's forward ones are forward
+    return (by_operator, "operator") if by_operator == forward and "::" in operator else (by_name, "name")
+
+
+def _in_phase(kind: str, phase: str | None) -> str:
+    if phase == "backward" and kind == _CONVOLUTIONS[0]:
+        return _CONVOLUTIONS[1]
+    return "optimizer" if phase == "optimizer" and kind in ("elementwise", "reduction") else kind

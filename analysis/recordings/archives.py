@@ -1,0 +1,61 @@
+"""Run folders that were packed for the way: a path may name an archive of what `run`, `compare`, `sweep`, `profile`, `import` or
+the portable agent wrote, or a folder in one (run.zip/pytorch).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+MARKS = ("compare.json", "run.json", "import.json", "sweep.json")  # one of these is in every folder that can be read
+
+_HEAD = 4096  # bytes
+_MAGIC = (b"PK\x03\x04", b"BZh", b"\xfd7zXZ")
+_GZIP = b"\x1f\x8b"
+
+_unpacked: dict[Path, Path | None] = {}  # the archives of this process, and the folders of ours that were in them
+
+
+def folder(path: Path) -> Path:
+    """Return the folder to read for a path: that in an archive, unpacked for as long as the process lives; else the path itself.
+
+    Raises EvidenceError for an archive that cannot be unpacked safely.
+    """
+    for archive in (path, *path.parents):
+        if archive.is_dir():
+            return path
+        if archive.is_file():
+            found = _folder_in(archive)
+            return found / path.relative_to(archive) if found else path
+    return path
+
+
+def _folder_in(archive: Path) -> Path | None:
+    if archive not in _unpacked:
+        with archive.open("rb") as file:
+            head = file.read(_HEAD)
+        if not head.startswith(_MAGIC) and _inner(head)[257:262] != b"ustar":
+            return None
+        from kernelscope.analysis.recordings.unpacking import unpack  # late: it takes libraries that most paths do not need
+
+        _unpacked[archive] = unpack(archive)
+    return _unpacked[archive]
+
+
+def _inner(head: bytes) -> bytes:
+    """Return how a file begins, of gzip what is in it: most files of gzip are captures."""
+    if not head.startswith(_GZIP):
+        return head
+    import zlib
+
+    try:
+        return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head, 512)
+    except zlib.error:
+        return b""
+
+
+def named(text: str) -> str:
+    """Return a text with archives named where it names folders that were unpacked of them."""
+    for archive, found in _unpacked.items():
+        if found is not None:
+            text = text.replace(str(found), str(archive))
+    return text

@@ -1,0 +1,80 @@
+"""From a file of any format to a Trace: device work is related to its launches, kernels get their kinds, all is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+
+from kernelscope.analysis import secrets
+from kernelscope.analysis.attribution import device_steps, launches
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.formats.format import Format, detect, format_named
+from kernelscope.analysis.kernels import names
+from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace.clocks import set_aside_impossible
+from kernelscope.analysis.trace.merge import together
+
+
+def read(path: Path, form: str | None = None) -> Trace:
+    """Return the Trace of one capture, its tables related and checked; `form` is a format's name, found out if not given.
+
+    Raises EvidenceError when it cannot be read.
+    """
+    with reading(path, form) as trace:
+        return trace
+
+
+@contextmanager
+def reading(path: Path, form: str | None = None) -> Iterator[Trace]:
+    """Give the Trace that `read` returns while the capture is still searched for secrets.
+
+    Its info says what was found, as warnings and notes, at the end only.
+    """
+    chosen = format_named(form) if form else detect(path)
+    with ThreadPoolExecutor(max_workers=1) as beside:  # the search for secrets takes a second core where there is one
+        searching = beside.submit(secrets.remarks, path)
+        with _explained(path, chosen):
+            trace = chosen.read(path)
+            finish(trace)
+        yield trace
+        with _explained(path, chosen):
+            for kind, line in searching.result():
+                trace.info.setdefault(kind, []).append(line)
+
+
+@contextmanager
+def _explained(path: Path, form: Format) -> Iterator[None]:
+    """Turn what goes wrong in reading a capture into an EvidenceError that names it."""
+    try:
+        yield
+    except EvidenceError as error:
+        if str(path) in str(error):
+            raise
+        raise EvidenceError(f"{path}: {error}") from error
+    except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError, MemoryError, pa.ArrowException) as error:
+        # a reader met what it was not built for; the user shall know the file and whom to tell, not the stack
+        reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no details'}"
+        raise EvidenceError(f"{path}: cannot be read as {form.title} ({reason}); please report it") from error
+
+
+@contextmanager
+def reading_all(paths: Sequence[Path], form: str | None = None) -> Iterator[Trace]:
+    """Give one Trace of several captures of the same run (see formats.merge); of a single one as `reading` does."""
+    if len(paths) == 1:
+        with reading(paths[0], form) as trace:
+            yield trace
+        return
+    yield together([read(path, form) for path in paths], [str(path) for path in paths])
+
+
+def finish(trace: Trace) -> None:
+    """Relate the tables of a Trace that a format's module read, name the kernels' kinds, and check it, in place."""
+    set_aside_impossible(trace)
+    launches.relate(trace)
+    names.fill(trace.kernels)
+    device_steps.relate(trace)
+    trace.check()

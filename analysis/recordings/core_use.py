@@ -1,0 +1,85 @@
+"""How busy cores were: each over a run's clean pass, reading by reading, and how much of it was other processes' work."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.recordings.run import Run
+
+COLUMNS = ("core", "start_ns", "end_ns", "busy")
+FOREIGN_CORES = 0.25  # cores' worth of others' work from which on it counts: sampling costs a few percent of one
+_LEAST_SAMPLES = 10  # of each core: fewer say little of a mean
+
+
+def foreign(samples: pd.DataFrame, steps: pd.DataFrame) -> float | None:
+    """Return how many cores other processes kept busy while steps ran; None where it was not sampled, or not often enough.
+
+    samples, steps: the Trace's tables of that name, steps without those of the warm-up. What cores were busy less what the
+    process used of the processor, both as shares of the time.
+    """
+    cores = samples[(samples["metric"] == "core_busy").to_numpy(bool)]
+    used = (steps["user_ns"] + steps["system_ns"]).dropna()
+    wall = float((steps["end_ns"] - steps["start_ns"]).sum())
+    if len(cores) < _LEAST_SAMPLES * cores["core"].nunique() or cores.empty or len(used) < len(steps) or wall <= 0:
+        return None
+    busy = float(cores.groupby("core")["value"].mean().sum())
+    return max(0.0, busy - float(used.sum()) / wall)
+
+
+def foreign_of_run(run: Run) -> float | None:
+    """Return how many cores other processes kept busy while a run's passes were recorded; None where that was not noted."""
+    noted = [
+        (float(data.report["foreign_cores"]), float((data.steps["end_ns"] - data.steps["start_ns"]).sum()))
+        for name in ("clean", "layers", "kernels", "lines")
+        for data in run.passes(name)
+        if isinstance(data.report.get("foreign_cores"), (int, float))
+    ]
+    wall = sum(lasted for _, lasted in noted)
+    return sum(cores * lasted for cores, lasted in noted) / wall if wall > 0 else None
+
+
+def timeline(run: Run, repeat: int = 0) -> pd.DataFrame:
+    """Return one row a reading: core, start_ns, end_ns since the first measured window began, and the busy share, 0 to 1.
+
+    The clock only goes while the run had its turn: time between windows, and warm-up, is left out. A reading covers the time
+    since the one before it in the same window, or since the window's first step. Raises EvidenceError when nothing was sampled.
+    """
+    restarts = run.passes("clean")
+    if repeat >= len(restarts):
+        raise EvidenceError(f"{run.path}: its clean pass has no restart {repeat + 1}; record it again")
+    data = restarts[repeat]
+    samples = data.samples()
+    samples = samples[(samples["metric"] == "core_busy") & samples["core"].notna()]
+    windows = data.measured.groupby("window")["start_ns"].min().sort_index()
+    rows: list[tuple[int, int, int, float]] = []
+    elapsed = 0
+    for window, begin in windows.items():
+        mine = samples[(samples["window"] == window) & (samples["time_ns"] > begin)].sort_values("time_ns")
+        before: dict[int, int] = {}
+        for core, at, busy in zip(mine["core"], mine["time_ns"], mine["value"], strict=True):
+            rows.append((int(core), elapsed + before.get(core, 0), elapsed + int(at - begin), float(busy)))
+            before[core] = int(at - begin)
+        elapsed += max(before.values(), default=0)
+    if not rows:
+        raise EvidenceError(f"{run.path}: the use of cores was not sampled; record it again")
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def binned(readings: pd.DataFrame, bins: int) -> pd.DataFrame:
+    """Return the mean busy share by core (rows) and equal parts of the time (columns: start_ns); NaN where nothing was read."""
+    width = max(int(readings["end_ns"].max()), 1) / bins
+    shares: dict[tuple[int, int], list[float]] = {}
+    for core, start, end, busy in readings[list(COLUMNS)].itertuples(index=False):
+        for place in range(int(start // width), min(int(end // width) + 1, bins)):
+            covered = min(end, (place + 1) * width) - max(start, place * width)
+            if covered > 0:
+                weight = shares.setdefault((core, place), [0.0, 0.0])
+                weight[0] += busy * covered
+                weight[1] += covered
+    means = {key: total / covered for key, (total, covered) in shares.items()}
+    table = pd.Series(means).unstack()
+    table = table.reindex(index=sorted(readings["core"].unique()), columns=range(bins))
+    table.columns = pd.Index([round(place * width) for place in range(bins)], name="start_ns")
+    table.index.name = "core"
+    return table

@@ -1,0 +1,173 @@
+"""A folder that `import` wrote: the Trace of somebody else's capture, and the tables that were made of it.
+
+    import.json         what was read, from where, with which warnings; written last, so that a folder without it is incomplete
+    trace/*.parquet     the Trace's tables, and trace/info.json
+    breakdowns/*.json   every breakdown that the capture allows, ready to be shown
+
+The captures themselves are not copied: they may be large, and may hold what should not be passed on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernelscope.analysis.errors import EvidenceError
+
+if TYPE_CHECKING:
+    from kernelscope.analysis.trace import Trace
+
+SCHEMA = "kernelscope/import/1"
+RESULTS_VERSION = 2  # raise it when breakdowns come out otherwise from the same trace: stored ones are then made again
+
+
+class Imported:
+    """An imported capture; opening it reads import.json only. Raises EvidenceError when it is not one that can be read."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        file = path / "import.json"
+        try:
+            self.record: dict[str, Any] = json.loads(file.read_text(encoding="utf8"))
+            schema = str(self.record["schema"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise EvidenceError(f"{file}: not the record of an import ({error}); import the capture again") from error
+        if schema != SCHEMA:
+            raise EvidenceError(f"{file}: schema {schema!r} is not {SCHEMA}; import the capture again with this version")
+
+    def trace(self) -> Trace:
+        """Return the Trace, its device work tied to steps as this version does."""
+        from kernelscope.analysis.attribution import device_steps
+        from kernelscope.analysis.trace.storage import load
+
+        trace = load(self.path / "trace")
+        device_steps.relate(trace)
+        return trace
+
+    def breakdown(self, by: str) -> dict[str, Any]:
+        """Return a breakdown's envelope (see Breakdown.as_dict), made when the capture was imported or, if outdated, now.
+
+        Raises EvidenceError when the capture does not hold what it takes.
+        """
+        file = self.path / "breakdowns" / f"{by}.json"
+        try:
+            stored = json.loads(file.read_text(encoding="utf8"))
+            if stored["version"] == RESULTS_VERSION:
+                return _given(stored["breakdown"])
+        except (OSError, ValueError, KeyError, TypeError):
+            pass  # not made then: make it now
+        from kernelscope.analysis.accounting.breakdowns import breakdown
+
+        return breakdown(self.trace(), by).as_dict()
+
+    def breakdowns(self) -> list[dict[str, Any]]:
+        """Return every breakdown's envelope; where the capture does not allow one {"by", "unavailable": reason, "rows": []}."""
+        from kernelscope.analysis.accounting.breakdowns import BY
+
+        found = []
+        for by in BY:
+            try:
+                found.append(self.breakdown(by))
+            except EvidenceError as error:
+                found.append({"by": by, "unavailable": str(error), "rows": []})
+        return found
+
+
+def is_imported(path: Path) -> bool:
+    """Return whether a folder was written by `import`."""
+    return (path / "import.json").is_file()
+
+
+def _given(envelope: dict[str, Any]) -> dict[str, Any]:
+    if "unavailable" in envelope:
+        raise EvidenceError(envelope["unavailable"])
+    return envelope
+
+
+def write(
+    trace: Trace,
+    sources: Sequence[Path],
+    folder: Path,
+    created: str,
+    version: str,
+    info: Callable[[], dict[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """Write a Trace as an imported capture and return its record; `folder` must not exist, its parent is made if need be.
+
+    created: when, as text. version: kernelscope's.
+    info: gives what is to be stored as the Trace's info, where that is not known before all else is done. Nothing is left behind
+    when writing fails.
+    """
+    import shutil
+    import tempfile
+    from concurrent.futures import ThreadPoolExecutor
+
+    from kernelscope.analysis.device.busy import busy
+    from kernelscope.analysis.trace import TABLES, storage
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    threads = ThreadPoolExecutor(max_workers=1)  # what makes the tables needs the other processor
+    growing = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        saved = threads.submit(storage.save_tables, trace, growing / "trace")
+        described = threads.submit(lambda: list(map(_source, sources)))
+        devices = threads.submit(busy, trace)
+        _write_breakdowns(trace, growing / "breakdowns")
+        known = {"info": info() if info else trace.info, "diagnostics": trace.diagnostics}
+        saved.result()
+        storage.save_facts(growing / "trace", known)
+        record = {
+            "schema": SCHEMA, "kernelscope": version, "created": created, "sources": described.result(),
+            **known,
+            "samples": summed_samples(trace), "devices": devices.result(),
+            "tables": {name: len(getattr(trace, name)) for name in TABLES if len(getattr(trace, name))},
+        }  # fmt: skip
+        (growing / "import.json").write_text(json.dumps(record, indent=1), encoding="utf8")
+        growing.chmod(0o777 & ~_umask())
+        growing.rename(folder)
+    except BaseException:
+        threads.shutdown(cancel_futures=True)  # nothing writes any more
+        shutil.rmtree(growing, ignore_errors=True)
+        raise
+    finally:
+        threads.shutdown()
+    return record
+
+
+def summed_samples(trace: Trace) -> list[dict[str, Any]]:
+    """Return one row per device and metric of the samples: count, mean, min and max of what was sampled."""
+    if trace.samples.empty:
+        return []
+    grouped = trace.samples.groupby(["device", "metric"], dropna=False, sort=False)["value"]
+    table = grouped.agg(["count", "mean", "min", "max"]).reset_index()
+    rows = table.astype(object).where(table.notna(), None).to_dict("records")
+    return [{str(key): value for key, value in row.items()} for row in rows]
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _source(path: Path) -> dict[str, Any]:
+    """Return what tells which file it was: its name without folders, its size and, of a file, its content's digest."""
+    if path.is_dir():
+        return {"name": path.name, "bytes": sum(entry.stat().st_size for entry in path.rglob("*") if entry.is_file())}
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"name": path.name, "bytes": path.stat().st_size, "sha256": digest}
+
+
+def _write_breakdowns(trace: Trace, folder: Path) -> None:
+    """Make every breakdown once; of those that the capture does not allow, the reason."""
+    from kernelscope.analysis.accounting.breakdowns import BY, envelopes
+
+    folder.mkdir()
+    for by, result in envelopes(trace, tuple(BY)).items():
+        envelope = {"by": by, "unavailable": result} if isinstance(result, str) else result
+        (folder / f"{by}.json").write_text(json.dumps({"version": RESULTS_VERSION, "breakdown": envelope}), encoding="utf8")

@@ -1,0 +1,275 @@
+"""A run folder as analyses see it: its record, the steps of every pass, and the Trace of its kernels pass."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import shutil
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from kernelscope.analysis.accounting.statistics import mean_step_ns
+from kernelscope.analysis.attribution import device_steps
+from kernelscope.analysis.attribution.frameworks import Clock, Context, placed_ranges
+from kernelscope.analysis.attribution.host_lines import timeline
+from kernelscope.analysis.attribution.lines import statements
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.recordings import archives
+from kernelscope.analysis.recordings.records import read_object, read_table
+from kernelscope.analysis.trace import Trace, conform, storage, thread_names
+
+KERAS_2 = ("keras-theano", "keras-cntk", "keras-mxnet")
+SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
+CACHE_VERSION = 16  # part of the cache's key: raise it when a reader changes what it makes of the same files
+
+
+@dataclass(frozen=True)
+class PassData:
+    """One repeat of one pass: its folder, what its child reported, and its steps (warm-up included)."""
+
+    folder: Path
+    report: dict[str, Any]
+    steps: pd.DataFrame
+
+    @property
+    def measured(self) -> pd.DataFrame:
+        """The steps after warm-up."""
+        return self.steps[~self.steps["warmup"]]
+
+    def samples(self) -> pd.DataFrame:
+        """What was sampled from outside during this pass."""
+        path = self.folder / "samples.parquet"
+        if path.exists():
+            return conform("samples", pq.read_table(path).to_pandas())
+        path = self.folder / "samples.jsonl"  # the portable agent's, which has no library for parquet
+        return read_table(path, "samples") if path.exists() else conform("samples", pd.DataFrame())
+
+
+class Run:
+    """A run folder or an archive of one; opening it reads run.json only. Raises EvidenceError if this version cannot read it."""
+
+    def __init__(self, path: Path):
+        self.path = path = archives.folder(path)
+        file = path / "run.json"
+        if (path / "compare.json").is_file() and not file.is_file():
+            sides = sorted(p.parent.name for p in path.glob("*/run.json"))
+            raise EvidenceError(f"{path}: a comparison; name one of its run folders: {', '.join(sides)}")
+        if (path / "sweep.json").is_file():
+            cells = sorted(p.parent.name for p in path.glob("cells/*/run.json"))
+            raise EvidenceError(f"{path}: a sweep; name one of its cells, such as {path / 'cells' / (cells or ['KEY'])[0]}")
+        if (path / "import.json").is_file():
+            raise EvidenceError(f"{path}: an imported capture; captures are reported and broken down one at a time")
+        if not file.is_file():
+            sides = sorted(p.parent.name for p in path.glob("*/run.json"))
+            if sides:
+                raise EvidenceError(f"{path}: holds run folders; name one of them: {', '.join(sides)}")
+            raise EvidenceError(f"{path}: not a run folder (no run.json); name a folder that `run` or `compare` wrote")
+        self.record = read_object(file)
+        _check_schema(file, str(self.record.get("schema")))
+        self.framework = str(self.record["framework"])
+        self.name = str(self.record.get("label") or self.framework)  # what tells it from others beside it
+        self.complete = bool(self.record.get("complete"))
+        self._passes: dict[str, list[PassData]] = {}
+
+    def passes(self, name: str) -> list[PassData]:
+        """Return the repeats of a pass that came to their end, in order; an empty list when there is none."""
+        if name not in self._passes:
+            entry = self.record.get("passes", {}).get(name, {})
+            folders = [self.path / self._inside(relative) for relative in entry.get("folders", [])]
+            done = [folder for folder in folders if (folder / "child.json").is_file()]
+            self._passes[name] = [
+                PassData(folder, read_object(folder / "child.json"), read_table(folder / "steps.jsonl", "steps"))
+                for folder in done
+            ]
+        return [data for data in self._passes[name] if not data.measured.empty or name == "check"]
+
+    def _inside(self, relative: str) -> PurePosixPath:
+        """Return a pass's folder as run.json names it: what is read, and cached beside it, is within the run folder."""
+        path = PurePosixPath(str(relative))
+        if path.is_absolute() or ".." in path.parts or not path.name:
+            raise EvidenceError(f"{self.path / 'run.json'}: {relative!r} is no folder of a pass; record it again")
+        return path
+
+    def check(self) -> dict[str, Any] | None:
+        """Return what the fairness check compares, or None when the check did not run."""
+        for data in self.passes("check"):
+            if (data.folder / "check.json").is_file():
+                stated = {name: data.report.get(name, {}) for name in ("settings", "versions")}
+                return {**read_object(data.folder / "check.json"), **stated}
+        return None
+
+    def sources(self) -> tuple[str | None, dict[str, str]]:
+        """Return the profiled program's own source files: the main one's path (None where unknown), and path -> text of each."""
+        folder = self.path / "sources"
+        if not (folder / "index.json").is_file():
+            return None, {}
+        index = read_object(folder / "index.json")
+        found = {}
+        for number, entry in enumerate(index.get("files") or []):
+            file = folder / f"{number}.py"
+            if isinstance(entry, dict) and entry.get("file") == file.name and file.is_file():
+                found[str(entry.get("path"))] = file.read_text("utf8", "replace")
+        main = index.get("main")
+        return (main if isinstance(main, str) else None), found
+
+    def clean_steps(self) -> pd.DataFrame:
+        """The measured steps of all repeats of the clean pass; an empty table when there is none."""
+        measured = [data.measured for data in self.passes("clean")]
+        return pd.concat(measured, ignore_index=True) if measured else conform("steps", pd.DataFrame())
+
+    def kernels_pass(self) -> PassData:
+        """Return the repeat of the kernels pass whose mean step is closest to the clean pass's: the least disturbed one.
+
+        Much of the noise is per process (a heap that is given back and faulted in again, say), so that one repeat can be in
+        another state than the clean pass was. Raises EvidenceError when there is no repeat.
+        """
+        found = self.passes("kernels")
+        if not found:
+            entry = self.record.get("passes", {}).get("kernels", {})
+            reason = entry.get("reason") or self.record.get("reason") or "it was not recorded"
+            raise EvidenceError(f"{self.path}: no kernels pass: {reason}; run it again")
+        clean = mean_step_ns(self.clean_steps())
+        if clean is None:
+            return found[0]
+        return min(found, key=lambda data: abs((mean_step_ns(data.measured) or 0) - clean))
+
+    def trace(self) -> Trace:
+        """Return the Trace of the kernels pass with the host lines of the lines pass, from the cache if it is still true."""
+        return self._trace_of(self.kernels_pass())
+
+    def traces(self) -> list[Trace]:
+        """Return the Traces of all repeats of the kernels pass, in order; raise EvidenceError when there is none."""
+        self.kernels_pass()
+        return [self._trace_of(data) for data in self.passes("kernels")]
+
+    def layers_trace(self) -> Trace | None:
+        """Return the steps and ranges of the layers pass as a Trace; None when there is none, or it has no ranges for their cost.
+
+        info["left_out"]: whose ranges were left out as they cost too much (see explain.instrumentation.holding).
+        """
+        for data in self.passes("layers"):
+            left_out = data.report.get("left_out") or {}
+            if (data.folder / "ranges.jsonl").is_file() and left_out.get("phases", True):
+                ranges = placed_ranges(read_table(data.folder / "ranges.jsonl", "ranges"))
+                return Trace(steps=data.steps, ranges=ranges, info={"left_out": left_out.get("layers", {})})
+        return None
+
+    def _trace_of(self, data: PassData) -> Trace:
+        cache = self.path / "trace" / data.folder.name
+        key = self._content_key(data)
+        trace = _from_cache(cache, key)
+        if trace is None:
+            trace = self._read_trace(data)
+            trace.check()
+            _to_cache(cache, key, trace)
+        return trace
+
+    def _content_key(self, data: PassData) -> str:
+        digest = hashlib.sha256(f"{CACHE_VERSION}\n".encode())
+        others = [p for name in ("lines", "clean") for p in self.path.glob(f"{name}/*/*")]
+        for path in sorted(p for p in [*data.folder.iterdir(), *others] if p.is_file()):
+            digest.update(f"{path.relative_to(self.path)}\n".encode())
+            with path.open("rb") as file:  # reports of collectors are too large to be had whole
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        return digest.hexdigest()[:24]
+
+    def _read_trace(self, data: PassData) -> Trace:
+        from kernelscope.analysis.attribution.frameworks import device  # late: a cached trace needs none of the readers
+
+        ranges = placed_ranges(read_table(data.folder / "ranges.jsonl", "ranges"))
+        options = self.record["options"]
+        clock = Clock.from_anchors(data.report["anchors"])
+        collector = self._collector()
+        context = Context(
+            data.steps,
+            ranges,
+            self.record["network"],
+            options["mode"],
+            data.report,
+            clock,
+            options.get("device", "cpu"),
+            collector,
+        )
+        family = self.framework.partition("-")[0]  # of keras-torch it is keras
+        family = "keras2" if self.framework in KERAS_2 else family
+        module = importlib.import_module(f"kernelscope.analysis.attribution.frameworks.{family}")
+        evidence = device.added(module.read(data.folder, context), data.folder, context)
+        kernels = conform("kernels", evidence.kernels)
+        # devices exchange the gradients of many layers together, while the backward of whichever is last is going on
+        kernels["layer"] = kernels["layer"].mask(kernels["kind"] == "communication")
+        info = {
+            "framework": self.framework,
+            "recorder": self.record.get("recorder"),
+            "network_name": options["network"],
+            "mode": options["mode"],
+            "batch": options["batch"],
+            "device_count": options.get("devices", 1),
+            "pass": "kernels",
+            "conditions": self.record["conditions"],
+            "clean_step_ns": mean_step_ns(self.clean_steps()),
+            "unavailable": {**self.record.get("unavailable", {}), **evidence.unavailable},
+        }
+        threads = thread_names.named((int(number), name) for number, name in data.report.get("threads", {}).items())
+        threads = {**evidence.info.get("threads", {}), **threads}
+        info |= {**evidence.info, "threads": threads, **({"collector": collector} if collector else {})}
+        trace = Trace(
+            steps=data.steps, ranges=ranges, operators=conform("operators", evidence.operators), kernels=kernels,
+            samples=data.samples(), host_lines=timeline(data.folder), info=info, diagnostics=dict(evidence.diagnostics),
+            **{name: conform(name, getattr(evidence, name)) for name in ("graphs", "copies", "syncs", "calls", "memory")},
+        )  # fmt: skip
+        device_steps.assign(trace)
+        trace.diagnostics["steps with other kernels than most"] = _unlike_steps(trace.kernels, data.measured)
+        self._add_lines(trace)
+        return trace
+
+    def _collector(self) -> str | None:
+        """Return what recorded the device's work in the kernels pass, as the run says."""
+        used = self.record.get("passes", {}).get("kernels", {}).get("collector", {}).get("used")
+        return str(used) if used else None
+
+    def _add_lines(self, trace: Trace) -> None:
+        for data in self.passes("lines"):
+            if (data.folder / "lines.json").is_file():
+                trace.lines = conform("lines", statements(data.folder))
+                trace.info["lines_steps"] = len(data.measured)
+                trace.info["lines_step_ns"] = mean_step_ns(data.measured)
+                usual = "train" if self.record["options"]["mode"] == "train" else "infer"
+                trace.info["lines_root"] = data.report.get("lines_root") or usual
+
+
+def _check_schema(file: Path, schema: str) -> None:
+    name, _, version = schema.rpartition("/")
+    if name != SCHEMA_NAME or not version.isdigit():
+        raise EvidenceError(f"{file}: schema {schema!r} is not {SCHEMA_NAME}; name a folder that `run` or `compare` wrote")
+    if int(version) > SCHEMA_VERSION:
+        raise EvidenceError(
+            f"{file}: written in schema {version}, this version reads up to {SCHEMA_VERSION}; upgrade kernelscope"
+        )
+
+
+def _unlike_steps(kernels: pd.DataFrame, steps: pd.DataFrame) -> int:
+    """Return how many measured steps ran another set of kernels than most steps: autotuning or compilation still going on."""
+    mine = kernels[kernels["step"].isin(steps["step"])]
+    sets = mine.groupby("step")["name"].agg(lambda names: hash(frozenset(names)))
+    return len(steps) - int(sets.value_counts().max()) if len(sets) else 0
+
+
+def _from_cache(cache: Path, key: str) -> Trace | None:
+    """Return the cached Trace if it was made of the same content; a damaged cache counts as none."""
+    try:
+        return storage.load(cache) if storage.facts(cache).get("key") == key else None
+    except EvidenceError:
+        return None
+
+
+def _to_cache(cache: Path, key: str, trace: Trace) -> None:
+    """Write the cache; a folder that cannot be written is no reason to fail."""
+    try:
+        shutil.rmtree(cache, ignore_errors=True)
+        storage.save(trace, cache, key=key)
+    except OSError:
+        shutil.rmtree(cache, ignore_errors=True)

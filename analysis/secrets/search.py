@@ -1,0 +1,171 @@
+"""Find what looks like a secret in a capture, and say where it is: the place, never the value.
+
+Profilers record the environment and the command line of what they run: Nsight Systems' exports in TARGET_INFO_SYSTEM_ENV
+(DeviceEnvironment: variables joined by semicolons), META_DATA_CAPTURE (one variable a row) and StringIds (environments of all
+processes, joined by zero bytes); PyTorch's traces in whatever metadata was added; logs anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files.magic import GZIP_MAGIC, SQLITE_MAGIC
+from kernelscope.analysis.secrets import cells as secret_cells
+from kernelscope.analysis.secrets import patterns as secret_patterns
+from kernelscope.analysis.secrets import texts as secret_texts
+from kernelscope.analysis.secrets.patterns import shown
+
+REPORT_MAGIC = b"NVIDIA Tegra Profiler Report"
+LISTED = 20
+
+
+class Finding(NamedTuple):
+    """What looks like a secret (`what`: GitHub token, value of HF_TOKEN, ...) and where it is."""
+
+    place: str
+    what: str
+
+
+class Findings(NamedTuple):
+    """What was found.
+
+    listed: the first LISTED findings; total: how many there are in what was looked through; unread: what was not, if anything.
+    """
+
+    listed: tuple[Finding, ...] = ()
+    total: int = 0
+    unread: str | None = None
+
+    def warning(self, path: Path) -> str | None:
+        """Return one line that warns of the findings, or None where there are none."""
+        if not self.total:
+            return None
+        first = self.listed[0]
+        more = f" and {self.total - 1} more" if self.total > 1 else ""
+        return (
+            f"{path}: holds what looks like a secret: {first.what} in {first.place}{more}; "
+            f"before you share it: kernelscope redact FILE -o OUT"
+        )
+
+
+def find(path: Path) -> Findings:
+    """Return what looks like a secret in a capture (a file or a folder of files), and where.
+
+    Cheap: files are screened at several hundred MB/s; of databases, text columns are looked through as far as the first and last
+    100,000 rows of a table. What was not looked through is said in `unread`. Raises EvidenceError where the file cannot be read.
+    """
+    try:
+        if path.is_dir():
+            return _find_in_folder(path)
+        with path.open("rb") as file:
+            head = file.read(64)
+        return _find_in_database(path) if head.startswith(SQLITE_MAGIC) else _find_in_file(path, head)
+    except OSError as error:
+        raise EvidenceError(f"{path}: {error.strerror or error}") from error
+
+
+def remarks(path: Path, unpacked: bytes | memoryview = b"") -> list[tuple[str, str]]:
+    """Return what to say of secrets in a capture: (warnings or notes, a line).
+
+    unpacked: what a packed file holds, if it is known: mostly nothing in it is suspicious, so that it suffices.
+    """
+    if unpacked and not secret_patterns.suspicious(unpacked):
+        return []
+    try:
+        found = find(path)
+    except EvidenceError as error:
+        return [("notes", f"not looked through for secrets: {error}")]
+    warning = found.warning(Path(path.name))
+    said = [("warnings", warning)] if warning else []
+    return [*said, ("notes", f"not looked through for secrets: {found.unread}")] if found.unread else said
+
+
+def _find_in_file(path: Path, head: bytes) -> Findings:
+    budget = secret_texts.Budget(path.stat().st_size, head.startswith(GZIP_MAGIC))
+    found: list[secret_texts.Hit] = []
+    total = 0
+    with secret_texts.opened(path, head) as file:
+        for hit in secret_texts.hits(file, path, budget):
+            total += 1
+            found += [hit] if total <= LISTED else []
+    if found:
+        with secret_texts.opened(path, head) as file:
+            found_at = secret_texts.places(file, path, [hit.start for hit in found])
+    if head.startswith(REPORT_MAGIC):
+        budget.unread.append("parts that the profiler compressed itself")
+    listed = tuple(Finding(place, hit.what) for place, hit in zip(found_at, found, strict=True)) if found else ()
+    return Findings(listed, total, "; ".join(budget.unread) or None)
+
+
+def _find_in_database(path: Path) -> Findings:
+    """Look through text columns, of large tables their first and last rows."""
+    found: list[Finding] = []
+    total = 0
+    partly: list[str] = []
+    with secret_cells.open_database(path) as database:
+        for hit in secret_cells.screened(secret_cells.partial_cells(database, partly), path):
+            total += 1
+            if len(found) < LISTED:
+                found.append(Finding(hit.place, hit.what))
+    names = ", ".join(partly[:3]) + (f" and {len(partly) - 3} more" if len(partly) > 3 else "")
+    return Findings(tuple(found), total, f"parts of table {names}" if partly else None)
+
+
+def _find_in_folder(path: Path) -> Findings:
+    """Look through the files of a folder: exports of a table each, or anything else."""
+    found: list[Finding] = []
+    total = 0
+    unread: list[str] = []
+    for entry in sorted(item for item in path.iterdir() if item.is_file()):
+        with entry.open("rb") as file:
+            head = file.read(8)
+        inner = _find_in_columns(entry, head) if head.startswith((b"PAR1", b"ARROW1")) else find(entry)
+        total += inner.total
+        found += [Finding(f"{shown(entry.name)}, {item.place}", item.what) for item in inner.listed]
+        if inner.unread:
+            unread.append(f"{inner.unread} of {shown(entry.name)}")
+    return Findings(tuple(found[:LISTED]), total, "; ".join(unread[:3]) or None)
+
+
+def _find_in_columns(path: Path, head: bytes) -> Findings:
+    """Look through the different texts of a Parquet or Arrow file's columns."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found: list[Finding] = []
+    try:
+        for name, column in _text_columns(path, head):
+            values = [value for value in pc.unique(column.cast(pa.large_binary())).to_pylist() if value is not None]
+            for which in secret_patterns.suspicious_values(values):
+                found += [Finding(f"column {shown(name)}", span.what) for span in secret_patterns.spans(values[which])]
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise EvidenceError(f"{path}: damaged ({shown(str(error), 200)}); export it again") from error
+    return Findings(tuple(found[:LISTED]), len(found))
+
+
+def _text_columns(path: Path, head: bytes) -> Iterator[tuple[str, Any]]:
+    """Yield the columns of text that a Parquet or Arrow file has, by name."""
+    import pyarrow as pa
+    import pyarrow.ipc
+    import pyarrow.parquet
+
+    if head.startswith(b"PAR1"):
+        names = [field.name for field in pa.parquet.read_schema(path) if _is_text(field.type)]
+        for name in names:
+            yield name, pa.parquet.read_table(path, columns=[name])[name]
+        return
+    with pa.memory_map(str(path)) as source:
+        table = pa.ipc.open_file(source).read_all()
+        table.validate(full=True)  # offsets in a damaged file point anywhere
+        yield from ((field.name, table[field.name]) for field in table.schema if _is_text(field.type))
+
+
+def _is_text(kind: Any) -> bool:
+    """Return whether a column holds text or blobs, as they are or numbered."""
+    from pyarrow import types
+
+    inner = kind.value_type if types.is_dictionary(kind) else kind
+    return any(test(inner) for test in (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary))

@@ -1,0 +1,122 @@
+"""Search files without tables for what looks like a secret: text, JSON, logs and whatever else, packed or not."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files.magic import GZIP_MAGIC
+from kernelscope.analysis.secrets import patterns as secret_patterns
+
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_BLOCK = 1 << 23
+_OVERLAP = secret_patterns.LONGEST + 1024
+_MOST_BYTES = 1 << 29  # of a file; of larger ones the first and the last half of this are looked through
+_MOST_SECOND_LOOKS = 1 << 23  # bytes that look suspicious and are looked at again, with slower patterns
+
+
+class Hit(NamedTuple):
+    """A finding in a file: bytes start to end of the content (unpacked, as UTF-8)."""
+
+    start: int
+    end: int
+    what: str
+    value: bytes
+
+
+class Budget:
+    """How much of a file is looked through, so that it costs a fraction of reading it. unread: what was left out, in words."""
+
+    def __init__(self, size: int, packed: bool) -> None:
+        self.skip = (_MOST_BYTES // 2, size - _MOST_BYTES // 2) if size > _MOST_BYTES and not packed else None
+        self.bytes = _MOST_BYTES if packed else size
+        self.second_looks = _MOST_SECOND_LOOKS
+        self.unread = [f"bytes {self.skip[0]} to {self.skip[1]}"] if self.skip else []
+
+    def exceeded(self, at: int, second_looks: int) -> bool:
+        """Count bytes that are looked at twice; return whether to stop at byte `at`."""
+        self.second_looks -= second_looks
+        if self.second_looks < 0:
+            self.unread.append(f"what follows byte {at}, as too much of it looks suspicious")
+        elif at > self.bytes:
+            self.unread.append(f"what follows byte {at} of the unpacked content")
+        return self.second_looks < 0 or at > self.bytes
+
+
+def opened(path: Path, head: bytes) -> IO[bytes]:
+    """Open a file, unpacking gzip while it is read; UTF-16 is turned into UTF-8."""
+    if head.startswith(GZIP_MAGIC):
+        return gzip.open(path)  # type: ignore[return-value]
+    if not head.startswith(UTF16):
+        return path.open("rb")
+    if path.stat().st_size > _MOST_BYTES:
+        raise EvidenceError(f"{path}: too large for text in UTF-16; turn it into UTF-8")
+    try:
+        return io.BytesIO(path.read_bytes().decode("utf-16", "surrogatepass").encode("utf8", "surrogatepass"))
+    except UnicodeDecodeError as error:
+        raise EvidenceError(f"{path}: damaged text in UTF-16 (byte {error.start}); copy it again") from error
+
+
+def hits(file: IO[bytes], path: Path, budget: Budget | None = None) -> Iterator[Hit]:
+    """Yield what may be a secret in a file's content, in order, as far as the budget goes.
+
+    Without a budget it is all of the content, and rather too much than too little. Raises EvidenceError as `blocks` does.
+    """
+    reached = 0
+    for start, data, own in blocks(file, path, budget.skip if budget else None):
+        if budget and budget.exceeded(start, 0):
+            return
+        for low, high in secret_patterns.suspicious(data):
+            if budget and budget.exceeded(start + low, high - low):
+                return
+            for span in secret_patterns.spans(data[low:high], thorough=budget is None):
+                at, to = low + span.start, low + span.end
+                if at < own and start + at >= reached:
+                    reached = start + to
+                    yield Hit(start + at, start + to, span.what, data[at:to])
+
+
+def blocks(file: IO[bytes], path: Path, skip: tuple[int, int] | None = None) -> Iterator[tuple[int, bytes, int]]:
+    """Yield a file's content in blocks: where each begins, its bytes, and how many of them are its own.
+
+    The other bytes begin the next block too: what is found there may go on. skip: bytes that are left out. Raises EvidenceError
+    where packed content is damaged.
+    """
+    before, start = b"", 0
+    while True:
+        try:
+            block = file.read(_BLOCK)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise EvidenceError(f"{path}: compressed data is damaged or cut short ({error}); copy it again") from error
+        data = before + block
+        last = len(block) < _BLOCK
+        own = len(data) if last else len(data) - _OVERLAP
+        yield start, data, own
+        if last:
+            return
+        before, start = data[own:], start + own
+        if skip and skip[0] <= start < skip[1]:
+            before, start = b"", skip[1]
+            file.seek(start)
+
+
+def places(file: IO[bytes], path: Path, offsets: list[int]) -> list[str]:
+    """Return where the bytes at these offsets, in order, are: their lines, or the offsets where lines are long."""
+    found: list[str] = []
+    lines = 1
+    for start, data, own in blocks(file, path):
+        counted = 0
+        while len(found) < len(offsets) and offsets[len(found)] < start + own:
+            offset = offsets[len(found)]
+            lines += data.count(b"\n", counted, offset - start)
+            counted = offset - start
+            found.append(f"line {lines}" if offset < 1000 * lines else f"byte {offset}")
+        if len(found) == len(offsets):
+            break
+        lines += data.count(b"\n", counted, own)
+    return found

@@ -1,0 +1,1 @@
+"""What happened when: one step in lanes, frames folded into trees, samples over time."""

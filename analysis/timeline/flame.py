@@ -1,0 +1,392 @@
+"""Frames folded into trees, as flame graphs show them: what was inside of what, and how long all of it took together.
+
+Four ways of looking at the measured steps, or at the whole capture where it has no steps:
+
+- cells: the partition of the mean step (see accounting.partition) by phase, layer or range, operator, and kernel or host cause;
+- lines: of a profiled program, the steps' wall time by the function and line that the loop's thread was in, and what ran there;
+- host: one tree per thread of what encloses what there: steps, ranges, operators, calls and kernels of a CPU;
+- device: work on GPUs below the host's frames that were open where it was launched.
+
+Method: intervals of a thread nest, so that each has one path of frames; equal paths are one node (flame graphs: Gregg, The Flame
+Graph, CACM 59(6), 2016). All numbers are integer ns, and a node's children and its own time add up to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.accounting.breakdowns import kind_labels
+from kernelscope.analysis.accounting.partition import partition
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.trace import Trace, intervals
+from kernelscope.analysis.trace.stacks import Stacks
+
+SCHEMA = "kernelscope/flame/1"
+MOST = 3000  # nodes of a tree; smaller ones are put together
+THREADS = 8  # host threads that get a tree, the busiest ones
+FRAMES = ("whole", "step", "phase", "layer", "range", "function", "line", "operator", "call", "kernel", "cause", "rest")
+UNKNOWN_LAUNCH = "(launch not recorded)"
+# what PyTorch's emit_nvtx appends to an operator's name: it would make every call a frame of its own
+_DETAILS = re.compile(r",\s*(?:seq|op_id|sizes|input_op_ids) = .*", re.DOTALL)
+
+Int = npt.NDArray[np.int64]
+
+
+def flame(trace: Trace, most: int = MOST) -> dict[str, Any]:
+    """Return the trees of a trace's measured steps as plain data.
+
+    steps: how many there are, 0 for a whole capture. names: texts. frames: FRAMES. trees, the one to show first first, each:
+    key, title, what (a sentence on its whole), per (by how many steps its numbers are to be divided for a mean step), and its
+    nodes in depth-first order as columns: name (of names), frame (of frames), depth (0 is the whole), total_ns, count (intervals
+    or cells; null for what was put together). Trees of more than `most` nodes have their smallest ones in frames "rest".
+    left_out: what there is no tree of, with the reason. Raises EvidenceError when there is nothing on a timeline.
+    """
+    names = _Names()
+    cells, steps = _cells(trace, names)
+    found, left_out = [cells], []
+    found += _lines(trace, names)
+    host = _host_frames(trace, names)
+    threads, idle = _threads(trace, host, steps)
+    found += threads[:THREADS]
+    if len(threads) > THREADS:
+        left_out.append(f"threads that did less: {len(threads) - THREADS}")
+    if idle:
+        left_out.append(f"threads that only called the operating system: {idle}")
+    if not threads:
+        left_out.append("host threads: the capture holds no ranges, operators or calls")
+    device = _device(trace, host, names, steps)
+    found += [device] if device else []
+    trees = [_as_dict(tree, most, names) for tree in found]
+    texts = names.only_used(trees)
+    return {"schema": SCHEMA, "steps": steps, "names": texts, "frames": list(FRAMES), "trees": trees, "left_out": left_out}
+
+
+class _Names:
+    """Texts of frames, numbered; a code is a text together with the kind of frame that it names."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def code(self, frame: str, text: str) -> int:
+        """Return the code of one frame."""
+        text = _DETAILS.sub("", text) if frame == "range" else text
+        return self._numbers.setdefault(text, len(self._numbers)) * len(FRAMES) + FRAMES.index(frame)
+
+    def codes(self, frame: str, values: pd.Series) -> Int:
+        """Return the codes of a column of texts, -1 for null."""
+        places, texts = pd.factorize(values, use_na_sentinel=True)
+        codes = np.array([*(self.code(frame, str(text)) for text in texts), -1], dtype=np.int64)
+        return np.asarray(codes[places])
+
+    def only_used(self, trees: Sequence[dict[str, Any]]) -> list[str]:
+        """Return the texts that the trees have, and give these their places in the list as names."""
+        texts = list(self._numbers)
+        used = sorted({number for tree in trees for number in tree["name"]})
+        place = {number: at for at, number in enumerate(used)}
+        for tree in trees:
+            tree["name"] = [place[number] for number in tree["name"]]
+        return [texts[number] for number in used]
+
+
+class _Nodes:
+    """A tree in the making: each node's parent (-1 for the top ones), code, own ns and count."""
+
+    def __init__(self) -> None:
+        self.parent = self.code = np.empty(0, dtype=np.int64)
+
+    def under(self, parent: Int, code: Int) -> Int:
+        """Return the node of each frame below its parent, made where it is new; the parent itself where the code is -1."""
+        node = parent.copy()
+        rows = np.flatnonzero(code >= 0)
+        room = int(code.max(initial=0)) + 1
+        _, first, number = np.unique((parent[rows] + 1) * room + code[rows], return_index=True, return_inverse=True)
+        node[rows] = len(self.parent) + number
+        self.parent = np.concatenate([self.parent, parent[rows][first]])
+        self.code = np.concatenate([self.code, code[rows][first]])
+        return node
+
+
+@dataclass
+class _Tree:
+    """A tree that is made: own_ns and count by node; the rest as in `flame`."""
+
+    key: str
+    title: str
+    what: str
+    per: int
+    nodes: _Nodes
+    own_ns: Int
+    count: Int
+
+
+def _added(nodes: _Nodes, node: Int, values: Int) -> Int:
+    """Return the integer sum of the values of each node."""
+    sums = np.zeros(len(nodes.parent), dtype=np.int64)
+    np.add.at(sums, node, values)
+    return sums
+
+
+# --- the partition's cells ------------------------------------------------------------------------------------------------
+
+
+def _cells(trace: Trace, names: _Names) -> tuple[_Tree, int]:
+    """Return the tree of the mean step's cells, and the number of steps."""
+    found = partition(trace)
+    cells = found.cells
+    if not found.step_ns:
+        raise EvidenceError("the capture holds no time: all that is on its timeline has no length")
+    owner = ("layer", cells["layer"]) if cells["layer"].notna().any() else ("range", cells["range"])
+    host = cells["cause"].notna()
+    levels = [("phase", cells["phase"]), owner, ("operator", cells["operator"]), ("kernel", cells["kernel"])]
+    levels.append(("cause", kind_labels(cells).where(host)))
+    nodes, node = _Nodes(), np.full(len(cells), -1, dtype=np.int64)
+    for frame, values in levels:
+        node = nodes.under(node, names.codes(frame, values))
+    steps = len(found.steps)
+    what = "the mean step" if steps else "the whole capture"
+    own, count = (cells[name].to_numpy(np.int64) for name in ("time_ns", "count"))
+    tree = _Tree(
+        "cells", "phase, layer, operator, kernel" if owner[0] == "layer" else "range, operator, kernel",
+        what, 1, nodes, _added(nodes, node, own), _added(nodes, node, count),
+    )  # fmt: skip
+    return tree, steps
+
+
+# --- the host's threads -----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Frames:
+    """Host intervals of all threads: steps first, so that of two alike the outer one comes first."""
+
+    thread: Int
+    start: Int
+    end: Int
+    code: Int
+
+    def __getitem__(self, rows: npt.NDArray[Any]) -> _Frames:
+        return _Frames(self.thread[rows], self.start[rows], self.end[rows], self.code[rows])
+
+
+_Part = tuple[pd.DataFrame, Int]  # rows with thread, start_ns and end_ns, and the code of each
+
+
+def _host_frames(trace: Trace, names: _Names) -> _Frames:
+    """Return everything that encloses other work on a thread of the host."""
+    ranges = trace.ranges[(trace.ranges["nested"] & ~trace.ranges["category"].isin(["step", "mark"])).to_numpy()]
+    kinds = {"phase": "phase", "data": "phase", "sync": "phase", "layer": "layer"}
+    parts = [
+        (rows, names.codes(kinds.get(str(category), "range"), rows["name"]))
+        for category, rows in ranges.groupby("category", observed=True, sort=False)
+    ]
+    return _together([_steps(trace, names), *parts, *_work(trace, names)])
+
+
+def _steps(trace: Trace, names: _Names) -> _Part:
+    steps = _measured(trace)
+    return steps, np.full(len(steps), names.code("step", "step"), dtype=np.int64)
+
+
+def _work(trace: Trace, names: _Names) -> list[_Part]:
+    """Return operators, calls and kernels of CPU threads."""
+    operators = trace.operators[trace.operators["thread"].notna()]
+    kernels = _on_threads(trace, operators)
+    tables = {"operator": operators, "call": trace.calls, "kernel": kernels}
+    return [(rows, names.codes(frame, rows["name"])) for frame, rows in tables.items()]
+
+
+def _together(parts: Sequence[_Part]) -> _Frames:
+    thread, start, end = (
+        np.concatenate([rows[name].to_numpy(np.int64) for rows, _ in parts]) for name in ("thread", "start_ns", "end_ns")
+    )
+    return _Frames(thread, start, end, np.concatenate([codes for _, codes in parts]))
+
+
+def _lines(trace: Trace, names: _Names) -> list[_Tree]:
+    """Return the tree of the loop's thread by the lines that it was in; nothing where they were not recorded."""
+    lines, steps = trace.host_lines, _measured(trace)
+    if lines.empty or steps.empty:
+        return []
+    function = lines["function"].astype("string") + " (" + lines["file"].astype("string") + ")"
+    text = lines["line"].astype("string") + ": " + lines["text"].astype("string")
+    parts = [(lines, names.codes("function", function)), (lines, names.codes("line", text))]
+    host = _together([_steps(trace, names), *parts, *_work(trace, names)])
+    host = _within(host, steps)
+    mine = host[np.isin(host.thread, steps["thread"].to_numpy(np.int64))]
+    title = "host: lines of the program"
+    return [_Tree("lines", title, "the steps' wall time, by the line that the host was in", len(steps), *_added_up(mine))]
+
+
+def _measured(trace: Trace) -> pd.DataFrame:
+    return trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
+
+
+def _on_threads(trace: Trace, operators: pd.DataFrame) -> pd.DataFrame:
+    """Return the kernels of CPU threads, without those that are the operator itself: it is a frame already."""
+    kernels = trace.kernels
+    kernels = kernels[(kernels["device"] == "cpu") & kernels["thread"].notna() & kernels["start_ns"].notna()]
+    keys = ["thread", "start_ns", "end_ns"]
+    same = pd.MultiIndex.from_frame(kernels[keys].astype("int64")).isin(pd.MultiIndex.from_frame(operators[keys].astype("int64")))
+    return kernels[~same]
+
+
+def _threads(trace: Trace, host: _Frames, steps: int) -> tuple[list[_Tree], int]:
+    """Return a tree per thread, that of the loop first, then the busiest first; and how many threads have none.
+
+    Threads that only call the operating system mostly wait in it, and have none.
+    """
+    measured = _measured(trace)
+    loops = set(measured["thread"].to_list())
+    host = _within(host, measured) if steps else host
+    known = np.unique(host.thread)
+    working = np.intersect1d(known, _working(trace))
+    found = []
+    for thread in working.tolist():
+        nodes, own, counts = _added_up(host[host.thread == thread])
+        found.append((thread not in loops, -int(own.sum()), thread, (nodes, own, counts)))
+    found = sorted((entry for entry in found if entry[1]), key=lambda entry: entry[:3])
+    trees = []
+    for number, (other, _, _, (nodes, own, counts)) in enumerate(found, 1):
+        title, what = _said(loop=not other, number=number)
+        trees.append(_Tree(f"host-{number}", title, what, max(steps, 1), nodes, own, counts))
+    return trees, len(known) - len(working)
+
+
+def _within(frames: _Frames, steps: pd.DataFrame) -> _Frames:
+    """Return the pieces of the intervals that lie in steps."""
+    index, _, start, end = intervals.split_at(frames.start, frames.end, *(steps[name].to_numpy(np.int64) for name in _TIMES))
+    return _Frames(frames.thread[index], start, end, frames.code[index])
+
+
+def _added_up(frames: _Frames) -> tuple[_Nodes, Int, Int]:
+    """Return the tree of these intervals, with the own ns and the count of each node."""
+    nodes, node, cut = _folded(frames)
+    row, start, end = intervals.leaves(frames.thread, frames.start, cut)
+    return nodes, _added(nodes, node[row], end - start), _added(nodes, node, np.ones(len(node), dtype=np.int64))
+
+
+def _working(trace: Trace) -> Int:
+    """Return the threads of which more is known than calls of the operating system."""
+    calls = trace.calls[(trace.calls["api"] != "os").to_numpy()]
+    tables = (trace.steps, trace.ranges, trace.operators, calls, trace.kernels[(trace.kernels["device"] == "cpu").to_numpy()])
+    return np.concatenate([table["thread"].dropna().to_numpy(np.int64) for table in tables])
+
+
+_TIMES = ("start_ns", "end_ns")
+
+
+def _said(loop: bool, number: int) -> tuple[str, str]:
+    """Return what a thread's tree is called, and what its whole is."""
+    if loop:
+        return "host: the loop's thread", "the steps' wall time"
+    return f"host: thread {number}", "the time in which something was recorded on the thread"
+
+
+def _folded(frames: _Frames) -> tuple[_Nodes, Int, Int]:
+    """Return the tree of these intervals, the node of each, and where each ends at the latest.
+
+    One that outlasts the interval that it began inside of (clocks of two sources, ranges that hooks open and close) ends with it.
+    """
+    above = intervals.parents(frames.thread, frames.start, frames.end)
+    depth, ancestor = np.zeros(len(above), dtype=np.int64), above
+    while (ancestor >= 0).any():
+        depth += ancestor >= 0
+        ancestor = np.where(ancestor >= 0, above[ancestor], -1)
+    nodes, node, end = _Nodes(), np.full(len(above), -1, dtype=np.int64), frames.end.copy()
+    for level in range(int(depth.max(initial=-1)) + 1):
+        rows = np.flatnonzero(depth == level)
+        if level:
+            end[rows] = np.minimum(end[rows], end[above[rows]])
+        node[rows] = nodes.under(node[above[rows]] if level else above[rows], frames.code[rows])
+    return nodes, node, end
+
+
+# --- devices ----------------------------------------------------------------------------------------------------------------
+
+
+def _device(trace: Trace, host: _Frames, names: _Names, steps: int) -> _Tree | None:
+    """Return the tree of kernels that ran on GPUs in the measured steps; None without any."""
+    kernels = trace.kernels
+    kernels = kernels[(kernels["device"] != "cpu").fillna(True).to_numpy(bool) & kernels["start_ns"].notna().to_numpy()]
+    if kernels.empty:
+        return None
+    row, start, end = np.arange(len(kernels)), *(kernels[name].to_numpy(np.int64) for name in _TIMES)
+    if steps:
+        measured = _measured(trace)
+        row, _, start, end = intervals.split_at(start, end, *(measured[name].to_numpy(np.int64) for name in _TIMES))
+    kernels = kernels.iloc[row]
+    nodes, node, cut = _folded(host)
+    launched = kernels["launch_ns"].notna() & kernels["launch_thread"].notna()
+    thread, at = (kernels[name].to_numpy(np.int64, na_value=-1) for name in ("launch_thread", "launch_ns"))
+    around = Stacks(host.thread, host.start, cut).innermost(thread, at)
+    above = np.where(launched.to_numpy() & (around >= 0), node[around] if len(node) else -1, -1)
+    unknown = np.full(len(kernels), names.code("range", UNKNOWN_LAUNCH), dtype=np.int64)
+    above = nodes.under(above, np.where(launched, -1, unknown))
+    leaf = nodes.under(above, names.codes("kernel", kernels["name"]))
+    own, count = _added(nodes, leaf, end - start), _added(nodes, leaf, np.ones(len(leaf), dtype=np.int64))
+    what = "the durations of all kernels on devices, added up: those that ran at once count each"
+    return _Tree("device", "device: kernels by where they were launched", what, max(steps, 1), nodes, own, count)
+
+
+# --- the result -------------------------------------------------------------------------------------------------------------
+
+
+def _as_dict(tree: _Tree, most: int, names: _Names) -> dict[str, Any]:
+    """Return a tree as plain data: depth first, the largest child first, the smallest nodes put together."""
+    parent, totals = tree.nodes.parent, tree.own_ns.copy()
+    for node in range(len(parent) - 1, -1, -1):  # a node comes after its parent
+        if parent[node] >= 0:
+            totals[parent[node]] += totals[node]
+    kept = totals > 0
+    if kept.sum() > most:
+        kept &= totals >= np.sort(totals)[-most]
+    rows = _depth_first(parent, totals, kept, tree.nodes.code, tree.count, names)
+    whole = (names.code("whole", "all"), 0, int(tree.own_ns.sum()), None)
+    columns = list(zip(*[whole, *rows], strict=True))
+    codes = np.asarray(columns[0])
+    return {
+        "key": tree.key, "title": tree.title, "what": tree.what, "per": tree.per, "name": (codes // len(FRAMES)).tolist(),
+        "frame": (codes % len(FRAMES)).tolist(), "depth": list(columns[1]), "total_ns": list(columns[2]),
+        "count": list(columns[3]),
+    }  # fmt: skip
+
+
+_Row = tuple[int, int, int, int | None]  # code, depth, total_ns, count
+
+
+def _depth_first(parent: Int, totals: Int, kept: npt.NDArray[np.bool_], code: Int, count: Int, names: _Names) -> Iterable[_Row]:
+    """Return the rows of all kept nodes; after the children of each, one row for those that were not."""
+    children: dict[int, list[int]] = {}
+    rest: dict[int, list[int]] = {}
+    for node in np.flatnonzero(totals > 0)[np.argsort(-totals[totals > 0], kind="stable")].tolist():
+        (children if kept[node] else rest).setdefault(int(parent[node]), []).append(node)
+    rows: list[_Row] = []
+    todo: list[tuple[int, int]] = [(-1, 0)]
+    while todo:
+        node, depth = todo.pop()
+        if node == -1 or kept[node]:
+            if node >= 0:
+                rows.append((int(code[node]), depth, int(totals[node]), int(count[node])))
+            todo += _below(node, depth + 1, children, rest)
+        else:
+            rows.append(_small(rest[int(parent[node])], depth, totals, names))
+    return rows
+
+
+def _below(node: int, depth: int, children: dict[int, list[int]], rest: dict[int, list[int]]) -> list[tuple[int, int]]:
+    """Return what is below a node, last first; one of those that are put together stands for all."""
+    found = [(child, depth) for child in children.get(node, [])]
+    found += [(child, depth) for child in rest.get(node, [])[:1]]
+    return found[::-1]
+
+
+def _small(small: Sequence[int], depth: int, totals: Int, names: _Names) -> _Row:
+    what = "1 smaller frame" if len(small) == 1 else f"{len(small)} smaller frames"
+    return names.code("rest", f"({what})"), depth, int(sum(int(totals[node]) for node in small)), None

@@ -1,0 +1,259 @@
+"""One representative step on a timeline: what the host and the devices did when, in lanes of rows that do not overlap.
+
+Every event that reaches into the step is there, cut at the step's ends, in integer nanoseconds from its start: the durations of a
+lane's events add up to what the trace says of this step. The first lane is the step itself as `accounting.partition` gives it to
+one owner at each instant, so that it adds up to the step's wall time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.accounting import partition as parts
+from kernelscope.analysis.accounting.cell_labels import COMPUTING
+from kernelscope.analysis.attribution import device_steps
+from kernelscope.analysis.attribution import steps as finding_steps
+from kernelscope.analysis.attribution.calls import cause
+from kernelscope.analysis.attribution.steps import Found
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace.categories import translated
+
+SCHEMA = "kernelscope/timeline/1"
+MOST = 200_000  # events that stay apart; of more the shortest are put together
+
+Int = npt.NDArray[np.int64]
+
+# What an event says, where its table has it. Of calls `kind` is what the host does in them, of ranges their category, of copies
+# the kinds of memory; of host lines `library` is the file and `problem` the line.
+LABEL = ("name", "layer", "phase", "kind", "library", "problem")
+
+
+Table = tuple[str, pd.DataFrame]  # the kind of its lanes, and events with start_ns, end_ns, thread and columns of LABEL
+
+
+def timeline(trace: Trace, most: int = MOST) -> dict[str, Any]:
+    """Return the measured step whose wall time is nearest the median of all, with everything that happened in it.
+
+    A capture without steps is one window, from its first event to its last. most: events that stay apart.
+
+    Returns plain data: `step` (null without steps), `found`: what steps were found in a capture that marks none, in words (null),
+    and they are a lane `steps`; `steps` measured, `thread` of their loop (null), `wall_ns`, `median_ns`,
+    `cut`: events that reach beyond the window and were cut there, `together_ns`: events shorter than this that follow each other
+    closely in a row are one (0: none are), `labels`: columns of LABEL, a row for each distinct one, and `lanes`: {kind: one of
+    step, lines, ranges, operators, calls, kernels, graphs, copies and syncs, device, thread (or stream), events, sum_ns: their
+    durations added, rows}. A row has the columns start_ns (from the window's start), duration_ns, label (of the longest event, if
+    several) and, where events are put together, events and busy_ns: how many and how long they are together; else these two are
+    null.
+
+    Raises EvidenceError where the capture has no timeline.
+    """
+    step, low, high, about = _window(trace)
+    found = finding_steps.find(trace) if step is None else None
+    events_of = [("step", _owners(trace, low, high)), *_found(trace, found), *_tables(trace)]
+    tables = [(kind, _within(events, low, high)) for kind, events in events_of]
+    cut = sum(int(events["cut"].sum()) for _, events in tables)
+    labels, numbers = _labels([events for _, events in tables])
+    lanes = [lane for table, label in zip(tables, numbers, strict=True) for lane in _lanes(table, label, low)]
+    together = _together_ns(lanes, high - low, most)
+    about |= {"found": found.sentence() if found else None}
+    about |= {"schema": SCHEMA, "step": step, "wall_ns": high - low, "cut": cut, "together_ns": together}
+    return {**about, "labels": labels, "lanes": [_plain(lane, together) for lane in lanes]}
+
+
+# --- the window -------------------------------------------------------------------------------------------------------------
+
+
+def _window(trace: Trace) -> tuple[int | None, int, int, dict[str, Any]]:
+    """Return the step, its start and end, and what of all steps is told; the whole capture where it has no steps."""
+    if trace.steps.empty:
+        low, high = (int(edge[0]) for edge in parts.whole(trace))
+        if high <= low:
+            raise EvidenceError("the capture's timeline has no length")
+        return None, low, high, {"steps": 0, "median_ns": high - low, "thread": None}
+    steps = trace.steps[~trace.steps["warmup"] & (trace.steps["end_ns"] > trace.steps["start_ns"])].sort_values("start_ns")
+    begun, over = device_steps.bounds(steps)
+    if steps.empty:
+        raise EvidenceError("the capture holds no measured step; record some, or lower --warmup")
+    wall = over - begun
+    ordered = np.sort(wall)
+    twice = int(ordered[(len(wall) - 1) // 2] + ordered[len(wall) // 2])  # twice the median, which is a whole number
+    place = int(np.argmin(np.abs(2 * wall - twice)))
+    chosen, low, high = steps.iloc[place], int(begun[place]), int(over[place])
+    about = {"steps": len(steps), "median_ns": twice // 2, "thread": int(chosen["thread"])}
+    return int(chosen["step"]), low, high, about
+
+
+# --- what happened ----------------------------------------------------------------------------------------------------------
+
+
+def _owners(trace: Trace, low: int, high: int) -> pd.DataFrame:
+    found = parts.owners(trace, low, high)
+    return found.assign(name=found["cause"].fillna(COMPUTING).astype("category"), thread=None)
+
+
+def _found(trace: Trace, found: Found | None) -> Iterator[Table]:
+    """Yield the steps that were found in a capture that marks none, as they are on the device."""
+    if found is not None:
+        steps = finding_steps.applied(trace, found).steps.sort_values("start_ns")
+        begun, over = device_steps.bounds(steps)
+        names = "step " + steps["step"].astype("string")
+        yield "steps", pd.DataFrame({"start_ns": begun, "end_ns": over, "thread": None, "name": names.to_numpy()})
+
+
+def _tables(trace: Trace) -> Iterator[Table]:
+    """Yield everything with times, the host first."""
+    ranges = trace.ranges[trace.ranges["category"] != "step"]
+    lines = trace.host_lines
+    yield "lines", lines.assign(name=lines["text"], library=lines["file"], problem="line " + lines["line"].astype("string"))
+    yield "ranges", ranges.assign(kind=ranges["category"])
+    yield "operators", trace.operators
+    yield "calls", trace.calls.assign(kind=translated(trace.calls["name"], cause))
+    for kind in ("kernels", "graphs", "copies", "syncs"):
+        table = getattr(trace, kind)
+        yield kind, _named(kind, table[table["start_ns"].notna()])
+
+
+def _named(kind: str, table: pd.DataFrame) -> pd.DataFrame:
+    """Return device work with its name in the column `name`."""
+    if kind == "graphs":
+        return table.assign(name=pd.Categorical(["graph"] * len(table)))
+    if kind == "copies":
+        return table.assign(name=table["operation"].cat.rename_categories(parts.copy_name), kind=table["memory"])
+    return table.rename(columns={"kind": "name"}) if kind == "syncs" else table
+
+
+def _within(events: pd.DataFrame, low: int, high: int) -> pd.DataFrame:
+    """Return the events that reach into the window, cut at its ends, sorted by start, longest first; what has no length stays."""
+    start, end = (events[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    inside = (start < high) & (end > low) | (start == end) & (start >= low) & (start < high)
+    start, end, rows = start[inside], end[inside], events[inside]
+    cut = (start < low) | (end > high)
+    rows = rows.assign(start_ns=np.maximum(start, low), end_ns=np.minimum(end, high), cut=cut)
+    ordered: pd.DataFrame = rows.iloc[np.lexsort((-rows["end_ns"].to_numpy(), rows["start_ns"].to_numpy()))]
+    return ordered
+
+
+def _labels(tables: list[pd.DataFrame]) -> tuple[dict[str, list[Any]], list[Int]]:
+    """Return the distinct labels of all tables as columns, null where not known, and the number of each event's label."""
+    columns = {}
+    for name in LABEL:
+        texts = [table[name].astype("string") if name in table else pd.Series(pd.NA, table.index, "string") for table in tables]
+        columns[name] = pd.concat(texts, ignore_index=True)
+    codes = pd.DataFrame({name: pd.factorize(values)[0] for name, values in columns.items()})
+    number = codes.groupby(list(LABEL), sort=False).ngroup().to_numpy(np.int64)
+    first = np.flatnonzero(~pd.Series(number).duplicated())
+    distinct = {name: values.iloc[first].astype(object) for name, values in columns.items()}
+    plain = {name: values.where(values.notna(), None).tolist() for name, values in distinct.items()}
+    return plain, np.split(number, np.cumsum([len(table) for table in tables])[:-1])
+
+
+# --- lanes ------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Lane:
+    """Events of one lane, sorted by start: `row` is the one in which each is drawn, outer ones above inner ones."""
+
+    kind: str
+    device: str | None
+    thread: int | None
+    start: Int
+    duration: Int
+    label: Int
+    row: Int
+
+
+def _lanes(table: Table, label: Int, low: int) -> Iterator[_Lane]:
+    """Yield the lanes of a table: one for each thread, or each device and its streams or threads."""
+    kind, events = table
+    start, end = (events[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    thread = events["thread"].astype("Int64")
+    at, known = thread.to_numpy(np.int64, na_value=0), thread.notna().to_numpy()
+    device = events["device"].astype("string") if "device" in events else pd.Series(pd.NA, events.index, "string")
+    codes, devices = pd.factorize(device, sort=True)
+    order = np.lexsort((known, at, codes))  # keeps the order of time within a place
+    place = np.column_stack([codes, at, known])[order]
+    for rows in np.split(order, np.flatnonzero((place[1:] != place[:-1]).any(axis=1)) + 1):
+        if len(rows):
+            first, begun, over = rows[0], start[rows], end[rows]
+            where = None if codes[first] < 0 else str(devices[codes[first]])
+            number = int(at[first]) if known[first] else None
+            yield _Lane(kind, where, number, begun - low, over - begun, label[rows], rows_of(begun, over))
+
+
+def rows_of(start: Int, end: Int) -> Int:
+    """Return for intervals sorted by start, longest first, the row of each: the first in which nothing overlaps it.
+
+    So intervals that nest get their depth, and others as few rows as can be (first fit, optimal for interval graphs). A row is
+    the chain of intervals each of which is the first to begin after the one before has ended; the chain's members are found by
+    doubling the length of the jumps, in O(N log N) a row, without a loop over intervals.
+    """
+    row = np.full(len(start), -1, dtype=np.int64)
+    left = np.arange(len(start))
+    number = 0
+    while len(left):
+        after = np.maximum(np.searchsorted(start[left], end[left], side="left"), np.arange(len(left)) + 1)
+        jump = np.append(after, len(left))
+        member = np.zeros(len(left) + 1, dtype=bool)
+        member[0] = True
+        while jump[0] < len(left):
+            member[jump[member]] = True
+            jump = jump[jump]
+        row[left[member[:-1]]] = number
+        left = left[~member[:-1]]
+        number += 1
+    return row
+
+
+def _together_ns(lanes: list[_Lane], wall: int, most: int) -> int:
+    """Return the shortest duration (ns) below which events must be put together so that no more than `most` are left."""
+    together = 0
+    while sum(int(_groups(lane, together).max(initial=-1)) + 1 for lane in lanes) > most and together < wall:
+        together = max(2 * together, 64)
+    return together
+
+
+def _groups(lane: _Lane, together: int) -> Int:
+    """Return the number of each event's group: of its own, or that of short ones which follow each other in its row.
+
+    Events shorter than `together` are one where they follow each other and start in the same interval of this length.
+    """
+    order = np.lexsort((lane.start, lane.row))
+    row, start = lane.row[order], lane.start[order]
+    if together:
+        short = lane.duration[order] < together
+        same = (row[1:] == row[:-1]) & (start[1:] // together == start[:-1] // together) & short[1:] & short[:-1]
+    else:
+        same = np.zeros(max(len(row) - 1, 0), dtype=bool)
+    group = np.empty(len(row), dtype=np.int64)
+    group[order] = np.cumsum(np.append(np.ones(min(len(row), 1), dtype=np.int64), ~same)) - 1
+    return group
+
+
+def _plain(lane: _Lane, together: int) -> dict[str, Any]:
+    """Return a lane as plain data."""
+    group = _groups(lane, together)
+    order = np.lexsort((-lane.duration, group))  # so that the longest of a group is its first
+    first = np.flatnonzero(np.diff(group[order], prepend=-1))
+    begun = np.minimum.reduceat(lane.start[order], first)
+    columns = {
+        "start_ns": begun,
+        "duration_ns": np.maximum.reduceat((lane.start + lane.duration)[order], first) - begun,
+        "label": lane.label[order][first],
+        "events": np.diff(first, append=len(order)),
+        "busy_ns": np.add.reduceat(lane.duration[order], first),
+    }
+    edges = np.flatnonzero(np.diff(lane.row[order][first])) + 1
+    split = {name: [part.tolist() for part in np.split(values, edges)] for name, values in columns.items()}
+    if not together:
+        split |= {"events": [None] * (len(edges) + 1), "busy_ns": [None] * (len(edges) + 1)}
+    rows = [dict(zip(split, values, strict=True)) for values in zip(*split.values(), strict=True)]
+    place = {"kind": lane.kind, "device": lane.device, "thread": lane.thread}
+    return {**place, "events": len(order), "sum_ns": int(lane.duration.sum()), "rows": rows}

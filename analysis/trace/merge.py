@@ -1,0 +1,89 @@
+"""Several captures of one run as one Trace: a timeline, and beside it samples, lines or totals from other files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from kernelscope.analysis.accounting.breakdowns import has_timeline
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.trace import TABLES, Trace, conform
+from kernelscope.analysis.trace.categories import joined
+
+_LISTS = ("devices", "notes", "warnings")
+
+
+def together(traces: Sequence[Trace], names: Sequence[str]) -> Trace:
+    """Return one Trace with the rows of all; names: the captures, for messages.
+
+    Timelines are put together only if all are on the wall clock. Threads of different captures stay apart. Raises EvidenceError
+    for timelines on different clocks.
+    """
+    timed = [(trace, name) for trace, name in zip(traces, names, strict=True) if has_timeline(trace)]
+    if len(timed) > 1 and any(trace.info.get("clock") != "wall" for trace, _ in timed):
+        raise EvidenceError(
+            f"{timed[1][1]}: its clock has nothing in common with that of {timed[0][1]}; import each into its own folder"
+        )
+    _separate_threads(traces)
+    ranges = np.cumsum([0, *(len(trace.ranges) for trace in traces)])
+    for trace, offset in zip(traces, ranges, strict=False):
+        for table in (trace.kernels, trace.graphs, trace.copies):
+            table["range_id"] = table["range_id"] + int(offset)
+    tables = {name: conform(name, _joined([getattr(trace, name) for trace in traces])) for name in TABLES}
+    return Trace(**tables, info=_info(traces), diagnostics=_diagnostics(traces))
+
+
+def _separate_threads(traces: Sequence[Trace]) -> None:
+    """Give every thread of every capture its own number: two hosts may have used the same one."""
+    offset = 0
+    for trace in traces:
+        seen = [table["thread"].dropna() for table in (trace.ranges, trace.operators, trace.calls, trace.memory)]
+        numbers = pd.unique(pd.concat([*seen, trace.kernels["launch_thread"].dropna()]).astype("int64"))
+        new = dict(zip(numbers.tolist(), range(offset, offset + len(numbers)), strict=True))
+        for table in (trace.ranges, trace.operators, trace.calls, trace.memory):
+            table["thread"] = table["thread"].map(new).astype(table["thread"].dtype)
+        for table in (trace.kernels, trace.graphs, trace.copies):
+            table["launch_thread"] = table["launch_thread"].map(new).astype("Int64")
+        offset += len(numbers)
+
+
+def _joined(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the rows of all tables; categories that differ are joined without turning rows into text."""
+    filled = [table for table in tables if len(table)] or [tables[0]]
+    if len(filled) == 1:
+        return filled[0]
+    columns = {}
+    for name in filled[0]:
+        parts = [table[name] for table in filled]
+        if isinstance(parts[0].dtype, pd.CategoricalDtype):
+            columns[name] = pd.Series(joined(parts))
+        else:
+            columns[name] = pd.concat(parts, ignore_index=True)
+    return pd.DataFrame(columns)
+
+
+def _info(traces: Sequence[Trace]) -> dict[str, object]:
+    """Return what is known of all: the first timeline's facts, lists put together."""
+    first = next((trace for trace in traces if has_timeline(trace)), traces[0])
+    info = dict(first.info)
+    for trace in traces:
+        for key, value in trace.info.items():
+            info.setdefault(key, value)
+    for key in _LISTS:
+        values = [value for trace in traces for value in trace.info.get(key, [])]
+        info[key] = [value for number, value in enumerate(values) if value not in values[:number]]
+    info["unavailable"] = {
+        key: reason for trace in traces for key, reason in trace.info.get("unavailable", {}).items()
+        if not any(key in TABLES and len(getattr(other, key)) for other in traces)
+    }  # fmt: skip
+    return info
+
+
+def _diagnostics(traces: Sequence[Trace]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for trace in traces:
+        for name, count in trace.diagnostics.items():
+            found[name] = found.get(name, 0) + count
+    return found

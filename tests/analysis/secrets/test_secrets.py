@@ -1,0 +1,357 @@
+"""What counts as a secret, what does not, and where it is said to be. Tokens are made here: none of them was ever valid."""
+
+import gzip
+import json
+import random
+import sqlite3
+import string
+from unittest import mock
+
+import pytest
+
+from kernelscope.analysis import secrets
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.secrets import cells as secret_cells
+from kernelscope.analysis.secrets import patterns as secret_patterns
+from kernelscope.analysis.secrets import texts as secret_texts
+from tests.places import ROOT
+
+CORPUS = ROOT.parent / "shared/corpus"
+LETTERS = string.ascii_letters + string.digits
+
+
+def drawn(length, alphabet=LETTERS, seed=0):
+    """Return text drawn at random, with a digit at least, as tokens have."""
+    rng = random.Random(f"{seed}{length}")
+    return "".join(rng.choice(alphabet) for _ in range(length - 2)) + ("4f" if "f" in alphabet else "27")
+
+
+HEX = "0123456789abcdef"
+TOKENS = {
+    "GitHub token": ["gh" + "p_" + drawn(36), "gh" + "o_" + drawn(36), "github" + "_pat_" + drawn(22) + "_" + drawn(59)],
+    "Hugging Face token": ["h" + "f_" + drawn(34)],
+    "AWS access key": ["AK" + "IA" + drawn(16, string.ascii_uppercase)],
+    "Google API key": ["AI" + "za" + drawn(35)],
+    "Slack token": ["xo" + "xb-" + drawn(12, string.digits) + "-" + drawn(24)],
+    "OpenAI, Anthropic or similar key": ["s" + "k-ant-api03-" + drawn(90), "s" + "k-" + drawn(48), "s" + "k-proj-" + drawn(60)],
+    "NVIDIA key": ["nv" + "api-" + drawn(64)],
+    "GitLab token": ["gl" + "pat-" + drawn(20)],
+    "package registry token": ["np" + "m_" + drawn(36), "py" + "pi-" + drawn(100)],
+    "JSON web token": ["ey" + "J" + drawn(30) + "." + "ey" + "J" + drawn(60) + "." + drawn(43)],
+}  # fmt: skip
+ALL = [(what, token) for what, tokens in TOKENS.items() for token in tokens]
+
+
+def found(text, thorough=False):
+    """Return what `spans` finds in a text, as (what, value) pairs, and that the screens would have let it through."""
+    raw = text.encode()
+    spans = secret_patterns.spans(raw, thorough)
+    result = [(span.what, raw[span.start : span.end].decode()) for span in spans]
+    for few in (0, len(raw) + 1):  # by RE2, and by Python's patterns before it is imported
+        with mock.patch.object(secret_patterns, "_FEW", few):
+            among = secret_patterns.spans_of([b"", raw, b"a"], thorough)
+        assert {place: found for place, found in among.items() if found} == ({1: spans} if spans else {})
+    if result:
+        assert secret_patterns.suspicious(raw) == [(0, len(raw))]
+        assert secret_patterns.suspicious_values([b"", raw]) == [1]
+    return result
+
+
+@pytest.mark.parametrize(("what", "token"), ALL)
+@pytest.mark.parametrize(
+    "around", ["{}", "a {} b", '{{"args": {{"x": "{}"}}}}', "url=https://h/{}/x", "line\\n{}\\nline", "\\u0000{}\\u0000"]
+)
+def test_tokens_are_told_by_shape(what, token, around):
+    assert found(around.format(token)) == [(what, token)]
+
+
+@pytest.mark.parametrize(("what", "token"), ALL)
+def test_overwritten_tokens_are_none(what, token):
+    head = token[:5]
+    assert found(head + "x" * (len(token) - 5)) == []
+    assert found(f"HF_TOKEN={'*' * len(token)}") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "value"),
+    [
+        ("WANDB_API_KEY={h40}", "value of WANDB_API_KEY", "{h40}"),
+        ("export JUPYTER_TOKEN='{h48}'", "value of JUPYTER_TOKEN", "{h48}"),
+        ("JPY_API_TOKEN={h48}\nPATH=/usr/bin", "value of JPY_API_TOKEN", "{h48}"),
+        ("http://localhost:8888/lab?token={h48}&x=1", "token in a URL", "{h48}"),
+        ('"HF_TOKEN": "{t30}",', "value of HF_TOKEN", "{t30}"),
+        ("'KAGGLE_KEY': '{h32}'", "value of KAGGLE_KEY", "{h32}"),
+        ("AWS_SECRET_ACCESS_KEY={t40}", "value of AWS_SECRET_ACCESS_KEY", "{t40}"),
+        ("MYSQL_PASSWORD=hunter2", "value of MYSQL_PASSWORD", "hunter2"),
+        ("PGPASSWORD=hunter2", "value of PGPASSWORD", "hunter2"),
+        ('login(user="a", password="hunter2!")', "value of password", "hunter2!"),
+        ("train.py --password hunter2 --steps 3", "value of password", "hunter2"),
+        ('["train.py", "--api-key", "{h40}"]', "value of api-key", "{h40}"),
+        ('{{"name": "WANDB_KEY", "value": "{h40}"}}', "value of WANDB_KEY", "{h40}"),
+        ('x \\"HF_TOKEN\\": \\"{t30}\\" y', "value of HF_TOKEN", "{t30}"),
+        ("a\\nMY_TOKEN={t30}\\nb", "value of MY_TOKEN", "{t30}"),
+        ("https://user:hunter2@example.org/x", "password in a URL", "hunter2"),
+        ("postgres://u:p%40ss@db:5432/x", "password in a URL", "p%40ss"),
+        ("Authorization: Bearer {t30}", "authorization header", "{t30}"),
+        ("AccountName=a;AccountKey={t86}==;", "Azure account key", "{t86}=="),
+        ("SNAP_COOKIE={t44}", "value of SNAP_COOKIE", "{t44}"),
+        ("PMI_SHARED_SECRET=16413278650927431785", "value of PMI_SHARED_SECRET", "16413278650927431785"),
+        ("tokenizer = load(name, token=\"{t37}\")", "value of token", "{t37}"),
+    ],
+)  # fmt: skip
+def test_values_are_told_by_name(text, what, value):
+    known = {f"h{n}": drawn(n, HEX) for n in (32, 40, 48)} | {f"t{n}": drawn(n) for n in (30, 37, 40, 44, 86)}
+    assert found(text.format(**known)) == [(what, value.format(**known))]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max_tokens=32", "num_tokens: 4096", "token_embedding=12345678901234567890ab", '"eos_token": "<|endoftext|>"',
+        "pad_token_id=0", '"bos_token": "<s>"', "MAX_TOKEN=100000000000", "TOKENIZERS_PARALLELISM=false",
+        "tokenizer=GPT2TokenizerFast", "token = self.tokenizer.next_token()", "for token in tokens: pass", "secret=None",
+        "HF_TOKEN=", "HF_TOKEN=''", 'HF_API_KEY=""', "API_KEY=None", "MY_SECRET=dummy",
+        "GOOGLE_APPLICATION_CREDENTIALS=/home/u/key.json", "SSH_AUTH_SOCK=/tmp/ssh-x/agent.1",
+        "SSH_PUBLIC_KEY=ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABgQ", "PWD=/root/abc123def456ghi7", "OLDPWD=/root/abc123def456ghi7",
+        "SNAP_INSTANCE_KEY=", "sort_key=abc123def456abc123def4", "cache_key: f0a9b8c7d6e5f4a3b2c1d0e9f8a7b6c5",
+        "token=token, endpoint=endpoint", "void at::native::sort_by_key_kernel<float, long>",
+        "sk-learn-contrib-estimators-and-transformers", "mask-rcnn-R-50-FPN-x101-32x8d",
+        "hf_model_forward_with_cache_and_attention_mask", "https://github.com/a/b@v1.2.3",
+        "http://localhost:8888/?token=xxxxxxxxxxxxxxxxxx", "https://user:$PASSWORD@host/", "https://user:***@host/",
+        'password="********"', "HF_TOKEN=REDACTED", "HF_TOKEN=<hidden>", "HF_TOKEN=$OTHER", "_ZN2at6native13hf_kernelE",
+        "std::pair<key, token>::operator=(abc)", "Password: ", "dispatch_key=CUDA", "cudaStreamWaitEvent_v3020",
+        "volta_sgemm_128x64_nn", "api_key=your_api_key",
+        "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOC\n-----END PUBLIC KEY-----",
+        "primary_key: a1b2c3d4e5f6a7b8c9d0", "detokenize=12abc34def56ghi78jkl", "token: 1234567890",
+        "image_token=3f2a9b8c7d6e5f4a",
+    ],
+)  # fmt: skip
+def test_what_is_no_secret(text):
+    assert found(text) == []
+
+
+def test_private_keys():
+    lines = "\n".join(drawn(64, LETTERS + "+/", seed) for seed in range(25))
+    for kind in ("RSA ", "EC ", "OPENSSH ", "ENCRYPTED ", ""):
+        begin, end = f"-----BEGIN {kind}PRI" + "VATE KEY-----", f"-----END {kind}PRI" + "VATE KEY-----"
+        key = f"{begin}\n{lines}\n{end}"
+        assert found(f"before\n{key}\nafter") == [("private key", key)]
+        escaped = json.dumps(key)[1:-1]
+        assert found(f'{{"key": "{escaped}"}}') == [("private key", escaped)]
+        assert found(key.replace(lines, "x" * len(lines))) == []
+
+
+@pytest.mark.parametrize("separator", ["\x00", ";"])
+def test_environments_hold_values_with_spaces(separator):
+    text = separator.join(
+        ["HOME=/root", "DB_PASSWORD=correct horse, battery", "SHELL=/bin/sh", "A=1", "HF_TOKEN=", "LAST_SECRET=ab cd9 ef"]
+    )
+    assert found(text + separator) == [
+        ("value of DB_PASSWORD", "correct horse, battery"),
+        ("value of LAST_SECRET", "ab cd9 ef"),
+    ] or found(text) == [("value of DB_PASSWORD", "correct horse, battery")]
+    assert ("value of LAST_SECRET", "ab cd9 ef") in found(text, thorough=True)
+
+
+def test_thorough_takes_harmless_values_of_environment_variables():
+    assert found("A_TOKEN=ab MODAL_TASK_SECRET=dummy", thorough=True) == [
+        ("value of A_TOKEN", "ab"),
+        ("value of MODAL_TASK_SECRET", "dummy"),
+    ]
+    assert found("HF_TOKEN=xxxx X_TOKEN= Y_TOKEN=/a/path USE_TOKEN=1", thorough=True) == []
+
+
+def test_places_in_text_json_and_gzip(tmp_path):
+    token = ALL[0][1]
+    log = tmp_path / "train.log"
+    log.write_text("first\nsecond\nlogin " + token + "\n")
+    assert secrets.find(log) == secrets.Findings((secrets.Finding("line 3", "GitHub token"),), 1)
+    one_line = json.dumps({"traceEvents": [{"name": "a" * 50}] * 100, "env": {"HF_TOKEN": token}})
+    plain = tmp_path / "a.json"
+    plain.write_text(one_line)
+    expected = secrets.Finding(f"byte {one_line.index(token)}", "GitHub token")
+    assert secrets.find(plain).listed == (expected,)
+    packed = tmp_path / "a.json.gz"
+    packed.write_bytes(gzip.compress(one_line.encode()))
+    assert secrets.find(packed).listed == (expected,)
+    wide = tmp_path / "wide.txt"
+    wide.write_text(f"a\r\nb {token}\r\n", encoding="utf-16")
+    assert secrets.find(wide).listed == (secrets.Finding("line 2", "GitHub token"),)
+    assert token not in (secrets.find(plain).warning(plain) or "")
+
+
+@pytest.mark.parametrize("offset", [*range(secret_patterns.CHUNK - 50, secret_patterns.CHUNK + 3), 3 * secret_patterns.CHUNK - 7])
+def test_secrets_over_the_edges_of_chunks(offset):
+    token = ALL[0][1]
+    text = b" " * offset + token.encode() + b" " * 20_000
+    low, high = secret_patterns.suspicious(text)[0]
+    assert [text[low + span.start : low + span.end].decode() for span in secret_patterns.spans(text[low:high])] == [token]
+
+
+def test_secrets_over_the_edges_of_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(secret_texts, "_BLOCK", 1 << 16)
+    path = tmp_path / "a.log"
+    tokens = ["gh" + "p_" + drawn(36, seed=number) for number in range(200)]
+    rng = random.Random(1)
+    text = "".join(" " * rng.randrange(3000) + token + "\n" for token in tokens)
+    path.write_text(text)
+    with path.open("rb") as file:
+        hits = list(secret_texts.hits(file, path))
+    assert [hit.value.decode() for hit in hits] == tokens
+    assert [text[hit.start : hit.end] for hit in hits] == tokens
+    assert secrets.find(path).total == 200
+    assert len(secrets.find(path).listed) == secrets.LISTED
+
+
+def test_what_is_left_out_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(secret_texts, "_BLOCK", 1 << 16)
+    monkeypatch.setattr(secret_texts, "_MOST_BYTES", 1 << 19)
+    token = ALL[0][1].encode()
+    path = tmp_path / "a.log"
+    path.write_bytes(token + b" " * (1 << 20) + token + b" " * (1 << 20) + b"\n" + token)
+    result = secrets.find(path)
+    assert result.total == 2
+    assert result.unread == f"bytes {1 << 18} to {path.stat().st_size - (1 << 18)}"
+    packed = tmp_path / "a.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    result = secrets.find(packed)
+    assert result.total == 1
+    assert result.unread.endswith("of the unpacked content")
+    many = tmp_path / "many.json"
+    many.write_text("".join(f'{{"password": "{drawn(8, seed=number)}"}}\n' for number in range(20_000)))
+    monkeypatch.setattr(secret_texts, "_MOST_SECOND_LOOKS", 1 << 18)
+    result = secrets.find(many)
+    assert result.total > 1000
+    assert "too much of it looks suspicious" in result.unread
+
+
+def database(path, script, rows=()):
+    """Make a database; rows: (statement, values) pairs."""
+    with sqlite3.connect(path) as connection:
+        connection.executescript(script)
+        for statement, values in rows:
+            connection.execute(statement, values)
+    connection.close()
+    return path
+
+
+NSYS = """
+CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE TARGET_INFO_SYSTEM_ENV (globalVid INTEGER, devStateName TEXT, name TEXT, nameEnum INTEGER, value TEXT);
+CREATE TABLE META_DATA_CAPTURE (name TEXT, value TEXT);
+CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, correlationId INTEGER);
+"""
+
+
+def test_places_in_nsight_systems_exports(tmp_path):
+    token, key = ALL[0][1], drawn(40, HEX)
+    path = database(
+        tmp_path / "a.sqlite",
+        NSYS,
+        [
+            ("INSERT INTO StringIds VALUES (7, ?)", (f"A=1\x00HF_TOKEN={token}\x00HOME=/root\x00B=2",)),
+            ("INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES (1, 'cli', 'Hostname', 1, 'host')", ()),
+            (
+                "INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES (1, 'cli', 'DeviceEnvironment', 2, ?)",
+                (f"A=1;WANDB_API_KEY={key};B=2",),
+            ),
+            ("INSERT INTO META_DATA_CAPTURE VALUES ('PROCESS_0:ENVIRONMENT_VARIABLE', ?)", (f'JUPYTER_TOKEN="{key}"',)),
+            ("INSERT INTO META_DATA_CAPTURE VALUES ('WANDB_API_KEY', ?)", (key,)),
+            ("INSERT INTO META_DATA_CAPTURE VALUES ('PROCESS_0:ARGUMENT_1', '--password')", ()),
+            ("INSERT INTO META_DATA_CAPTURE VALUES ('PROCESS_0:ARGUMENT_2', 'hunter2')", ()),
+            ("INSERT INTO META_DATA_CAPTURE VALUES ('PROCESS_0:ARGUMENT_3', 'harmless')", ()),
+        ],
+    )
+    assert {(finding.place, finding.what) for finding in secrets.find(path).listed} == {
+        ("table StringIds, row 7, column value", "GitHub token"),
+        ("table TARGET_INFO_SYSTEM_ENV, row 2, column value", "value of WANDB_API_KEY"),
+        ("table META_DATA_CAPTURE, row 1, column value", "value of JUPYTER_TOKEN"),
+        ("table META_DATA_CAPTURE, row 2, column value", "value of WANDB_API_KEY"),
+        ("table META_DATA_CAPTURE, row 4, column value", "argument of a secret option"),
+    }
+
+
+def test_large_tables_are_looked_through_at_both_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(secret_cells, "_MOST_ROWS", 100)
+    token = ALL[0][1]
+    path = database(tmp_path / "a.sqlite", "CREATE TABLE t (id INTEGER PRIMARY KEY, value TEXT)")
+    with sqlite3.connect(path) as connection:
+        connection.executemany(
+            "INSERT INTO t VALUES (?, ?)", [(n, token if n in (1, 500, 1000) else None) for n in range(1, 1001)]
+        )
+    connection.close()
+    result = secrets.find(path)
+    assert [finding.place for finding in result.listed] == ["table t, row 1, column value", "table t, row 1000, column value"]
+    assert result.unread == "parts of table t"
+
+
+def test_names_out_of_captures_are_harmless_in_messages(tmp_path):
+    token = ALL[0][1]
+    path = database(
+        tmp_path / "a.sqlite",
+        'CREATE TABLE "a\x1b[31m\n<b>" ("c\x1b" TEXT)',
+        [('INSERT INTO "a\x1b[31m\n<b>" VALUES (?)', (token,))],
+    )
+    place = secrets.find(path).listed[0].place
+    assert place.isprintable()
+    assert "row 1" in place
+
+
+def test_views_and_computed_columns_are_not_evaluated(tmp_path):
+    start, end = ALL[0][1][:3], ALL[0][1][3:]
+    path = database(
+        tmp_path / "a.sqlite",
+        f"""CREATE TABLE t (a TEXT, b TEXT AS ('{start}' || '{end}'));
+        INSERT INTO t (a) VALUES ('x');
+        CREATE VIEW StringIds AS WITH RECURSIVE r(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM r) SELECT value FROM r;""",
+    )
+    assert secrets.find(path) == secrets.Findings()
+
+
+def test_tables_without_row_numbers(tmp_path):
+    path = database(
+        tmp_path / "a.sqlite", "CREATE TABLE t (k TEXT PRIMARY KEY) WITHOUT ROWID", [("INSERT INTO t VALUES (?)", (ALL[0][1],))]
+    )
+    assert secrets.find(path).total == 1
+
+
+def test_folders_of_tables(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    token = ALL[0][1]
+    table = pa.table(
+        {"id": [1, 2], "value": pa.array(["harmless", f"HF_TOKEN={token}"]), "name": pa.array(["a", token]).dictionary_encode()}
+    )
+    pa.parquet.write_table(table, tmp_path / "StringIds.parquet")
+    with pa.OSFile(str(tmp_path / "Other.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    places = [finding.place for finding in secrets.find(tmp_path).listed]
+    assert places == [
+        "Other.arrow, column value", "Other.arrow, column name",
+        "StringIds.parquet, column value", "StringIds.parquet, column name",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "content", [b"SQLite format 3\x00" + b"\xff" * 200, gzip.compress(b"a" * 100, mtime=0)[:-9], b"\xff\xfea"]
+)
+def test_damaged_files_are_refused_in_one_line(tmp_path, content):
+    path = tmp_path / "a"
+    path.write_bytes(content)
+    with pytest.raises(EvidenceError, match="damaged") as caught:
+        secrets.find(path)
+    assert str(caught.value).isprintable()
+
+
+def test_nothing_but_session_cookies_in_the_corpus():
+    """What was overwritten there is not reported again; kernel names and Python stacks are no secrets."""
+    if not CORPUS.is_dir():
+        pytest.skip("this test needs ../shared/corpus")
+    found = {}
+    for path in sorted(CORPUS.rglob("*")):
+        if path.is_file() and path.stat().st_size < 1 << 20:
+            result = secrets.find(path)
+            if result.total:
+                found[path.name] = {finding.what for finding in result.listed}
+    assert all(whats == {"value of SNAP_CONTEXT"} for whats in found.values()), found
