@@ -14,6 +14,7 @@ from kernelscope.analysis.explain.model import INSTRUMENTATION, Account, Case, S
 SMALLEST_SHARE = 0.02  # of the wall difference: less is no cause that anybody would act on
 SMALLEST_GUESS = 0.25  # of it, for what is only plausible, where each side was recorded once
 WHOLE = 0.01  # of the wall difference: what is closer to it explains all of it
+LEAST_REST = 0.3  # of the step of A: a smaller rest does not tell how all else moves
 LEADING = ("different devices",)  # said first, whatever their size: all else depends on them
 _PLAUSIBLE = 2  # precedence of what is left over (see Suspicion)
 LISTED_ROWS = 40  # of a finding, the largest first: the others are in the account
@@ -48,7 +49,7 @@ def settle(case: Case, suspicions: list[Suspicion]) -> list[Finding]:
         granted = _granted(suspicion, left)
         found = Finding(suspicion, granted, _interval(account, granted))
         claimed = sum(suspicion.claims.values())  # what is left can turn the sign, and then the title would be wrong
-        if _worth(found, account) and claimed * found.explains_ns > 0:
+        if _worth(found, account) and claimed * found.explains_ns > 0 and not _moves_with_all(found, account):
             findings.append(found)
             for row, amount in granted.items():
                 left[row] -= amount
@@ -120,6 +121,24 @@ def _worth(finding: Finding, account: Account) -> bool:
         return False
     ends = finding.interval_ns
     return ends is None or not ends[0] <= 0 <= ends[1]
+
+
+def _moves_with_all(finding: Finding, account: Account) -> bool:
+    """Return whether a finding's rows of single recordings change by no more than all other rows do: the machine was slower.
+
+    Of recorded differences that decide rows by themselves this is not asked.
+    """
+    if not account.floor or finding.suspicion.precedence == 0:
+        return False
+    rows = account.rows
+    mine = rows.index.isin(list(finding.granted))
+    rest = rows[~mine & (rows["a_ns"] > 0).to_numpy() & (rows["b_ns"] > 0).to_numpy()]
+    (a_ns, b_ns), (rest_a, rest_b) = (table[["a_ns", "b_ns"]].sum() for table in (rows[mine], rest))
+    if rest_a <= LEAST_REST * rows["a_ns"].sum():
+        return False
+    own = int(b_ns - a_ns)
+    beyond = own - a_ns * (rest_b / rest_a - 1)
+    return bool(beyond * own <= 0 or abs(beyond) < account.floor * max(a_ns, b_ns))
 
 
 def as_dict(finding: Finding, account: Account) -> dict[str, Any]:

@@ -111,3 +111,26 @@ def test_single_recordings_name_no_small_guesses():
     case.account.floor = 0.1
     assert "guess" not in _settled(case, guess)
     assert "guess" in _settled(case, _suspicion("guess", precedence=2, r1=900.0))
+
+
+def _once(sides, floor=0.15):
+    """A case of single recordings whose rows r1, r2, ... take these ns on both sides."""
+    a, b = (np.asarray(each) for each in zip(*sides, strict=True))
+    found = _case(list(b - a))
+    found.account.rows["a_ns"], found.account.rows["b_ns"] = a, b
+    found.account.floor = floor
+    found.account.samples = found.account.by_restart = None
+    return found
+
+
+def test_rows_of_single_recordings_that_move_as_all_others_do_are_no_cause():
+    """Two recordings of one program on a machine that was 30% slower for one of them: every row is longer by 30%."""
+    slower = [(2_000, 2_600), (8_000, 10_500), (4_000, 5_100)]
+    assert _settled(_once(slower), _suspicion("input", r1=600.0)) == {}
+    assert _settled(_once(slower), _suspicion("setting", precedence=0, r1=600.0)) == {"setting": {"r1": 600}}
+    assert _settled(_once([(2_000, 4_600), *slower[1:]]), _suspicion("input", r1=2600.0)) == {"input": {"r1": 2600}}
+    assert _settled(_once([(2_000, 2_600), (8_000, 8_100), (4_000, 4_000)]), _suspicion("input", r1=600.0)) == {
+        "input": {"r1": 600}
+    }, "all others stay"
+    assert _settled(_once([(0, 600), *slower[1:]]), _suspicion("new", r1=600.0)) == {"new": {"r1": 600}}
+    assert _settled(_once([(8_000, 10_400), (1_000, 1_300)]), _suspicion("most", r1=2400.0)) == {"most": {"r1": 2400}}
