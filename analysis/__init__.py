@@ -17,7 +17,7 @@ from kernelscope.analysis.errors import EvidenceError
 
 if TYPE_CHECKING:
     from kernelscope.analysis.accounting.breakdowns import Breakdown, breakdown
-    from kernelscope.analysis.recordings.comparison import compare
+    from kernelscope.analysis.comparisons.comparison import compare
     from kernelscope.analysis.recordings.run import Run
     from kernelscope.analysis.trace import Trace
 
@@ -27,7 +27,7 @@ __all__ = ["Breakdown", "EvidenceError", "Run", "Trace", "breakdown", "compare",
 _HOMES = {
     "Breakdown": "accounting.breakdowns",
     "breakdown": "accounting.breakdowns",
-    "compare": "recordings.comparison",
+    "compare": "comparisons.comparison",
     "Run": "recordings.run",
     "Trace": "trace",
 }

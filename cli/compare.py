@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _compare(session: Session, left_out: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
-    from kernelscope.analysis.recordings.comparison import compare
+    from kernelscope.analysis.comparisons.comparison import compare
     from kernelscope.analysis.recordings.run import Run
 
     runs = [Run(folder / side.label) for side in session.sides if side.failure is None]

@@ -134,7 +134,7 @@ def _names(folder: Path) -> list[str]:
 
     Raises OSError when there is nothing at the path.
     """
-    from kernelscope.analysis.recordings.records import read_object
+    from kernelscope.analysis.trace.records import read_object
 
     folder.stat()
     if not folder.is_dir() or any((folder / name).is_file() for name in ("run.json", "import.json")):

@@ -47,8 +47,8 @@ def write(figures: Figures, folder: str, style: str, force: bool) -> None:
 
 def of_paths(paths: Sequence[Path], full_paths: bool = False) -> Figures:
     """Return the figures of what `report` was given; raise what reading it raises."""
+    from kernelscope.analysis.comparisons.comparison import compare
     from kernelscope.analysis.recordings import imported
-    from kernelscope.analysis.recordings.comparison import compare
     from kernelscope.cli import report, sharing
     from kernelscope.reports.figures import gathered
 
@@ -75,7 +75,7 @@ def _of_run(result: Mapping[str, Any], run: Run) -> Figures:
 
 
 def _of_sweeps(paths: Sequence[Path]) -> Figures:
-    from kernelscope.analysis.recordings import sweeps
+    from kernelscope.analysis.comparisons import sweeps
     from kernelscope.reports.sweeps import page
     from kernelscope.reports.sweeps.chart import Chart
 

@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Explain the difference, judge it, write what was asked for; return 1 when the gate fails."""
-    from kernelscope.analysis.explain import gate
+    from kernelscope.analysis.comparisons import gate
     from kernelscope.analysis.recordings import archives
     from kernelscope.cli.explain import explained
     from kernelscope.reports import gate as words

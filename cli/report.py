@@ -86,7 +86,7 @@ def _report_runs(
 ) -> None:
     """Report one run with its breakdowns, or several side by side."""
     from kernelscope.analysis.accounting.breakdowns import breakdown
-    from kernelscope.analysis.recordings.comparison import compare
+    from kernelscope.analysis.comparisons.comparison import compare
     from kernelscope.cli import output
     from kernelscope.cli.breakdown import recording_cost
 
@@ -218,9 +218,9 @@ def target_file(text: str, force: bool) -> Path:
 
 def recorded_comparison(paths: Sequence[Path]) -> dict[str, Any] | None:
     """Return the comparison that the only path names, as `compare` wrote it; None when runs are named."""
+    from kernelscope.analysis.comparisons.comparison import SCHEMA
     from kernelscope.analysis.errors import EvidenceError
-    from kernelscope.analysis.recordings.comparison import SCHEMA
-    from kernelscope.analysis.recordings.records import read_object
+    from kernelscope.analysis.trace.records import read_object
 
     if len(paths) > 1:
         return None
@@ -240,8 +240,8 @@ def recorded_comparison(paths: Sequence[Path]) -> dict[str, Any] | None:
 def opened(paths: Sequence[Path]) -> tuple[list[Run], list[dict[str, Any]]]:
     """Open the run folders, those of comparisons among the paths included; raise UsageError when two are called the same."""
     from kernelscope.analysis.explain import again
-    from kernelscope.analysis.recordings.records import read_object
     from kernelscope.analysis.recordings.run import Run
+    from kernelscope.analysis.trace.records import read_object
     from kernelscope.tracer.outside.errors import UsageError
 
     runs: list[Run] = []

@@ -111,7 +111,7 @@ class OneRun:
 
     @cached_property
     def _result(self) -> dict[str, Any]:
-        from kernelscope.analysis.recordings.comparison import compare
+        from kernelscope.analysis.comparisons.comparison import compare
 
         return sharing.shareable(compare([self._run]), self._full_paths)
 

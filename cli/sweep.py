@@ -74,8 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _measured(folder: Path) -> tuple[dict[str, Any], str | None]:
     """Return what a cell's run folder tells, or why it does not."""
+    from kernelscope.analysis.comparisons import sweeps
     from kernelscope.analysis.errors import EvidenceError
-    from kernelscope.analysis.recordings import sweeps
 
     try:
         return sweeps.measured(folder), None
@@ -84,7 +84,7 @@ def _measured(folder: Path) -> tuple[dict[str, Any], str | None]:
 
 
 def _publish(folder: Path, rows: list[dict[str, Any]]) -> None:
-    from kernelscope.analysis.recordings import sweeps
+    from kernelscope.analysis.comparisons import sweeps
 
     sweeps.write(folder, rows)
 
@@ -147,7 +147,7 @@ def _list(experiment: Experiment, cells: Sequence[Cell], arguments: argparse.Nam
 
 def _summarise(sweep: Sweep, cells: Sequence[Cell], form: str) -> None:
     """Print one row a cell, and how many cells came to what."""
-    from kernelscope.analysis.recordings import sweeps
+    from kernelscope.analysis.comparisons import sweeps
     from kernelscope.cli.output import write_rows
     from kernelscope.reports.text import printable
 

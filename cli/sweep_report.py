@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kernelscope.analysis.recordings.sweeps import Sweep
+    from kernelscope.analysis.comparisons.sweeps import Sweep
 
 DEFAULT = Path("report") / "report.html"  # in the sweep's folder: what is there is ours, and made anew every time
 
@@ -17,7 +17,7 @@ def run(paths: list[Path], output: str | None, force: bool, form: str | None) ->
 
     output: the page's file, the default for one sweep is DEFAULT within its folder. form: one of cli.output.FORMATS or None.
     """
-    from kernelscope.analysis.recordings import sweeps
+    from kernelscope.analysis.comparisons import sweeps
 
     found = [sweeps.read(path) for path in paths]
     if output is not None or form is None:

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from kernelscope.analysis import EvidenceError, Run, read
-from kernelscope.analysis.recordings import sweeps
+from kernelscope.analysis.comparisons import sweeps
 from kernelscope.tracer.outside import environments
 
 pytestmark = pytest.mark.slow

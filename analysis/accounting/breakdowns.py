@@ -110,7 +110,7 @@ def _each(
         try:
             if by == "line":
                 found[by] = _by_line(trace) if trace.host_lines.empty else _by_host_line(trace)
-            elif not has_timeline(trace) and (len(trace.kernels) or len(trace.copies) or len(trace.totals)):
+            elif not trace.has_timeline() and (len(trace.kernels) or len(trace.copies) or len(trace.totals)):
                 found[by] = _of_totals(trace, by)
             else:
                 partition = partition or parts.partition(trace)
@@ -119,12 +119,6 @@ def _each(
         except EvidenceError as error:
             found[by] = str(error)
     return found
-
-
-def has_timeline(trace: Trace) -> bool:
-    """Return whether anything in the trace has a start: steps, or device work, or what the host did."""
-    tables = (trace.steps, trace.graphs, trace.operators, trace.ranges, trace.calls, trace.syncs)
-    return any(map(len, tables)) or bool(trace.kernels["start_ns"].notna().any() or trace.copies["start_ns"].notna().any())
 
 
 def of_cells(partition: parts.Partition, by: str, info: dict[str, Any], labels: CellLabels | None = None) -> Breakdown:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.accounting.breakdowns import breakdown, has_timeline
+from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.device import work
 from kernelscope.analysis.device.ceilings import REFUSED, Ceiling, Ceilings
 from kernelscope.analysis.errors import EvidenceError
@@ -130,7 +130,7 @@ def _summed(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 def _with_steps(table: pd.DataFrame, trace: Trace) -> tuple[pd.DataFrame, int | None]:
     """Add each layer's conserved share of the mean step, and the parts of the step that are no layer's kernels as rows."""
-    if not has_timeline(trace):
+    if not trace.has_timeline():
         return table, None
     found = breakdown(trace, "layer")
     if found.step_ns is None:

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 from kernelscope.analysis.energy.counter import Counter
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.recordings.records import read_table
 from kernelscope.analysis.recordings.run import Run
+from kernelscope.analysis.trace.records import read_table
 
 NAME = "energy"
 COUNTERS = {"gpu_energy_j": "GPU", "cpu_energy_j": "processor", "dram_energy_j": "memory"}

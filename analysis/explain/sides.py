@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.accounting.breakdowns import has_timeline, totals_cells
+from kernelscope.analysis.accounting.breakdowns import totals_cells
 from kernelscope.analysis.accounting.partition import KEYS, Partition, partition
 from kernelscope.analysis.accounting.statistics import median_step_ns
 from kernelscope.analysis.errors import EvidenceError
@@ -105,7 +105,7 @@ def of_trace(trace: Trace, name: str, path: str) -> Side:
     except EvidenceError as error:
         raise EvidenceError(f"{path}: {error}") from error
     side.missing = dict(trace.info.get("unavailable", {}))
-    if not has_timeline(trace):
+    if not trace.has_timeline():
         side.missing["timeline"] = "totals only: what ran at the same time is not known, and durations are compared"
     if trace.steps.empty:
         side.missing["steps"] = "nothing in the capture says where a step ends and the next begins"
@@ -121,7 +121,7 @@ def _assembled(name: str, path: str, traces: list[Trace], main: Trace, facts: di
     """Put the windows of several recordings of one side together."""
     tables, windows = [], []
     for restart, trace in enumerate(traces, start=1):
-        if not has_timeline(trace):
+        if not trace.has_timeline():
             cells = _totals(trace)
             windows.append((restart, 0, 1, int(cells["time_ns"].sum())))
             tables.append(cells.assign(window_row=len(windows) - 1))

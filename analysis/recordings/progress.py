@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.recordings.records import read_object
+from kernelscope.analysis.trace.records import read_object
 
 RECORDING, COMPLETE, FAILED = "recording", "complete", "failed"
 _PROFILED = "profile"  # the recorder of runs whose passes are those of somebody else's script

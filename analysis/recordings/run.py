@@ -19,8 +19,8 @@ from kernelscope.analysis.attribution.host_lines import timeline
 from kernelscope.analysis.attribution.lines import statements
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import archives
-from kernelscope.analysis.recordings.records import read_object, read_table
 from kernelscope.analysis.trace import Trace, conform, storage, thread_names
+from kernelscope.analysis.trace.records import read_object, read_table
 
 KERAS_2 = ("keras-theano", "keras-cntk", "keras-mxnet")
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.accounting.breakdowns import has_timeline
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import TABLES, Trace, conform
 from kernelscope.analysis.trace.categories import joined
@@ -21,7 +20,7 @@ def together(traces: Sequence[Trace], names: Sequence[str]) -> Trace:
     Timelines are put together only if all are on the wall clock. Threads of different captures stay apart. Raises EvidenceError
     for timelines on different clocks.
     """
-    timed = [(trace, name) for trace, name in zip(traces, names, strict=True) if has_timeline(trace)]
+    timed = [(trace, name) for trace, name in zip(traces, names, strict=True) if trace.has_timeline()]
     if len(timed) > 1 and any(trace.info.get("clock") != "wall" for trace, _ in timed):
         raise EvidenceError(
             f"{timed[1][1]}: its clock has nothing in common with that of {timed[0][1]}; import each into its own folder"
@@ -66,7 +65,7 @@ def _joined(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 def _info(traces: Sequence[Trace]) -> dict[str, object]:
     """Return what is known of all: the first timeline's facts, lists put together."""
-    first = next((trace for trace in traces if has_timeline(trace)), traces[0])
+    first = next((trace for trace in traces if trace.has_timeline()), traces[0])
     info = dict(first.info)
     for trace in traces:
         for key, value in trace.info.items():

@@ -385,3 +385,8 @@ class Trace:
         from kernelscope.analysis.trace import notebook
 
         return notebook.of_trace(self)
+
+    def has_timeline(self) -> bool:
+        """Return whether anything here has a start: steps, or device work, or what the host did."""
+        tables = (self.steps, self.graphs, self.operators, self.ranges, self.calls, self.syncs)
+        return any(map(len, tables)) or bool(self.kernels["start_ns"].notna().any() or self.copies["start_ns"].notna().any())

@@ -8,8 +8,9 @@ from typing import Any
 from markup import cell, prose
 
 from kernelscope.analysis import trace
-from kernelscope.analysis.accounting import breakdowns, columns
-from kernelscope.analysis.recordings import sweeps
+from kernelscope.analysis.accounting import breakdowns
+from kernelscope.analysis.comparisons import sweeps
+from kernelscope.reports import columns
 
 
 def page() -> str:

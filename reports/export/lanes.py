@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from kernelscope.analysis.attribution import autograd
+from kernelscope.analysis.formats.kineto import autograd
 from kernelscope.analysis.trace import intervals
 
 Int = npt.NDArray[np.int64]

@@ -12,10 +12,10 @@ from typing import Any
 
 import pandas as pd
 
-from kernelscope.analysis.accounting.columns import TABLES as RESULTS
-from kernelscope.analysis.accounting.columns import Column
 from kernelscope.analysis.trace import TABLES, Trace
 from kernelscope.reports import comparison_tables, explanation, tables
+from kernelscope.reports.columns import TABLES as RESULTS
+from kernelscope.reports.columns import Column
 from kernelscope.reports.tables import Table
 
 Envelope = Mapping[str, Any]
@@ -104,7 +104,7 @@ def blocks(rows: int, size: int = 50_000) -> Iterator[slice]:
 
 
 def _sheet(table: Table, described: str | None = None, sides: Sequence[str] = ()) -> Sheet:
-    """Return a table with its columns as analysis.accounting.columns describes the table `described`."""
+    """Return a table with its columns as reports.columns describes the table `described`."""
     frame = pd.DataFrame({key: _typed([row[place] for row in table.rows]) for place, key in enumerate(table.columns)})
     known: dict[str, Column] = {}
     for column in RESULTS[described].columns if described is not None and described in RESULTS else ():

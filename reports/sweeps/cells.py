@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelscope.analysis.recordings.sweeps import DONE, Sweep
+from kernelscope.analysis.comparisons.sweeps import DONE, Sweep
 from kernelscope.reports.tables import Table
 from kernelscope.reports.text import printable
 

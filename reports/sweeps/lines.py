@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.markers import CARETUP
 from matplotlib.ticker import NullLocator
 
-from kernelscope.analysis.accounting.scaling import efficiencies
+from kernelscope.analysis.comparisons.scaling import efficiencies
 from kernelscope.reports.figures import Style, drawing, short
 from kernelscope.reports.sweeps import cells, chart
 from kernelscope.reports.sweeps.bars import STEP, Measure
@@ -38,7 +38,7 @@ def time_by_batch(rows: Sequence[Row], style: Style | None = None) -> Figure:
 
 
 def scaling(rows: Sequence[Row], axis: str, style: Style | None = None) -> Figure:
-    """Draw the scaling efficiency (see analysis.accounting.scaling) over threads or devices; 1 is perfect."""
+    """Draw the scaling efficiency (see analysis.comparisons.scaling) over threads or devices; 1 is perfect."""
     title = f"Scaling efficiency over {TITLES[axis]}"
     return _lines(efficient(rows, axis), axis, EFFICIENCY, title, style)
 

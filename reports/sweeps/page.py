@@ -13,8 +13,8 @@ from typing import Any
 import matplotlib as mpl
 from markupsafe import Markup
 
+from kernelscope.analysis.comparisons.sweeps import Sweep, disturbed
 from kernelscope.analysis.published import SOURCES, Group, Value, compare
-from kernelscope.analysis.recordings.sweeps import Sweep, disturbed
 from kernelscope.reports import figures, html, svg
 from kernelscope.reports.sections import View
 from kernelscope.reports.sweeps import agreement, cells, published, tables

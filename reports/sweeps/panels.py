@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernelscope.analysis.accounting.scaling import efficiencies
+from kernelscope.analysis.comparisons.scaling import efficiencies
 from kernelscope.reports.interactive import Interactive
 from kernelscope.reports.sweeps import cells, lines
 from kernelscope.reports.sweeps.bars import STEP, Measure

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from kernelscope.analysis.explain.gate import judge
+from kernelscope.analysis.comparisons.gate import judge
 from kernelscope.cli import main
 
 from .test_explain import capture

@@ -23,8 +23,8 @@ from typing import Any
 import plants
 from plants import Plant
 
+from kernelscope.analysis.comparisons import gate
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.explain import gate
 from kernelscope.analysis.explain.explanation import explain
 from kernelscope.analysis.explain.sides import load
 from kernelscope.tracer.outside import environments

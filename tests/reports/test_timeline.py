@@ -9,9 +9,9 @@ import pytest
 
 from kernelscope.analysis import Trace
 from kernelscope.analysis.attribution.frameworks import Clock, Context, pytorch
-from kernelscope.analysis.recordings.records import read_object, read_table
 from kernelscope.analysis.timeline.lanes import timeline
 from kernelscope.analysis.trace import conform
+from kernelscope.analysis.trace.records import read_object, read_table
 from kernelscope.reports import html
 from kernelscope.reports.timeline import LANES
 from kernelscope.reports.timeline import timeline as part

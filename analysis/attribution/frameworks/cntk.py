@@ -24,8 +24,8 @@ from kernelscope.analysis.attribution.frameworks import Context, Evidence, cntk_
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats.cntk.profiler_tables import US, read_timeline
 from kernelscope.analysis.kernels import classify
-from kernelscope.analysis.recordings.records import read_object
 from kernelscope.analysis.trace import text_columns
+from kernelscope.analysis.trace.records import read_object
 
 Int = npt.NDArray[np.int64]
 

@@ -17,12 +17,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.attribution import autograd, launches
-from kernelscope.analysis.attribution.frameworks import Context, Evidence, aten, collected
+from kernelscope.analysis.attribution import launches
+from kernelscope.analysis.attribution.frameworks import Context, Evidence, collected
 from kernelscope.analysis.attribution.frameworks.owners import Owners
 from kernelscope.analysis.attribution.frameworks.tensorflow_names import GraphNames, RecordedNames, names_of
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.kernels import names
+from kernelscope.analysis.formats.kineto import autograd
+from kernelscope.analysis.kernels import aten, names
 from kernelscope.analysis.trace import Trace, conform, intervals
 from kernelscope.analysis.trace.categories import filled, taken
 

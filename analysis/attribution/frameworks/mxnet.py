@@ -31,8 +31,8 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats.mxnet import tables as mxnet_profiler
 from kernelscope.analysis.formats.onednn import verbose_tables as onednn_verbose
 from kernelscope.analysis.kernels.classify import operator_kind
-from kernelscope.analysis.recordings.records import read_object
 from kernelscope.analysis.trace import intervals, text_columns
+from kernelscope.analysis.trace.records import read_object
 
 GRAPH_FILE = "graph.json"
 STREAM_FILE = "stdout.raw"

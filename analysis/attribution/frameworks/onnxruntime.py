@@ -21,8 +21,8 @@ import pandas as pd
 from kernelscope.analysis.attribution.frameworks import Context, Evidence
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.kernels import classify
-from kernelscope.analysis.recordings.records import read_object
 from kernelscope.analysis.trace import conform, empty
+from kernelscope.analysis.trace.records import read_object
 
 TRACE_FILE = "operators.onnxruntime.json"
 START_FILE = "operators.start.json"

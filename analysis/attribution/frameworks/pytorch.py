@@ -13,15 +13,16 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.attribution import autograd
-from kernelscope.analysis.attribution.frameworks import Context, Evidence, aten, collected
+from kernelscope.analysis.attribution.frameworks import Context, Evidence, collected
 from kernelscope.analysis.files import stream
+from kernelscope.analysis.formats.kineto import autograd
 from kernelscope.analysis.formats.kineto import tables as kineto
 from kernelscope.analysis.formats.kineto.categories import GROUPS
 from kernelscope.analysis.formats.kineto.tables import Scan
 from kernelscope.analysis.formats.kineto.trace import of_scan
 from kernelscope.analysis.formats.mkl import verbose_tables as mkl_verbose
 from kernelscope.analysis.formats.onednn import verbose_tables as onednn_verbose
+from kernelscope.analysis.kernels import aten
 from kernelscope.analysis.trace import conform, intervals
 
 Int = npt.NDArray[np.int64]

@@ -10,7 +10,7 @@ from typing import Any
 
 from kernelscope.analysis.attribution.frameworks import Context
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.recordings.records import read_object
+from kernelscope.analysis.trace.records import read_object
 
 SCOPES_FILE = "operators.scopes.json"
 SUMS_FILE = "operators.sums.json"

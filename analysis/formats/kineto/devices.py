@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.attribution import autograd
+from kernelscope.analysis.formats.kineto import autograd
 from kernelscope.analysis.formats.kineto import tables as kineto
 from kernelscope.analysis.formats.kineto.tables import Scan
 from kernelscope.analysis.trace import intervals

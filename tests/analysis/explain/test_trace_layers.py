@@ -18,8 +18,8 @@ from kernelscope.analysis.explain.alignment import align
 from kernelscope.analysis.explain.model import Layer
 from kernelscope.analysis.explain.problems import Work, of_operator, of_problem, shapes, type_of_operator
 from kernelscope.analysis.explain.trace_layers import labels, layers_of, of_network, range_label
-from kernelscope.analysis.recordings.records import read_object, read_table
 from kernelscope.analysis.trace import Trace, conform
+from kernelscope.analysis.trace.records import read_object, read_table
 from kernelscope.workloads import networks
 
 DATA = Path(__file__).parents[2] / "data"

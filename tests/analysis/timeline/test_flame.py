@@ -12,9 +12,9 @@ import kernelscope.analysis as ka
 from kernelscope.analysis import EvidenceError, Trace
 from kernelscope.analysis.accounting.partition import partition
 from kernelscope.analysis.attribution.frameworks import Clock, Context, pytorch
-from kernelscope.analysis.recordings.records import read_object, read_table
 from kernelscope.analysis.timeline.flame import UNKNOWN_LAUNCH, flame
 from kernelscope.analysis.trace import conform
+from kernelscope.analysis.trace.records import read_object, read_table
 from tests.places import ROOT
 
 DATA = ROOT / "tests" / "data"

@@ -12,9 +12,9 @@ from kernelscope.analysis import EvidenceError, Trace
 from kernelscope.analysis.accounting import partition
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution.frameworks import Clock, Context, mxnet, pytorch
-from kernelscope.analysis.recordings.records import read_object, read_table
 from kernelscope.analysis.timeline.lanes import LABEL, rows_of, timeline
 from kernelscope.analysis.trace import conform
+from kernelscope.analysis.trace.records import read_object, read_table
 from tests.places import ROOT
 
 DATA = ROOT / "tests" / "data"

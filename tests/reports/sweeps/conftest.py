@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from kernelscope.analysis.recordings import sweeps
+from kernelscope.analysis.comparisons import sweeps
 
 DEFAULTS = {"threads": 2, "device": "cpu", "devices": 1, "hardware": "a processor, 2 cores", "mode": "train"}
 LINES = {"pytorch": 60, "tensorflow": 55, "mxnet": 58, "cntk": 70, "keras-tensorflow": 31, "onednn": 190, "keras-torch": 31}

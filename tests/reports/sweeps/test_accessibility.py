@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import kernelscope.analysis as ka
-from kernelscope.analysis.recordings import imported, sweeps
+from kernelscope.analysis.comparisons import sweeps
+from kernelscope.analysis.recordings import imported
 from kernelscope.cli import moving
 from kernelscope.reports import html as pages
 from kernelscope.reports.sweeps import page as sweep_page

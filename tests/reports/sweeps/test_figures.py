@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from kernelscope.analysis import published
-from kernelscope.analysis.recordings import sweeps
+from kernelscope.analysis.comparisons import sweeps
 from kernelscope.reports.figures import Style
 from kernelscope.reports.sweeps import agreement, bars, cells, code, core_map, lines
 from kernelscope.reports.sweeps.looks import looks

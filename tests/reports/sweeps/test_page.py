@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import matplotlib.image
 import pytest
 
-from kernelscope.analysis.recordings import sweeps
+from kernelscope.analysis.comparisons import sweeps
 from kernelscope.cli.main import main
 from kernelscope.reports.sweeps import page
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from kernelscope.analysis.recordings import sweeps
+from kernelscope.analysis.comparisons import sweeps
 from kernelscope.reports import html
 from kernelscope.reports.sweeps import cells, page
 from kernelscope.reports.sweeps.panels import panels

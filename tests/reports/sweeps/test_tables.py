@@ -6,7 +6,7 @@ import pytest
 
 from kernelscope.analysis import published
 from kernelscope.analysis.attribution.lines import statements
-from kernelscope.analysis.recordings import sweeps
+from kernelscope.analysis.comparisons import sweeps
 from kernelscope.reports.sweeps import cells, tables
 from kernelscope.reports.sweeps import published as others
 

@@ -14,8 +14,8 @@ from kernelscope.analysis.attribution.frameworks.xla_names import ProgramNames
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats.xplane import hlo
 from kernelscope.analysis.formats.xplane import tables as xplane
-from kernelscope.analysis.recordings.records import read_object, read_table
 from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace.records import read_object, read_table
 from kernelscope.workloads import networks
 from tests.places import ROOT
 

@@ -10,8 +10,8 @@ import pytest
 from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.attribution.frameworks import Clock, Context, mxnet
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.recordings.records import read_object, read_table
 from kernelscope.analysis.trace import Trace, conform
+from kernelscope.analysis.trace.records import read_object, read_table
 from tests.places import ROOT
 
 DATA = ROOT / "tests" / "data" / "mxnet"

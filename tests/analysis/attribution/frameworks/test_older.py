@@ -8,8 +8,8 @@ import pytest
 from kernelscope.analysis.accounting.partition import partition
 from kernelscope.analysis.attribution.frameworks import Clock, Context, chainer, keras2, lasagne, theano
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.recordings.records import read_object, read_table
 from kernelscope.analysis.trace import Trace, conform
+from kernelscope.analysis.trace.records import read_object, read_table
 from kernelscope.tracer.inside.hooks.theano import laid_out
 from kernelscope.workloads import networks
 from tests.places import ROOT

@@ -4,8 +4,8 @@ import pytest
 
 from kernelscope.analysis.accounting.partition import partition
 from kernelscope.analysis.attribution.frameworks import Clock, Context, onednn
-from kernelscope.analysis.recordings.records import read_object, read_table
 from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace.records import read_object, read_table
 from kernelscope.workloads import networks
 from tests.places import ROOT
 

@@ -8,8 +8,8 @@ import pytest
 from kernelscope.analysis.accounting.partition import partition
 from kernelscope.analysis.attribution.frameworks import Clock, Context, onnxruntime
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.recordings.records import read_object, read_table
 from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace.records import read_object, read_table
 from tests.places import ROOT
 
 CAPTURE = ROOT / "tests" / "data" / "onnxruntime" / "lenet-infer"

@@ -8,9 +8,10 @@ import shutil
 import pytest
 
 from kernelscope.analysis.accounting.partition import partition
-from kernelscope.analysis.attribution.frameworks import Clock, Context, aten, pytorch
-from kernelscope.analysis.recordings.records import read_object, read_table
+from kernelscope.analysis.attribution.frameworks import Clock, Context, pytorch
+from kernelscope.analysis.kernels import aten
 from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace.records import read_object, read_table
 from tests.places import ROOT
 
 DATA = ROOT / "tests" / "data" / "pytorch"

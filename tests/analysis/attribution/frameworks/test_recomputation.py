@@ -3,8 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.attribution import autograd
-from kernelscope.analysis.attribution.frameworks import aten, input_ranges, placed_ranges, recomputed_ranges
+from kernelscope.analysis.attribution.frameworks import input_ranges, placed_ranges, recomputed_ranges
+from kernelscope.analysis.formats.kineto import autograd
+from kernelscope.analysis.kernels import aten
 from kernelscope.analysis.trace import conform
 
 

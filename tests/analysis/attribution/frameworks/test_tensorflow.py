@@ -10,8 +10,8 @@ from kernelscope.analysis.accounting.partition import partition
 from kernelscope.analysis.attribution.frameworks import Clock, Context, tensorflow
 from kernelscope.analysis.attribution.frameworks.tensorflow_names import GraphNames, fits_shape
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.recordings.records import read_object, read_table
 from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace.records import read_object, read_table
 from kernelscope.workloads import networks
 from tests.places import ROOT
 

@@ -1,6 +1,6 @@
 import pytest
 
-from kernelscope.analysis.accounting.scaling import CONDITIONS, efficiencies
+from kernelscope.analysis.comparisons.scaling import CONDITIONS, efficiencies
 from kernelscope.analysis.published.levels import level
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.attribution.frameworks import aten
+from kernelscope.analysis.kernels import aten
 from kernelscope.analysis.kernels.classify import operator_kind
 
 Int = npt.NDArray[np.int64]

@@ -20,8 +20,8 @@ from kernelscope.analysis import energy
 from kernelscope.analysis.accounting.statistics import interval_of_median, median_step_ns
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import archives, core_use
-from kernelscope.analysis.recordings.records import read_object
 from kernelscope.analysis.recordings.run import PassData, Run
+from kernelscope.analysis.trace.records import read_object
 
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/sweep", 1
 SWEEP_FILE, RESULTS_FILE, CELLS = "sweep.json", "results.parquet", "cells"

@@ -1,7 +1,7 @@
 """What the columns of results mean, in CSV, JSON, Parquet and in Python: one word, one meaning.
 
 Times are integer nanoseconds, energies integer microjoules, shares parts of 1. What is not known is empty or null, never 0.
-The columns of the Trace are declared in `analysis/trace.py`, those of sweeps in `analysis/recordings/sweeps.py`.
+The columns of the Trace are declared in `analysis/trace.py`, those of sweeps in `analysis/comparisons/sweeps.py`.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kernelscope.analysis.comparisons import sweeps
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.recordings import sweeps
 
 CELL = {
     "cell": "mxnet-lenet-train-b64-cpu-t2", "experiment": "thesis", "framework": "mxnet", "network": "lenet", "mode": "train",

@@ -6,14 +6,14 @@ import pandas as pd
 import pytest
 
 import kernelscope.analysis as ka
-from kernelscope.analysis.accounting import breakdowns, columns
+from kernelscope.analysis.accounting import breakdowns
 from kernelscope.analysis.device import tables as device
 from kernelscope.analysis.device.roofline import BY as ROOFLINES
 from kernelscope.analysis.device.roofline import roofline
 from kernelscope.analysis.energy import replay
 from kernelscope.analysis.energy.summary import Summary
 from kernelscope.analysis.trace import Trace, conform
-from kernelscope.reports import comparison_tables
+from kernelscope.reports import columns, comparison_tables
 from tests.places import ROOT
 
 DATA = ROOT / "tests" / "data"

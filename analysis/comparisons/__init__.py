@@ -1,0 +1,1 @@
+"""Several runs side by side: comparisons, sweeps, gates, scaling."""
