@@ -53,12 +53,14 @@ def read(path: str | Path, form: str | None = None) -> Trace:
 def reading(path: str | Path, form: str | None = None) -> Iterator[Trace]:
     """Give the Trace that `read` returns while a capture is still searched for secrets: its info tells the outcome at the end."""
     from kernelscope.analysis.recordings import archives, captures, imported
+    from kernelscope.analysis.recordings.kinds import Kind, kind_of
 
     path = archives.folder(Path(path))
-    if form is None and imported.is_imported(path):
+    kind = Kind.CAPTURE if form else kind_of(path)
+    if kind is Kind.IMPORT:
         yield imported.Imported(path).trace()
         return
-    if form is None and any((path / name).is_file() for name in ("run.json", "compare.json", "sweep.json")):
+    if kind in (Kind.RUN, Kind.RUNS, Kind.COMPARISON, Kind.SWEEP):
         from kernelscope.analysis.recordings.run import Run
 
         yield Run(path).trace()

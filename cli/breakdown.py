@@ -35,13 +35,15 @@ def run(arguments: argparse.Namespace) -> int:
     from kernelscope import analysis
     from kernelscope.analysis.accounting.breakdowns import breakdowns
     from kernelscope.analysis.recordings import archives, imported
+    from kernelscope.analysis.recordings.kinds import Kind, kind_of
     from kernelscope.cli.output import write_breakdown
     from kernelscope.cli.warn import about, about_info
 
     path = archives.folder(Path(arguments.path))
     if (arguments.steps, arguments.device, arguments.window) != (MARKED, None, None):
         return _of_steps(path, arguments)
-    if imported.is_imported(path):
+    kind = kind_of(path)
+    if kind is Kind.IMPORT:
         recorded = imported.Imported(path)
         about_info(recorded.record.get("info", {}))
         result = recorded.breakdown(arguments.by)
@@ -54,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     if isinstance(found, str):
         raise analysis.EvidenceError(found)
     _hint(found.window)
-    first = recording_cost(analysis.Run(path), found) if (path / "run.json").is_file() else None
+    first = recording_cost(analysis.Run(path), found) if kind is Kind.RUN else None
     write_breakdown(found.as_dict(), arguments.format, first)
     return 0
 

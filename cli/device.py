@@ -32,12 +32,13 @@ def run(arguments: argparse.Namespace) -> int:
     from kernelscope import analysis
     from kernelscope.analysis.device.tables import tables
     from kernelscope.analysis.recordings import archives
+    from kernelscope.analysis.recordings.kinds import Kind, kind_of
     from kernelscope.cli.warn import about
 
     path = archives.folder(Path(arguments.path))
     trace = analysis.read(path)
     about(trace)
-    record = analysis.Run(path).record if (path / "run.json").is_file() else {}
+    record = analysis.Run(path).record if kind_of(path) is Kind.RUN else {}
     names = [arguments.table] if arguments.table else list(TABLES)
     _write(tables(trace, names, record), arguments.format, arguments.rows)
     return 0

@@ -134,18 +134,16 @@ def _names(folder: Path) -> list[str]:
 
     Raises OSError when there is nothing at the path.
     """
+    from kernelscope.analysis.recordings.kinds import COMPARISON, Kind, kind_of
     from kernelscope.analysis.trace.records import read_object
 
     folder.stat()
-    if not folder.is_dir() or any((folder / name).is_file() for name in ("run.json", "import.json")):
+    kind = kind_of(folder)
+    if not folder.is_dir() or kind in (Kind.RUN, Kind.IMPORT):
         return []
-    found = sorted(path.name for path in folder.iterdir() if _is_side(path))
-    recorded = read_object(folder / "compare.json").get("frameworks", []) if (folder / "compare.json").is_file() else []
+    found = sorted(path.name for path in folder.iterdir() if kind_of(path) in (Kind.RUN, Kind.IMPORT))
+    recorded = read_object(folder / COMPARISON).get("frameworks", []) if kind is Kind.COMPARISON else []
     return sorted(found, key=lambda name: recorded.index(name) if name in recorded else len(recorded))
-
-
-def _is_side(path: Path) -> bool:
-    return any((path / name).is_file() for name in ("run.json", "import.json"))
 
 
 def _target(text: str) -> Path:

@@ -49,12 +49,14 @@ def of_paths(paths: Sequence[Path], full_paths: bool = False) -> Figures:
     """Return the figures of what `report` was given; raise what reading it raises."""
     from kernelscope.analysis.comparisons.comparison import compare
     from kernelscope.analysis.recordings import imported
+    from kernelscope.analysis.recordings.kinds import Kind, kind_of
     from kernelscope.cli import report, sharing
     from kernelscope.reports.figures import gathered
 
-    if any((path / "sweep.json").is_file() for path in paths):
+    kinds = [kind_of(path) for path in paths]
+    if Kind.SWEEP in kinds:
         return _of_sweeps(paths)
-    if len(paths) == 1 and imported.is_imported(paths[0]):
+    if kinds == [Kind.IMPORT]:
         return gathered.of_capture(sharing.shareable(imported.Imported(paths[0]).breakdowns(), full_paths))
     recorded = report.recorded_comparison(paths)
     if recorded is not None:

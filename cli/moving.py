@@ -89,10 +89,11 @@ def _of_traces(traces: Sequence[tuple[str, Trace | str]]) -> list[Interactive]:
 def _run(folder: Path, name: str) -> Run:
     """Open a run folder beside a comparison; raise EvidenceError where there is none."""
     from kernelscope.analysis.errors import EvidenceError
+    from kernelscope.analysis.recordings.kinds import Kind, kind_of
     from kernelscope.analysis.recordings.run import Run
 
     # compare.json may be somebody else's: no name in it leads out of its folder
-    if Path(name).name != name or not (folder / name / "run.json").is_file():
+    if Path(name).name != name or kind_of(folder / name) is not Kind.RUN:
         raise EvidenceError("its run folder is not beside the comparison")
     return Run(folder / name)
 

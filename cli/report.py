@@ -49,7 +49,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read what was recorded, write the report, print it where asked for."""
-    from kernelscope.analysis.recordings import archives, imported
+    from kernelscope.analysis.recordings import archives
+    from kernelscope.analysis.recordings.kinds import Kind, kind_of
     from kernelscope.cli import output
 
     paths = [archives.folder(Path(path)) for path in arguments.paths]
@@ -58,14 +59,15 @@ def run(arguments: argparse.Namespace) -> int:
         figures.write(drawn, arguments.figures, arguments.style, arguments.force)
         if arguments.output is None and arguments.format is None:
             return 0
-    if any((path / "sweep.json").is_file() for path in paths):
+    kinds = [kind_of(path) for path in paths]
+    if Kind.SWEEP in kinds:
         from kernelscope.cli import sweep_report
 
         sweep_report.run([Path(path) for path in arguments.paths], arguments.output, arguments.force, arguments.format)
         return 0
     target = target_file(arguments.output, arguments.force) if arguments.output else None
     form = arguments.format or (None if target else "table")
-    if len(paths) == 1 and imported.is_imported(paths[0]):
+    if kinds == [Kind.IMPORT]:
         _report_import(paths[0], target, form, arguments.full_paths)
         return 0
     recorded = recorded_comparison(paths)
@@ -220,13 +222,14 @@ def recorded_comparison(paths: Sequence[Path]) -> dict[str, Any] | None:
     """Return the comparison that the only path names, as `compare` wrote it; None when runs are named."""
     from kernelscope.analysis.comparisons.comparison import SCHEMA
     from kernelscope.analysis.errors import EvidenceError
+    from kernelscope.analysis.recordings.kinds import COMPARISON, Kind, kind_of
     from kernelscope.analysis.trace.records import read_object
 
     if len(paths) > 1:
         return None
-    file = paths[0] if paths[0].is_file() else paths[0] / "compare.json"
-    if not file.is_file():
+    if kind_of(paths[0]) is not Kind.COMPARISON:
         return None
+    file = paths[0] if paths[0].is_file() else paths[0] / COMPARISON
     result = read_object(file)
     name, _, newest = SCHEMA.rpartition("/")
     kind, _, version = str(result.get("schema")).rpartition("/")
@@ -240,6 +243,7 @@ def recorded_comparison(paths: Sequence[Path]) -> dict[str, Any] | None:
 def opened(paths: Sequence[Path]) -> tuple[list[Run], list[dict[str, Any]]]:
     """Open the run folders, those of comparisons among the paths included; raise UsageError when two are called the same."""
     from kernelscope.analysis.explain import again
+    from kernelscope.analysis.recordings.kinds import COMPARISON, Kind, kind_of
     from kernelscope.analysis.recordings.run import Run
     from kernelscope.analysis.trace.records import read_object
     from kernelscope.tracer.outside.errors import UsageError
@@ -247,8 +251,8 @@ def opened(paths: Sequence[Path]) -> tuple[list[Run], list[dict[str, Any]]]:
     runs: list[Run] = []
     left_out: list[dict[str, Any]] = []
     for path in paths:
-        if (path / "compare.json").is_file():
-            recorded = read_object(path / "compare.json")
+        if kind_of(path) is Kind.COMPARISON:
+            recorded = read_object(path / COMPARISON)
             runs += [Run(path / name) for name in recorded["frameworks"]]
             left_out += recorded.get("left_out", [])
         else:

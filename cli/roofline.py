@@ -70,6 +70,7 @@ def _ceilings(path: Path, arguments: argparse.Namespace) -> Ceilings | None:
     from kernelscope.analysis import Run
     from kernelscope.analysis.device import ceilings
     from kernelscope.analysis.recordings import archives
+    from kernelscope.analysis.recordings.kinds import Kind, kind_of
     from kernelscope.tracer.outside.errors import UsageError
 
     if arguments.ceilings and arguments.measure:
@@ -79,7 +80,7 @@ def _ceilings(path: Path, arguments: argparse.Namespace) -> Ceilings | None:
         if named.is_dir():
             return ceilings.of_record(Run(named).record.get("ceilings"), str(named / "run.json"))
         return ceilings.read(named)
-    if not (path / "run.json").is_file():
+    if kind_of(path) is not Kind.RUN:
         if arguments.measure:
             raise UsageError("--measure: needs a run folder, which names the framework; use --ceilings for other captures")
         return None

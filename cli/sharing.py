@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +43,7 @@ def shareable_trace(trace: Trace, full_paths: bool) -> Trace:
     if full_paths:
         return trace
     hiding = Hiding(shapes=False)
-    tables = {name: _table(getattr(trace, name), hiding) for name in TABLES}
+    tables: dict[str, Any] = {name: _table(getattr(trace, name), hiding) for name in TABLES}
     return dataclasses.replace(trace, **tables, info=hiding.of(trace.info), diagnostics=hiding.of(trace.diagnostics))
 
 

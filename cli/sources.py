@@ -37,17 +37,18 @@ class Source(Protocol):
 def source(path: Path, full_paths: bool = False) -> Source:
     """Return what is named; raise EvidenceError when it is nothing that can be exported. full_paths: see sharing."""
     from kernelscope.analysis.errors import EvidenceError
-    from kernelscope.analysis.recordings import archives, imported
+    from kernelscope.analysis.recordings import archives
+    from kernelscope.analysis.recordings.kinds import Kind, kind_of
 
     path = archives.folder(path)
-    folder = path.parent if path.name == "compare.json" else path
-    if (path / "sweep.json").is_file():
+    kind = kind_of(path)
+    if kind is Kind.SWEEP:
         raise EvidenceError(f"{path}: a sweep; `report` writes its tables as CSV and Parquet, or name one of its cells")
-    if imported.is_imported(path):
+    if kind is Kind.IMPORT:
         return Imported(path, full_paths)
-    if (folder / "compare.json").is_file():
-        return Comparison(folder, full_paths)
-    if (path / "run.json").is_file() or any(path.glob("*/run.json")):
+    if kind is Kind.COMPARISON:
+        return Comparison(path.parent if path.is_file() else path, full_paths)
+    if kind in (Kind.RUN, Kind.RUNS):
         return OneRun(path, full_paths)
     return Capture(path, full_paths)
 

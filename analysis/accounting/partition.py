@@ -128,9 +128,15 @@ class _Work:
 def partition(trace: Trace) -> Partition:
     """Partition the wall time of the trace's measured steps, or of the whole capture where it has no steps.
 
-    Raises EvidenceError when there is nothing on a timeline.
+    It is made once and kept with the trace. Raises EvidenceError when there is nothing on a timeline.
     """
-    trace = device_steps.assigned(trace)
+    if "partition" not in trace.derived:
+        trace.derived["partition"] = _partitioned(device_steps.assigned(trace))
+    found: Partition = trace.derived["partition"]
+    return found
+
+
+def _partitioned(trace: Trace) -> Partition:
     steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns").reset_index(drop=True)
     if steps.empty and len(trace.steps):
         raise EvidenceError("the capture holds no measured step; record some, or lower --warmup")

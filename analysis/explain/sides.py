@@ -19,6 +19,7 @@ from kernelscope.analysis.explain.instrumentation import labels as labels_of
 from kernelscope.analysis.explain.model import Side
 from kernelscope.analysis.explain.trace_layers import labels, layers_of
 from kernelscope.analysis.recordings import archives, captures, core_use, imported
+from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import Trace
 
@@ -38,11 +39,12 @@ def load(path: Path) -> Side:
 
 def capture(path: Path) -> Trace | None:
     """Return the Trace of a capture or an imported folder; None for a folder of ours. Raises EvidenceError for else."""
-    if (path / "run.json").is_file():
+    kind = kind_of(path)
+    if kind is Kind.RUN:
         return None
-    if (path / "compare.json").is_file():
+    if kind is Kind.COMPARISON:
         Run(path)  # raises, naming the run folders in it
-    return imported.Imported(path).trace() if imported.is_imported(path) else captures.read(path)
+    return imported.Imported(path).trace() if kind is Kind.IMPORT else captures.read(path)
 
 
 def of_run(run: Run) -> Side:
@@ -58,8 +60,7 @@ def of_run(run: Run) -> Side:
     clean = [data.measured for data in passes]
     clean_ns = median_step_ns(clean) if clean else None
     main = run.trace()
-    main.info["network"] = run.record["network"]
-    main.info["modules"] = _modules(run)
+    main = replace(main, info={**main.info, "network": run.record["network"], "modules": _modules(run)})
     side = _assembled(run.name, archives.named(str(run.path)), run.traces(), main, facts)
     side.clean, side.clean_ns, side.check = clean, clean_ns, run.check()
     if side.clean_ns is not None:

@@ -15,11 +15,12 @@ from kernelscope.analysis.accounting.statistics import median_step_ns
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain import sides
 from kernelscope.analysis.explain.model import Side
+from kernelscope.analysis.recordings.kinds import Kind, kind_of
 
 
 def recordings(path: Path) -> list[Path]:
     """Return the run folders in a folder that is none itself and no comparison either, by name; else an empty list."""
-    if not path.is_dir() or any((path / name).is_file() for name in ("run.json", "compare.json", "import.json", "sweep.json")):
+    if kind_of(path) is not Kind.RUNS:
         return []
     return sorted(inner for inner in path.iterdir() if (inner / "run.json").is_file())
 

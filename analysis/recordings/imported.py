@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.recordings import kinds
 
 if TYPE_CHECKING:
     from kernelscope.analysis.trace import Trace
@@ -30,7 +31,7 @@ class Imported:
 
     def __init__(self, path: Path):
         self.path = path
-        file = path / "import.json"
+        file = path / kinds.IMPORT
         try:
             self.record: dict[str, Any] = json.loads(file.read_text(encoding="utf8"))
             schema = str(self.record["schema"])
@@ -77,11 +78,6 @@ class Imported:
         return found
 
 
-def is_imported(path: Path) -> bool:
-    """Return whether a folder was written by `import`."""
-    return (path / "import.json").is_file()
-
-
 def _given(envelope: dict[str, Any]) -> dict[str, Any]:
     if "unavailable" in envelope:
         raise EvidenceError(envelope["unavailable"])
@@ -126,7 +122,7 @@ def write(
             "samples": summed_samples(trace), "devices": devices.result(),
             "tables": {name: len(getattr(trace, name)) for name in TABLES if len(getattr(trace, name))},
         }  # fmt: skip
-        (growing / "import.json").write_text(json.dumps(record, indent=1), encoding="utf8")
+        (growing / kinds.IMPORT).write_text(json.dumps(record, indent=1), encoding="utf8")
         growing.chmod(0o777 & ~_umask())
         growing.rename(folder)
     except BaseException:

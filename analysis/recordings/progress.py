@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.trace.records import read_object
 
 RECORDING, COMPLETE, FAILED = "recording", "complete", "failed"
@@ -92,9 +93,10 @@ class Progress:
 
 def read(folder: Path, plan: Plan) -> Progress:
     """Return how far the recording in a folder is; raise EvidenceError where there is none."""
-    if (folder / "sweep.json").is_file():
+    kind = kind_of(folder)
+    if kind is Kind.SWEEP:
         return _sweep(folder, plan)
-    runs = [folder] if (folder / "run.json").is_file() else sorted(path.parent for path in folder.glob("*/run.json"))
+    runs = [folder] if kind is Kind.RUN else sorted(path.parent for path in folder.glob("*/run.json"))
     if not runs:
         raise EvidenceError(f"{folder}: no recording here; name the folder that `run`, `compare`, `profile` or `sweep` writes to")
     records = [read_object(run / "run.json") for run in runs]

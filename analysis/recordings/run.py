@@ -18,7 +18,8 @@ from kernelscope.analysis.attribution.frameworks import Clock, Context, placed_r
 from kernelscope.analysis.attribution.host_lines import timeline
 from kernelscope.analysis.attribution.lines import statements
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.recordings import archives
+from kernelscope.analysis.recordings import archives, kinds
+from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.trace import Trace, conform, storage, thread_names
 from kernelscope.analysis.trace.records import read_object, read_table
 
@@ -54,26 +55,17 @@ class Run:
 
     def __init__(self, path: Path):
         self.path = path = archives.folder(path)
-        file = path / "run.json"
-        if (path / "compare.json").is_file() and not file.is_file():
-            sides = sorted(p.parent.name for p in path.glob("*/run.json"))
-            raise EvidenceError(f"{path}: a comparison; name one of its run folders: {', '.join(sides)}")
-        if (path / "sweep.json").is_file():
-            cells = sorted(p.parent.name for p in path.glob("cells/*/run.json"))
-            raise EvidenceError(f"{path}: a sweep; name one of its cells, such as {path / 'cells' / (cells or ['KEY'])[0]}")
-        if (path / "import.json").is_file():
-            raise EvidenceError(f"{path}: an imported capture; captures are reported and broken down one at a time")
-        if not file.is_file():
-            sides = sorted(p.parent.name for p in path.glob("*/run.json"))
-            if sides:
-                raise EvidenceError(f"{path}: holds run folders; name one of them: {', '.join(sides)}")
-            raise EvidenceError(f"{path}: not a run folder (no run.json); name a folder that `run` or `compare` wrote")
+        file = path / kinds.RUN
+        kind = kind_of(path)
+        if kind is not Kind.RUN:
+            raise EvidenceError(f"{path}: {_no_run(path, kind)}")
         self.record = read_object(file)
         _check_schema(file, str(self.record.get("schema")))
         self.framework = str(self.record["framework"])
         self.name = str(self.record.get("label") or self.framework)  # what tells it from others beside it
         self.complete = bool(self.record.get("complete"))
         self._passes: dict[str, list[PassData]] = {}
+        self._traces: dict[str, Trace] = {}
 
     def passes(self, name: str) -> list[PassData]:
         """Return the repeats of a pass that came to their end, in order; an empty list when there is none."""
@@ -159,6 +151,12 @@ class Run:
         return None
 
     def _trace_of(self, data: PassData) -> Trace:
+        """Return the Trace of a repeat, made once."""
+        if data.folder.name not in self._traces:
+            self._traces[data.folder.name] = self._cached_trace(data)
+        return self._traces[data.folder.name]
+
+    def _cached_trace(self, data: PassData) -> Trace:
         cache = self.path / "trace" / data.folder.name
         key = self._content_key(data)
         trace = _from_cache(cache, key)
@@ -239,6 +237,21 @@ class Run:
                 trace.info["lines_step_ns"] = mean_step_ns(data.measured)
                 usual = "train" if self.record["options"]["mode"] == "train" else "infer"
                 trace.info["lines_root"] = data.report.get("lines_root") or usual
+
+
+def _no_run(path: Path, kind: Kind) -> str:
+    """Return why a path is no run folder, and what to name instead."""
+    inside = ", ".join(sorted(file.parent.name for file in path.glob(f"*/{kinds.RUN}")))
+    if kind is Kind.COMPARISON:
+        return f"a comparison; name one of its run folders: {inside}"
+    if kind is Kind.SWEEP:
+        cells = sorted(file.parent.name for file in path.glob(f"cells/*/{kinds.RUN}"))
+        return f"a sweep; name one of its cells, such as {path / 'cells' / (cells or ['KEY'])[0]}"
+    if kind is Kind.IMPORT:
+        return "an imported capture; captures are reported and broken down one at a time"
+    if kind is Kind.RUNS:
+        return f"holds run folders; name one of them: {inside}"
+    return "not a run folder (no run.json); name a folder that `run` or `compare` wrote"
 
 
 def _check_schema(file: Path, schema: str) -> None:

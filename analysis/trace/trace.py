@@ -330,7 +330,8 @@ class Trace:
 
     `info` holds plain data: framework, network (layers with shapes, FLOPs, bytes), versions, settings, conditions; threads: what
     the host's threads are called, by their numbers as text, as far as that is known.
-    `diagnostics` counts what is odd in the capture, by name: nothing is dropped silently.
+    `diagnostics` counts what is odd in the capture, by name: nothing is dropped silently. `derived` keeps what analyses made of
+    the tables, by name; it is forgotten when a table is replaced.
     """
 
     steps: pd.DataFrame = field(default_factory=lambda: empty("steps"))
@@ -348,6 +349,12 @@ class Trace:
     host_lines: pd.DataFrame = field(default_factory=lambda: empty("host_lines"))
     info: dict[str, Any] = field(default_factory=dict)
     diagnostics: dict[str, int] = field(default_factory=dict)
+    derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in TABLES:
+            self.__dict__.get("derived", {}).clear()
+        super().__setattr__(name, value)
 
     def check(self) -> None:
         """Verify the invariants; raise EvidenceError naming the table and the first offending row."""
