@@ -20,7 +20,7 @@ import pandas as pd
 from kernelscope.analysis.accounting import partition as parts
 from kernelscope.analysis.accounting.cell_labels import CellLabels, Texts
 from kernelscope.analysis.accounting.statistics import mean_step_ns
-from kernelscope.analysis.attribution import device_steps
+from kernelscope.analysis.attribution import device_steps, host_lines
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace, intervals
 
@@ -250,7 +250,6 @@ def _by_host_line(trace: Trace) -> Breakdown:
 
     count and duration_ns are those of the lines pass, calls included; profiled_ns is the latter per step. Null without that pass.
     """
-    from kernelscope.analysis.attribution import host_lines  # late: few formats have any
 
     steps = trace.steps[~trace.steps["warmup"]]
     step_ns = mean_step_ns(steps)

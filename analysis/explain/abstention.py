@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernelscope.analysis.accounting import fairness
+from kernelscope.analysis.accounting.breakdowns import layer_labels
 from kernelscope.analysis.accounting.cell_labels import NO_LAYER
 from kernelscope.analysis.accounting.partition import OPAQUE_GRAPH, OUTSIDE, UNSEEN
 from kernelscope.analysis.explain import again, noise, program
@@ -18,8 +19,6 @@ def coverage(side: Side) -> float:
     cells = side.cells
     known = ~cells["cause"].isin([OUTSIDE, UNSEEN, OPAQUE_GRAPH]) & (cells["kind"].fillna("") != "unknown")
     if cells["layer"].notna().any() and side.facts.get("network"):
-        from kernelscope.analysis.accounting.breakdowns import layer_labels
-
         known = ~layer_labels(cells).isin(NO_LAYER)
     return float(cells["time_ns"].where(known, 0).sum() / max(cells["time_ns"].sum(), 1))
 

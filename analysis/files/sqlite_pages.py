@@ -563,8 +563,6 @@ class _Values:
 
 def decoded(array: Any, encoding: str) -> Texts:
     """Return a dictionary of bytes as one of texts; what is no text in the file's encoding is replaced."""
-    import pyarrow as pa
-
     values = array.dictionary
     try:
         if encoding != "utf8":

@@ -4,9 +4,10 @@ the portable agent wrote, or a folder in one (run.zip/pytorch).
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
-MARKS = ("compare.json", "run.json", "import.json", "sweep.json")  # one of these is in every folder that can be read
+from kernelscope.analysis.recordings.unpacking import unpack
 
 _HEAD = 4096  # bytes
 _MAGIC = (b"PK\x03\x04", b"BZh", b"\xfd7zXZ")
@@ -35,7 +36,6 @@ def _folder_in(archive: Path) -> Path | None:
             head = file.read(_HEAD)
         if not head.startswith(_MAGIC) and _inner(head)[257:262] != b"ustar":
             return None
-        from kernelscope.analysis.recordings.unpacking import unpack  # late: it takes libraries that most paths do not need
 
         _unpacked[archive] = unpack(archive)
     return _unpacked[archive]
@@ -45,7 +45,6 @@ def _inner(head: bytes) -> bytes:
     """Return how a file begins, of gzip what is in it: most files of gzip are captures."""
     if not head.startswith(_GZIP):
         return head
-    import zlib
 
     try:
         return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head, 512)

@@ -12,12 +12,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernelscope.analysis.accounting.breakdowns import BY, breakdown, envelopes
+from kernelscope.analysis.attribution import device_steps
+from kernelscope.analysis.device.busy import busy
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import kinds
+from kernelscope.analysis.trace import TABLES, storage
+from kernelscope.analysis.trace.storage import load
 
 if TYPE_CHECKING:
     from kernelscope.analysis.trace import Trace
@@ -42,9 +50,6 @@ class Imported:
 
     def trace(self) -> Trace:
         """Return the Trace, its device work tied to steps as this version does."""
-        from kernelscope.analysis.attribution import device_steps
-        from kernelscope.analysis.trace.storage import load
-
         trace = load(self.path / "trace")
         device_steps.relate(trace)
         return trace
@@ -61,14 +66,11 @@ class Imported:
                 return _given(stored["breakdown"])
         except (OSError, ValueError, KeyError, TypeError):
             pass  # not made then: make it now
-        from kernelscope.analysis.accounting.breakdowns import breakdown
 
         return breakdown(self.trace(), by).as_dict()
 
     def breakdowns(self) -> list[dict[str, Any]]:
         """Return every breakdown's envelope; where the capture does not allow one {"by", "unavailable": reason, "rows": []}."""
-        from kernelscope.analysis.accounting.breakdowns import BY
-
         found = []
         for by in BY:
             try:
@@ -98,12 +100,6 @@ def write(
     info: gives what is to be stored as the Trace's info, where that is not known before all else is done. Nothing is left behind
     when writing fails.
     """
-    import shutil
-    import tempfile
-    from concurrent.futures import ThreadPoolExecutor
-
-    from kernelscope.analysis.device.busy import busy
-    from kernelscope.analysis.trace import TABLES, storage
 
     folder.parent.mkdir(parents=True, exist_ok=True)
     threads = ThreadPoolExecutor(max_workers=1)  # what makes the tables needs the other processor
@@ -161,8 +157,6 @@ def _source(path: Path) -> dict[str, Any]:
 
 def _write_breakdowns(trace: Trace, folder: Path) -> None:
     """Make every breakdown once; of those that the capture does not allow, the reason."""
-    from kernelscope.analysis.accounting.breakdowns import BY, envelopes
-
     folder.mkdir()
     for by, result in envelopes(trace, tuple(BY)).items():
         envelope = {"by": by, "unavailable": result} if isinstance(result, str) else result

@@ -17,16 +17,16 @@ class Kind(Enum):
     CAPTURE = "a capture"
 
 
-# The file that marks a folder; where there are several, the first counts
 RUN, COMPARISON, SWEEP, IMPORT = "run.json", "compare.json", "sweep.json", "import.json"
-_MARKS = ((SWEEP, Kind.SWEEP), (IMPORT, Kind.IMPORT), (RUN, Kind.RUN), (COMPARISON, Kind.COMPARISON))
+# The files that mark a folder; where there are several, the first counts
+MARKS = {SWEEP: Kind.SWEEP, IMPORT: Kind.IMPORT, RUN: Kind.RUN, COMPARISON: Kind.COMPARISON}
 
 
 def kind_of(path: Path) -> Kind:
     """Return what is recorded at a path. What kernelscope did not write is taken for a capture, whether or not it can be read."""
     if path.name == COMPARISON and path.is_file():
         return Kind.COMPARISON
-    for mark, kind in _MARKS:
+    for mark, kind in MARKS.items():
         if (path / mark).is_file():
             return kind
     return Kind.RUNS if path.is_dir() and any(path.glob(f"*/{RUN}")) else Kind.CAPTURE

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from kernelscope.analysis.accounting.statistics import mean_step_ns
 from kernelscope.analysis.attribution import device_steps
-from kernelscope.analysis.attribution.frameworks import Clock, Context, placed_ranges
+from kernelscope.analysis.attribution.frameworks import Clock, Context, device, placed_ranges
 from kernelscope.analysis.attribution.host_lines import timeline
 from kernelscope.analysis.attribution.lines import statements
 from kernelscope.analysis.errors import EvidenceError
@@ -176,8 +176,6 @@ class Run:
         return digest.hexdigest()[:24]
 
     def _read_trace(self, data: PassData) -> Trace:
-        from kernelscope.analysis.attribution.frameworks import device  # late: a cached trace needs none of the readers
-
         ranges = placed_ranges(read_table(data.folder / "ranges.jsonl", "ranges"))
         options = self.record["options"]
         clock = Clock.from_anchors(data.report["anchors"])

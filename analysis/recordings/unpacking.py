@@ -25,7 +25,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.recordings.archives import MARKS
+from kernelscope.analysis.recordings.kinds import MARKS
 
 MOST_MEMBERS = 100_000
 MOST_BYTES = 1 << 30  # unpacked, if the archive is not large itself

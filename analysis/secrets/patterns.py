@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from kernelscope.tracer.inside.secret_shapes import SHAPES
 
@@ -118,22 +120,13 @@ def suspicious(data: bytes | memoryview, pattern: str = _SCREEN) -> list[tuple[i
 
 
 def _matching(data: bytes | memoryview, offsets: npt.NDArray[np.int64], pattern: str) -> list[int]:
-    """Return which pieces of the data, between offsets, hold what the pattern matches.
-
-    Neither pa.array nor to_numpy: they import pandas, which a helper process does not need otherwise.
-    """
+    """Return which pieces of the data, between offsets, hold what the pattern matches."""
     if len(offsets) < 2:
         return []
-    import pyarrow as pa  # late: few values are searched without
-
-    try:  # pyarrow.compute describes hundreds of functions when it is imported, which takes longer than to search some megabytes
-        from pyarrow._compute import MatchSubstringOptions, call_function
-    except ImportError:  # another version of pyarrow
-        from pyarrow.compute import MatchSubstringOptions, call_function
     buffers = [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(data)]
     pieces = pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
-    matched = call_function("match_substring_regex", [pieces], MatchSubstringOptions(pattern))
-    places = call_function("indices_nonzero", [matched]).to_pylist()
+    matched = pc.match_substring_regex(pieces, pattern)
+    places = pc.indices_nonzero(matched).to_pylist()
     return [place for place in places if place is not None]
 
 

@@ -11,6 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.ipc
+import pyarrow.parquet
+from pyarrow import types
+
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.magic import GZIP_MAGIC, SQLITE_MAGIC
 from kernelscope.analysis.secrets import cells as secret_cells
@@ -132,9 +138,6 @@ def _find_in_folder(path: Path) -> Findings:
 
 def _find_in_columns(path: Path, head: bytes) -> Findings:
     """Look through the different texts of a Parquet or Arrow file's columns."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     found: list[Finding] = []
     try:
         for name, column in _text_columns(path, head):
@@ -148,10 +151,6 @@ def _find_in_columns(path: Path, head: bytes) -> Findings:
 
 def _text_columns(path: Path, head: bytes) -> Iterator[tuple[str, Any]]:
     """Yield the columns of text that a Parquet or Arrow file has, by name."""
-    import pyarrow as pa
-    import pyarrow.ipc
-    import pyarrow.parquet
-
     if head.startswith(b"PAR1"):
         names = [field.name for field in pa.parquet.read_schema(path) if _is_text(field.type)]
         for name in names:
@@ -165,7 +164,5 @@ def _text_columns(path: Path, head: bytes) -> Iterator[tuple[str, Any]]:
 
 def _is_text(kind: Any) -> bool:
     """Return whether a column holds text or blobs, as they are or numbered."""
-    from pyarrow import types
-
     inner = kind.value_type if types.is_dictionary(kind) else kind
     return any(test(inner) for test in (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary))

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from kernelscope.analysis.files import json_numbers
 from kernelscope.analysis.files.chrome_json import Buffer
 from kernelscope.analysis.formats.kineto.groups import ARGUMENTS, INTEGER, JSON, TEXT, Group
 
@@ -240,16 +241,12 @@ class _UntypedPiece(Piece):
         return reduce(or_, (self.integers(name)[1] for name in names))
 
     def times(self, name: str) -> tuple[Int, Bool]:
-        from kernelscope.analysis.files import json_numbers  # late, as below: it imports pyarrow, which is needed here only
-
         return json_numbers.thousandfold(self._bytes(name))
 
     def texts(self, name: str, known: Texts) -> Codes:
         return known.codes(self._bytes(name), _of_raw)
 
     def integers(self, name: str) -> tuple[Int, Bool]:
-        from kernelscope.analysis.files import json_numbers
-
         return json_numbers.integers(self._bytes(name))
 
     def _bytes(self, name: str) -> list[bytes]:

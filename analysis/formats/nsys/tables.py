@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from kernelscope.analysis.errors import EvidenceError
@@ -81,7 +82,6 @@ class Chosen:
         column = self._rows.texts(name)
         if column is None:
             return None
-        import pyarrow as pa
 
         return column.filter(pa.array(self._keep))
 
