@@ -8,7 +8,7 @@ table of their own. The environment of the process, which the file holds too, is
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -61,7 +61,7 @@ def read(database: Database) -> Trace:
     )
 
 
-def _by_device(row: dict[str, Any]) -> tuple[int, str]:
+def _by_device(row: Mapping[str, Any]) -> tuple[int, str]:
     return len(row["device"]), row["device"]
 
 
@@ -114,7 +114,8 @@ class _Set:
         rows = self.load("info_agent", ("id",), ("absolute_index", "type_index", *texts))
         gpu = rows["type"].astype("object").map({"GPU": True, "CPU": False})
         number = rows["absolute_index"].fillna(rows["id"])
-        named = [work.device(int(one), None if pd.isna(is_gpu) else bool(is_gpu)) for one, is_gpu in zip(number, gpu, strict=True)]
+        known = zip(number, gpu, strict=True)
+        named = [None if pd.isna(one) else work.device(int(one), None if pd.isna(kind) else bool(kind)) for one, kind in known]
         return rows.assign(device=pd.Series(named, index=rows.index, dtype="object"))
 
     def devices(self) -> list[dict[str, Any]]:

@@ -197,8 +197,8 @@ class _Reading:
         found = []
         for agent in self.process.agents:
             if agent.type == _GPU:
-                told = {"device": _device(agent), "name": agent.product_name or agent.name, "architecture": agent.name}
-                told["multiprocessors"] = agent.cu_count
+                told: dict[str, Any] = {"device": _device(agent), "name": agent.product_name or agent.name}
+                told |= {"architecture": agent.name, "multiprocessors": agent.cu_count}
                 found.append({name: value for name, value in told.items() if value is not None})
         return [row for row in found if "device" in row]
 
@@ -236,9 +236,8 @@ class _Reading:
         """Return the domains and operations that the numbers mean."""
         domain = kinds.map({number: one.kind for number, one in enumerate(self.kinds)}).astype("object")
         codes = kinds * (1 << 20) + operations.clip(0, (1 << 20) - 1)
-        named = {
-            (number << 20) + at: name for number, one in enumerate(self.kinds) for at, name in enumerate(one.operations[: 1 << 20])
-        }
+        known = [(number << 20, one.operations[: 1 << 20]) for number, one in enumerate(self.kinds)]
+        named = {first + at: name for first, names in known for at, name in enumerate(names)}
         return domain.fillna("").to_numpy(object), codes.map(named).astype("object").to_numpy(object)
 
     def _timed(self, records: Sequence[Any], place: str) -> dict[str, Any]:

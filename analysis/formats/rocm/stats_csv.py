@@ -1,6 +1,6 @@
 """Totals as CSV: rocprofv3 --stats (*_stats.csv) and rocprof --stats (*.stats.csv, *.hip_stats.csv).
 
-All have the same titles. What was summed up is told by the file's name, or by the names in it: domains, HIP's and HSA's functions,
+All have the same titles. What was summed up is told by the file's name, or by the names in it: domains, functions of HIP and HSA,
 directions of copies; all else is kernels.
 """
 
@@ -33,8 +33,6 @@ _DOMAIN = re.compile(r"[A-Z]+(?:_[A-Z]+)*_API(?:_EXT)?|MEMORY_ALLOCATION|SCRATCH
 _FUNCTION = re.compile(
     r"(?:__)?hip[A-Z]\w*|hsa_\w+|nccl(?:All|Broadcast|Reduce|Send|Recv|Group|Comm|Get|Gather|Scatter|Bcast)\w*|roc(?:Dec|Jpeg)\w+"
 )
-_CALL_KERNEL = re.compile(r"_kernel|\.kd$|Kernel\b")  # of functions' names only hipLaunchKernel and the like end so
-_LAUNCHES = re.compile(r"(?:hip|hipExt|hipModule|hipExtModule)\w*Launch\w*|hipGraph\w*|hipFunc\w*|hipKernel\w*")
 
 
 def matches(head: Head) -> bool:
@@ -89,13 +87,4 @@ def _kind(name: str, told: str | None) -> str:
         return told
     if work.is_copy(name):
         return "copies"
-    if _DOMAIN.fullmatch(name) or _is_function(name):
-        return "calls"
-    return "kernels"
-
-
-def _is_function(name: str) -> bool:
-    """Return whether a name is one of an API's functions; kernels may be called hip... too."""
-    if _FUNCTION.fullmatch(name) is None:
-        return False
-    return _CALL_KERNEL.search(name) is None or _LAUNCHES.fullmatch(name) is not None
+    return "calls" if _DOMAIN.fullmatch(name) or _FUNCTION.fullmatch(name) else "kernels"

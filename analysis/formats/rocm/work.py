@@ -89,7 +89,7 @@ def device(number: int | None, is_gpu: bool | None = True) -> str | None:
 
 def texts(numbers: pd.Series, names: Mapping[int, str | None]) -> pd.Categorical:
     """Return texts for numbers that name them, null where none is known."""
-    values = pd.array(numbers, dtype="Int64")
+    values: Any = numbers.astype("Int64").array
     codes, distinct = pd.factorize(values)
     found = np.array([*(names.get(int(number)) for number in distinct), None], dtype=object)
     inner, categories = pd.factorize(found)
@@ -149,16 +149,20 @@ def operation(name: str | None) -> str:
 
 def is_copy(name: str) -> bool:
     """Return whether a name in a table of totals is a direction of copies and no kernel."""
-    return re.match(r"(?:MEMORY_COPY_|hc[Mm]em)?(?:Copy|Memcpy|(?:HOST|DEVICE)_TO_)", name) is not None and _SIDES.search(
-        name
-    ) is not None
+    return (
+        re.match(r"(?:MEMORY_COPY_|hc[Mm]em)?(?:Copy|Memcpy|(?:HOST|DEVICE)_TO_)", name) is not None
+        and _SIDES.search(name) is not None
+    )
 
 
-def copies(frame: pd.DataFrame, names: pd.Categorical, source: Sequence[Any], destination: Sequence[Any]) -> pd.DataFrame:
-    """Return the frame with operation and device. source and destination: devices of each row, None where not known."""
+def copies(frame: pd.DataFrame, names: Any, source: Any, destination: Any) -> pd.DataFrame:
+    """Return the frame with operation and device.
+
+    names: a pd.Categorical of directions. source and destination: arrays of devices, None where not known.
+    """
     operations = {name: operation(name) for name in names.categories}
     kind = pd.Series(names, dtype="object").map(operations).fillna("other").to_numpy(object)
-    first, second = (np.array([*pd.array(list(side), dtype=object)], dtype=object) for side in (source, destination))
+    first, second = (np.asarray(side, dtype=object) for side in (source, destination))
     both = (kind == "device to device") & pd.notna(first) & pd.notna(second)
     kind[both & (first != second)] = "peer to peer"
     towards = np.isin(kind, ["host to device", "set"]) | pd.isna(first) | (first == "cpu")
