@@ -84,9 +84,8 @@ def _kernels(table: Table, findings: Findings) -> None:
         table = Table(table.path, table.rows.drop_duplicates(["dispatchid", "agentid"]).reset_index(drop=True), 0)
     names = table.column("kernelname")
     plain = {text: work.kernel_name(text) for text in names.dropna().unique()}
-    for axes in (*_SIZES, *_GRID):
-        table.numbers(axes)
-    shapes = pd.DataFrame({axes: table.numbers(axes) for axes in (*_SIZES, *_GRID) if axes in table.rows})
+    axes = [axis for axis in (*_SIZES, *_GRID) if axis in table.rows]
+    shapes = pd.DataFrame({axis: table.numbers(axis) for axis in axes}, index=names.index)
     registers = table.numbers("vgprcount", "archvgpr", "vgpr") + table.numbers("accumvgprcount", "accumvgpr").fillna(0)
     frame = pd.DataFrame(
         {
@@ -158,7 +157,6 @@ def _memory(table: Table, findings: Findings) -> None:
             "taken": (operation.str.contains("ALLOCATE", case=False) & taken).to_numpy(bool),
         }
     )
-    findings.odd["memory events without time or address"] += 0
     work.allocations(findings, frame)
 
 

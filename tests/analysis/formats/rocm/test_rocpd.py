@@ -80,7 +80,7 @@ CREATE TABLE "rocpd_api" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "pid"
 CREATE TABLE "rocpd_op" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "gpuId" integer NOT NULL, "queueId" integer NOT NULL,
   "sequenceId" integer NOT NULL, "completionSignal" varchar(18), "start" integer NOT NULL, "end" integer NOT NULL,
   "description_id" integer NOT NULL, "opType_id" integer NOT NULL);
-CREATE TABLE "rocpd_api_ops" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "api_id" integer NOT NULL, "op_id" integer NOT NULL);
+CREATE TABLE "rocpd_api_ops" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "api_id" integer, "op_id" integer);
 CREATE TABLE "rocpd_kernelapi" ("api_ptr_id" integer NOT NULL PRIMARY KEY, "stream" varchar(18), "gridX" integer, "gridY" integer,
   "gridZ" integer, "workgroupX" integer, "workgroupY" integer, "workgroupZ" integer, "groupSegmentSize" integer,
   "privateSegmentSize" integer, "kernelName_id" integer);
@@ -142,7 +142,9 @@ class TestCaptures:
     def test_shapes_are_in_workgroups(self, capture):
         kernels = captures.read(capture).kernels
         work_items = "(grid_size_x + workgroup_size_x - 1) / workgroup_size_x * workgroup_size_x"
-        expected = sql(capture, f"SELECT sum({work_items} / workgroup_size_x), sum(group_segment_size) FROM rocpd_kernel_dispatch{{id}}")
+        expected = sql(
+            capture, f"SELECT sum({work_items} / workgroup_size_x), sum(group_segment_size) FROM rocpd_kernel_dispatch{{id}}"
+        )
         blocks = kernels["grid"].astype(str).str.split(",").str[0].astype(int)
         assert [(blocks.sum(), kernels["shared_memory"].sum())] == expected
 
@@ -180,7 +182,12 @@ def test_kernels_of_rocprofv3(third):
     assert detect(third).name == "rocpd"
     assert trace.info["source"]["schema"] == "3"
     first, second = trace.kernels.astype(object).to_dict("records")
-    assert (first["name"], first["device"], first["grid"], first["block"]) == ("axpy(float*, float*, int)", "rocm:1", "4,2,1", "256,1,1")
+    assert (first["name"], first["device"], first["grid"], first["block"]) == (
+        "axpy(float*, float*, int)",
+        "rocm:1",
+        "4,2,1",
+        "256,1,1",
+    )
     assert (first["registers"], first["shared_memory"], first["process"], first["launch_ns"]) == (16, 65536, 700, 100)
     assert (second["name"], second["device"], second["thread"], second["grid"]) == ("gemm", "rocm:2", 3, "1,1,1")
     assert second["registers"] is None or second["registers"] != second["registers"] or str(second["registers"]) == "<NA>"
@@ -211,7 +218,11 @@ def test_ranges_and_calls_of_rocprofv3(third):
         ["here", "mark", False, 800, 150, 150],
     ]
     calls = trace.calls[["name", "api", "process", "thread"]].astype(object).to_numpy().tolist()
-    assert calls == [["hsa_init", "hsa", 700, 800], ["roctxGetThreadId", "marker", 700, 800], ["hipLaunchKernel", "runtime", 700, 800]]
+    assert calls == [
+        ["hsa_init", "hsa", 700, 800],
+        ["roctxGetThreadId", "marker", 700, 800],
+        ["hipLaunchKernel", "runtime", 700, 800],
+    ]
     assert trace.diagnostics["samples, which are not read"] == 1
     assert trace.kernels["range_id"].notna().tolist() == [True, False]
 
@@ -249,7 +260,8 @@ def test_a_merged_file_has_all_processes_and_refuses_two_hosts(third):
     written(third, script.replace("CREATE VIEW kernels", "CREATE VIEW kernels2"))
     trace = captures.read(third)
     assert sorted(set(trace.kernels["process"])) == [700, 701]
-    assert len(trace.kernels) == 4 and trace.kernels["launch_ns"].notna().sum() == 2
+    assert len(trace.kernels) == 4
+    assert trace.kernels["launch_ns"].notna().sum() == 2
     with closing(sqlite3.connect(third)) as database:
         database.execute(f"UPDATE rocpd_info_node{other} SET machine_id = 'host b'")
         database.commit()
@@ -290,7 +302,8 @@ def test_damaged_values_are_refused_in_one_line(third, change, message):
         return
     with pytest.raises(EvidenceError, match=message) as error:
         captures.read(third)
-    assert "\n" not in str(error.value) and "rocpd_kernel_dispatch" in str(error.value)
+    assert "\n" not in str(error.value)
+    assert "rocpd_kernel_dispatch" in str(error.value)
 
 
 def test_rpd(tmp_path):
@@ -310,13 +323,16 @@ def test_rpd(tmp_path):
 
 
 def test_the_third_schema_of_rpd_keeps_long_texts_apart(tmp_path):
-    newer = RPD + """
+    newer = (
+        RPD
+        + """
         CREATE TABLE "rocpd_ustring" ("id" integer NOT NULL PRIMARY KEY AUTOINCREMENT, "string" varchar(4096) NOT NULL);
         INSERT INTO rocpd_ustring VALUES (5, 'a long range');
         ALTER TABLE rocpd_api ADD COLUMN domain_id bigint NOT NULL DEFAULT 12;
         INSERT INTO rocpd_string VALUES (12, 'hip'), (13, 'roctx');
         UPDATE rocpd_api SET domain_id = 13 WHERE apiName_id = 4;
     """
+    )
     trace = captures.read(written(tmp_path / "trace.rpd", newer))
     assert trace.ranges["name"].tolist() == ["a long range"] * 2
     assert trace.calls["api"].tolist() == ["runtime"] * 3
