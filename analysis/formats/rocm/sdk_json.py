@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 _SIGN = re.compile(rb'^(?:\xef\xbb\xbf)?\s*\{\s*"rocprofiler-sdk-tool"\s*:')
 _GPU = 2  # rocprofiler_agent_type_t
+_Int = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+_Small = Annotated[int, msgspec.Meta(ge=0, le=1 << 31)]
 _AXES = ("x", "y", "z")
 _GRID, _BLOCK = tuple(f"grid_{axis}" for axis in _AXES), tuple(f"block_{axis}" for axis in _AXES)
 _HOST = re.compile(r"_api$")
@@ -36,32 +38,32 @@ class _Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Handle(_Record, frozen=True, gc=False):
-    handle: int | None = None
+    handle: _Int | None = None
 
 
 class _Extent(_Record, frozen=True, gc=False):
-    x: int
-    y: int
-    z: int
+    x: _Int
+    y: _Int
+    z: _Int
 
 
 class _Correlation(_Record, frozen=True, gc=False):
-    internal: int | None = None
+    internal: _Int | None = None
 
 
 class _Dispatched(_Record, frozen=True, gc=False):
     agent_id: _Handle
     queue_id: _Handle
-    kernel_id: int
+    kernel_id: _Int
     workgroup_size: _Extent
     grid_size: _Extent
-    group_segment_size: int | None = None
-    dispatch_id: int | None = None
+    group_segment_size: _Int | None = None
+    dispatch_id: _Int | None = None
 
 
 class _Kernel(_Record, frozen=True, gc=False):
-    start_timestamp: int
-    end_timestamp: int
+    start_timestamp: _Int
+    end_timestamp: _Int
     dispatch_info: _Dispatched
     correlation_id: _Correlation = _Correlation()
     stream_id: _Handle = _Handle()
@@ -73,52 +75,52 @@ class _Counted(_Record, frozen=True, gc=False):
 
 
 class _Copy(_Record, frozen=True, gc=False):
-    kind: int
-    operation: int
-    start_timestamp: int
-    end_timestamp: int
+    kind: _Small
+    operation: _Small
+    start_timestamp: _Int
+    end_timestamp: _Int
     src_agent_id: _Handle = _Handle()
     dst_agent_id: _Handle = _Handle()
-    bytes: int | None = None
+    bytes: _Int | None = None
     correlation_id: _Correlation = _Correlation()
     stream_id: _Handle = _Handle()
 
 
 class _Call(_Record, frozen=True, gc=False):
-    kind: int
-    operation: int
-    thread_id: int
-    start_timestamp: int
-    end_timestamp: int
+    kind: _Small
+    operation: _Small
+    thread_id: _Int
+    start_timestamp: _Int
+    end_timestamp: _Int
     correlation_id: _Correlation = _Correlation()
 
 
 class _Allocation(_Record, frozen=True, gc=False):
-    kind: int
-    operation: int
-    start_timestamp: int
-    end_timestamp: int
-    thread_id: int | None = None
+    kind: _Small
+    operation: _Small
+    start_timestamp: _Int
+    end_timestamp: _Int
+    thread_id: _Int | None = None
     agent_id: _Handle = _Handle()
-    allocation_size: int | None = None
+    allocation_size: _Int | None = None
     address: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _Agent(_Record, frozen=True):
     id: _Handle = _Handle()
-    node_id: int | None = None
-    type: int | None = None
+    node_id: _Small | None = None
+    type: _Small | None = None
     name: str | None = None
     product_name: str | None = None
-    cu_count: int | None = None
+    cu_count: _Int | None = None
 
 
 class _Symbol(_Record, frozen=True):
-    kernel_id: int
+    kernel_id: _Int
     kernel_name: str | None = None
     formatted_kernel_name: str | None = None
-    arch_vgpr_count: int | None = None
-    accum_vgpr_count: int | None = None
+    arch_vgpr_count: _Small | None = None
+    accum_vgpr_count: _Small | None = None
 
 
 class _Kind(_Record, frozen=True):
@@ -127,7 +129,7 @@ class _Kind(_Record, frozen=True):
 
 
 class _Message(_Record, frozen=True):
-    key: int
+    key: _Int
     value: str
 
 
@@ -137,7 +139,7 @@ class _Strings(_Record, frozen=True):
 
 
 class _Metadata(_Record, frozen=True):
-    pid: int | None = None
+    pid: _Int | None = None
 
 
 class _Process(_Record, frozen=True):

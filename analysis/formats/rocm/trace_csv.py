@@ -160,10 +160,10 @@ def _memory(table: Table, findings: Findings) -> None:
     work.allocations(findings, frame)
 
 
-def _address(text: str | None) -> int | None:
+def _address(text: object) -> int | None:
     """Return the number of an address such as 0x00007ffb26354000; None for the null pointer and for what is none."""
     try:
-        number = int(text or "0", 16)
+        number = int(text, 16) if isinstance(text, str) else 0
     except ValueError:
         return None
     return number if 0 < number < 1 << 63 else None

@@ -161,7 +161,7 @@ def copies(frame: pd.DataFrame, names: Any, source: Any, destination: Any) -> pd
     names: a pd.Categorical of directions. source and destination: arrays of devices, None where not known.
     """
     operations = {name: operation(name) for name in names.categories}
-    kind = pd.Series(names, dtype="object").map(operations).fillna("other").to_numpy(object)
+    kind = pd.Series(names, dtype="object").map(operations).fillna("other").to_numpy(object, copy=True)
     first, second = (np.asarray(side, dtype=object) for side in (source, destination))
     both = (kind == "device to device") & pd.notna(first) & pd.notna(second)
     kind[both & (first != second)] = "peer to peer"
