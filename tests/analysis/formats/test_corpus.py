@@ -23,7 +23,7 @@ WHAT = (
     ("nvprof/*.nvvp", "nvprof-sqlite"),
     ("nvprof/*.sql", "nvprof-sqlite"),
     ("nvprof/*", "nvprof-table"),
-    ("kineto/*rocprof*", None),
+    ("kineto/*rocprof*", "rocprof-json"),
     ("kineto/*simple_add_et*", None),
     ("kineto/*.tar.gz", None),
     ("kineto/*", "kineto"),

@@ -1,0 +1,93 @@
+"""Tables that ROCm's profilers write as CSV: one a file, the titles in the first line.
+
+Titles are compared without case, spaces, underscores and hyphens: versions write LDS_Block_Size, Lds_Block_Size, gpu-id, GPU_ID.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import stream, text_tables
+
+_LONGEST = 20_000  # characters of a header: counters make it long
+_NAMES = ("kernelname", "function", "name", "direction", "operation")
+_SHOWN = 40  # characters of a cell in an error
+
+
+@dataclass
+class Table:
+    """rows: of texts, empty cells null, by plain title. unreadable: lines that are no rows."""
+
+    path: Path
+    rows: pd.DataFrame
+    unreadable: int
+
+    def column(self, *titles: str) -> pd.Series:
+        """Return the first of these columns that the table has, all null where it has none."""
+        found = next((title for title in titles if title in self.rows), None)
+        return pd.Series(None, index=self.rows.index, dtype="str") if found is None else self.rows[found]
+
+    def numbers(self, *titles: str) -> pd.Series:
+        """Return the first of these columns that the table has as whole numbers; raise EvidenceError for other texts."""
+        texts = self.column(*titles)
+        numbers = text_tables.counts(texts)
+        self._refuse(texts, numbers, titles)
+        return numbers
+
+    def durations(self, *titles: str) -> pd.Series:
+        """Return a column of ns, which may be written with fractions; raise EvidenceError for what is no number."""
+        texts = self.column(*titles)
+        numbers = text_tables.nanoseconds(texts, "ns")
+        self._refuse(texts, numbers, titles)
+        return numbers
+
+    def _refuse(self, texts: pd.Series, numbers: pd.Series, titles: tuple[str, ...]) -> None:
+        wrong = (texts.notna() & numbers.isna()).to_numpy(bool)
+        if wrong.any():
+            row = int(wrong.argmax())
+            title = next(title for title in titles if title in self.rows)
+            text = str(texts.iloc[row])[:_SHOWN]
+            raise EvidenceError(f"{self.path}, row {row + 1}: column {title} holds {text!r}, no number; record or copy it again")
+
+    def require(self, *titles: str) -> None:
+        """Raise EvidenceError where a column is missing."""
+        missing = [title for title in titles if title not in self.rows]
+        if missing:
+            raise EvidenceError(f"{self.path}, line 1: no column {missing[0]}; record it again with all its columns")
+
+
+def titles_of(line: str) -> list[str]:
+    """Return the plain titles in a header line."""
+    if len(line) > _LONGEST:
+        return []
+    return [re.sub(r"[\s_-]", "", title).lower() for title in text_tables.cells(line.strip().removeprefix("\ufeff"))]
+
+
+def head_titles(text: str) -> frozenset[str]:
+    """Return the plain titles in the first line of a text that is not empty."""
+    line = next((line for line in text.split("\n", 5)[:5] if line.strip()), "")
+    return frozenset(titles_of(line))
+
+
+def read(path: Path) -> Table:
+    """Return the table of a file; raise EvidenceError where it has no header or no row."""
+    lines = stream.lines(path)
+    first = next((number for number, line in enumerate(lines) if line.strip()), None)
+    if first is None:
+        raise EvidenceError(f"{path}: holds no line; record or copy it again")
+    titles = titles_of(lines[first])
+    if len(titles) < 2 or len(set(titles)) < len(titles):
+        raise EvidenceError(f"{path}, line {first + 1}: no header with distinct titles; copy it again")
+    free = next((titles.index(name) for name in _NAMES if name in titles), len(titles) - 1)
+    try:
+        rows, odd = text_tables.delimited(lines[first + 1 :], len(titles), free)
+    except ValueError as error:
+        raise EvidenceError(f"{path}: cannot be taken apart into columns ({error}); copy it again") from error
+    if rows.empty and odd:
+        raise EvidenceError(f"{path}, line {first + 2}: no row of {len(titles)} columns; copy it again")
+    return Table(path, rows.set_axis(titles, axis=1), len(odd))

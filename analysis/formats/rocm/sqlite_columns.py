@@ -1,0 +1,83 @@
+"""Columns of SQLite tables as pandas has them, read from the file's pages: nothing that is stored in the file is run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files.sqlite_pages import Batch, Database
+
+
+def load(database: Database, table: str, needed: Sequence[str], others: Sequence[str] = ()) -> pd.DataFrame:
+    """Return columns of whole numbers (Int64), and of texts where a name begins with "text:".
+
+    needed: columns that the table must have, or EvidenceError is raised. Others are null where it has them not. A table that
+    does not exist has no rows.
+    """
+    present = database.columns(table)
+    missing = [name for name in needed if present and name.removeprefix("text:") not in present]
+    if missing:
+        told = missing[0].removeprefix("text:")
+        raise EvidenceError(f"{database.path}: table {table}: has no column {told}; export or record it again")
+    names = [*needed, *others]
+    plain = [name.removeprefix("text:") for name in names]
+
+    def convert(rows: Batch) -> list[Any]:
+        return [_texts(rows, name[5:]) if name.startswith("text:") else _numbers(rows, name) for name in names]
+
+    parts = list(database.scan(table, plain, convert)) if present else []
+    columns: dict[str, Any] = {}
+    for place, (name, column) in enumerate(zip(names, plain, strict=True)):
+        pieces = [part[place] for part in parts]
+        columns[column] = _joined_texts(pieces) if name.startswith("text:") else _joined_numbers(pieces)
+    return pd.DataFrame(columns)
+
+
+def _numbers(rows: Batch, name: str) -> tuple[Any, Any]:
+    values, null = rows.integers(name)
+    return values, np.zeros(rows.size, dtype=bool) if null is None else null
+
+
+def _joined_numbers(pieces: list[tuple[Any, Any]]) -> Any:
+    values = np.concatenate([np.zeros(0, dtype=np.int64), *(values for values, _ in pieces)])
+    null = np.concatenate([np.zeros(0, dtype=bool), *(null for _, null in pieces)])
+    return pd.arrays.IntegerArray(values, null)
+
+
+def _texts(rows: Batch, name: str) -> Any:
+    found = rows.texts(name)
+    return pa.nulls(rows.size, pa.large_string()) if found is None else found.cast(pa.large_string())
+
+
+def _joined_texts(pieces: list[Any]) -> Any:
+    joined: Any = pa.chunked_array(pieces, type=pa.large_string()).to_pandas()
+    return joined.astype("str").astype("category").array
+
+
+def names(database: Database, table: str, column: str = "string") -> dict[int, str | None]:
+    """Return the texts of a table by its ids."""
+    rows = load(database, table, ("id", f"text:{column}"))
+    found: list[Any] = rows[column].astype("object").tolist()
+    return dict(zip(rows["id"].tolist(), (text if isinstance(text, str) else None for text in found), strict=True))
+
+
+def count(database: Database, table: str) -> int:
+    """Return how many rows a table has; none if it does not exist."""
+    return sum(database.scan(table, (), lambda rows: rows.size))
+
+
+def unread(database: Database, known: Sequence[str], suffix: str = "") -> dict[str, int]:
+    """Return the tables of rocpd that have rows and are not known, by name, and how many."""
+    found = {}
+    for table in sorted(database.tables):
+        name = table.removesuffix(suffix) if suffix else table
+        if name.startswith("rocpd_") and name not in known and (not suffix or table.endswith(suffix)):
+            rows = count(database, table)
+            if rows:
+                found[name] = rows
+    return found

@@ -1,0 +1,90 @@
+"""Totals as CSV: rocprofv3 --stats (*_stats.csv) and rocprof --stats (*.stats.csv, *.hip_stats.csv).
+
+All have the same titles. What was summed up is told by the file's name, or by the names in it: domains, functions of HIP and HSA,
+directions of copies; all else is kernels.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files.head import Head
+from kernelscope.analysis.formats.rocm import csv_tables, work
+from kernelscope.analysis.formats.rocm.work import Findings
+from kernelscope.analysis.trace import Trace
+
+_TITLES = frozenset({"name", "calls", "totaldurationns"})
+_KINDS = ("kernels", "copies", "calls", "ranges")
+_FILES = (
+    (re.compile(r"domain_stats"), None),
+    (re.compile(r"kernel_stats"), "kernels"),
+    (re.compile(r"copy_stats"), "copies"),
+    (re.compile(r"(?:marker(?:_api)?|roctx)_stats"), "ranges"),
+    (re.compile(r"(?:hip|hsa|rccl|rocdecode|rocjpeg|hipfile|rocshmem)(?:_api)?_stats"), "calls"),
+    (re.compile(r"(?:memory_allocation|scratch_memory)_stats"), "calls"),
+)  # fmt: skip
+_DOMAINS = {"KERNEL_DISPATCH": "kernels", "MEMORY_COPY": "copies", "MARKER_API": "ranges", "COUNTER_COLLECTION": "kernels"}
+_DOMAIN = re.compile(r"[A-Z]+(?:_[A-Z]+)*_API(?:_EXT)?|MEMORY_ALLOCATION|SCRATCH_MEMORY|OMPT|KFD(?:_[A-Z]+)*")
+_FUNCTION = re.compile(
+    r"(?:__)?hip[A-Z]\w*|hsa_\w+|nccl(?:All|Broadcast|Reduce|Send|Recv|Group|Comm|Get|Gather|Scatter|Bcast)\w*|roc(?:Dec|Jpeg)\w+"
+)
+
+
+def matches(head: Head) -> bool:
+    """Return whether the first line holds the titles that rocprof's totals have."""
+    return head.is_text and bool(head.content) and csv_tables.head_titles(head.text) >= _TITLES | {"percentage"}
+
+
+def read(path: Path) -> Trace:
+    """Return the Trace of a table of totals."""
+    table = csv_tables.read(path)
+    table.require(*sorted(_TITLES))
+    findings = Findings()
+    findings.odd["lines that are no rows"] += table.unreadable
+    frame = pd.DataFrame({"name": table.column("name").astype("object"), "count": table.numbers("calls")})
+    frame["duration_ns"] = table.durations("totaldurationns")
+    frame["min_ns"], frame["max_ns"] = table.durations("minns"), table.durations("maxns")
+    usable = frame["duration_ns"].notna() & frame["count"].notna() & frame["name"].notna()
+    findings.odd["rows without a name, number or time"] += int((~usable).sum())
+    frame = frame[usable]
+    if frame.empty:
+        raise EvidenceError(f"{path}: no row with a name, calls and a time; record again, something must run on the GPU")
+    _sort_out(path, frame, findings)
+    trace = findings.trace({"format": "rocprof-stats", "tool": "rocprof", "version": None, "schema": None}, [])
+    trace.info["unavailable"]["times"] = "totals only; record with --kernel-trace for when kernels ran"
+    return trace
+
+
+def _sort_out(path: Path, frame: pd.DataFrame, findings: Findings) -> None:
+    """Add the rows to the tables that they are of."""
+    domain = frame["name"].map(lambda name: name in _DOMAINS or _DOMAIN.fullmatch(name) is not None)
+    told = next((kind for pattern, kind in _FILES if pattern.search(path.name)), None)
+    kinds = frame["name"].map(lambda name: _kind(name, told))
+    for kind in _KINDS:
+        rows = frame[kinds == kind]
+        if kind == "kernels":
+            names = {name: work.kernel_name(name) for name in rows["name"]}
+            findings.add("kernels", rows.drop(columns=["min_ns", "max_ns"]).assign(name=rows["name"].map(names)))
+        elif kind == "copies":
+            operations = np.array([work.operation(name) for name in rows["name"]], dtype=object)
+            findings.add("copies", rows[["count", "duration_ns"]].assign(operation=operations))
+        else:
+            findings.add("totals", rows.assign(table=kind))
+    if domain.all():
+        findings.notes.append("totals of whole domains: kernels have no names here; name the kernel_stats.csv beside it")
+
+
+def _kind(name: str, told: str | None) -> str:
+    """Return the table that a row is of; told: what the file's name says."""
+    if name in _DOMAINS:
+        return _DOMAINS[name]
+    if told is not None:
+        return told
+    if work.is_copy(name):
+        return "copies"
+    return "calls" if _DOMAIN.fullmatch(name) or _FUNCTION.fullmatch(name) else "kernels"

@@ -1,0 +1,256 @@
+"""What all formats of ROCm's profilers share: how rows of a Trace are made of what they call agents, domains and operations.
+
+Devices are numbered as ROCm numbers its agents, CPUs first, which is how PyTorch's traces of ROCm number them too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import demangle
+import numpy as np
+import pandas as pd
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.trace import Trace, conform
+
+_LONGEST = 20_000  # characters of a mangled name
+_DEMANGLED = 4000  # names; one takes about a millisecond and a program has hundreds of kernels
+_SUFFIX = re.compile(r"(?: \[clone \.kd\]|\.kd)$")  # of the kernel's descriptor, which the name stands for
+_SIDES = re.compile(r"(host|device|[hd])_?to_?(host|device|[hd])(?![a-z])", re.IGNORECASE)
+_MARKERS = re.compile(r"marker|roctx", re.IGNORECASE)
+_CALLS = re.compile(r"hip|hsa|[rn]ccl|rocdec|rocjpeg|rocshmem|mpi|pthread|ompt", re.IGNORECASE)
+_MARK = re.compile(r"roctxMark")
+_NOT_NESTED = re.compile(r"roctx(?:ProcessRange|RangeSt)")
+_NO_RANGE = re.compile(r"^roctx(?:GetThreadId|Profiler|Name)")  # functions of ROCTX that open no range
+_DEVICES_NOTE = "ROCm numbers all its agents, CPUs first: the lowest number here may be HIP's device 0"
+
+
+@dataclass
+class Findings:
+    """What a reader finds: rows by table of the Trace, what is odd, by name, and lines about what is left out."""
+
+    rows: dict[str, list[pd.DataFrame]] = field(default_factory=dict)
+    odd: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, table: str, rows: pd.DataFrame) -> None:
+        """Take rows for a table."""
+        if len(rows):
+            self.rows.setdefault(table, []).append(rows)
+
+    def timed(self, what: str, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows that have a start and, not before it, an end, in the order of their starts."""
+        known = (rows["start_ns"].notna() & rows["end_ns"].notna()).to_numpy(bool)
+        start, end = (rows[edge].to_numpy(np.int64, na_value=0) for edge in ("start_ns", "end_ns"))
+        backwards = known & (end < start)
+        self.odd[f"{what} without a time"] += int((~known).sum())
+        self.odd[f"{what} ending before they start"] += int(backwards.sum())
+        good = known & ~backwards
+        order = np.lexsort((end[good], start[good]))
+        return rows[good].iloc[order].reset_index(drop=True)
+
+    def trace(self, source: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]) -> Trace:
+        """Return the Trace of all that was found. devices: what is known of each, of which those at work are listed."""
+        trace = Trace()
+        for table, parts in self.rows.items():
+            setattr(trace, table, conform(table, pd.concat(parts, ignore_index=True)))
+        seen = {name for table in ("kernels", "copies") for name in getattr(trace, table)["device"].dropna().unique()}
+        told = [dict(device) for device in devices if device["device"] in seen or not seen]
+        told += [{"device": name} for name in sorted(seen - {device["device"] for device in devices})]
+        if any(name.startswith("rocm:") and name != "rocm:0" for name in seen):
+            self.notes.append(_DEVICES_NOTE)
+        timed = trace.kernels["start_ns"].notna().any() or trace.copies["start_ns"].notna().any()
+        clock = "relative" if timed or len(trace.calls) or len(trace.ranges) or len(trace.memory) else "none"
+        trace.info = {"source": dict(source), "clock": clock, "devices": told, "notes": self.notes}
+        trace.info["unavailable"] = {
+            name: f"the capture holds no {what}"
+            for name, what in (
+                ("kernels", "kernel; record with --kernel-trace"),
+                ("calls", "API call; record with --hip-trace"),
+                ("ranges", "ROCTX range; record with --marker-trace"),
+            )
+            if not len(getattr(trace, name)) and not (trace.totals["table"] == name).any()
+        }
+        trace.diagnostics = {name: count for name, count in self.odd.items() if count}
+        return trace
+
+
+def device(number: int | None, is_gpu: bool | None = True) -> str | None:
+    """Return what a Trace calls an agent; None where it is not known."""
+    if number is None or number < 0 or is_gpu is None:
+        return None
+    return f"rocm:{number}" if is_gpu else "cpu"
+
+
+def texts(numbers: pd.Series, names: Mapping[int, str | None]) -> pd.Categorical:
+    """Return texts for numbers that name them, null where none is known."""
+    values: Any = numbers.astype("Int64").array
+    codes, distinct = pd.factorize(values)
+    found = np.array([*(names.get(int(number)) for number in distinct), None], dtype=object)
+    inner, categories = pd.factorize(found)
+    return pd.Categorical.from_codes(inner[codes], categories=pd.Index(categories, dtype="str"))
+
+
+def shape(rows: pd.DataFrame, size: Sequence[str], divisor: Sequence[str] = ()) -> pd.Categorical:
+    """Return three columns as x,y,z; divisor: columns to divide these by, rounding up, as work-items are put into workgroups."""
+    columns = [*size, *divisor]
+    if any(name not in rows for name in columns):
+        return pd.Categorical([None] * len(rows), categories=pd.Index([], dtype="str"))
+    number = rows.groupby(columns, sort=False, dropna=False).ngroup().to_numpy()
+    named: list[str | None] = []
+    for values in rows.drop_duplicates(columns)[columns].itertuples(index=False):
+        if any(pd.isna(value) or value < 1 for value in values):
+            named.append(None)
+            continue
+        ones = values[3:] or (1, 1, 1)
+        named.append(",".join(str(-(-int(all_) // int(one))) for all_, one in zip(values[:3], ones, strict=True)))
+    inner, categories = pd.factorize(np.array([*named, None], dtype=object))
+    return pd.Categorical.from_codes(inner[number], categories=pd.Index(categories, dtype="str"))
+
+
+def kernel_name(text: str | None) -> str | None:
+    """Return a kernel's name as source has it: demangled, without the mark of its descriptor; None for none."""
+    plain = _SUFFIX.sub("", (text or "").strip())
+    if not plain:
+        return None
+    return demangle.demangle(plain, language="itanium", style="gnu") if _mangled(plain) else plain
+
+
+def kernel_names(names: Mapping[int, str | None]) -> dict[int, str | None]:
+    """Return kernels' names as source has them; the first thousands that are mangled are demangled."""
+    mangled = 0
+    found: dict[int, str | None] = {}
+    for number, name in names.items():
+        mangled += name is not None and name.startswith("_Z")
+        found[number] = kernel_name(name) if mangled <= _DEMANGLED else name
+    return found
+
+
+def _mangled(name: str) -> bool:
+    return name.startswith("_Z") and len(name) <= _LONGEST
+
+
+def operation(name: str | None) -> str:
+    """Return one of COPY_OPERATIONS for a name such as MEMORY_COPY_HOST_TO_DEVICE or CopyDeviceToHost."""
+    text = name or ""
+    if re.search(r"fill|memset", text, re.IGNORECASE):
+        return "set"
+    match = _SIDES.search(text)
+    if not match:
+        return "other"
+    source, destination = ("host" if side.lower().startswith("h") else "device" for side in match.groups())
+    return f"{source} to {destination}"
+
+
+def is_copy(name: str) -> bool:
+    """Return whether a name in a table of totals is a direction of copies and no kernel."""
+    return (
+        re.match(r"(?:MEMORY_COPY_|hc[Mm]em)?(?:Copy|Memcpy|(?:HOST|DEVICE)_TO_)", name) is not None
+        and _SIDES.search(name) is not None
+    )
+
+
+def copies(frame: pd.DataFrame, names: Any, source: Any, destination: Any) -> pd.DataFrame:
+    """Return the frame with operation and device.
+
+    names: a pd.Categorical of directions. source and destination: arrays of devices, None where not known.
+    """
+    operations = {name: operation(name) for name in names.categories}
+    kind = pd.Series(names, dtype="object").map(operations).fillna("other").to_numpy(object, copy=True)
+    first, second = (np.asarray(side, dtype=object) for side in (source, destination))
+    both = (kind == "device to device") & pd.notna(first) & pd.notna(second)
+    kind[both & (first != second)] = "peer to peer"
+    towards = np.isin(kind, ["host to device", "set"]) | pd.isna(first) | (first == "cpu")
+    where = np.where(towards & pd.notna(second), second, first)
+    return frame.assign(operation=kind, device=where)
+
+
+def is_marker(domain: str) -> bool:
+    """Return whether a domain's records are of ROCTX."""
+    return _MARKERS.search(domain) is not None
+
+
+def is_call(domain: str) -> bool:
+    """Return whether a domain's records are calls of an API."""
+    return not is_marker(domain) and _CALLS.search(domain) is not None
+
+
+def api(domain: str) -> str:
+    """Return what a Trace calls an API: runtime for HIP, else the domain's own name such as hsa or rccl."""
+    low = domain.lower()
+    return "runtime" if "hip" in low and "hipfile" not in low else low.split("_")[0]
+
+
+def add_host_rows(findings: Findings, rows: pd.DataFrame) -> None:
+    """Sort what the host did into calls and ranges.
+
+    rows: start_ns, end_ns, process, thread, correlation, domain, function (the operation), message (the text of a range).
+    """
+    timed = findings.timed("calls and ranges", rows)
+    domains = timed["domain"].astype("category")
+    marker = _asked(domains, is_marker) & ~_asked(timed["function"].astype("category"), lambda text: bool(_NO_RANGE.match(text)))
+    called = ~marker & (_asked(domains, is_call) | _asked(domains, is_marker))
+    calls = timed[called]
+    names = calls["function"].astype("category")
+    findings.odd["calls of unknown name"] += int(names.isna().sum())
+    domain = calls["domain"].astype("object").map({name: api(name) for name in domains.cat.categories})
+    kept = calls[["start_ns", "end_ns", "process", "thread", "correlation"]]
+    findings.add("calls", kept.assign(api=domain, name=names))
+    findings.add("ranges", _ranges(timed[~called]))
+
+
+def _ranges(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return ranges and marks; what ROCTX's function is called tells whether they nest."""
+    function = rows["function"].astype("category")
+    mark = _asked(function, lambda text: bool(_MARK.match(text))) | (rows["start_ns"] == rows["end_ns"]).to_numpy(bool)
+    frame = rows[["start_ns", "end_ns", "thread"]].copy()
+    frame["name"] = rows["message"].astype("object").where(rows["message"].notna(), rows["function"].astype("object"))
+    frame["category"] = np.where(mark, "mark", "user")
+    frame["nested"] = ~mark & ~_asked(function, lambda text: bool(_NOT_NESTED.match(text)))
+    return frame
+
+
+def _asked(values: pd.Series, function: Any) -> Any:
+    """Return what a function says of each text, asked once for each; false for null."""
+    told = np.array([*(bool(function(str(text))) for text in values.cat.categories), False], dtype=bool)
+    return told[values.cat.codes.to_numpy()]
+
+
+def allocations(findings: Findings, rows: pd.DataFrame) -> None:
+    """Add events of memory: what is given back has the size and the device of what was taken at its address last.
+
+    rows: time_ns, address, bytes, device, thread, taken (whether memory was taken).
+    """
+    good = (rows["time_ns"].notna() & rows["address"].notna()).to_numpy(bool)
+    findings.odd["memory events without time or address"] += int((~good).sum())
+    ordered = rows[good].sort_values("time_ns", kind="stable").reset_index(drop=True)
+    by_address = ordered.groupby("address", sort=False)
+    before = by_address.shift(1)
+    taken = ordered["taken"].to_numpy(bool)
+    matched = ~taken & before["taken"].fillna(False).to_numpy(bool)
+    findings.odd["memory given back that was taken before the capture, or is null"] += int((~taken & ~matched).sum())
+    ordered.loc[matched, "bytes"] = -before.loc[matched, "bytes"]
+    ordered.loc[matched, "device"] = before.loc[matched, "device"]
+    sized = (taken | matched) & ordered["bytes"].notna().to_numpy(bool)
+    findings.odd["memory events of unknown size"] += int(((taken | matched) & ~sized).sum())
+    findings.add("memory", ordered.loc[sized, ["time_ns", "device", "thread", "bytes", "address"]])
+
+
+def stream(streams: pd.Series, queues: pd.Series) -> pd.Series:
+    """Return what tells the streams of device work: HIP's streams, or queues where only the default stream is there or none."""
+    known = streams.notna().any()
+    alone = known and streams.nunique() == 1 and queues.nunique() > 1
+    return streams if known and not alone else queues
+
+
+def integers(values: Sequence[Any], what: str) -> pd.Series:
+    """Return whole numbers (None where unknown) as Int64; raise EvidenceError for those that no such number can be."""
+    try:
+        return pd.Series(pd.array(list(values), dtype="Int64"))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise EvidenceError(f"{what}: holds a number that is out of range; record again") from error
