@@ -10,14 +10,14 @@ from setuptools import find_packages, setup
 
 FOLDERS = ("analysis", "cli", "nsys_wrappers", "reports", "tracer", "workloads")
 
-packages = [f"kernelscope.{folder}" for folder in FOLDERS]
+packages = ["kernelscope", *(f"kernelscope.{folder}" for folder in FOLDERS)]
 for folder in FOLDERS:
     packages += [f"kernelscope.{folder}.{package}" for package in find_packages(folder)]
 
 setup(
     version=runpy.run_path("tracer/version.py")["VERSION"],
     packages=packages,
-    package_dir={f"kernelscope.{folder}": folder for folder in FOLDERS},
+    package_dir={"kernelscope": "kernelscope", **{f"kernelscope.{folder}": folder for folder in FOLDERS}},
     package_data={
         "": ["py.typed"],
         "kernelscope.analysis.device": ["datasheets.csv"],

@@ -10,7 +10,6 @@ from kernelscope.cli import figures, sharing, steps_options
 
 if TYPE_CHECKING:
     from kernelscope.analysis.attribution.steps import Request
-    from kernelscope.analysis.explain.model import Side
 
 NAME = "explain"
 HELP = "why one recording is slower than another, in parts that add up and causes with remedies"
@@ -69,39 +68,21 @@ def run(arguments: argparse.Namespace) -> int:
 def explained(paths: tuple[Path, Path], mapping: Path | None, force: bool, request: Request | None = None) -> dict[str, Any]:
     """Return the explanation of what is recorded at two paths, B against A; say on stderr what they lack.
 
-    Two captures of device work are explained by the device's own account (analysis.explain.device). request: their steps.
+    request: the steps of captures of device work.
     """
     from kernelscope.analysis.attribution.steps import Request
-    from kernelscope.analysis.explain import device, sides, together
-    from kernelscope.analysis.explain.explanation import explain
+    from kernelscope.analysis.explain import pair
     from kernelscope.analysis.explain.layer_names import read_map
-    from kernelscope.analysis.recordings import archives
     from kernelscope.cli import warn
     from kernelscope.tracer.outside.errors import UsageError
 
     told = read_map(mapping) if mapping is not None else None
-    traces = [None if together.recordings(path) else sides.capture(path) for path in paths]
-    first, second = traces
-    if told is None and first is not None and second is not None and device.applies(first, second):
-        warn.about(first)
-        warn.about(second)
-        a, b = (device.Capture(archives.named(str(path)), one) for path, one in zip(paths, (first, second), strict=True))
-        return device.explain(a, b, request)
-    if request is not None and request != Request():
+    both = pair.read(*paths, by_layers=told is not None)
+    for trace in both.traces():
+        warn.about(trace)
+    if request is not None and request != Request() and not both.of_devices:
         raise UsageError("--steps and --device choose among the steps of captures of device work, and these are none")
-    loaded = [
-        together.load(path) if trace is None else sides.of_trace(trace, path.name or str(path), archives.named(str(path)))
-        for path, trace in zip(paths, traces, strict=True)
-    ]
-    return explain(_loaded(loaded[0]), _loaded(loaded[1]), mapping=told, force=force)
-
-
-def _loaded(side: Side) -> Side:
-    """Say what must be known of a capture before its numbers are used."""
-    from kernelscope.cli import warn
-
-    warn.about(side.trace)
-    return side
+    return both.explain(told, force, request)
 
 
 def _sides(paths: list[Path], a: str | None, b: str | None) -> tuple[Path, Path]:

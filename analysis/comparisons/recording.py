@@ -1,0 +1,80 @@
+"""Whatever is recorded at a path, as one object: each of its parts is made once, when it is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from kernelscope.analysis.accounting.breakdowns import Breakdown, breakdown
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.recordings import archives, captures, imported, kinds
+from kernelscope.analysis.recordings.kinds import Kind, kind_of
+from kernelscope.analysis.recordings.run import Run
+from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace.records import read_object
+
+
+@dataclass(eq=False)
+class Recording:
+    """A run, an imported capture, a capture, a comparison, a sweep, or a folder of runs.
+
+    path: where it is, unpacked if it was packed. kind: which of these it is. Properties raise EvidenceError, with one line that
+    names file, place and remedy, for what cannot be read or is not recorded.
+    """
+
+    path: Path
+    kind: Kind
+    _breakdowns: dict[str, Breakdown] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def run(self) -> Run:
+        """The run folder with its passes; raises EvidenceError for what is none."""
+        return Run(self.path)
+
+    @cached_property
+    def trace(self) -> Trace:
+        """The Trace of the recording, of a run that of its kernels pass."""
+        if self.kind is Kind.IMPORT:
+            return imported.Imported(self.path).trace()
+        return captures.read(self.path) if self.kind is Kind.CAPTURE else self.run.trace()
+
+    @property
+    def steps(self) -> pd.DataFrame:
+        """The recorded steps: the table `steps` of the Trace; empty where nothing marks them."""
+        return self.trace.steps
+
+    def breakdown(self, by: str = "layer") -> Breakdown:
+        """Return where a step's time goes; by: a key of accounting.breakdowns.BY."""
+        if by not in self._breakdowns:
+            self._breakdowns[by] = breakdown(self.trace, by)
+        return self._breakdowns[by]
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """What is known of it beside its numbers: versions, settings, machine, command, warnings, as plain data."""
+        marks = {kind: name for name, kind in kinds.MARKS.items()}
+        if self.kind in marks:
+            return read_object(self.path if self.path.is_file() else self.path / marks[self.kind])
+        return dict(self.trace.info)
+
+    @cached_property
+    def runs(self) -> list[Recording]:
+        """The runs of a comparison, a sweep or a folder of runs, by name; of anything else itself alone."""
+        patterns = {Kind.COMPARISON: "*", Kind.RUNS: "*", Kind.SWEEP: "cells/*"}
+        if self.kind not in patterns:
+            return [self]
+        folder = self.path.parent if self.path.is_file() else self.path
+        found = sorted(file.parent for file in folder.glob(f"{patterns[self.kind]}/{kinds.RUN}"))
+        return [Recording(path, Kind.RUN) for path in found]
+
+
+def open_recording(path: str | Path) -> Recording:
+    """Return what is recorded at a path; raise EvidenceError where there is nothing."""
+    path = archives.folder(Path(path))
+    if not path.exists():
+        raise EvidenceError(f"{path}: no such file or folder; name a run folder, a capture or an archive of one")
+    return Recording(path, kind_of(path))

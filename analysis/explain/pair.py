@@ -1,0 +1,61 @@
+"""Two recordings as they are explained: run folders by their layers, captures of device work by the device's own account."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernelscope.analysis.attribution.steps import Request
+from kernelscope.analysis.explain import device, sides, together
+from kernelscope.analysis.explain.explanation import explain
+from kernelscope.analysis.explain.model import Side
+from kernelscope.analysis.recordings import archives
+from kernelscope.analysis.trace import Trace
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two sides that were read: both captures of device work, or both sides with layers."""
+
+    captures: tuple[device.Capture, device.Capture] | None
+    sides: tuple[Side, Side] | None
+
+    @property
+    def of_devices(self) -> bool:
+        """Whether the device's own account explains them."""
+        return self.captures is not None
+
+    def traces(self) -> Iterator[Trace]:
+        """Yield the Trace of each side."""
+        for side in self.captures or self.sides or ():
+            yield side.trace
+
+    def explain(
+        self, mapping: Mapping[str, str] | None = None, force: bool = False, request: Request | None = None
+    ) -> dict[str, Any]:
+        """Return why the second one takes another time than the first, as plain data.
+
+        mapping: layers that stand for the same (see layer_names.read_map). force: although the work differs. request: which steps
+        of captures of device work.
+        """
+        if self.captures is not None:
+            return device.explain(*self.captures, request)
+        assert self.sides is not None
+        return explain(*self.sides, mapping=mapping, force=force)
+
+
+def read(a: Path, b: Path, by_layers: bool = False) -> Pair:
+    """Return the pair at two paths; raise EvidenceError for what cannot be read. by_layers: captures of device work, too."""
+    paths = (a, b)
+    traces = [None if together.recordings(path) else sides.capture(path) for path in paths]
+    first, second = traces
+    if not by_layers and first is not None and second is not None and device.applies(first, second):
+        named = [device.Capture(archives.named(str(path)), one) for path, one in zip(paths, (first, second), strict=True)]
+        return Pair((named[0], named[1]), None)
+    loaded = [
+        together.load(path) if trace is None else sides.of_trace(trace, path.name or str(path), archives.named(str(path)))
+        for path, trace in zip(paths, traces, strict=True)
+    ]
+    return Pair(None, (loaded[0], loaded[1]))

@@ -1,0 +1,1 @@
+../../kernelscope/__init__.py
