@@ -36,7 +36,7 @@ lint: $(VENV)/.installed ## check style, types, layering and the Python 3.6 part
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	cd typing && ../$(BIN)/lint-imports --config ../pyproject.toml
 	$(BIN)/python tests/python36.py
 
 bench: $(VENV)/.installed ## measure what measuring and reading cost, as ratios (sets up what it compares with)
