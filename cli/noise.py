@@ -22,8 +22,8 @@ def measure(asked: str) -> None:
     ready = [str(row["framework"]) for row in environments.list_all() if row["ready"]]
     for framework in [name.strip() for name in asked.split(",") if name.strip()] or ready:
         found = _of_framework(framework)
-        if found is None:
-            print(f"kernelscope: noise of {framework}: none of its programs could be measured", file=sys.stderr)
+        if isinstance(found, str):
+            print(f"kernelscope: noise of {framework}: not kept: {found}", file=sys.stderr)
             continue
         process_noise.keep(framework, found)
         print(f"kernelscope: noise of {framework}: {in_words(found)}", file=sys.stderr)
@@ -39,9 +39,10 @@ def in_words(found: Mapping[str, Any]) -> str:
     return f"processes of one program differ by up to {' and '.join(shares)} (of {', '.join(found['programs'])})"
 
 
-def _of_framework(framework: str) -> dict[str, Any] | None:
-    """Return what was measured of one framework; None where it can run none of the programs."""
+def _of_framework(framework: str) -> dict[str, Any] | str:
+    """Return what was measured of one framework, or why that says nothing."""
     from kernelscope.analysis.explain.noise import between_processes
+    from kernelscope.analysis.recordings import core_use
     from kernelscope.analysis.recordings.run import Run
     from kernelscope.cli import capture
     from kernelscope.tracer.outside import environments
@@ -59,8 +60,12 @@ def _of_framework(framework: str) -> dict[str, Any] | None:
             capture.record(session)
             if session.sides[0].failure is None:
                 folders[network] = Path(temporary, network)
-        shares = between_processes([Run(folder) for folder in folders.values()])
+        runs = [Run(folder) for folder in folders.values()]
+        shares = between_processes(runs)
+        beside = [cores for cores in map(core_use.foreign_of_clean, runs) if cores is not None]
     if shares["wall"] is None:
-        return None
+        return "it could run none of the programs that this is measured of"
+    if max(beside, default=0.0) >= core_use.FOREIGN_CORES:
+        return f"other processes kept {max(beside):.1f} cores busy meanwhile; measure it again when the machine is idle"
     measured = datetime.now(UTC).isoformat(timespec="seconds")
     return {**shares, "programs": list(folders), "processes": PROCESSES, "measured": measured}

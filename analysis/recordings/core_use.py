@@ -27,6 +27,15 @@ def foreign(samples: pd.DataFrame, steps: pd.DataFrame) -> float | None:
     return max(0.0, busy - float(used.sum()) / wall)
 
 
+def foreign_of_clean(run: Run) -> float | None:
+    """Return how many cores others kept busy over all restarts of the clean pass, as its samples say; None where not known."""
+    restarts = run.passes("clean")
+    if not restarts:
+        return None
+    samples, steps = (pd.concat(parts) for parts in ([data.samples() for data in restarts], [data.measured for data in restarts]))
+    return foreign(samples, steps)
+
+
 def foreign_of_run(run: Run) -> float | None:
     """Return how many cores other processes kept busy while a run's passes were recorded; None where that was not noted."""
     noted = [
