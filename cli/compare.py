@@ -77,12 +77,12 @@ def _compare(session: Session, left_out: list[dict[str, Any]], folder: Path) -> 
 
 def _write(result: dict[str, Any], folder: Path, form: str) -> None:
     """Write the files of a comparison and print it."""
-    from kernelscope.cli import moving
+    from kernelscope.cli import interactive
     from kernelscope.cli.output import write_comparison
     from kernelscope.reports import comparison_tables, html
 
     (folder / "compare.json").write_text(json.dumps(result, indent=1), encoding="utf8")
     comparison_tables.write_csv_folder(result, folder / "tables")
-    html.write_comparison(result, folder / "report.html", moving.beside(result, folder))
+    html.write_comparison(result, folder / "report.html", interactive.beside(result, folder))
     write_comparison(result, form)
     print(f"report: {folder / 'report.html'}", file=sys.stderr)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelscope.cli import figures, moving, sharing
+from kernelscope.cli import figures, interactive, sharing
 from kernelscope.cli.output import FORMATS
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     recorded = recorded_comparison(paths)
     if recorded is not None:
         recorded = sharing.shareable(recorded, arguments.full_paths)
-        parts = partial(moving.beside, recorded, paths[0] if paths[0].is_dir() else paths[0].parent)
+        parts = partial(interactive.beside, recorded, paths[0] if paths[0].is_dir() else paths[0].parent)
         _emit_comparison(recorded, lambda: sharing.shareable_parts(parts(), arguments.full_paths), target)
         if form:
             output.write_comparison(recorded, form)
@@ -99,7 +99,7 @@ def _report_runs(
         first = recording_cost(runs[0], by_layer)
         _emit_run(result, runs[0], first, target, full_paths)
     else:
-        _emit_comparison(result, lambda: sharing.shareable_parts(moving.of_runs(runs), full_paths), target)
+        _emit_comparison(result, lambda: sharing.shareable_parts(interactive.of_runs(runs), full_paths), target)
     if form and alone:
         output.write_breakdown(by_layer.as_dict(), form, first)
     elif form:
@@ -119,7 +119,7 @@ def _report_import(path: Path, target: Path | None, form: str | None, full_paths
         from kernelscope.reports import html
 
         trace = sharing.shareable_trace(capture.trace(), full_paths)
-        parts = moving.of_capture(" \u00b7 ".join(str(entry["name"]) for entry in record["sources"]), trace)
+        parts = interactive.of_capture(" \u00b7 ".join(str(entry["name"]) for entry in record["sources"]), trace)
         output.write_page(lambda: html.write_capture(record, tables, target, parts), target)
     if form == "table":
         output.write_capture(record, tables)
@@ -143,7 +143,7 @@ def _emit_run(result: dict[str, Any], run: Run, first: str | None, target: Path 
 
     if target is not None:
         tables = sharing.shareable(breakdowns(run), full_paths)
-        parts, drawn = measured_parts(run), sharing.shareable_parts(moving.of_runs([run]), full_paths)
+        parts, drawn = measured_parts(run), sharing.shareable_parts(interactive.of_runs([run]), full_paths)
         write_page(lambda: html.write_run(result, tables, target, parts, drawn, first), target)
 
 

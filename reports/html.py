@@ -28,12 +28,12 @@ _WATERFALL = figures.Style(width_in=6.6)  # beside the causes
 _NUMBERS = "the numbers are in the table of"
 
 
-def write_comparison(result: Result, path: Path, moving: Sequence[Interactive] = ()) -> None:
+def write_comparison(result: Result, path: Path, interactive: Sequence[Interactive] = ()) -> None:
     """Write the report of a comparison (the result of analysis.compare), with its interactive parts.
 
     Raises OSError when the file cannot be written.
     """
-    _write(_page("report.html", {**_context(result, []), "interactive": moving}), path)
+    _write(_page("report.html", {**_context(result, []), "interactive": interactive}), path)
 
 
 def write_run(
@@ -41,18 +41,19 @@ def write_run(
     breakdowns: Sequence[Mapping[str, Any]],
     path: Path,
     parts: Sequence[Part] = (),
-    moving: Sequence[Interactive] = (),
+    interactive: Sequence[Interactive] = (),
     first: str | None = None,
 ) -> None:
     """Write the report of one run.
 
     result: analysis.compare of this run alone. breakdowns: Breakdown.as_dict of every table to show; one that could not be made
-    is {"by", "unavailable": reason, "rows": []}. parts: roofline and energy, where the run has them (see `measured`). moving: its
-    interactive parts. first: what must be known before any table is read. Raises OSError when the file cannot be written.
+    is {"by", "unavailable": reason, "rows": []}. parts: roofline and energy, where the run has them (see `measured`).
+    interactive: its interactive parts. first: what must be known before any table is read. Raises OSError when the file cannot
+    be written.
     """
     context = _context(result, breakdowns, parts)
     warnings = [*([first] if first else []), *context["warnings"]]
-    _write(_page("report.html", {**context, "interactive": moving, "warnings": warnings}), path)
+    _write(_page("report.html", {**context, "interactive": interactive, "warnings": warnings}), path)
 
 
 def write_explanation(result: Mapping[str, Any], path: Path) -> None:
@@ -64,13 +65,13 @@ def write_explanation(result: Mapping[str, Any], path: Path) -> None:
 
 
 def write_capture(
-    record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]], path: Path, moving: Sequence[Interactive] = ()
+    record: Mapping[str, Any], breakdowns: Sequence[Mapping[str, Any]], path: Path, interactive: Sequence[Interactive] = ()
 ) -> None:
     """Write the report of an imported capture: import.json and the envelopes of its breakdowns, as `write_run` takes them.
 
-    moving: its interactive parts. Raises OSError when the file cannot be written.
+    interactive: its interactive parts. Raises OSError when the file cannot be written.
     """
-    _write(_page("capture.html", {**_capture(record, breakdowns), "interactive": moving}), path)
+    _write(_page("capture.html", {**_capture(record, breakdowns), "interactive": interactive}), path)
 
 
 def write_page(template: str, context: Mapping[str, Any], path: Path) -> None:

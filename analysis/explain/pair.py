@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelscope.analysis.attribution.steps import Request
-from kernelscope.analysis.explain import device, sides, together
+from kernelscope.analysis.explain import device, restarts, sides
 from kernelscope.analysis.explain.explanation import explain
 from kernelscope.analysis.explain.model import Side
 from kernelscope.analysis.recordings import archives
@@ -49,13 +49,13 @@ class Pair:
 def read(a: Path, b: Path, by_layers: bool = False) -> Pair:
     """Return the pair at two paths; raise EvidenceError for what cannot be read. by_layers: captures of device work, too."""
     paths = (a, b)
-    traces = [None if together.recordings(path) else sides.capture(path) for path in paths]
+    traces = [None if restarts.recordings(path) else sides.capture(path) for path in paths]
     first, second = traces
     if not by_layers and first is not None and second is not None and device.applies(first, second):
         named = [device.Capture(archives.named(str(path)), one) for path, one in zip(paths, (first, second), strict=True)]
         return Pair((named[0], named[1]), None)
     loaded = [
-        together.load(path) if trace is None else sides.of_trace(trace, path.name or str(path), archives.named(str(path)))
+        restarts.load(path) if trace is None else sides.of_trace(trace, path.name or str(path), archives.named(str(path)))
         for path, trace in zip(paths, traces, strict=True)
     ]
     return Pair(None, (loaded[0], loaded[1]))

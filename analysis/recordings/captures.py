@@ -16,7 +16,7 @@ from kernelscope.analysis.formats.format import Format, detect, format_named
 from kernelscope.analysis.kernels import names
 from kernelscope.analysis.trace import Trace
 from kernelscope.analysis.trace.clocks import set_aside_impossible
-from kernelscope.analysis.trace.merge import together
+from kernelscope.analysis.trace.merge import merged
 
 
 def read(path: Path, form: str | None = None) -> Trace:
@@ -68,7 +68,7 @@ def reading_all(paths: Sequence[Path], form: str | None = None) -> Iterator[Trac
         with reading(paths[0], form) as trace:
             yield trace
         return
-    yield together([read(path, form) for path in paths], [str(path) for path in paths])
+    yield merged([read(path, form) for path in paths], [str(path) for path in paths])
 
 
 def finish(trace: Trace) -> None:

@@ -14,7 +14,7 @@ from kernelscope.analysis.trace.categories import joined
 _LISTS = ("devices", "notes", "warnings")
 
 
-def together(traces: Sequence[Trace], names: Sequence[str]) -> Trace:
+def merged(traces: Sequence[Trace], names: Sequence[str]) -> Trace:
     """Return one Trace with the rows of all; names: the captures, for messages.
 
     Timelines are put together only if all are on the wall clock. Threads of different captures stay apart. Raises EvidenceError

@@ -31,10 +31,10 @@ def load(path: Path) -> Side:
     Raises EvidenceError where these did different work, or one of them cannot be read.
     """
     found = recordings(path)
-    return sides.load(path) if not found else together([sides.load(one) for one in found], path.name)
+    return sides.load(path) if not found else merged([sides.load(one) for one in found], path.name)
 
 
-def together(restarts: Sequence[Side], name: str) -> Side:
+def merged(restarts: Sequence[Side], name: str) -> Side:
     """Return one side of several recordings of a program; what is no time is told by the first of them."""
     first = restarts[0]
     for other in restarts[1:]:

@@ -5,7 +5,7 @@ import pytest
 
 from kernelscope.analysis.accounting.statistics import median_step_ns
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.explain import sides, together
+from kernelscope.analysis.explain import sides
 from kernelscope.analysis.explain.explanation import explain
 
 
@@ -18,7 +18,7 @@ def several(tmp_path, run_folder):
 
 
 def test_recordings_are_restarts(several):
-    side, alone = together.load(several), [sides.load(several / name) for name in "123"]
+    side, alone = restarts.load(several), [sides.load(several / name) for name in "123"]
     assert side.name == "base"
     assert side.windows["restart"].tolist() == [n for n, one in enumerate(alone, 1) for _ in range(len(one.windows))]
     assert side.windows["wall_ns"].sum() == sum(one.windows["wall_ns"].sum() for one in alone)
@@ -29,14 +29,14 @@ def test_recordings_are_restarts(several):
 
 
 def test_a_folder_of_one_recording_is_that(several, run_folder):
-    assert together.recordings(several / "1") == []
-    assert together.load(several / "1").name == sides.load(several / "1").name
+    assert restarts.recordings(several / "1") == []
+    assert restarts.load(several / "1").name == sides.load(several / "1").name
 
 
 def test_three_restarts_a_side_give_an_interval(several, tmp_path, run_folder):
     for name, factor in (("1", 1.5), ("2", 1.6), ("3", 1.4)):
         run_folder(tmp_path / "new" / name, clean=(factor,))
-    found = explain(together.load(several), together.load(tmp_path / "new"))
+    found = explain(restarts.load(several), restarts.load(tmp_path / "new"))
     assert (found["a"]["restarts"], found["b"]["restarts"]) == (3, 3)
     assert found["wall_interval_ns"][0] < found["wall_delta_ns"] < found["wall_interval_ns"][1]
     assert sum(row["delta_ns"] for row in found["rows"]) + found["instrumentation_ns"] == found["wall_delta_ns"]
@@ -45,4 +45,4 @@ def test_three_restarts_a_side_give_an_interval(several, tmp_path, run_folder):
 def test_other_work_is_no_restart(several, run_folder):
     run_folder(several / "4", options={"network": "lenet", "mode": "train", "batch": 1})
     with pytest.raises(EvidenceError, match=r"did different work \(batch.*folder of their own"):
-        together.load(several)
+        restarts.load(several)
