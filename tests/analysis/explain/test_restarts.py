@@ -5,7 +5,7 @@ import pytest
 
 from kernelscope.analysis.accounting.statistics import median_step_ns
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.explain import sides
+from kernelscope.analysis.explain import restarts, sides
 from kernelscope.analysis.explain.explanation import explain
 
 

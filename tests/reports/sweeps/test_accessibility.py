@@ -58,7 +58,7 @@ def written(tmp_path, result, explained, shi):
     alone = {**result, "frameworks": ["pytorch"], "explanations": []}
     alone["summary"] = [row for row in result["summary"] if row["framework"] == "pytorch"]
     tables = [ka.breakdown(trace, by).as_dict() for by in ("layer", "kernel", "idle")]
-    pages.write_run(alone, tables, tmp_path / "run.html", moving=parts)
+    pages.write_run(alone, tables, tmp_path / "run.html", interactive=parts)
     pages.write_explanation(explained, tmp_path / "explanation.html")
     record = imported.write(trace, [CAPTURE], tmp_path / "imported", "2026-11-22", "1")
     pages.write_capture(record, tables, tmp_path / "capture.html", parts)
