@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head, read_head
+from kernelscope.analysis.files.packed import plain_file
 from kernelscope.analysis.trace import Trace
 
 # Signs of files that no format reads, and what the file is
@@ -20,7 +21,6 @@ _FOREIGN_SIGNS = (
     (b'"/host:CPU"', "the trace viewer's file of TensorFlow or JAX; name the .xplane.pb beside it"),
     (b"ustar", "a tar archive; unpack it and name the files inside"),
     (b"PK\x03\x04", "a zip archive; unpack it and name the files inside"),
-    (b"\x28\xb5\x2f\xfd", "compressed with zstd; unpack it first"),
     (b"\x7fELF", "a program; record it with a profiler first"),
 )
 
@@ -52,7 +52,8 @@ class Format:
     def read(self, path: Path) -> Trace:
         """Return the Trace as the format's module reads it: its tables are not related yet."""
         function: Callable[[Path], Trace] = importlib.import_module(self.module).read
-        return function(path)
+        with plain_file(path) as plain:
+            return function(plain)
 
 
 @cache
