@@ -65,7 +65,7 @@ def plain_file(path: Path) -> Iterator[Path]:
     if not _is_packed_container(path):
         yield path
         return
-    with tempfile.TemporaryDirectory(prefix="kernelscope-") as folder:
+    with tempfile.TemporaryDirectory(prefix="kernelscope-plain-") as folder:
         copy = Path(folder) / (path.stem if path.suffix.lower() in _SUFFIXES and path.stem else path.name)
         try:
             with path.open("rb") as file, copy.open("wb") as out:
