@@ -18,7 +18,6 @@ from kernelscope.analysis.trace import Trace
 _FOREIGN_SIGNS = (
     (b'"rocprofiler-sdk-tool"', "rocprofiler's JSON; write a chrome trace or rocpd's tables of kernels as CSV instead"),
     (b'"schema": "1.', "PyTorch's execution trace, which has no times; name the Kineto trace of the same run"),
-    (b'"/host:CPU"', "the trace viewer's file of TensorFlow or JAX; name the .xplane.pb beside it"),
     (b"ustar", "a tar archive; unpack it and name the files inside"),
     (b"PK\x03\x04", "a zip archive; unpack it and name the files inside"),
     (b"\x7fELF", "a program; record it with a profiler first"),
