@@ -46,7 +46,7 @@ class Events:
     """What was read.
 
     table: columns phase, name (category), process, thread (int64: numbers of those in `processes` and `threads`), start_ns,
-    duration_ns (Int64, null where there is none), and the arguments as arg_NAME (category, of text). Events of metadata are not in it.
+    duration_ns (Int64, null where there is none), and the arguments as arg_NAME (category, of text). It has no events of metadata.
     processes: a name for each process, empty where it has none; process_keys: what the file calls them. threads: process, key
     and name of each. start_us: when the time began, microseconds since the epoch, where Horovod says so. header: JSON text of the
     file's other keys. repaired, cut: as EventList has them.

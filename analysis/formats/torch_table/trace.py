@@ -124,7 +124,7 @@ class _Reader:
         return self.name.str.contains(pattern, regex=True).fillna(False).to_numpy(dtype=bool)
 
     def annotations_on_device(self) -> Flags:
-        """Return which rows without time on the CPU repeat ranges of the host: their names are those of such, or PyTorch's own."""
+        """Return which rows without time on the CPU repeat ranges of the host: they are named like those, or by PyTorch."""
         of_host = self.name.isin(self.name[self.host & ~self.like(_OPERATOR)]).to_numpy(dtype=bool)
         return ~self.host & (of_host | self.like(_ANNOTATIONS) | self.like(r"^(?:nccl|gloo|xccl):"))
 
