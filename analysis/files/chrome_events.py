@@ -13,11 +13,14 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import json_numbers
 from kernelscope.analysis.files.chrome_json import Buffer, EventList
+
+_NO_KEY = 1 << 61  # numbers that stand for processes and threads whose keys are no numbers begin here
 
 Key = int | str | float | None
 
@@ -46,7 +49,7 @@ class Events:
     """What was read.
 
     table: columns phase, name (category), process, thread (int64: numbers of those in `processes` and `threads`), start_ns,
-    duration_ns (Int64, null where there is none), and the arguments as arg_NAME (category, of text). It has no events of metadata.
+    duration_ns (Int64, null where there is none), and the arguments as arg_NAME (category). Events of metadata are not in it.
     processes: a name for each process, empty where it has none; process_keys: what the file calls them. threads: process, key
     and name of each. start_us: when the time began, microseconds since the epoch, where Horovod says so. header: JSON text of the
     file's other keys. repaired, cut: as EventList has them.
@@ -144,6 +147,12 @@ class _Collected:
                 self.process_names[row.pid] = told.name
             elif row.name == "thread_name" and isinstance(told.name, str):
                 self.thread_names[self._process(row.pid), row.tid] = told.name
+
+
+def numbers(keys: Iterable[Key]) -> npt.NDArray[np.int64]:
+    """Return processes' or threads' numbers as the file has them; for what is none, ones that no file has."""
+    found = [key if isinstance(key, int) and abs(key) < _NO_KEY else _NO_KEY + place for place, key in enumerate(keys)]
+    return np.array(found, dtype=np.int64)
 
 
 def _all(rows: Iterable[Any], name: str) -> Iterable[Any]:

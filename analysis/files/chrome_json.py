@@ -209,7 +209,8 @@ class EventList(Generic[Piece]):
     def _open_rest(self, error: Exception) -> Piece:
         """Return the last whole events of a list that does not end; raise what is wrong with it where there are none."""
         whole = bytes(self._buffer).rstrip(b" \t\r\n,")
-        ends = [len(whole), *islice(_commas(self._buffer), _CANDIDATES)]
+        between = [match.start(1) for match in _BETWEEN.finditer(whole, max(len(whole) - self._size, 0))]
+        ends = [len(whole), *reversed(between[-_CANDIDATES:])]
         for number, end in enumerate(ends):
             text = whole[:end] + b"]"
             try:

@@ -40,7 +40,8 @@ def read(path: Path) -> Trace:
     """Read a timeline; raises EvidenceError when it cannot be read or holds no operations."""
     found = chrome_events.read(path, open_ended=True)
     begin_ns = (found.start_us or 0) * 1000
-    table = found.table.assign(name=found.table["name"].astype("string"))
+    keys = chrome_events.numbers(found.process_keys)
+    table = found.table.assign(process=keys[found.table["process"].to_numpy()], name=found.table["name"].astype("string"))
     timed = (table["start_ns"] >= 0) & (table["start_ns"] + begin_ns < _LATEST_NS)
     untimed = int((~timed.fillna(False)).sum())
     table = table[timed.fillna(False).to_numpy(dtype=bool)]
@@ -137,6 +138,7 @@ def _operations(spans: pd.DataFrame) -> pd.Series:
 
 
 def _info(found: Events, spans: pd.DataFrame) -> dict[str, Any]:
+    keys = chrome_events.numbers(found.process_keys)
     used = set(spans["track"].unique().tolist())
     notes = [
         "threads stand for tensors; times are whole microseconds of the host, and only one rank writes them",
@@ -148,7 +150,7 @@ def _info(found: Events, spans: pd.DataFrame) -> dict[str, Any]:
         "source": {"format": "horovod", "tool": "Horovod", "version": None, "schema": None},
         "clock": "wall" if found.start_us else "relative",
         "devices": [],
-        "threads": {str(number): name for number, name in enumerate(found.processes) if name and number in used},
+        "threads": {str(key): name for key, name in zip(keys.tolist(), found.processes, strict=True) if name and key in used},
         "unavailable": {"launches": "Horovod does not say what ran on a device; its activities are the host's"},
         "notes": notes,
     }

@@ -1,8 +1,8 @@
 """Profiles of Triton's Proton: a tree of scopes whose leaves are kernels with their added times.
 
-What a frame says is its own: those around it do not hold it again. Every frame with a time on a device is a kernel, and the frames
-around it are its scope; __proton_launch_metadata holds kernels that the user's own launch hooks ran. Instrumented kernels have
-cycles in place of times, and samples of a program counter are no executions: both are counted and not read.
+What a frame says is its own: those around it do not hold it again. Every frame with a time on a device is a kernel, and the
+frames around it are its scope; __proton_launch_metadata holds kernels that the user's own launch hooks ran. Instrumented kernels
+have cycles in place of times, and samples of a program counter are no executions: both are counted and not read.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def _space(found: Events) -> xplane.Space:
 
 def _as_events(table: pd.DataFrame, found: Events) -> pd.DataFrame:
     """Return events with the columns of a plane's."""
-    keys = np.array([_number(key, place) for place, (_, key, _) in enumerate(found.threads)], dtype=np.int64)
+    keys = chrome_events.numbers(key for _, key, _ in found.threads)
     names = [name or str(key) for _, key, name in found.threads]
     codes, distinct = pd.factorize(np.array(names, dtype=object))
     thread = table["thread"].to_numpy()
@@ -93,11 +93,6 @@ def _as_events(table: pd.DataFrame, found: Events) -> pd.DataFrame:
     for name in xplane_trace.TEXTS:
         columns[f"stat_{name}"] = _categories(table[f"arg_{name}"].astype("string"))
     return pd.DataFrame(columns)
-
-
-def _number(key: Any, place: int) -> int:
-    """Return a thread's number as the file has it; for what is none, one that no file has."""
-    return key if isinstance(key, int) and abs(key) < 1 << 62 else (1 << 61) + place
 
 
 def _categories(values: pd.Series) -> pd.Series:

@@ -45,9 +45,8 @@ def test_an_exchange_of_several_tensors_is_one_kernel(tmp_path, end):
     assert (kernel["start_ns"] - EPOCH_US * 1000, kernel["duration_ns"]) == (91_000, 111_000)
     assert (kernel["operator"], kernel["problem"]) == ("ALLREDUCE", "2 tensors")
     spans = trace.ranges[trace.ranges["category"] == "user"]
-    assert spans["name"].astype("str").value_counts().to_dict() == {
-        name: 2 for name in ("NEGOTIATE_ALLREDUCE", "ALLREDUCE", "WAIT_FOR_DATA", "MEMCPY_IN_FUSION_BUFFER", "NCCL_ALLREDUCE")
-    }
+    names = ("NEGOTIATE_ALLREDUCE", "ALLREDUCE", "WAIT_FOR_DATA", "MEMCPY_IN_FUSION_BUFFER", "NCCL_ALLREDUCE")
+    assert spans["name"].astype("str").value_counts().to_dict() == dict.fromkeys(names, 2)
     assert sorted(trace.ranges.loc[trace.ranges["category"] == "mark", "name"]) == ["CYCLE_START", "rank 0 ready", "rank 0 ready"]
     assert trace.info["threads"] == {"1": "allreduce.1", "2": "allreduce.2"}
     assert trace.diagnostics == ({"the file ends inside of an event": 1} if end.endswith("na") else {})

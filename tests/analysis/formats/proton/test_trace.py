@@ -30,7 +30,7 @@ def written(path, tree, devices=DEVICES):
 
 def test_kernels_scopes_and_devices(tmp_path):
     hook = frame("__proton_launch_metadata", kernel("count_rows", 5))
-    inner = frame("attention", kernel("flash_fwd", 300, 2, flops=1e9), hook, **{"flops": 7.0})
+    inner = frame("attention", kernel("flash_fwd", 300, 2, flops=1e9), hook, flops=7.0)
     root = frame("ROOT", frame("layer0", inner), kernel("gemm", 1000.0), **{"time (ns)": 0, "count": 0})
     trace = captures.read(written(tmp_path / "a.hatchet", root))
     assert detect(tmp_path / "a.hatchet").name == "proton"
