@@ -65,7 +65,9 @@ def _offset(told: pd.DataFrame, number: int, boot: int) -> int | None:
 
 def _of_sequence(result: Integers, rows: Integers, told: pd.DataFrame, number: int, boot: int) -> bool:
     """Put the times of a sequence's own clock on the clock since boot, in place; return whether a snapshot tells how."""
-    own = told[told["clock"] == number].merge(told[told["clock"] == boot][["snapshot", "at"]], on="snapshot", suffixes=("", "_boot"))
+    own = told[told["clock"] == number].merge(
+        told[told["clock"] == boot][["snapshot", "at"]], on="snapshot", suffixes=("", "_boot")
+    )
     if own.empty:
         return False
     place = np.searchsorted(own["row"].to_numpy(), rows, side="right") - 1

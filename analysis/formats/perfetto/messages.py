@@ -71,4 +71,5 @@ def classes() -> dict[str, Any]:
 
 
 def text(value: bytes) -> str:
+    """Return a text as it is said in a message; what is no UTF-8 is replaced."""
     return value.decode("utf8", errors="replace")

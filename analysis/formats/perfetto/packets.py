@@ -132,7 +132,7 @@ class _Reader:
         used[self.blocks[messages.EVENT][0]] = used[self.blocks[messages.STAGE][0]] = True
         self._count("times of a clock that nothing ties to the others", int((doubtful & used).sum()))
         self._count("packets that were lost before others", int((self.fields[messages.DROPPED] != 0).sum()))
-        described = {_signed(one.uuid): one for _, one in self._messages(messages.TRACK, "Track")}
+        described = {signed(one.uuid): one for _, one in self._messages(messages.TRACK, "Track")}
         threads = {int(self.sequence[row]): one for row, one in self._messages(messages.THREAD, "Thread")}
         return Packets(events, found, described, threads, unread, self.diagnostics)
 
@@ -152,7 +152,7 @@ class _Reader:
         for row, interned in self._messages(messages.INTERNED, "Interned"):
             generation = int(self.generation[row])
             for known, told in zip(found, (interned.names, interned.categories, interned.stages), strict=True):
-                known.update({(generation, _signed(one.iid)): messages.text(one.name) for one in told})
+                known.update({(generation, signed(one.iid)): messages.text(one.name) for one in told})
         names, categories, stages = (pd.Series(known, dtype="object") for known in found)
         return names, categories, stages
 
@@ -161,18 +161,13 @@ class _Reader:
         clock, track = self.fields[messages.CLOCK].copy(), np.zeros(len(self.sequence), dtype=np.int64)
         told = self._messages(messages.DEFAULTS, "Defaults")
         if told:
-            rows = pd.DataFrame(
-                {
-                    "generation": self.generation[[row for row, _ in told]],
-                    "row": [row for row, _ in told],
-                    "clock": [int(one.clock) for _, one in told],
-                    "track": [_signed(one.event.track) for _, one in told],
-                }
-            )
+            at = np.array([row for row, _ in told], dtype=np.int64)
+            rows = pd.DataFrame({"generation": self.generation[at], "row": at, "which": np.arange(len(told))})
             packets = pd.DataFrame({"generation": self.generation, "row": np.arange(len(clock))})
-            found = pd.merge_asof(packets, rows.sort_values("row"), on="row", by="generation")
-            clock = np.where(clock == 0, found["clock"].fillna(0).to_numpy(np.int64), clock)
-            track = found["track"].astype("Int64").fillna(0).to_numpy(np.int64)
+            found = pd.merge_asof(packets, rows, on="row", by="generation")
+            which = found["which"].fillna(len(told)).to_numpy(np.int64)  # the last place: nothing was said
+            clock = np.where(clock == 0, np.array([*(int(one.clock) for _, one in told), 0], dtype=np.int64)[which], clock)
+            track = np.array([*(signed(one.event.track) for _, one in told), 0], dtype=np.int64)[which]
         return clock, track
 
     def _events(self, names: pd.Series, categories: pd.Series, track: Integers, time: Integers) -> pd.DataFrame:
@@ -238,6 +233,6 @@ class _Reader:
         return pd.Series(texts, dtype="string")
 
 
-def _signed(value: int) -> int:
+def signed(value: int) -> int:
     """Return a number of 64 bits as it stands in a column of int64."""
     return value - (1 << 64) if value >= 1 << 63 else value

@@ -40,8 +40,8 @@ _OWN_TRACKS = 1 << 48  # numbers of tracks that are no thread's begin here
 
 # fields of a packet that tell it, and their wire types
 _FIELDS = {
-    1: 2, 2: 2, 3: 0, 4: 2, 5: 2, 6: 2, 7: 2, 8: 0, 9: 2, 10: 0, 11: 2, 12: 2, 13: 0, 33: 2, 34: 2, 35: 2, 36: 2, 37: 2, 41: 0, 42: 0,
-    43: 2, 44: 2, 45: 2, 46: 2, 47: 2, 50: 2, 51: 2, 53: 2, 54: 2, 58: 0, 59: 2, 60: 2, 61: 2, 66: 2, 67: 2, 69: 2, 79: 0, 87: 0,
+    1: 2, 2: 2, 3: 0, 4: 2, 5: 2, 6: 2, 7: 2, 8: 0, 9: 2, 10: 0, 11: 2, 12: 2, 13: 0, 33: 2, 34: 2, 35: 2, 36: 2, 37: 2, 41: 0,
+    42: 0, 43: 2, 44: 2, 45: 2, 46: 2, 47: 2, 50: 2, 51: 2, 53: 2, 54: 2, 58: 0, 59: 2, 60: 2, 61: 2, 66: 2, 67: 2, 69: 2, 79: 0, 87: 0,
     89: 2, 90: 2, 98: 0, 124: 2, 126: 2, 133: 2,
 }  # fmt: skip
 _TELLING = frozenset({8, 10, 11, 36, 50, 58, 60, 89, 133})
@@ -106,12 +106,16 @@ def read(path: Path) -> Trace:
     found = packets.read(path)
     diagnostics = found.diagnostics
     tracks = _tracks(found)
+    if len(tracks) and tracks["ours"].any():
+        # an export counts from its first event, and a time of zero is none in captures: everything is 1 ns later
+        found.events["start_ns"] += 1
     slices = _slices(found, tracks, diagnostics)
     if slices.empty and found.stages.empty:
         told = ", ".join(f"{name} {count:,}" for name, count in found.unread.items()) or "nothing that is known"
         raise EvidenceError(f"{path}: the trace holds no slices and no work of a GPU ({told}); record with track_event enabled")
     trace = Trace(diagnostics=diagnostics)
     parts = {table: slices[(slices["table"] == table).to_numpy()] for table in set(slices["table"])}
+    _count(diagnostics, "lines of the host in an export, not read", len(parts.get(_LINES, ())))
     trace.ranges = conform("ranges", _ranges(parts))
     trace.operators = conform("operators", _of("operators", parts).assign(attribution="none"))
     trace.kernels = conform("kernels", pd.concat([_work(parts, "kernels", tracks), _of_stages(found)], ignore_index=True))
@@ -149,7 +153,7 @@ def _track(found: Packets, uuid: int, sequence: int) -> tuple[Any, ...]:
     line, at = [], uuid
     while at in found.tracks and len(line) < 32:
         line.append(found.tracks[at])
-        at = packets._signed(line[-1].parent)
+        at = packets.signed(line[-1].parent)
     thread = next((one.thread for one in line if one.HasField("thread")), found.threads.get(sequence) if uuid == 0 else None)
     process = next((one.process for one in line if one.HasField("process")), None)
     names = [messages.text(line[0].name or line[0].static_name or line[0].atrace_name)] if line else []
@@ -249,7 +253,9 @@ def _work(parts: dict[str, pd.DataFrame], table: str, tracks: pd.DataFrame) -> p
     device = np.array([place[0] for place in places] or [None], dtype=object)
     stream = np.array([place[1] for place in places] or [None], dtype=object)
     return rows.assign(
-        device=device[track] if len(track) else None, thread=pd.array(stream[track], dtype="Int64") if len(track) else None, count=1
+        device=device[track] if len(track) else None,
+        thread=pd.array(stream[track], dtype="Int64") if len(track) else None,
+        count=1,
     )
 
 
