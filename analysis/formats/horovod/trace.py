@@ -133,8 +133,8 @@ def _exchanges(spans: pd.DataFrame) -> pd.DataFrame:
 def _operations(spans: pd.DataFrame) -> pd.Series:
     """Return the operation that each span is in, such as ALLREDUCE."""
     parent = intervals.parents(*[spans[name].to_numpy(np.int64) for name in ("track", "start_ns", "end_ns")])
-    names = spans["name"].to_numpy(dtype=object)
-    return pd.Series(np.where(parent >= 0, names[np.maximum(parent, 0)], None), index=spans.index, dtype="string")
+    outer = pd.Series(spans["name"].to_numpy(dtype=object)[np.maximum(parent, 0)], index=spans.index, dtype="string")
+    return outer.where(parent >= 0)
 
 
 def _info(found: Events, spans: pd.DataFrame) -> dict[str, Any]:

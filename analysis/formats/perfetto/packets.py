@@ -192,7 +192,8 @@ class _Reader:
                 "legacy": legacy,
             }
         )
-        return table[~old].reset_index(drop=True)
+        kept: pd.DataFrame = table[~old].reset_index(drop=True)
+        return kept
 
     def _stages(self, names: pd.Series, stages: pd.Series, time: Integers) -> pd.DataFrame:
         """Return the GPUs' render stages; packets that only describe such are left out."""
@@ -213,7 +214,8 @@ class _Reader:
                 "name": name.fillna(stage).fillna(numbered),
             }
         )
-        return table[self.fields[messages.TIMESTAMP][rows] != 0].reset_index(drop=True)
+        timed: pd.DataFrame = table[self.fields[messages.TIMESTAMP][rows] != 0].reset_index(drop=True)
+        return timed
 
     def _texts(self, rows: Integers, own: Blocks, interned: pd.Series, iids: Integers, what: str) -> pd.Series:
         """Return texts of messages: their own, or those that were interned under their numbers; null where there is none."""

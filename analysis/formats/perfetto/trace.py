@@ -39,11 +39,10 @@ _LAST_NS = 4_000_000_000_000_000_000
 _OWN_TRACKS = 1 << 48  # numbers of tracks that are no thread's begin here
 
 # fields of a packet that tell it, and their wire types
-_FIELDS = {
-    1: 2, 2: 2, 3: 0, 4: 2, 5: 2, 6: 2, 7: 2, 8: 0, 9: 2, 10: 0, 11: 2, 12: 2, 13: 0, 33: 2, 34: 2, 35: 2, 36: 2, 37: 2, 41: 0,
-    42: 0, 43: 2, 44: 2, 45: 2, 46: 2, 47: 2, 50: 2, 51: 2, 53: 2, 54: 2, 58: 0, 59: 2, 60: 2, 61: 2, 66: 2, 67: 2, 69: 2, 79: 0, 87: 0,
-    89: 2, 90: 2, 98: 0, 124: 2, 126: 2, 133: 2,
-}  # fmt: skip
+_FIELDS = dict.fromkeys((3, 8, 10, 13, 41, 42, 58, 79, 87, 98), 0) | dict.fromkeys(
+    (1, 2, 4, 5, 6, 7, 9, 11, 12, 33, 34, 35, 36, 37, 43, 44, 45, 46, 47, 50, 51, 53, 54, 59, 60, 61, 66, 67, 69, 89, 90, 124, 126,
+     133), 2,
+)  # fmt: skip
 _TELLING = frozenset({8, 10, 11, 36, 50, 58, 60, 89, 133})
 _LOOKED_AT = 16  # packets
 
@@ -150,7 +149,8 @@ def _keys(events: pd.DataFrame) -> Any:
 
 def _track(found: Packets, uuid: int, sequence: int) -> tuple[Any, ...]:
     """Return process, thread's number, name, and whether kernelscope or rocprofv3 wrote the track."""
-    line, at = [], uuid
+    line: list[Any] = []
+    at = uuid
     while at in found.tracks and len(line) < 32:
         line.append(found.tracks[at])
         at = packets.signed(line[-1].parent)
@@ -300,7 +300,7 @@ def _of_stages(found: Packets) -> pd.DataFrame:
 def _info(found: Packets, tracks: pd.DataFrame, trace: Trace) -> dict[str, Any]:
     ours = bool(tracks["ours"].any()) if len(tracks) else False
     notes = ["arguments of slices, arrows between them and counters are not read"]
-    named = [(int(row.thread), str(row.name_)) for row in tracks.rename(columns={"name": "name_"}).itertuples() if row.name_]
+    named = [(thread, name) for thread, name in zip(tracks["thread"].tolist(), tracks["name"].tolist(), strict=True) if name]
     if found.unread:
         notes.append(f"packets that are not read: {', '.join(f'{name} {count:,}' for name, count in found.unread.items())}")
     if ours:
