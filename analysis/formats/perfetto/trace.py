@@ -40,8 +40,8 @@ _OWN_TRACKS = 1 << 48  # numbers of tracks that are no thread's begin here
 
 # fields of a packet that tell it, and their wire types
 _FIELDS = dict.fromkeys((3, 8, 10, 13, 41, 42, 58, 79, 87, 98), 0) | dict.fromkeys(
-    (1, 2, 4, 5, 6, 7, 9, 11, 12, 33, 34, 35, 36, 37, 43, 44, 45, 46, 47, 50, 51, 53, 54, 59, 60, 61, 66, 67, 69, 89, 90, 124, 126,
-     133), 2,
+    (1, 2, 4, 5, 6, 7, 9, 11, 12, 33, 34, 35, 36, 37, 43, 44, 45, 46, 47, 50, 51, 53, 54, 59, 60, 61, 66, 67, 69, 89, 90,
+     124, 126, 133), 2,
 )  # fmt: skip
 _TELLING = frozenset({8, 10, 11, 36, 50, 58, 60, 89, 133})
 _LOOKED_AT = 16  # packets
