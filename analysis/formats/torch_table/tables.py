@@ -14,11 +14,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.files import text_tables
 
-_DASHES = re.compile(r"-{4,}")
+_DASHES = re.compile(r"-{3,}")
 _RULE = re.compile(r"^.{0,200}?-{4,}(?:\s+-{3,}){2,}[\s|]*$")
 _HEADING = re.compile(r"^.{0,200}?\bName\s.*\bCPU\b.*(?:# of Calls|Number of Calls|\bCalls\b)")
 _TOTAL = re.compile(r"\b(?:Self )?(?P<what>\w+) time total: *(?P<time>[\d.]+ *(?:us|ms|s))\s*$")
@@ -58,12 +59,12 @@ def is_told(text: str) -> bool:
 
 
 def tables(lines: Sequence[str]) -> list[Table]:
-    """Return the tables among lines of text, in their order."""
+    """Return the tables among lines of text, in their order: those with columns for names and numbers of calls."""
     found = []
     starts = list(_headings(lines))
-    for heading, until in zip(starts, [*starts[1:], len(lines) + 1], strict=True):
+    for heading, until in zip(starts, [*starts[1:], len(lines) + 1], strict=False):
         found.append(_table(lines, heading, until - 1))
-    return found
+    return [table for table in found if {"name", "count"} <= set(table.rows)]
 
 
 def _headings(lines: Sequence[str]) -> Iterator[int]:
@@ -88,10 +89,14 @@ def _table(lines: Sequence[str], heading: int, until: int) -> Table:
     frame, odd = text_tables.columns_at(texts, spans)
     device = next((match["device"] for name in names if (match := _DEVICE.match(name)) and match["device"] != "CPU"), "")
     known = _KNOWN | {f"Self {device}": "self_device", f"{device} total": "device_total"}
-    kept = {place: known[name] for place, name in enumerate(names) if name in known}
+    kept: dict[int, str] = {}
+    for place, name in enumerate(names):
+        if name in known and known[name] not in kept.values():
+            kept[place] = known[name]
     rows = frame[list(kept)].set_axis(list(kept.values()), axis=1)
     others = [name for name in names if name not in known and not _SHARE.search(name)]
-    named = rows[rows["name"].notna()].reset_index(drop=True)  # rows without a name go on with a stack
+    told = rows["name"].notna() if "name" in rows else np.zeros(len(rows), dtype=bool)
+    named = rows[told].reset_index(drop=True)  # rows without a name go on with a stack
     return Table(heading + 1, named, device, others, _totals(lines[last + 1 : until]), len(odd), last == until)
 
 
