@@ -83,7 +83,14 @@ def test_one_profile_printed_in_several_ways_counts_once(tmp_path):
 def test_without_kernels_operators_stand_for_theirs(tmp_path):
     trace = read(tmp_path, printed(NEW, [ROWS[0], ROWS[2], ROWS[7]], TOTALS))
     assert trace.kernels[["name", "operator", "duration_ns"]].values.tolist() == [["aten::mm", "aten::mm", 3_000_000]]
-    assert trace.diagnostics["device time in the sum below the table that no row tells, ns"] == 2_000_000
+    assert trace.diagnostics["device time in the sum below the table that no row read tells, ns"] == 2_000_000
+
+
+def test_a_table_cut_to_rows_with_few_kernels(tmp_path):
+    rows = [row("aten::mm", "1.000ms", "1.000ms", "9.000ms", "2"), row("void add()", "0.000us", "0.000us", "1.000ms", "7")]
+    trace = read(tmp_path, printed(NEW, rows, ("Self CPU time total: 1.000ms", "Self CUDA time total: 10.000ms")))
+    assert trace.kernels[["name", "duration_ns"]].values.tolist() == [["aten::mm", 9_000_000]]
+    assert trace.diagnostics["device time in the sum below the table that no row read tells, ns"] == 1_000_000
 
 
 def test_a_table_of_the_cpu(tmp_path):
