@@ -106,7 +106,7 @@ class _Collected:
         thread = [self._thread(pair) for pair in zip(process, _all(kept, "tid"), strict=True)]
         columns: dict[str, Any] = {
             "phase": pd.Categorical(list(_all(kept, "ph"))),
-            "name": pd.Categorical([_text(name) for name in _all(kept, "name")]),
+            "name": _categorical(list(_all(kept, "name"))),
             "process": np.array(process, dtype=np.int64),
             "thread": np.array(thread, dtype=np.int64),
             "start_ns": _times(kept, "ts"),
@@ -115,7 +115,7 @@ class _Collected:
         if self._decoder is not None:
             told = [self._told(bytes(args)) for args in _all(kept, "args")]
             for place, name in enumerate(self._arguments):
-                columns[f"arg_{name}"] = pd.Categorical([_text(value) for value in map(attrgetter(f"a{place}"), told)])
+                columns[f"arg_{name}"] = _categorical(list(map(attrgetter(f"a{place}"), told)))
         return pd.DataFrame(columns)
 
     def _process(self, key: Key) -> int:
@@ -157,6 +157,15 @@ def numbers(keys: Iterable[Key]) -> npt.NDArray[np.int64]:
 
 def _all(rows: Iterable[Any], name: str) -> Iterable[Any]:
     return map(attrgetter(name), rows)
+
+
+def _categorical(values: list[Any]) -> pd.Categorical:
+    """Return values as categories of text, as `_text` makes them."""
+    if values.count(None) == len(values):
+        return pd.Categorical.from_codes(np.full(len(values), -1, dtype=np.int8), pd.Index([], dtype="str"))
+    if not set(map(type, values)) <= {str, type(None)}:
+        values = [_text(value) for value in values]
+    return pd.Categorical(values)
 
 
 def _text(value: Any) -> str | None:
