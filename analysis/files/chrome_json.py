@@ -64,10 +64,12 @@ class EventList(Generic[Piece]):
 
     path: the file. decode: returns what is made of the events of a whole JSON list, of which it must keep no view; it lets
     msgspec.DecodeError through for what is no JSON and is called again with another cut. size: bytes of text in a piece.
-    content: the file's, if it is read.
+    content: the file's, if it is read. open_ended: whether a bare list may end anywhere, as programs leave it that write events
+    one by one: what is behind its last whole event is left out then.
     Iterating raises EvidenceError, naming file, place and remedy, for what cannot be read.
     header: after the iteration, the JSON text of every other key of the top-level object. repaired: pieces of text that were
-    no JSON (bare nan, single backslashes, stray bytes) and were mended. bare: whether the file is the bare list.
+    no JSON (bare nan, single backslashes, stray bytes) and were mended. bare: whether the file is the bare list. cut: whether the
+    file ends inside of an event.
     """
 
     def __init__(
@@ -76,8 +78,10 @@ class EventList(Generic[Piece]):
         decode: Callable[[Buffer], Piece],
         size: int = SIZE,
         content: bytes | None = None,
+        open_ended: bool = False,
     ) -> None:
-        self.path, self._content = path, content
+        self.path, self._content, self._open_ended = path, content, open_ended
+        self.cut = False
         self.header: dict[str, bytes] = {}
         self.repaired = 0
         self.bare = False
@@ -195,10 +199,29 @@ class EventList(Generic[Piece]):
                 events = read(mend(text)) if _is_inside(error, len(text)) else None
             except (msgspec.DecodeError, UnicodeDecodeError):
                 events = None
+            if events is None and self._open_ended and self.bare:
+                return self._open_rest(error)
             if events is None:
                 raise self._malformed(error, len(text), len(opening)) from error
         self.repaired += 1
         return events
+
+    def _open_rest(self, error: Exception) -> Piece:
+        """Return the last whole events of a list that does not end; raise what is wrong with it where there are none."""
+        whole = bytes(self._buffer).rstrip(b" \t\r\n,")
+        between = [match.start(1) for match in _BETWEEN.finditer(whole, max(len(whole) - self._size, 0))]
+        ends = [len(whole), *reversed(between[-_CANDIDATES:])]
+        for number, end in enumerate(ends):
+            text = whole[:end] + b"]"
+            try:
+                events = self._decode(text if len(text) > 1 else b"[]")
+            except msgspec.ValidationError:
+                raise
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue
+            self.cut = number > 0
+            return events
+        raise self._malformed(error, len(self._buffer), 0) from error
 
     def _split_off(self, text: bytes) -> Piece:
         """Return the events of an object that begins with their list, and keep its other keys."""

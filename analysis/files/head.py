@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import sqlite3
-import zlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.files.magic import CONTAINERS, GZIP_MAGIC, SQLITE_MAGIC
+from kernelscope.analysis.files import packed
+from kernelscope.analysis.files.magic import SQLITE_MAGIC, container, packing
 
 SIZE = 1 << 16
-_SIGNS = 64  # bytes in which a container's sign stands
 _MOST_STEPS = 10_000_000  # of SQLite's virtual machine: a second or so
 
 
 @dataclass(frozen=True)
 class Head:
-    """What formats are told by. content: the first SIZE bytes, unpacked where the file is gzip; empty for a folder.
+    """What formats are told by. content: the first SIZE bytes, unpacked where the file is packed; empty for a folder.
 
     tail: the last SIZE bytes of a larger plain file: tools print their tables after whatever the program printed.
     """
@@ -43,35 +42,38 @@ class Head:
 
     @property
     def container(self) -> str:
-        """What it is, by its first bytes: a key of magic.CONTAINERS, a folder, or any other file."""
+        """What it is, packed or not, by its first bytes: a key of magic.CONTAINERS, a folder, or any other file."""
         if not self.content:
             return "folder"  # no file is empty
-        told = (name for name, signs in CONTAINERS.items() if any(sign in self.content[:_SIGNS] for sign in signs))
-        return next(told, "file") if not self.compressed else "file"
+        return container(self.content) or "file"
 
     @cached_property
     def tables(self) -> frozenset[str]:
         """The names of a SQLite database's own tables (no views, no virtual ones); empty for anything else."""
-        if self.compressed or not self.content.startswith(SQLITE_MAGIC):
+        if not self.content.startswith(SQLITE_MAGIC):
             return frozenset()
-        try:
-            database = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
-            database.set_progress_handler(lambda: 1, _MOST_STEPS)  # a schema that takes longer is no capture's
-            database.text_factory = lambda raw: raw.decode("utf8", errors="replace")
-            try:
-                rows = database.execute(
-                    "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 LIMIT 10000"
-                ).fetchall()
-            finally:
-                database.close()
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite quotes what it does not understand
-            raise EvidenceError(f"{self.path}: damaged SQLite file ({str(error)[:200]}); copy or export it again") from error
-        return frozenset(str(row[0]) for row in rows)
+        with packed.plain_file(self.path) as path:
+            return _tables(path)
 
     @cached_property
     def entries(self) -> frozenset[str]:
         """The names in a folder; empty for a file."""
         return frozenset(entry.name for entry in self.path.iterdir()) if self.path.is_dir() else frozenset()
+
+
+def _tables(path: Path) -> frozenset[str]:
+    """Return the names of a database's own tables; raise EvidenceError where they cannot be had."""
+    try:
+        database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+        database.set_progress_handler(lambda: 1, _MOST_STEPS)  # a schema that takes longer is no capture's
+        database.text_factory = lambda raw: raw.decode("utf8", errors="replace")
+        try:
+            rows = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 LIMIT 10000").fetchall()
+        finally:
+            database.close()
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite quotes what it does not understand
+        raise EvidenceError(f"{path}: damaged SQLite file ({str(error)[:200]}); copy or export it again") from error
+    return frozenset(str(row[0]) for row in rows)
 
 
 def read_head(path: Path) -> Head:
@@ -90,9 +92,9 @@ def read_head(path: Path) -> Head:
         raise EvidenceError(f"{path}: {error.strerror or error}") from error
     if not raw:
         raise EvidenceError(f"{path}: empty; record or copy it again")
-    if not raw.startswith(GZIP_MAGIC):
+    if not packing(raw):
         return Head(path, raw, tail=tail)
-    try:
-        return Head(path, zlib.decompressobj(wbits=31).decompress(raw, SIZE), compressed=True)
-    except zlib.error as error:
-        raise EvidenceError(f"{path}: compressed data is damaged ({error}); copy it again") from error
+    content = packed.beginning(path)[:SIZE]
+    if not content:
+        raise EvidenceError(f"{path}: holds nothing; record or copy it again")
+    return Head(path, content, compressed=True)

@@ -1,44 +1,158 @@
-"""A file's bytes, unpacked where they are gzip: all of them, or block by block. What unpacks out of all proportion is refused."""
+"""A file's bytes, unpacked where they are gzip, zstd, xz or bzip2: all of them, block by block, or as a plain file for readers
+that need one (SQLite). What unpacks out of all proportion is refused.
+"""
 
 from __future__ import annotations
 
+import bz2
 import io
-from collections.abc import Iterator
+import lzma
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, Any, BinaryIO
 
 from isal import isal_zlib  # in half the time that zlib takes, which is what reading a packed trace waits for
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.files.magic import GZIP_MAGIC
+from kernelscope.analysis.files.magic import container, packing
 
 _PACKED, _BLOCK = 1 << 17, 1 << 20  # bytes that are read, and had of them, at once: they stay in the processor's cache
 PLAIN_SIZE = 256 << 20  # packed data may always unpack to this much,
 PACKING = 300  # and to this many times its own size: traces pack to a tenth or a thirtieth
+_SIGNS = 16  # bytes by which a packed file is told
+_XZ_MEMORY = 256 << 20  # bytes that a decoder may take: xz -9 asks for 65 MiB
+_SUFFIXES = (".gz", ".zst", ".zstd", ".xz", ".bz2")
 
 
 def read_content(path: Path | str) -> bytes:
-    """Return a file's bytes, unpacked where they are gzip; raise EvidenceError when they cannot be had."""
+    """Return a file's bytes, unpacked where they are packed; raise EvidenceError when they cannot be had."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:
         raise EvidenceError(f"{path}: {error.strerror or error}") from error
-    return b"".join(blocks(io.BytesIO(content), path)) if content.startswith(GZIP_MAGIC) else content
+    return b"".join(blocks(io.BytesIO(content), path)) if packing(content[:_SIGNS]) else content
 
 
-def blocks(file: BinaryIO, path: Path | str, allowed: int = PLAIN_SIZE) -> Iterator[bytes]:
-    """Yield a file's bytes in blocks, unpacked where they are gzip.
+def blocks(file: BinaryIO, path: Path | str, allowed: int | None = None) -> Iterator[bytes]:
+    """Yield a file's bytes in blocks, unpacked where they are packed.
 
-    path names the file in errors. allowed: bytes that it may always unpack to. Raises EvidenceError when the bytes cannot be had,
-    or turn out to be out of all proportion to the file's size.
+    path names the file in errors. allowed: bytes that it may always unpack to, else PLAIN_SIZE. Raises EvidenceError when the
+    bytes cannot be had, or turn out to be out of all proportion to the file's size.
     """
+    most = PLAIN_SIZE if allowed is None else allowed
     try:
-        first = file.read(_PACKED)
-        yield from _unpacked(file, first, path, allowed) if first.startswith(GZIP_MAGIC) else _as_it_is(file, first)
+        first = file.read(max(_PACKED, _SIGNS))
+        kind = packing(first[:_SIGNS])
+        unpack = _UNPACKING.get(kind or "")
+        yield from unpack(file, first, path, most) if unpack else _as_it_is(file, first)
+    except OSError as error:
+        if error.strerror is None:  # what decoders raise, not the system
+            raise _damaged(path, error) from error
+        raise EvidenceError(f"{path}: {error.strerror}") from error
+    except (isal_zlib.error, lzma.LZMAError, EOFError) as error:  # type: ignore[misc]  # its stub takes the class for an instance
+        raise _damaged(path, error) from error
+
+
+@contextmanager
+def plain_file(path: Path) -> Iterator[Path]:
+    """Give the path of a file that can be read in place: its own, or where it is a packed database, report or the like, that of
+    an unpacked copy, which is deleted afterwards.
+
+    Raises EvidenceError as `blocks` does; such errors of the caller name the packed file in place of the copy.
+    """
+    if not _is_packed_container(path):
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="kernelscope-plain-") as folder:
+        copy = Path(folder) / (path.stem if path.suffix.lower() in _SUFFIXES and path.stem else path.name)
+        try:
+            with path.open("rb") as file, copy.open("wb") as out:
+                out.writelines(blocks(file, path))
+            yield copy
+        except EvidenceError as error:
+            if str(copy) not in str(error):
+                raise
+            raise EvidenceError(str(error).replace(str(copy), str(path))) from error
+        except OSError as error:
+            raise EvidenceError(f"{path}: cannot be unpacked into {folder} ({error.strerror or error})") from error
+
+
+def _is_packed_container(path: Path) -> bool:
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return bool(packing(file.read(_SIGNS)) and container(beginning(path)))
     except OSError as error:
         raise EvidenceError(f"{path}: {error.strerror or error}") from error
-    except isal_zlib.error as error:  # type: ignore[misc]  # its stub takes the class for an instance
-        raise EvidenceError(f"{path}: compressed data is damaged or cut short ({error}); record or copy it again") from error
+
+
+def beginning(path: Path) -> bytes:
+    """Return the first bytes of what a packed file holds, a block of them or less."""
+    with path.open("rb") as file:
+        return next(blocks(file, path), b"")
+
+
+def opened(path: Path, allowed: int | None = None) -> IO[bytes]:
+    """Open a file to be read once from its beginning, unpacked where it is packed; errors and `allowed` are as in `blocks`."""
+    return io.BufferedReader(_Unpacked(path, allowed), _BLOCK)
+
+
+def pack(source: IO[bytes], target: IO[bytes], kind: str) -> None:
+    """Write what source holds to target, packed as `kind` (see magic.packing); it names neither a file nor a time."""
+    import gzip
+
+    import pyarrow as pa
+
+    openers: dict[str, Callable[[], Any]] = {
+        "gzip": lambda: gzip.GzipFile("", "wb", 6, target, mtime=0),
+        "zstd": lambda: pa.CompressedOutputStream(pa.PythonFile(_Kept(target), mode="w"), "zstd"),
+        "xz": lambda: lzma.LZMAFile(target, "wb", preset=6),  # noqa: SIM115  # it is closed below
+        "bzip2": lambda: bz2.BZ2File(target, "wb"),
+    }
+    with openers[kind]() as out:
+        while piece := source.read(_BLOCK):
+            out.write(piece)
+
+
+class _Kept(io.RawIOBase):
+    """A file to write to that stays open when pyarrow closes it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__()
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        return self._file.write(content)
+
+
+class _Unpacked(io.RawIOBase):
+    """A file's bytes as `blocks` yields them, as a stream."""
+
+    def __init__(self, path: Path, allowed: int | None) -> None:
+        super().__init__()
+        self._file = path.open("rb")
+        self._blocks = blocks(self._file, path, allowed)
+        self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._left:
+            self._left = memoryview(next(self._blocks, b""))
+        size = min(len(buffer), len(self._left))
+        buffer[:size], self._left = self._left[:size], self._left[size:]
+        return size
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def _as_it_is(file: BinaryIO, block: bytes) -> Iterator[bytes]:
@@ -47,15 +161,27 @@ def _as_it_is(file: BinaryIO, block: bytes) -> Iterator[bytes]:
         block = file.read(_BLOCK)
 
 
-def _unpacked(file: BinaryIO, packed: bytes, path: Path | str, allowed: int) -> Iterator[bytes]:
+def _damaged(path: Path | str, reason: object = None) -> EvidenceError:
+    told = " ".join(str(reason).split())[:200] if reason else ""
+    return EvidenceError(
+        f"{path}: compressed data is damaged or cut short{f' ({told})' if told else ''}; record or copy it again"
+    )
+
+
+def _check_size(path: Path | str, size: int, used: int, allowed: int) -> None:
+    """Raise EvidenceError where `used` bytes unpacked to so many that no capture packs so well."""
+    if size > max(allowed, PACKING * used):
+        raise EvidenceError(f"{path}: unpacks to over {PACKING} times its size; unpack it by hand if you trust it")
+
+
+def _of_gzip(file: BinaryIO, packed: bytes, path: Path | str, allowed: int) -> Iterator[bytes]:
     """Yield what gzip data holds: one member or several, with zeros behind, as some tools pad it."""
     size, read, member = 0, len(packed), isal_zlib.decompressobj(wbits=31)
     while True:
         block = member.decompress(packed, _BLOCK)
         packed = member.unused_data.lstrip(b"\0") if member.eof else member.unconsumed_tail
         size += len(block)
-        if size > max(allowed, PACKING * (read - len(packed))):
-            raise EvidenceError(f"{path}: unpacks to over {PACKING} times its size; unpack it by hand if you trust it")
+        _check_size(path, size, read - len(packed), allowed)
         if block:
             yield block
         while not packed and (more := file.read(_PACKED)):
@@ -65,4 +191,69 @@ def _unpacked(file: BinaryIO, packed: bytes, path: Path | str, allowed: int) -> 
                 return
             member = isal_zlib.decompressobj(wbits=31)
         elif not packed and not block:
-            raise EvidenceError(f"{path}: compressed data is damaged or cut short; record or copy it again")
+            raise _damaged(path)
+
+
+def _of_streams(new: Callable[[], Any]) -> Callable[[BinaryIO, bytes, Path | str, int], Iterator[bytes]]:
+    """Return what yields the content of one stream or several, with zeros behind; new: returns a decoder for the next one."""
+
+    def unpack(file: BinaryIO, packed: bytes, path: Path | str, allowed: int) -> Iterator[bytes]:
+        size, read, stream = 0, len(packed), new()
+        while True:
+            block = stream.decompress(packed, _BLOCK)
+            packed = stream.unused_data.lstrip(b"\0") if stream.eof else b""
+            size += len(block)
+            _check_size(path, size, read - len(packed), allowed)
+            if block:
+                yield block
+            while not packed and (stream.eof or stream.needs_input) and (more := file.read(_PACKED)):
+                packed, read = more.lstrip(b"\0") if stream.eof else more, read + len(more)
+            if stream.eof:
+                if not packed:
+                    return
+                stream = new()
+            elif stream.needs_input and not packed:
+                raise _damaged(path)
+
+    return unpack
+
+
+def _of_zstd(file: BinaryIO, packed: bytes, path: Path | str, allowed: int) -> Iterator[bytes]:
+    """Yield what zstd data holds: one frame or several."""
+    import pyarrow as pa
+
+    source, size = _Counted(file, packed), 0
+    try:
+        with pa.CompressedInputStream(pa.PythonFile(source, mode="r"), "zstd") as stream:
+            while block := stream.read(_BLOCK):
+                size += len(block)
+                _check_size(path, size, source.read_size, allowed)
+                yield block
+    except pa.ArrowException as error:
+        raise _damaged(path, error) from error
+
+
+class _Counted(io.RawIOBase):
+    """A file whose first bytes were read already, and how much of it was asked for."""
+
+    def __init__(self, file: BinaryIO, first: bytes) -> None:
+        super().__init__()
+        self._file, self._first, self.read_size = file, first, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        wanted = size if size >= 0 else _PACKED
+        block, self._first = self._first[:wanted], self._first[wanted:]
+        block = block or self._file.read(wanted)
+        self.read_size += len(block)
+        return block
+
+
+_UNPACKING = {
+    "gzip": _of_gzip,
+    "zstd": _of_zstd,
+    "xz": _of_streams(lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)),
+    "bzip2": _of_streams(bz2.BZ2Decompressor),
+}

@@ -11,15 +11,14 @@ from pathlib import Path
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head, read_head
+from kernelscope.analysis.files.packed import plain_file
 from kernelscope.analysis.trace import Trace
 
 # Signs of files that no format reads, and what the file is
 _FOREIGN_SIGNS = (
     (b'"schema": "1.', "PyTorch's execution trace, which has no times; name the Kineto trace of the same run"),
-    (b'"/host:CPU"', "the trace viewer's file of TensorFlow or JAX; name the .xplane.pb beside it"),
     (b"ustar", "a tar archive; unpack it and name the files inside"),
     (b"PK\x03\x04", "a zip archive; unpack it and name the files inside"),
-    (b"\x28\xb5\x2f\xfd", "compressed with zstd; unpack it first"),
     (b"\x7fELF", "a program; record it with a profiler first"),
 )
 
@@ -51,7 +50,8 @@ class Format:
     def read(self, path: Path) -> Trace:
         """Return the Trace as the format's module reads it: its tables are not related yet."""
         function: Callable[[Path], Trace] = importlib.import_module(self.module).read
-        return function(path)
+        with plain_file(path) as plain:
+            return function(plain)
 
 
 @cache

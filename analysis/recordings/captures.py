@@ -12,6 +12,7 @@ import pyarrow as pa
 from kernelscope.analysis import secrets
 from kernelscope.analysis.attribution import device_steps, launches
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files.packed import plain_file
 from kernelscope.analysis.formats.format import Format, detect, format_named
 from kernelscope.analysis.kernels import names
 from kernelscope.analysis.trace import Trace
@@ -34,11 +35,14 @@ def reading(path: Path, form: str | None = None) -> Iterator[Trace]:
 
     Its info says what was found, as warnings and notes, at the end only.
     """
-    chosen = format_named(form) if form else detect(path)
-    with ThreadPoolExecutor(max_workers=1) as beside:  # the search for secrets takes a second core where there is one
-        searching = beside.submit(secrets.remarks, path)
+    with (
+        plain_file(path) as plain,
+        ThreadPoolExecutor(max_workers=1) as beside,  # the search for secrets takes a second core where there is one
+    ):
+        chosen = format_named(form) if form else detect(plain)
+        searching = beside.submit(secrets.remarks, plain, shown=path)
         with _explained(path, chosen):
-            trace = chosen.read(path)
+            trace = chosen.read(plain)
             finish(trace)
         yield trace
         with _explained(path, chosen):

@@ -7,14 +7,12 @@ deleted rows and old pages hold values too; its triggers are taken out first, so
 
 from __future__ import annotations
 
-import gzip
 import mmap
 import os
 import re
 import shutil
 import sqlite3
 import tempfile
-import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -23,7 +21,8 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.files.magic import GZIP_MAGIC, SQLITE_MAGIC
+from kernelscope.analysis.files import packed
+from kernelscope.analysis.files.magic import SQLITE_MAGIC, packing
 from kernelscope.analysis.secrets import cells as secret_cells
 from kernelscope.analysis.secrets import patterns as secret_patterns
 from kernelscope.analysis.secrets import texts as secret_texts
@@ -34,7 +33,7 @@ _MOST_UNPACKED = 1 << 30  # bytes, or this many times the packed size if that is
 _MOST_RATIO = 200
 _PASSES = 4  # what was overwritten can make something else be seen
 _AGAIN = "the same value again"
-_BINARY = (REPORT_MAGIC, GZIP_MAGIC, b"PAR1", b"ARROW1", b"PK\x03\x04", b"\x80")
+_BINARY = (REPORT_MAGIC, b"PAR1", b"ARROW1", b"PK\x03\x04", b"\x80")
 _Found = TypeVar("_Found")
 
 
@@ -78,38 +77,37 @@ def redact(source: Path, target: Path) -> list[Change]:
 
 
 def _redact_file(source: Path, head: bytes, copy: Path) -> list[Change]:
-    packed, wide = head.startswith(GZIP_MAGIC), head.startswith(secret_texts.UTF16)
+    kind, wide = packing(head), head.startswith(secret_texts.UTF16)
     with secret_texts.opened(source, head) as file, copy.open("wb") as out:
-        _unpack(file, out, source, packed)
+        _unpack(file, out, source, kind is not None)
     with copy.open("rb") as file:
         _refuse_binary(source, file.read(1 << 16))
     if wide and _as_utf16(copy, head) != source.read_bytes():
         raise EvidenceError(f"{source}: text in UTF-16 that would not stay the same; turn it into UTF-8")
     changes = _overwrite(copy, source)
-    if packed:
-        _pack(copy)
+    if kind:
+        _pack(copy, kind)
     elif wide:
         copy.write_bytes(_as_utf16(copy, head))
     return changes
 
 
-def _unpack(file: IO[bytes], out: IO[bytes], source: Path, packed: bool) -> None:
+def _unpack(file: IO[bytes], out: IO[bytes], source: Path, is_packed: bool) -> None:
     """Copy content; raise EvidenceError where packed content is damaged or unpacks to an absurd size."""
     most = max(_MOST_UNPACKED, source.stat().st_size * _MOST_RATIO)
     size = 0
-    try:
-        while piece := file.read(1 << 20):
-            size += len(piece)
-            if packed and size > most:
-                raise EvidenceError(f"{source}: unpacks to more than {most} bytes; unpack it first if it is a capture")
-            out.write(piece)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise EvidenceError(f"{source}: compressed data is damaged or cut short ({error}); copy it again") from error
+    while piece := file.read(1 << 20):
+        size += len(piece)
+        if is_packed and size > most:
+            raise EvidenceError(f"{source}: unpacks to more than {most} bytes; unpack it first if it is a capture")
+        out.write(piece)
 
 
 def _refuse_binary(source: Path, head: bytes) -> None:
     """Raise EvidenceError for content in which the ends of texts are not to be seen: to overwrite too much would break it."""
-    if head.startswith(_BINARY) or re.search(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f]", head):
+    if head.startswith(SQLITE_MAGIC):
+        raise EvidenceError(f"{source}: a packed database; unpack it, then redact it")
+    if packing(head) or head.startswith(_BINARY) or re.search(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f]", head):
         raise EvidenceError(
             f"{source}: a binary file, which cannot be rewritten safely; redact an export of it as SQLite, JSON or text"
         )
@@ -121,15 +119,15 @@ def _as_utf16(copy: Path, head: bytes) -> bytes:
     return head[:2] + copy.read_bytes().decode("utf8", "surrogatepass").encode(order, "surrogatepass")
 
 
-def _pack(copy: Path) -> None:
-    """Replace a file by itself as gzip, which names neither the file nor a time."""
-    packed = copy.with_name(f"{copy.name}.gz")
+def _pack(copy: Path, kind: str) -> None:
+    """Replace a file by itself, packed."""
+    target = copy.with_name(f"{copy.name}.packed")
     try:
-        with copy.open("rb") as file, packed.open("xb") as out, gzip.GzipFile("", "wb", 6, out, mtime=0) as compressed:
-            shutil.copyfileobj(file, compressed, 1 << 20)
-        packed.replace(copy)
+        with copy.open("rb") as file, target.open("xb") as out:
+            packed.pack(file, out, kind)
+        target.replace(copy)
     finally:
-        packed.unlink(missing_ok=True)
+        target.unlink(missing_ok=True)
 
 
 def _overwrite(copy: Path, source: Path) -> list[Change]:

@@ -18,7 +18,8 @@ import pyarrow.parquet
 from pyarrow import types
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.files.magic import GZIP_MAGIC, SQLITE_MAGIC
+from kernelscope.analysis.files.magic import SQLITE_MAGIC, packing
+from kernelscope.analysis.files.packed import plain_file
 from kernelscope.analysis.secrets import cells as secret_cells
 from kernelscope.analysis.secrets import patterns as secret_patterns
 from kernelscope.analysis.secrets import texts as secret_texts
@@ -66,31 +67,33 @@ def find(path: Path) -> Findings:
     try:
         if path.is_dir():
             return _find_in_folder(path)
-        with path.open("rb") as file:
-            head = file.read(64)
-        return _find_in_database(path) if head.startswith(SQLITE_MAGIC) else _find_in_file(path, head)
+        with plain_file(path) as plain:
+            with plain.open("rb") as file:
+                head = file.read(64)
+            return _find_in_database(plain) if head.startswith(SQLITE_MAGIC) else _find_in_file(plain, head)
     except OSError as error:
         raise EvidenceError(f"{path}: {error.strerror or error}") from error
 
 
-def remarks(path: Path, unpacked: bytes | memoryview = b"") -> list[tuple[str, str]]:
+def remarks(path: Path, unpacked: bytes | memoryview = b"", shown: Path | None = None) -> list[tuple[str, str]]:
     """Return what to say of secrets in a capture: (warnings or notes, a line).
 
-    unpacked: what a packed file holds, if it is known: mostly nothing in it is suspicious, so that it suffices.
+    shown: the file that is named, where `path` is a copy of it. unpacked: what a packed file holds, if it is known: mostly
+    nothing in it is suspicious, so that it suffices.
     """
     if unpacked and not secret_patterns.suspicious(unpacked):
         return []
     try:
         found = find(path)
     except EvidenceError as error:
-        return [("notes", f"not looked through for secrets: {error}")]
-    warning = found.warning(Path(path.name))
+        return [("notes", f"not looked through for secrets: {error}".replace(str(path), str(shown or path)))]
+    warning = found.warning(Path((shown or path).name))
     said = [("warnings", warning)] if warning else []
     return [*said, ("notes", f"not looked through for secrets: {found.unread}")] if found.unread else said
 
 
 def _find_in_file(path: Path, head: bytes) -> Findings:
-    budget = secret_texts.Budget(path.stat().st_size, head.startswith(GZIP_MAGIC))
+    budget = secret_texts.Budget(path.stat().st_size, packing(head) is not None)
     found: list[secret_texts.Hit] = []
     total = 0
     with secret_texts.opened(path, head) as file:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import gzip
 import io
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.files.magic import GZIP_MAGIC
+from kernelscope.analysis.files import packed
+from kernelscope.analysis.files.magic import packing
 from kernelscope.analysis.secrets import patterns as secret_patterns
 
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _BLOCK = 1 << 23
 _OVERLAP = secret_patterns.LONGEST + 1024
 _MOST_BYTES = 1 << 29  # of a file; of larger ones the first and the last half of this are looked through
+_MOST_UNPACKED = 1 << 31  # bytes that packed files may always unpack to: who looks at them has limits of their own
 _MOST_SECOND_LOOKS = 1 << 23  # bytes that look suspicious and are looked at again, with slower patterns
 
 
@@ -49,9 +49,9 @@ class Budget:
 
 
 def opened(path: Path, head: bytes) -> IO[bytes]:
-    """Open a file, unpacking gzip while it is read; UTF-16 is turned into UTF-8."""
-    if head.startswith(GZIP_MAGIC):
-        return gzip.open(path)  # type: ignore[return-value]
+    """Open a file, unpacking it while it is read; UTF-16 is turned into UTF-8."""
+    if packing(head):
+        return packed.opened(path, _MOST_UNPACKED)
     if not head.startswith(UTF16):
         return path.open("rb")
     if path.stat().st_size > _MOST_BYTES:
@@ -91,8 +91,8 @@ def blocks(file: IO[bytes], path: Path, skip: tuple[int, int] | None = None) -> 
     while True:
         try:
             block = file.read(_BLOCK)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise EvidenceError(f"{path}: compressed data is damaged or cut short ({error}); copy it again") from error
+        except OSError as error:
+            raise EvidenceError(f"{path}: {error.strerror or error}") from error
         data = before + block
         last = len(block) < _BLOCK
         own = len(data) if last else len(data) - _OVERLAP

@@ -26,7 +26,7 @@ _TIMED = ("kernels", "copies", "memsets", "calls", "syncs", "graphs")
 
 def matches(head: Head) -> bool:
     """Whether the file begins as the collector's do."""
-    return head.content.startswith(CUPTI_RECORDS_MAGIC) and not head.compressed
+    return head.content.startswith(CUPTI_RECORDS_MAGIC)
 
 
 def read(path: Path) -> Trace:

@@ -87,7 +87,7 @@ def tables_of(columns: Columns, groups: Mapping[str, Group]) -> Scan:
             untimed[name] += int(late.sum())
             frame = frame[~late].reset_index(drop=True)
         if group.phases & PAIR:
-            frame, unpaired = _paired(frame)
+            frame, unpaired = paired(frame)
             found.unpaired += unpaired
         found.tables[name] = frame
     found.tracks = tracks.table()
@@ -151,7 +151,7 @@ class _Tracks:
         return pd.DataFrame(pairs, columns=["process", "thread"], dtype="object")
 
 
-def _paired(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+def paired(frame: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     """Return a table with begins and ends (phases B, E) made complete events, and how many have no partner.
 
     On a track they nest like a stack. A begin without an end lasts until the table's end; an end without a begin is left out.

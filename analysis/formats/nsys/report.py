@@ -25,7 +25,7 @@ _SEARCHED = 4 << 20
 
 def matches(head: Head) -> bool:
     """Return whether the file begins like a report or like a stream that was not imported yet."""
-    return not head.compressed and bool(_REPORT.match(head.content) or _STREAM.match(head.content))
+    return bool(_REPORT.match(head.content) or _STREAM.match(head.content))
 
 
 def read(path: Path) -> Trace:

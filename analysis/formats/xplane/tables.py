@@ -27,13 +27,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import pyarrow as pa
 from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.packed import read_content
 from kernelscope.analysis.files.protobuf_classes import message_classes
+from kernelscope.analysis.files.protobuf_columns import decode, distinct_texts, padded
 
 _INT64, _UINT64 = descriptor_pb2.FieldDescriptorProto.TYPE_INT64, descriptor_pb2.FieldDescriptorProto.TYPE_UINT64
 _BYTES, _MESSAGE = descriptor_pb2.FieldDescriptorProto.TYPE_BYTES, descriptor_pb2.FieldDescriptorProto.TYPE_MESSAGE
@@ -77,7 +77,6 @@ _METADATA_PLANE = "/host:metadata"  # holds no events, but compiled programs
 _START_TIME = "profile_start_time"  # a plane's statistic: when the profiler was started, ns since the epoch
 _LAST_NS = 4_000_000_000_000_000_000  # year 2096; later times are damage, and sums of two of them would not fit 64 bits
 _LONGEST_NS = 100_000_000_000_000_000  # three years
-_VARINT_BYTES = 10
 _MOST_PLANES, _MOST_FILLED = 4096, 256  # a host has some tens at most; every plane with events takes its time
 
 Integers = npt.NDArray[np.int64]
@@ -248,11 +247,11 @@ def _events(plane: Any, path: Path | str, integer_stats: Sequence[str], text_sta
     content = b"".join([b"".join(line.events) for line in plane.lines])
     lengths = np.fromiter((len(event) for line in plane.lines for event in line.events), dtype=np.int64, count=sum(counts))
     ends = np.cumsum(lengths)
-    buffer = np.frombuffer(content + bytes(_VARINT_BYTES), dtype=np.uint8)
+    buffer = padded(content)
     wanted = (_METADATA_ID, _OFFSET_PS, _DURATION_PS, _OCCURRENCES)
     with_stats = bool(integer_stats or text_stats)
     try:
-        fields, blocks = _decode(buffer, ends - lengths, ends, wanted, (_STATS,) if with_stats else ())
+        fields, blocks = decode(buffer, ends - lengths, ends, wanted, (_STATS,) if with_stats else ())
         stats = _Stats(plane, buffer, blocks[_STATS]) if with_stats else None
     except ValueError as error:
         raise EvidenceError(f"{path}: plane {_text(plane.name)!r}: {error}; the file is damaged, record it again") from error
@@ -289,7 +288,7 @@ class _Stats:
         self._buffer = buffer
         self._event, starts, ends = blocks
         wanted = (_STAT_ID, _STAT_UINT64, _STAT_INT64, _STAT_REF)
-        self._fields, found = _decode(buffer, starts, ends, wanted, (_STAT_STR,))
+        self._fields, found = decode(buffer, starts, ends, wanted, (_STAT_STR,))
         self._text_of, self._text_start, self._text_end = found[_STAT_STR]
         self._names = {entry.key: _text(entry.value.name) for entry in plane.stat_metadata}
         self._metadata_count = len(plane.event_metadata)
@@ -327,7 +326,7 @@ class _Stats:
         codes[self._event[refs]] = ref_codes + len(distinct)
         distinct += [self._names.get(int(ref)) for ref in ref_ids]
         own = np.flatnonzero(is_wanted[self._text_of])
-        text_codes, texts = _distinct_texts(self._buffer, self._text_start[own], self._text_end[own])
+        text_codes, texts = distinct_texts(self._buffer, self._text_start[own], self._text_end[own])
         codes[self._event[self._text_of[own]]] = text_codes + len(distinct)
         return _categories([*distinct, *texts], codes)
 
@@ -362,88 +361,5 @@ def _positions(keys: Integers, wanted: Integers) -> Integers:
     return np.where((found >= 0) & (keys[at] == wanted), at, -1)
 
 
-def _distinct_texts(buffer: npt.NDArray[np.uint8], starts: Integers, ends: Integers) -> tuple[Integers, list[str]]:
-    """Return the distinct texts of these stretches of the buffer, and which each stretch is."""
-    lengths = ends - starts
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    # every stretch's bytes one after another
-    gathered = buffer[np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])]
-    strings = pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), len(starts), [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(gathered.tobytes())]
-    )
-    encoded = strings.dictionary_encode()
-    return np.asarray(encoded.indices).astype(np.int64), [_text(value or b"") for value in encoded.dictionary.to_pylist()]
-
-
 def _rounded_ns(picoseconds: Integers) -> Integers:
     return picoseconds // 1000 + (picoseconds % 1000 >= 500)
-
-
-def integers(content: bytes, starts: Integers, ends: Integers, wanted: tuple[int, ...]) -> dict[int, Integers]:
-    """Decode integer fields of many protobuf messages at once.
-
-    content holds the messages, the i-th in [starts[i], ends[i]). Returns for each wanted field number an array with its value
-    in every message, 0 where it is absent (proto3's default). Raises ValueError when a message is malformed.
-    """
-    buffer = np.frombuffer(content + bytes(_VARINT_BYTES), dtype=np.uint8)
-    return _decode(buffer, starts, ends, wanted, ())[0]
-
-
-def _decode(
-    buffer: npt.NDArray[np.uint8], starts: Integers, ends: Integers, wanted: tuple[int, ...], wanted_blocks: tuple[int, ...]
-) -> tuple[dict[int, Integers], dict[int, tuple[Integers, Integers, Integers]]]:
-    """Return the wanted integer fields as `integers` does, and where fields of bytes stand.
-
-    The latter as three arrays for each wanted number: the message's row, and where its bytes begin and end in the buffer. The
-    buffer must be longer than the messages by the length of a number.
-    """
-    found = {number: np.zeros(len(starts), dtype=np.int64) for number in wanted}
-    blocks: dict[int, list[tuple[Integers, Integers, Integers]]] = {number: [] for number in wanted_blocks}
-    cursor = starts.copy()
-    rows = np.flatnonzero(cursor < ends)
-    while len(rows):  # one round decodes one field of every message that has another
-        keys, position = _varints(buffer, cursor[rows])
-        numbers, wire = keys >> 3, keys & 7
-        is_integer, is_block = wire == 0, wire == 2
-        values, after = _varints(buffer, position)
-        position = np.where(is_integer | is_block, after, position)
-        begin = position.copy()
-        # a length beyond the buffer must not wrap around into a plausible position
-        too_long = is_block & ((values < 0) | (values > len(buffer)))
-        position += np.select([is_block & ~too_long, wire == 1, wire == 5], [values, 8, 4], default=0)
-        if not np.isin(wire, (0, 1, 2, 5)).all() or too_long.any() or (position > ends[rows]).any():
-            raise ValueError("an event's fields do not end where the event ends")
-        for number, column in found.items():
-            chosen = is_integer & (numbers == number)
-            column[rows[chosen]] = values[chosen]
-        for number, pieces in blocks.items():
-            chosen = is_block & (numbers == number)
-            pieces.append((rows[chosen], begin[chosen], position[chosen]))
-        cursor[rows] = position
-        rows = rows[position < ends[rows]]
-    return found, {number: _joined(pieces) for number, pieces in blocks.items()}
-
-
-def _joined(pieces: list[tuple[Integers, Integers, Integers]]) -> tuple[Integers, Integers, Integers]:
-    """Return the pieces of three arrays each as three arrays."""
-    if not pieces:
-        none = np.zeros(0, dtype=np.int64)
-        return none, none, none
-    rows, begins, ends = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
-    return rows, begins, ends
-
-
-def _varints(buffer: npt.NDArray[np.uint8], start: Integers) -> tuple[Integers, Integers]:
-    """Return the variable-length integers that begin at these positions, and where each ends."""
-    values = np.zeros(len(start), dtype=np.uint64)
-    position = start.copy()
-    open_rows = np.arange(len(start))
-    limit = len(buffer) - 1
-    for shift in range(0, 7 * _VARINT_BYTES, 7):
-        byte = buffer[np.minimum(position[open_rows], limit)]
-        values[open_rows] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
-        position[open_rows] += 1
-        open_rows = open_rows[byte >= 0x80]
-        if not len(open_rows):
-            break
-    return values.astype(np.int64), position

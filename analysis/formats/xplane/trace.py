@@ -30,11 +30,11 @@ from kernelscope.analysis.formats.xplane import tables as xplane
 from kernelscope.analysis.trace import Trace, conform, thread_names
 from kernelscope.analysis.trace.categories import joined
 
-_INTEGERS = (
+INTEGERS = (
     "correlation_id", "device_id", "step_num", "cuda_graph_exec_id", "cuda_graph_id", "bytes_accessed", "allocation_bytes",
     "bytes_allocated", "bytes_reserved",
 )  # fmt: skip
-_TEXTS = (
+TEXTS = (
     "kernel_details", "memcpy_details", "Memset_details", "memalloc_details", "MemFree_details", "MemoryResidency_details",
     "tf_op", "name", "hlo_op", "hlo_category", "allocator_name",
 )  # fmt: skip
@@ -108,7 +108,11 @@ def _varint(content: bytes, position: int) -> tuple[int, int]:
 
 def read(path: Path) -> Trace:
     """Read an XSpace file; raises EvidenceError when it cannot be read or is none."""
-    space = xplane.read_planes(path, _INTEGERS, _TEXTS)
+    return of_space(xplane.read_planes(path, INTEGERS, TEXTS))
+
+
+def of_space(space: xplane.Space) -> Trace:
+    """Return the Trace of a file's planes, whose events bear the statistics INTEGERS and TEXTS."""
     tables: Tables = {name: [] for name in ("ranges", "operators", "kernels", "graphs", "copies", "memory", "calls")}
     diagnostics: dict[str, int] = {}
     planes = _sorted_out(space, diagnostics)
@@ -267,7 +271,7 @@ def _gpu(events: pd.DataFrame, tables: Tables, diagnostics: dict[str, int]) -> N
         diagnostics, "derived events not read", int((derived & (events["line"] != xplane_steps.LINE).to_numpy(dtype=bool)).sum())
     )
     work = events[~derived]
-    has = {name: work[f"stat_{name}"].notna().to_numpy(dtype=bool) for name in _TEXTS}
+    has = {name: work[f"stat_{name}"].notna().to_numpy(dtype=bool) for name in TEXTS}
     is_set = has["Memset_details"] | _matching(work["name"], "(?i)^Memset$")
     unified = _matching(work["name"], "^UnifiedMemory")
     is_copy = has["memcpy_details"] | _matching(work["name"], r"(?i)^Memcpy|^MEMORY_COPY|^Copy\w+To\w+$") | is_set | unified

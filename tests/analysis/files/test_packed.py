@@ -1,16 +1,22 @@
-"""Files are had in blocks, unpacked where they are gzip, however they were packed."""
+"""Files are had in blocks, unpacked where they are gzip, zstd, xz or bzip2, however they were packed."""
 
+import bz2
 import gzip
 import io
+import lzma
+import sqlite3
 from pathlib import Path
 
+import pyarrow
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import packed
-from kernelscope.analysis.files.packed import blocks, read_content
+from kernelscope.analysis.files.head import read_head
+from kernelscope.analysis.files.magic import packing
+from kernelscope.analysis.files.packed import blocks, pack, plain_file, read_content
 
 PARTS = st.lists(st.binary(max_size=400) | st.integers(0, 400).map(bytes), min_size=1, max_size=5)
 
@@ -61,3 +67,68 @@ def test_unreadable_files_are_named(tmp_path):
         read_content(tmp_path / "none")
     with pytest.raises(EvidenceError, match="Is a directory"):
         read_content(Path(tmp_path))
+
+
+def packed_as(kind, content):
+    if kind == "zstd":
+        target = pyarrow.BufferOutputStream()
+        with pyarrow.CompressedOutputStream(target, "zstd") as out:
+            out.write(content)
+        return target.getvalue().to_pybytes()
+    return {"gzip": gzip, "xz": lzma, "bzip2": bz2}[kind].compress(content)
+
+
+KINDS = ["gzip", "zstd", "xz", "bzip2"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=40, deadline=None)
+@given(parts=PARTS, read=st.integers(16, 40))
+def test_members_of_all_kinds(kind, parts, read):
+    content = b"".join(packed_as(kind, part) for part in parts)
+    assert packing(content) == kind
+    assert unpacked(content, _PACKED=read, _BLOCK=7) == b"".join(parts)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_cut_damaged_and_huge_content_of_all_kinds_is_refused(kind):
+    plain = bytes(range(256)) * 4000
+    content = packed_as(kind, plain)
+    for bad in (content[:-9], content[: len(content) // 2], content[:-40] + bytes(40)):
+        with pytest.raises(EvidenceError, match="damaged or cut short") as error:
+            unpacked(bad)
+        assert "\n" not in str(error.value)
+    bomb = packed_as(kind, bytes(1 << 26))
+    with pytest.raises(EvidenceError, match="over 300 times"):
+        list(blocks(io.BytesIO(bomb), "t", allowed=1 << 20))
+    with pytest.raises(EvidenceError, match="over 300 times"):
+        list(blocks(io.BytesIO(bomb + packed_as(kind, b"x" * 100)), "t", allowed=1 << 20))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_packed_database_is_read_from_a_copy_that_is_deleted(tmp_path, kind):
+    database = tmp_path / "a.sqlite"
+    with sqlite3.connect(database) as connection:
+        connection.execute("CREATE TABLE things (name TEXT)")
+        connection.execute("INSERT INTO things VALUES ('one')")
+    connection.close()
+    path = tmp_path / f"a.sqlite.{kind}"
+    path.write_bytes(packed_as(kind, database.read_bytes()))
+    head = read_head(path)
+    assert (head.container, head.tables, head.compressed) == ("database", {"things"}, True)
+    with plain_file(path) as plain:
+        assert plain != path
+        assert plain.read_bytes() == database.read_bytes()
+    assert not plain.exists()
+    with plain_file(database) as plain:
+        assert plain == database
+    with pytest.raises(EvidenceError, match=rf"^{path}: odd$"), plain_file(path) as plain:
+        raise EvidenceError(f"{plain}: odd")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_content_is_packed_again_as_it_was(kind):
+    target = io.BytesIO()
+    pack(io.BytesIO(b"content" * 1000), target, kind)
+    assert packing(target.getvalue()) == kind
+    assert unpacked(target.getvalue()) == b"content" * 1000

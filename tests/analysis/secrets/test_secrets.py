@@ -1,19 +1,25 @@
 """What counts as a secret, what does not, and where it is said to be. Tokens are made here: none of them was ever valid."""
 
+import bz2
 import gzip
 import json
+import lzma
 import random
 import sqlite3
 import string
 from unittest import mock
 
+import pyarrow
 import pytest
 
 from kernelscope.analysis import secrets
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files.magic import packing
+from kernelscope.analysis.files.packed import read_content
 from kernelscope.analysis.secrets import cells as secret_cells
 from kernelscope.analysis.secrets import patterns as secret_patterns
 from kernelscope.analysis.secrets import texts as secret_texts
+from kernelscope.analysis.secrets.redaction import redact
 from tests.places import ROOT
 
 CORPUS = ROOT.parent / "shared/corpus"
@@ -355,3 +361,40 @@ def test_nothing_but_session_cookies_in_the_corpus():
             if result.total:
                 found[path.name] = {finding.what for finding in result.listed}
     assert all(whats == {"value of SNAP_CONTEXT"} for whats in found.values()), found
+
+
+def packed_copies(content):
+    """Return the content packed in every way that is read, by name."""
+    target = pyarrow.BufferOutputStream()
+    with pyarrow.CompressedOutputStream(target, "zstd") as out:
+        out.write(content)
+    return {
+        "a.gz": gzip.compress(content),
+        "a.zst": target.getvalue().to_pybytes(),
+        "a.xz": lzma.compress(content),
+        "a.bz2": bz2.compress(content),
+    }
+
+
+def test_packed_text_is_searched_and_redacted_whatever_packed_it(tmp_path):
+    token = TOKENS["GitHub token"][0]
+    for name, content in packed_copies(f"one\nHF={token}\n".encode()).items():
+        (tmp_path / name).write_bytes(content)
+        assert secrets.find(tmp_path / name).listed[0] == ("line 2", "GitHub token")
+        redact(tmp_path / name, tmp_path / f"out-{name}")
+        assert read_content(tmp_path / f"out-{name}") == b"one\nHF=" + b"x" * len(token) + b"\n"
+        assert packing((tmp_path / f"out-{name}").read_bytes()) == packing(content)
+
+
+def test_packed_databases_are_searched(tmp_path):
+    token = TOKENS["GitHub token"][0]
+    with sqlite3.connect(tmp_path / "a.sqlite") as database:
+        database.execute("CREATE TABLE META_DATA_CAPTURE (name TEXT, value TEXT)")
+        database.execute("INSERT INTO META_DATA_CAPTURE VALUES ('x', ?)", (token,))
+    database.close()
+    for name, content in packed_copies((tmp_path / "a.sqlite").read_bytes()).items():
+        (tmp_path / name).write_bytes(content)
+        found = secrets.find(tmp_path / name)
+        assert (found.total, found.unread) == (1, None)
+        with pytest.raises(EvidenceError, match="a packed database; unpack it"):
+            redact(tmp_path / name, tmp_path / "out")

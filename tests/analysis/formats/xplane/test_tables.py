@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import protobuf_columns
 from kernelscope.analysis.formats.xplane import tables as xplane
 from tests.places import ROOT
 
@@ -103,7 +104,7 @@ def test_integer_fields_are_decoded_whatever_stands_between_them(values, data):
     messages = [b"".join(field(i + 1, value) + data.draw(others) for i, value in enumerate(row)) for row in values]
     ends = np.cumsum([len(message) for message in messages], dtype=np.int64)
     starts = ends - np.array([len(message) for message in messages], dtype=np.int64)
-    found = xplane.integers(b"".join(messages), starts, ends, (1, 2, 3))
+    found = protobuf_columns.integers(b"".join(messages), starts, ends, (1, 2, 3))
     assert list(zip(*(found[i].tolist() for i in (1, 2, 3)), strict=True)) == values
 
 

@@ -508,7 +508,7 @@ def test_whatever_planes_hold_nothing_but_evidence_errors_escape(tmp_path_factor
     text = st.sampled_from(
         ["Stream #1(Kernel)", "XLA Ops", "Steps", "python", "MemcpyH2D", "a/b:Relu", "cuLaunchKernel", "", "NVTX:x"]
     )
-    detail = st.sampled_from([*xplane._INTEGERS, *xplane._TEXTS])
+    detail = st.sampled_from([*xplane.INTEGERS, *xplane.TEXTS])
     value = st.one_of(
         st.integers(-(2**63), 2**63 - 1), st.sampled_from(["grid:1,1,1", "=size:99999999999999999999", "while", "=", "a:b"])
     )

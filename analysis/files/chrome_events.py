@@ -1,0 +1,197 @@
+"""Events of a chrome trace as one table, with the arguments that are asked for: for formats whose traces fit into memory.
+
+Kineto's traces, which are larger and have a category for everything, are read by a package of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import json_numbers
+from kernelscope.analysis.files.chrome_json import Buffer, EventList
+
+_NO_KEY = 1 << 61  # numbers that stand for processes and threads whose keys are no numbers begin here
+
+Key = int | str | float | None
+
+
+class _Event(msgspec.Struct, gc=False):
+    ph: str = ""
+    name: Any = None
+    pid: Key = None
+    tid: Key = None
+    ts: msgspec.Raw = msgspec.Raw(b"")
+    dur: msgspec.Raw = msgspec.Raw(b"")
+    args: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Names(msgspec.Struct, gc=False):
+    name: Any = None
+    start_us: Any = msgspec.field(name="start_time_since_epoch_in_micros", default=None)
+
+
+_EVENTS = msgspec.json.Decoder(list[_Event])
+_NAMES = msgspec.json.Decoder(_Names)
+
+
+@dataclass
+class Events:
+    """What was read.
+
+    table: columns phase, name (category), process, thread (int64: numbers of those in `processes` and `threads`), start_ns,
+    duration_ns (Int64, null where there is none), and the arguments as arg_NAME (category). Events of metadata are not in it.
+    processes: a name for each process, empty where it has none; process_keys: what the file calls them. threads: process, key
+    and name of each. start_us: when the time began, microseconds since the epoch, where Horovod says so. header: JSON text of the
+    file's other keys. repaired, cut: as EventList has them.
+    """
+
+    table: pd.DataFrame
+    processes: list[str]
+    process_keys: list[Key]
+    threads: list[tuple[int, Key, str]]
+    start_us: int | None = None
+    header: dict[str, bytes] = field(default_factory=dict)
+    repaired: int = 0
+    cut: bool = False
+
+
+def read(path: Path | str, arguments: Sequence[str] = (), open_ended: bool = False) -> Events:
+    """Return the events of a file; raises EvidenceError when it cannot be read or is no chrome trace.
+
+    open_ended: as EventList has it.
+    """
+    collected = _Collected(arguments)
+    events = EventList(path, collected.decode, open_ended=open_ended)
+    try:
+        parts = list(events)
+    except msgspec.ValidationError as error:
+        raise EvidenceError(f"{path}: no chrome trace of events: {error}; export it again") from error
+    found = collected.found
+    found.table = _joined([part for part in parts if len(part)], arguments)
+    found.header, found.repaired, found.cut = events.header, events.repaired, events.cut
+    found.processes = [collected.process_names.get(key, "") for key in found.process_keys]
+    found.threads = [(process, key, collected.thread_names.get((process, key), "")) for process, key in collected.threads]
+    return found
+
+
+class _Collected:
+    """Numbers processes and threads over the pieces of a file."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        fields = [(f"a{place}", Any, msgspec.field(name=name, default=None)) for place, name in enumerate(arguments)]
+        self._arguments = list(arguments)
+        self._decoder: Any = msgspec.json.Decoder(msgspec.defstruct("Arguments", fields, gc=False)) if fields else None
+        self._processes: dict[Key, int] = {}
+        self.threads: dict[tuple[int, Key], int] = {}
+        self.process_names: dict[Key, str] = {}
+        self.thread_names: dict[tuple[int, Key], str] = {}
+        self.found = Events(pd.DataFrame(), [], [], [])
+
+    def decode(self, text: Buffer) -> pd.DataFrame:
+        """Return the events of a piece."""
+        rows = _EVENTS.decode(text)
+        self._name([row for row in rows if row.ph == "M"])
+        kept = [row for row in rows if row.ph not in ("M", "")]
+        process = [self._process(key) for key in _all(kept, "pid")]
+        thread = [self._thread(pair) for pair in zip(process, _all(kept, "tid"), strict=True)]
+        columns: dict[str, Any] = {
+            "phase": pd.Categorical(list(_all(kept, "ph"))),
+            "name": _categorical(list(_all(kept, "name"))),
+            "process": np.array(process, dtype=np.int64),
+            "thread": np.array(thread, dtype=np.int64),
+            "start_ns": _times(kept, "ts"),
+            "duration_ns": _times(kept, "dur"),
+        }
+        if self._decoder is not None:
+            told = [self._told(bytes(args)) for args in _all(kept, "args")]
+            for place, name in enumerate(self._arguments):
+                columns[f"arg_{name}"] = _categorical(list(map(attrgetter(f"a{place}"), told)))
+        return pd.DataFrame(columns)
+
+    def _process(self, key: Key) -> int:
+        number = self._processes.get(key)
+        if number is None:
+            number = self._processes[key] = len(self._processes)
+            self.found.process_keys.append(key)
+        return number
+
+    def _thread(self, pair: tuple[int, Key]) -> int:
+        return self.threads.setdefault(pair, len(self.threads))
+
+    def _told(self, args: bytes) -> Any:
+        """Return an event's arguments; none where they are no object."""
+        try:
+            return self._decoder.decode(args or b"{}")
+        except msgspec.ValidationError:
+            return self._decoder.decode(b"{}")
+
+    def _name(self, rows: list[_Event]) -> None:
+        for row in rows:
+            try:
+                told = _NAMES.decode(bytes(row.args) or b"{}")
+            except msgspec.ValidationError:
+                continue
+            if row.name == "process_name" and isinstance(told.start_us, int):
+                self.found.start_us = told.start_us
+            if row.name == "process_name" and isinstance(told.name, str):
+                self.process_names[row.pid] = told.name
+            elif row.name == "thread_name" and isinstance(told.name, str):
+                self.thread_names[self._process(row.pid), row.tid] = told.name
+
+
+def numbers(keys: Iterable[Key]) -> npt.NDArray[np.int64]:
+    """Return processes' or threads' numbers as the file has them; for what is none, ones that no file has."""
+    found = [key if isinstance(key, int) and abs(key) < _NO_KEY else _NO_KEY + place for place, key in enumerate(keys)]
+    return np.array(found, dtype=np.int64)
+
+
+def _all(rows: Iterable[Any], name: str) -> Iterable[Any]:
+    return map(attrgetter(name), rows)
+
+
+def _categorical(values: list[Any]) -> pd.Categorical:
+    """Return values as categories of text, as `_text` makes them."""
+    if values.count(None) == len(values):
+        return pd.Categorical.from_codes(np.full(len(values), -1, dtype=np.int8), pd.Index([], dtype="str"))
+    if not set(map(type, values)) <= {str, type(None)}:
+        values = [_text(value) for value in values]
+    return pd.Categorical(values)
+
+
+def _text(value: Any) -> str | None:
+    """Return a value as text, as JSON has it; None for lists and objects."""
+    if value is None or isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, int | float) else None
+
+
+def _times(rows: list[_Event], name: str) -> pd.arrays.IntegerArray:
+    values, valid = json_numbers.thousandfold([bytes(value) for value in _all(rows, name)])
+    return pd.arrays.IntegerArray(values, ~valid)
+
+
+def _joined(parts: list[pd.DataFrame], arguments: Sequence[str]) -> pd.DataFrame:
+    """Return the pieces' tables one below the other."""
+    texts = ["phase", "name", *(f"arg_{name}" for name in arguments)]
+    if not parts:
+        empty = {name: pd.Categorical([]) for name in texts}
+        integers = {name: np.empty(0, dtype=np.int64) for name in ("process", "thread")}
+        times = {name: pd.array([], dtype="Int64") for name in ("start_ns", "duration_ns")}
+        return pd.DataFrame(empty | integers | times)
+    rest = pd.concat([part.drop(columns=texts) for part in parts], ignore_index=True)
+    return rest.assign(**{name: _united([part[name] for part in parts]) for name in texts})
+
+
+def _united(columns: list[pd.Series]) -> pd.Categorical:
+    as_text = [column.cat.set_categories(pd.Index(column.cat.categories, dtype="str")) for column in columns]
+    return pd.api.types.union_categoricals(as_text)

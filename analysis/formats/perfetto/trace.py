@@ -1,0 +1,319 @@
+"""Perfetto traces: slices of tracks, and GPUs' render stages.
+
+Slices are ranges on their threads; a track that is no thread's counts as one of its own. Whoever writes traces of GPUs through
+Perfetto says by the slices' category what they are: rocprofv3 writes kernel_dispatch, memory_copy and hip_api, exports of
+kernelscope the names of its tables. Only from these two are slices taken for kernels, copies and calls; render stages always are
+work of a GPU.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files.head import Head
+from kernelscope.analysis.formats.kineto.tables import paired
+from kernelscope.analysis.formats.perfetto import messages, packets
+from kernelscope.analysis.formats.perfetto.packets import Packets
+from kernelscope.analysis.trace import Trace, conform, thread_names
+
+_BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
+_OURS = "kernelscope"
+_ROCPROF = {"kernel_dispatch": "kernels", "memory_copy": "copies", "hip_api": "calls", "hsa_api": "calls", "rccl_api": "calls"}
+_TABLES = ("steps", "ranges", "operators", "calls", "kernels", "graphs", "copies", "syncs")  # that our own exports have
+_LINES = "host_lines"
+_STREAM = re.compile(r"^(?P<device>.+?) stream (?P<stream>\d{1,18}|not told)(?:, process \d+)?$")
+_CPU = re.compile(r"^kernels of the CPU(?:, thread (?P<stream>\d{1,18}))?(?:, process \d+)?$")
+_AGENT = re.compile(r"AGENT \[(?P<agent>[^\]]{1,20})\](?:.*?(?:QUEUE|STREAM) \[(?P<queue>\d{1,18})\])?")
+_THREAD = re.compile(r"^(?:.*\()?(?:thread )?(?P<thread>\d{1,18})\)?(?:, process \d+)?$")
+_OPERATIONS = (
+    (re.compile(r"HOST_?TO_?DEVICE", re.I), "host to device"), (re.compile(r"DEVICE_?TO_?HOST", re.I), "device to host"),
+    (re.compile(r"DEVICE_?TO_?DEVICE", re.I), "device to device"), (re.compile(r"HOST_?TO_?HOST", re.I), "host to host"),
+)  # fmt: skip
+_LAST_NS = 4_000_000_000_000_000_000
+_OWN_TRACKS = 1 << 48  # numbers of tracks that are no thread's begin here
+
+# fields of a packet that tell it, and their wire types
+_FIELDS = dict.fromkeys((3, 8, 10, 13, 41, 42, 58, 79, 87, 98), 0) | dict.fromkeys(
+    (1, 2, 4, 5, 6, 7, 9, 11, 12, 33, 34, 35, 36, 37, 43, 44, 45, 46, 47, 50, 51, 53, 54, 59, 60, 61, 66, 67, 69, 89, 90,
+     124, 126, 133), 2,
+)  # fmt: skip
+_TELLING = frozenset({8, 10, 11, 36, 50, 58, 60, 89, 133})
+_LOOKED_AT = 16  # packets
+
+
+def matches(head: Head) -> bool:
+    """Return whether the content begins with packets as Perfetto writes them."""
+    content, position, telling = head.content, 0, False
+    try:
+        for number in range(_LOOKED_AT):
+            if position >= len(content):
+                return number > 0 and telling
+            if content[position] != 0x0A:
+                return False
+            length, position = _varint(content, position + 1)
+            end = position + length
+            if end > len(content):
+                return telling or _partly(content, position)
+            told = _fields(content, position, end)
+            if told is None:
+                return False
+            telling |= bool(told & _TELLING)
+            position = end
+    except IndexError:
+        return telling
+    return telling
+
+
+def _partly(content: bytes, position: int) -> bool:
+    """Return whether a packet that goes on beyond the content begins as one does."""
+    key, _ = _varint(content, position)
+    return key >> 3 in _TELLING and _FIELDS.get(key >> 3) == key & 7
+
+
+def _fields(content: bytes, position: int, end: int) -> frozenset[int] | None:
+    """Return the numbers of a packet's fields; None where it is no packet."""
+    found = set()
+    while position < end:
+        key, position = _varint(content, position)
+        if _FIELDS.get(key >> 3, -1) != key & 7 and key >> 3 <= 200:
+            return None
+        value, position = _varint(content, position)
+        position += value if key & 7 == 2 else 0
+        found.add(key >> 3)
+    return frozenset(found) if position == end else None
+
+
+def _varint(content: bytes, position: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = content[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+    return value, position
+
+
+def read(path: Path) -> Trace:
+    """Read a trace; raises EvidenceError when it cannot be read or holds neither slices nor render stages."""
+    found = packets.read(path)
+    diagnostics = found.diagnostics
+    tracks = _tracks(found)
+    if len(tracks) and tracks["ours"].any():
+        # an export counts from its first event, and a time of zero is none in captures: everything is 1 ns later
+        found.events["start_ns"] += 1
+    slices = _slices(found, tracks, diagnostics)
+    if slices.empty and found.stages.empty:
+        told = ", ".join(f"{name} {count:,}" for name, count in found.unread.items()) or "nothing that is known"
+        raise EvidenceError(f"{path}: the trace holds no slices and no work of a GPU ({told}); record with track_event enabled")
+    trace = Trace(diagnostics=diagnostics)
+    parts = {table: slices[(slices["table"] == table).to_numpy()] for table in set(slices["table"])}
+    _count(diagnostics, "lines of the host in an export, not read", len(parts.get(_LINES, ())))
+    trace.ranges = conform("ranges", _ranges(parts))
+    trace.operators = conform("operators", _of("operators", parts).assign(attribution="none"))
+    trace.kernels = conform("kernels", pd.concat([_work(parts, "kernels", tracks), _of_stages(found)], ignore_index=True))
+    trace.copies = conform("copies", _with_operation(_work(parts, "copies", tracks)))
+    trace.graphs = conform("graphs", _work(parts, "graphs", tracks))
+    trace.calls = conform("calls", _calls(parts))
+    trace.syncs = conform("syncs", _of("syncs", parts).assign(kind=_of("syncs", parts)["name"]).drop(columns="thread"))
+    trace.steps = conform("steps", _steps(parts, diagnostics))
+    trace.info = _info(found, tracks, trace)
+    trace.diagnostics = {name: int(count) for name, count in diagnostics.items() if count}
+    return trace
+
+
+def _tracks(found: Packets) -> pd.DataFrame:
+    """Return the tracks that have events, by uuid or sequence: columns thread, process, name, of_thread, ours."""
+    events = found.events[["track", "sequence"]].assign(key=_keys(found.events)).drop_duplicates("key")
+    rows = [_track(found, int(track), int(sequence)) for track, sequence in zip(events["track"], events["sequence"], strict=True)]
+    names = ["process", "tid", "name", "ours", "rocprof"]
+    table = pd.DataFrame(rows, columns=names, index=events["key"].to_numpy())
+    tid = table["tid"].astype("Int64")
+    own = tid.isna() | tid.duplicated() | (tid >= _OWN_TRACKS)
+    numbers = _OWN_TRACKS + np.arange(len(table))
+    table["thread"] = np.where(own, numbers, tid.fillna(0).to_numpy(np.int64))
+    return table
+
+
+def _keys(events: pd.DataFrame) -> Any:
+    """Return what tells an event's track: its uuid, or the sequence where it has none (as text, as both are numbers)."""
+    sequence = "sequence " + events["sequence"].astype("string")
+    return events["track"].astype("string").mask(events["track"] == 0, sequence).to_numpy(dtype=object)
+
+
+def _track(found: Packets, uuid: int, sequence: int) -> tuple[Any, ...]:
+    """Return process, thread's number, name, and whether kernelscope or rocprofv3 wrote the track."""
+    line: list[Any] = []
+    at = uuid
+    while at in found.tracks and len(line) < 32:
+        line.append(found.tracks[at])
+        at = packets.signed(line[-1].parent)
+    thread = next((one.thread for one in line if one.HasField("thread")), found.threads.get(sequence) if uuid == 0 else None)
+    process = next((one.process for one in line if one.HasField("process")), None)
+    names = [messages.text(line[0].name or line[0].static_name or line[0].atrace_name)] if line else []
+    if thread is not None:
+        names.append(messages.text(thread.name))
+    name = next((text for text in names if text), "")
+    ours = any(_OURS in messages.text(one.description) for one in line)
+    tid: int | None = thread.tid if thread is not None and (not line or line[0].HasField("thread")) else None
+    if ours and (match := _THREAD.match(name)):
+        tid = int(match["thread"])
+    pid = thread.pid if thread is not None else process.pid if process is not None else None
+    return pid or None, tid, name, ours, _AGENT.search(name) is not None
+
+
+def _slices(found: Packets, tracks: pd.DataFrame, diagnostics: dict[str, int]) -> pd.DataFrame:
+    """Return slices and instants with start_ns, end_ns, name, track (its row), thread, process, table and mark."""
+    events = found.events
+    _count(diagnostics, "values of counters, not read", int((events["type"] == _COUNTER).sum()))
+    other = ~events["type"].isin([_BEGIN, _END, _INSTANT, _COUNTER])
+    _count(diagnostics, "events of the old kind, not read", int((other & events["legacy"]).sum()))
+    _count(diagnostics, "events of other types, not read", int((other & ~events["legacy"]).sum()))
+    timed = (events["start_ns"] >= 0) & (events["start_ns"] < _LAST_NS)
+    _count(diagnostics, "events without a usable time", int((~timed & ~other).sum()))
+    rows = events[(timed & events["type"].isin([_BEGIN, _END, _INSTANT])).to_numpy(dtype=bool)]
+    kinds = np.select([rows["type"] == _BEGIN, rows["type"] == _END], ["B", "E"], default="i")
+    frame = pd.DataFrame(
+        {
+            "phase": pd.Categorical(kinds, categories=["B", "E", "i"]),
+            "name": rows["name"].fillna("").to_numpy(dtype=object),
+            "category": rows["category"].to_numpy(dtype=object),
+            "start_ns": rows["start_ns"].to_numpy(),
+            "duration_ns": np.zeros(len(rows), dtype=np.int64),
+            "track": tracks.index.get_indexer(_keys(rows)),
+        }
+    )
+    slices, unpaired = paired(frame) if len(frame) else (frame, 0)
+    _count(diagnostics, "begins and ends without the other", unpaired)
+    slices = slices[(slices["phase"] != "E").to_numpy(dtype=bool)].reset_index(drop=True)
+    track = slices["track"].to_numpy()
+    return slices.assign(
+        end_ns=slices["start_ns"] + slices["duration_ns"],
+        thread=tracks["thread"].to_numpy()[track],
+        process=tracks["process"].astype("Int64").array.take(track),
+        mark=(slices["phase"] == "i").to_numpy(dtype=bool),
+        table=_table_of(slices, tracks),
+    )
+
+
+def _table_of(slices: pd.DataFrame, tracks: pd.DataFrame) -> Any:
+    """Return the Trace's table that each slice is for: its category says so in traces of kernelscope and rocprofv3."""
+    ours = tracks["ours"].to_numpy(dtype=bool)[slices["track"].to_numpy()]
+    category = slices["category"].astype("string")
+    own = category.where(category.isin(_TABLES) & ours)
+    of_rocprof = category.map(_ROCPROF).astype("string") if tracks["rocprof"].any() else own
+    lines = category.eq(_LINES).fillna(False) & ours
+    return own.fillna(of_rocprof.where(~ours)).mask(lines, _LINES).fillna("ranges").to_numpy(dtype=object)
+
+
+def _count(diagnostics: dict[str, int], what: str, number: int) -> None:
+    diagnostics[what] = diagnostics.get(what, 0) + number
+
+
+def _of(table: str, parts: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    columns = ["start_ns", "end_ns", "duration_ns", "name", "thread", "process", "track", "mark"]
+    return parts[table][columns] if table in parts else pd.DataFrame(columns=columns)
+
+
+def _ranges(parts: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    rows = _of("ranges", parts)
+    mark = rows["mark"].to_numpy(dtype=bool)
+    category = parts["ranges"]["category"] if "ranges" in parts else None
+    domain = category if category is not None and "ranges" not in set(category.dropna()) else None
+    return rows.assign(category=np.where(mark, "mark", "user"), nested=~mark, domain=domain)
+
+
+def _calls(parts: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    rows = _of("calls", parts)
+    driver = rows["name"].astype("string").str.match(r"(?:cu|hsa)[A-Z_]").fillna(False).to_numpy(dtype=bool)
+    process = rows["process"].astype("Int64").fillna(0)
+    return rows.assign(process=process, api=np.where(driver, "driver", "runtime"))
+
+
+def _steps(parts: dict[str, pd.DataFrame], diagnostics: dict[str, int]) -> pd.DataFrame:
+    """Return steps of our own exports; those of several sides overlap, and are none of one loop."""
+    rows = _of("steps", parts).sort_values("start_ns", kind="stable")
+    if (rows["start_ns"].iloc[1:].to_numpy() < rows["end_ns"].iloc[:-1].to_numpy()).any():
+        _count(diagnostics, "steps of several sides, left out", len(rows))
+        rows = rows.iloc[:0]
+    return rows.assign(step=np.arange(len(rows)), warmup=False)
+
+
+def _work(parts: dict[str, pd.DataFrame], table: str, tracks: pd.DataFrame) -> pd.DataFrame:
+    """Return device work of slices: the track's name tells device and stream."""
+    rows = _of(table, parts)
+    places = [_place(str(name)) for name in tracks["name"]]
+    track = rows["track"].to_numpy(dtype=np.int64)
+    device = np.array([place[0] for place in places] or [None], dtype=object)
+    stream = np.array([place[1] for place in places] or [None], dtype=object)
+    return rows.assign(
+        device=device[track] if len(track) else None,
+        thread=pd.array(stream[track], dtype="Int64") if len(track) else None,
+        count=1,
+    )
+
+
+def _place(name: str) -> tuple[str | None, int | None]:
+    """Return device and stream that a track's name tells."""
+    if match := _CPU.match(name):
+        return "cpu", int(match["stream"]) if match["stream"] else None
+    if match := _STREAM.match(name):
+        device = match["device"]
+        return (None if device == "unknown device" else device), int(match["stream"]) if match["stream"].isdigit() else None
+    if match := _AGENT.search(name):
+        return f"rocm agent {match['agent']}", int(match["queue"]) if match["queue"] else None
+    return None, None
+
+
+def _with_operation(rows: pd.DataFrame) -> pd.DataFrame:
+    names = rows["name"].astype("string")
+    operation = pd.Series("other", index=rows.index, dtype="string")
+    for pattern, told in _OPERATIONS:
+        operation = operation.mask(names.str.contains(pattern).fillna(False), told)
+    told_so = names.str.strip().str.lower().str.removeprefix("copy ")
+    known = told_so.isin([told for _, told in _OPERATIONS] + ["peer to peer", "unified memory", "set"])
+    return rows.assign(operation=operation.mask(known, told_so))
+
+
+def _of_stages(found: Packets) -> pd.DataFrame:
+    """Return the GPUs' render stages as kernels."""
+    rows = found.stages
+    return pd.DataFrame(
+        {
+            "start_ns": rows["start_ns"],
+            "end_ns": rows["start_ns"] + rows["duration"],
+            "duration_ns": rows["duration"],
+            "count": 1,
+            "device": "gpu:" + rows["gpu"].astype("string"),
+            "thread": rows["queue"],
+            "name": rows["name"],
+        }
+    )
+
+
+def _info(found: Packets, tracks: pd.DataFrame, trace: Trace) -> dict[str, Any]:
+    ours = bool(tracks["ours"].any()) if len(tracks) else False
+    notes = ["arguments of slices, arrows between them and counters are not read"]
+    named = [(thread, name) for thread, name in zip(tracks["thread"].tolist(), tracks["name"].tolist(), strict=True) if name]
+    if found.unread:
+        notes.append(f"packets that are not read: {', '.join(f'{name} {count:,}' for name, count in found.unread.items())}")
+    if ours:
+        notes.append("an export of kernelscope: what its tables had and slices do not show (launches, details) is not in it")
+    devices = [str(name) for name in trace.kernels["device"].dropna().unique()]
+    info: dict[str, Any] = {
+        "source": {"format": "perfetto", "tool": "Perfetto", "version": None, "schema": None},
+        "clock": "relative",
+        "devices": [{"device": name, "name": None} for name in devices],
+        "threads": thread_names.named(named),
+        "unavailable": {} if len(trace.kernels) else {"kernels": "no slice is told to be work of a device"},
+        "notes": notes,
+    }
+    if found.unread:
+        info["not_read"] = dict(found.unread)
+    return info

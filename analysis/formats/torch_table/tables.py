@@ -1,0 +1,122 @@
+"""The tables of totals that torch.profiler and torch.autograd.profiler print, taken out of whatever else a program printed.
+
+A table is a line of dashes, a heading, a line of dashes, rows, a line of dashes, and lines such as "Self CPU time total: 7.1ms".
+The dashes tell where columns stand. Columns have been renamed over the years; `tables` gives them one name each:
+
+    name, self_cpu, cpu, self_device, device_total (text with units), count, shapes
+
+What other columns there are (shares, averages, memory, FLOPs, source locations) is in `others`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from kernelscope.analysis.files import text_tables
+
+_DASHES = re.compile(r"-{3,}")
+_RULE = re.compile(r"^.{0,200}?-{4,}(?:\s+-{3,}){2,}[\s|]*$")
+_HEADING = re.compile(r"^.{0,200}?\bName\s.*\bCPU\b.*(?:# of Calls|Number of Calls|\bCalls\b)")
+_TOTAL = re.compile(r"\b(?:Self )?(?P<what>\w+) time total: *(?P<time>[\d.]+ *(?:us|ms|s))\s*$")
+_DEVICE = re.compile(r"(?:Self )?(?P<device>[A-Z][A-Z0-9]*) (?:total|time avg)$")
+_KNOWN = {
+    "Name": "name", "Self CPU": "self_cpu", "Self CPU total": "self_cpu", "CPU total": "cpu", "CPU time": "cpu_average",
+    "# of Calls": "count", "Number of Calls": "count", "Calls": "count", "Input Shapes": "shapes",
+}  # fmt: skip
+_SHARE = re.compile(r"%$|time avg$")
+_LONGEST = 1 << 14  # characters of a heading
+
+
+@dataclass
+class Table:
+    """One table. rows: its columns under the names of the module's documentation. device: what the table calls the accelerator,
+    such as CUDA; empty without one. others: headings that are not read. totals: lines below it, such as {"CPU": "7.1ms"}.
+    line: of its heading, counted from 1. odd: lines inside that are no rows. cut: the file ends inside of it.
+    """
+
+    line: int
+    rows: pd.DataFrame
+    device: str
+    others: list[str]
+    totals: dict[str, str] = field(default_factory=dict)
+    odd: int = 0
+    cut: bool = False
+
+
+def _is_rule(line: str) -> bool:
+    return len(line) <= _LONGEST and "----" in line and _RULE.match(line) is not None
+
+
+def is_told(text: str) -> bool:
+    """Return whether a text holds a heading with dashes around it."""
+    lines = text.split("\n")
+    return next(_headings(lines), None) is not None
+
+
+def tables(lines: Sequence[str]) -> list[Table]:
+    """Return the tables among lines of text, in their order: those with columns for names and numbers of calls."""
+    found = []
+    starts = list(_headings(lines))
+    for heading, until in zip(starts, [*starts[1:], len(lines) + 1], strict=False):
+        found.append(_table(lines, heading, until - 1))
+    return [table for table in found if {"name", "count"} <= set(table.rows)]
+
+
+def _headings(lines: Sequence[str]) -> Iterator[int]:
+    """Yield where headings stand: between two lines of dashes."""
+    for number in range(1, len(lines) - 1):
+        line = lines[number]
+        if "Name" not in line or len(line) > _LONGEST or not _HEADING.match(line):
+            continue
+        if _is_rule(lines[number - 1]) or _is_rule(lines[number + 1]):
+            yield number
+
+
+def _table(lines: Sequence[str], heading: int, until: int) -> Table:
+    """Return the table whose heading stands at a line; until: where the next table begins at the latest."""
+    above = _is_rule(lines[heading - 1])
+    rule = lines[heading - 1] if above else lines[heading + 1]
+    spans = [match.span() for match in _DASHES.finditer(rule)]
+    names = _names(lines[heading], spans)
+    first = heading + 2 if _is_rule(lines[heading + 1]) else heading + 1
+    last = next((at for at in range(first, until) if _is_rule(lines[at])), until)
+    texts = [line for line in lines[first:last] if line.strip()]
+    frame, odd = text_tables.columns_at(texts, spans)
+    device = next((match["device"] for name in names if (match := _DEVICE.match(name)) and match["device"] != "CPU"), "")
+    known = _KNOWN | {f"Self {device}": "self_device", f"{device} total": "device_total"}
+    kept: dict[int, str] = {}
+    for place, name in enumerate(names):
+        if name in known and known[name] not in kept.values():
+            kept[place] = known[name]
+    rows = frame[list(kept)].set_axis(list(kept.values()), axis=1)
+    others = [name for name in names if name not in known and not _SHARE.search(name)]
+    told = rows["name"].notna() if "name" in rows else np.zeros(len(rows), dtype=bool)
+    named = rows[told].reset_index(drop=True)  # rows without a name go on with a stack
+    return Table(heading + 1, named, device, others, _totals(lines[last + 1 : until]), len(odd), last == until)
+
+
+def _names(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:
+    """Return the headings of columns; where they are out of line, those that stand two spaces apart."""
+    inside = [line[start:end].strip(" |") for start, end in spans]
+    inside[-1] = line[spans[-1][0] :].strip(" |")
+    if "Name" in inside:
+        return inside
+    apart = re.split(r"\s{2,}", line.strip())
+    return apart[: len(spans)] + [""] * (len(spans) - len(apart))
+
+
+def _totals(lines: Sequence[str]) -> dict[str, str]:
+    """Return the sums that are printed directly below a table, by CPU or the device's name."""
+    found: dict[str, str] = {}
+    for line in lines[:4]:
+        match = _TOTAL.search(line)
+        if match:
+            found[match["what"]] = match["time"].replace(" ", "")
+        elif line.strip():
+            break
+    return found

@@ -1,0 +1,140 @@
+"""Tables of key_averages(): each ns of a device counts once, whichever version printed them, and however often."""
+
+import re
+from decimal import Decimal
+
+import pytest
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.formats import detect
+from kernelscope.analysis.recordings import captures
+from tests.places import ROOT
+
+CORPUS = ROOT.parent / "shared/corpus/more"
+UNITS = {"us": 1000, "ms": 1_000_000, "s": 1_000_000_000}
+
+
+def ns(text):
+    number, unit = re.fullmatch(r"([\d.]+)(us|ms|s)", text).groups()
+    return int(Decimal(number) * UNITS[unit])
+
+
+def printed(heading, rows, totals=(), width=14):
+    """Return a table as PyTorch prints it."""
+    first = max(len(row[0]) for row in [heading, *rows]) + 4
+    rule = "  ".join(["-" * first, *["-" * width] * (len(heading) - 1)]) + "  "
+    lines = ["  ".join([f"{row[0]:>{first}}", *[f"{cell:>{width}}" for cell in row[1:]]]) + "  " for row in [heading, *rows]]
+    return "\n".join([rule, lines[0], rule, *lines[1:], rule, *totals]) + "\n"
+
+
+NEW = [
+    "Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "Self CUDA", "Self CUDA %", "CUDA total",
+    "CUDA time avg", "# of Calls", "Input Shapes", "Total MFLOPs",
+]  # fmt: skip
+
+
+def row(name, own_cpu, cpu, own_device, calls, shapes="[]", flops="--"):
+    return (name, "1%", own_cpu, "1%", cpu, "1.000us", own_device, "1%", own_device, "1.000us", calls, shapes, flops)
+
+
+ROWS = [
+    row("aten::mm", "1.500ms", "2.000ms", "3.000ms", "2", "[[2, 3], []]", "5.0"),
+    row("void gemm<float, 2>(int)", "0.000us", "0.000us", "3.000ms", "2"),
+    row("ProfilerStep*", "1.000ms", "9.000ms", "0.000us", "1"),
+    row("ProfilerStep*", "0.000us", "0.000us", "6.000ms", "1"),
+    row("my block", "1.000ms", "9.000ms", "0.000us", "1"),
+    row("my block", "0.000us", "0.000us", "6.000ms", "1"),
+    row("Memcpy HtoD (Pageable -> Device)", "0.000us", "0.000us", "2.000ms", "2"),
+    row("cudaLaunchKernel", "10.000us", "10.000us", "0.000us", "2"),
+]
+TOTALS = ("Self CPU time total: 4.510ms", "Self CUDA time total: 5.000ms")
+
+
+def read(tmp_path, text):
+    path = tmp_path / "table.txt"
+    path.write_text(text)
+    assert detect(path).name == "torch-table"
+    return captures.read(path)
+
+
+def test_kernels_count_once_and_annotations_never(tmp_path):
+    trace = read(tmp_path, "epoch 1\n" + printed(NEW, ROWS, TOTALS) + "done\n")
+    assert trace.kernels[["name", "duration_ns", "count", "device"]].values.tolist() == [
+        ["void gemm<float, 2>(int)", 3_000_000, 2, "cuda"]
+    ]
+    assert trace.copies[["operation", "duration_ns", "count"]].values.tolist() == [["host to device", 2_000_000, 2]]
+    assert trace.kernels["start_ns"].isna().all()
+    totals = trace.totals.set_index("name")
+    assert totals.loc["aten::mm", ["table", "duration_ns"]].tolist() == ["operators", 2_000_000]
+    assert totals.loc["cudaLaunchKernel", "table"] == "calls"
+    assert totals.loc["my block", "table"] == "ranges"
+    assert trace.diagnostics["annotations projected on the device, no kernels"] == 2
+
+
+def test_one_profile_printed_in_several_ways_counts_once(tmp_path):
+    once = printed(NEW, ROWS, TOTALS)
+    cut = printed(NEW, ROWS[2:4], TOTALS, width=20)
+    other = printed(NEW, ROWS[:2], ("Self CPU time total: 1.500ms", "Self CUDA time total: 3.000ms"))
+    trace = read(tmp_path, once + "text\n" + cut + other)
+    assert trace.kernels["duration_ns"].tolist() == [3_000_000, 3_000_000]
+    assert any("the same profile" in note for note in trace.info["notes"])
+
+
+def test_without_kernels_operators_stand_for_theirs(tmp_path):
+    trace = read(tmp_path, printed(NEW, [ROWS[0], ROWS[2], ROWS[7]], TOTALS))
+    assert trace.kernels[["name", "operator", "duration_ns"]].values.tolist() == [["aten::mm", "aten::mm", 3_000_000]]
+    assert trace.diagnostics["device time in the sum below the table that no row read tells, ns"] == 2_000_000
+
+
+def test_a_table_cut_to_rows_with_few_kernels(tmp_path):
+    rows = [row("aten::mm", "1.000ms", "1.000ms", "9.000ms", "2"), row("void add()", "0.000us", "0.000us", "1.000ms", "7")]
+    trace = read(tmp_path, printed(NEW, rows, ("Self CPU time total: 1.000ms", "Self CUDA time total: 10.000ms")))
+    assert trace.kernels[["name", "duration_ns"]].values.tolist() == [["aten::mm", 9_000_000]]
+    assert trace.diagnostics["device time in the sum below the table that no row read tells, ns"] == 1_000_000
+
+
+def test_a_table_of_the_cpu(tmp_path):
+    heading = ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls"]
+    rows = [
+        ("aten::conv2d", "1.0%", "10.000us", "100%", "1.200s", "1.200s", "1"),
+        ("aten::mkldnn_convolution", "99.0%", "1.199s", "99%", "1.199s", "1.199s", "1"),
+        ("forward", "0.0%", "5.000us", "100%", "1.200s", "1.200s", "1"),
+    ]
+    trace = read(tmp_path, printed(heading, rows, ("Self CPU time total: 1.200s",), width=12))
+    assert trace.kernels["duration_ns"].tolist() == [10_000, 1_199_000_000]
+    assert set(trace.kernels["device"]) == {"cpu"}
+
+
+def test_older_tables_have_no_own_time_of_devices(tmp_path):
+    heading = [
+        "Name", "Self CPU total %", "Self CPU total", "CPU total %", "CPU total", "CPU time avg", "CUDA total %", "CUDA total",
+        "CUDA time avg", "Number of Calls",
+    ]  # fmt: skip
+    rows = [("conv2d", "1%", "1.000us", "2%", "5.000us", "5.000us", "100%", "9.000us", "9.000us", "1")]
+    trace = read(tmp_path, printed(heading, rows, ("Self CPU time total: 1.000us", "CUDA time total: 9.000us"), width=16))
+    assert trace.kernels.empty
+    assert len(trace.totals) == 1
+    assert "kernels" in trace.info["unavailable"]
+
+
+def test_a_heading_alone_is_refused_in_a_line(tmp_path):
+    path = tmp_path / "t"
+    path.write_text(printed(NEW, ROWS)[: printed(NEW, ROWS).index("aten::mm")].rsplit("\n", 1)[0] + "\n")
+    with pytest.raises(EvidenceError, match="has no rows; print it again") as error:
+        captures.read(path)
+    assert "\n" not in str(error.value)
+
+
+def test_the_real_table_adds_up_to_its_own_sum():
+    found = sorted(CORPUS.glob("argonne-lcf__*xpu_time_total*.txt"))
+    if not found:
+        pytest.skip("the captures of others are not here")
+    trace = captures.read(found[0])
+    text = found[0].read_text()
+    no_host_time = r"^ *(\S.*?) +0\.00% +0\.000us +0\.00% +0\.000us +0\.000us +(\S+) .* (\d+) *$"
+    rows = [(ns(time), int(count)) for _, time, count in re.findall(no_host_time, text, re.MULTILINE)]
+    tables = (trace.kernels, trace.copies)
+    work = sorted(pair for table in tables for pair in zip(table["duration_ns"], table["count"], strict=True))
+    assert work == sorted(pair for pair in rows if pair[0])
+    told = ns(re.search(r"Self XPU time total: (\S+)", text)[1])
+    assert abs(sum(duration for duration, _ in work) - told) < 1000 * len(work)
