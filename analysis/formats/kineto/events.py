@@ -160,8 +160,9 @@ def _plain(value: Any) -> str | None:
 
 def _of_raw(value: bytes) -> str | None:
     """Return JSON text as text: strings without quotes, null as none."""
-    found = msgspec.json.decode(value) if value.startswith(b'"') else value.decode("utf8", "replace")
-    return None if found in ("", "null") else str(found)
+    if value in (b"", b"null"):
+        return None
+    return str(msgspec.json.decode(value) if value.startswith(b'"') else value.decode("utf8", "replace")) or None
 
 
 def _as_json(value: bytes) -> str | None:

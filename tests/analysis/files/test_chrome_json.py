@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kernelscope.analysis.errors import EvidenceError
@@ -96,6 +96,7 @@ COMPLETE = st.fixed_dictionaries(
 
 
 @settings(max_examples=60, deadline=None)
+@example([{"ph": "X", "cat": "kernel", "name": "null", "pid": 0, "tid": 0, "ts": 0, "dur": 0}], 20)
 @given(st.lists(COMPLETE, min_size=1, max_size=20), st.integers(20, 2000))
 def test_tables_are_the_same_decoded_with_types_or_as_text(events, size):
     content = json.dumps(events).encode("utf8", "replace")
