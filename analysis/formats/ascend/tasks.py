@@ -63,7 +63,7 @@ def sort(tasks: pd.DataFrame, collectives: pd.DataFrame, diagnostics: dict[str, 
     if "part" not in tasks:
         tasks = tasks.assign(part=_of_collectives(tasks, collectives))
     part = tasks["part"].to_numpy(dtype=bool)
-    collectives = collectives.assign(task_type=COMMUNICATION, kind="communication")
+    collectives = collectives.assign(task_type=COMMUNICATION, kind="communication", library="hccl")
     if collectives["thread"].isna().any():
         streams = tasks[part].drop_duplicates(["device", "connection"])
         found = collectives[["device", "connection"]].merge(streams, on=["device", "connection"], how="left")["thread"]
@@ -74,8 +74,9 @@ def sort(tasks: pd.DataFrame, collectives: pd.DataFrame, diagnostics: dict[str, 
     diagnostics["tasks of collectives, which stand for them"] = int(part.sum())
     diagnostics["tasks of collectives, ns"] = int((tasks["end_ns"] - tasks["start_ns"])[part].sum())
     diagnostics["tasks of unknown types, taken for kernels"] = int((other & ~is_known).sum())
-    kernels = _joined(kept[other], collectives)
-    return Work(_timed(kernels), _copies(kept[is_copy]), kept[is_wait].assign(kind=kept["name"]).reset_index(drop=True))
+    waits = kept[is_wait].reset_index(drop=True)
+    kernels = _joined(kept[other].assign(library="cann"), collectives)
+    return Work(_timed(kernels), _copies(kept[is_copy]), waits.assign(kind=waits["name"]))
 
 
 def _joined(*tables: pd.DataFrame) -> pd.DataFrame:
