@@ -856,8 +856,8 @@ _CNTK = (
          "void Microsoft::MSR::CNTK::_scaleAndAddScalar<float>(float*, int, float*, float*, float*)"),
 )  # fmt: skip
 
-# Operators of Huawei's CANN: a type alone or with a number, or aclnn, the caller's name and the type at the end. TensorFlow has some
-# of the names too, so a library is named only where no other has the type.
+# Operators of Huawei's CANN: a type alone or with a number, or aclnn, the caller's name and the type at the end. TensorFlow has
+# some of the names too, so a library is named only where no other has the type.
 _CANN = (
     Rule(r"(?:^|_)TransData(?:_?\d+)*$", "cann", "layout", "format", "trans_TransData_12"),
     Rule(r"(?:^|_)ConfusionTranspose\w*$", "cann", "layout", None, "ConfusionTransposeD"),

@@ -18,7 +18,7 @@ import pandas as pd
 
 from kernelscope.analysis.attribution import autograd
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.files import json_numbers
+from kernelscope.analysis.files import text_tables
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.files.sqlite_pages import Batch, Database
 from kernelscope.analysis.formats.ascend import launches, tasks
@@ -125,7 +125,9 @@ class _Reader:
             "COMPUTE_TASK_INFO", ("globalTaskId", "name", "opType", "taskType", "inputShapes", "inputDataTypes")
         ).drop_duplicates("globalTaskId")
         info = rows[["globalTaskId"]].merge(computing, on="globalTaskId", how="left")
-        small = self._rows("COMMUNICATION_TASK_INFO", ("globalTaskId", "name", "taskType", "opId")).drop_duplicates("globalTaskId")
+        small = self._rows("COMMUNICATION_TASK_INFO", ("globalTaskId", "name", "taskType", "opId")).drop_duplicates(
+            "globalTaskId"
+        )
         part = rows[["globalTaskId"]].merge(small, on="globalTaskId", how="left")
         has_operation = part["opId"].isin(self._rows("COMMUNICATION_OP", ("opId",))["opId"].dropna())
         kind = self._text(rows["taskType"])
@@ -176,7 +178,9 @@ class _Reader:
         """Return times, process and thread of calls: a thread's number holds its process above 32 bits."""
         known = rows[rows["globalTid"].notna().to_numpy(dtype=bool)].reset_index(drop=True)
         if len(known) < len(rows):
-            self.diagnostics["calls without a thread"] = self.diagnostics.get("calls without a thread", 0) + len(rows) - len(known)
+            self.diagnostics["calls without a thread"] = (
+                self.diagnostics.get("calls without a thread", 0) + len(rows) - len(known)
+            )
         number = known["globalTid"].to_numpy(np.int64)
         return known.assign(process=number >> 32, thread=number & 0xFFFFFFFF)
 
@@ -213,7 +217,7 @@ class _Reader:
         name = self._text(queue["name"]).fillna("")
         leaving = name.str.startswith("Dequeue").to_numpy(dtype=bool)
         tables = [
-            cann.assign(name=self._text(cann["name"]), category="cann", api="cann", connection=connection, queue=pd.NA),
+            cann.assign(name=self._text(cann["name"]), category="cann", api="cann", connection=connection, queue=None),
             queue.assign(
                 name=name, category=np.where(leaving, "dequeue", "enqueue"), api="task queue", connection=none,
                 queue=queue["connectionId"],
@@ -270,14 +274,13 @@ def _arrows(operators: pd.DataFrame, connections: pd.DataFrame, *work: pd.DataFr
     return found[["category", "track", "start_ns", "thread", "start_ns_host"]]
 
 
-def _whole(batch: Batch, name: str) -> pd.arrays.IntegerArray:
+def _whole(batch: Batch, name: str) -> Any:
     """Return a column of integers, which torch_npu wrote as text in its first versions; null for what is none."""
     try:
         values, null = batch.integers(name)
         none = np.zeros(batch.size, dtype=bool) if null is None else np.asarray(null)
     except EvidenceError:
         text = batch.texts(name)
-        told = [b"" if value is None else value.encode() for value in (text.to_pylist() if text is not None else [])]
-        values, valid = json_numbers.integers(told)
-        none = ~valid
+        told = pd.Series([None] * batch.size if text is None else text.to_pylist(), dtype="str")
+        return text_tables.counts(told).array
     return pd.arrays.IntegerArray(np.array(values, dtype=np.int64), none.copy())

@@ -94,7 +94,9 @@ def _dequeued(places: pd.DataFrame, calls: pd.DataFrame) -> pd.Series:
         *(places[name].to_numpy(np.int64) for name in ("thread", "time")),
     )
     ins = calls[(category == "enqueue") & calls["queue"].notna().to_numpy()].drop_duplicates(["process", "queue"])
-    twins = span[["process", "queue"]].merge(ins.assign(row=ins.index)[["process", "queue", "row"]], on=["process", "queue"], how="left")
+    twins = span[["process", "queue"]].merge(
+        ins.assign(row=ins.index)[["process", "queue", "row"]], on=["process", "queue"], how="left"
+    )
     row = twins["row"].fillna(pd.Series(outs, index=twins.index)).to_numpy(np.int64)
     return pd.Series(np.where(at >= 0, row[np.maximum(at, 0)], -1), index=places["group"].to_numpy())
 

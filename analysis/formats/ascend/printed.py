@@ -79,8 +79,8 @@ def read(path: Path) -> Trace:
     at = next((number for number, line in enumerate(lines[:_LINES]) if _header(line) is not None), None)
     if at is None:
         raise EvidenceError(
-            f"{path}: no table of Ascend's profilers: a header with Name, Start Time(us), Duration(us) and Accelerator Core, or with "
-            "OP Type, Count and Total Time(us), is missing; export it again with its header"
+            f"{path}: no table of Ascend's profilers: a header with Name, Start Time(us), Duration(us) and Accelerator Core, or "
+            "with OP Type, Count and Total Time(us), is missing; export it again with its header"
         )
     header = _header(lines[at]) or {}
     width = len(text_tables.cells(lines[at]))
@@ -92,10 +92,7 @@ def read(path: Path) -> Trace:
     cells = pd.concat([cells, loose], ignore_index=True) if len(loose) else cells
     table = _Table(cells, header)
     diagnostics = {"lines that cannot be read": len([line for line in odd if line.strip()]) - len(loose)}
-    if "start" in header:
-        trace = _traced(table, diagnostics)
-    else:
-        trace = _summed(table, diagnostics)
+    trace = _traced(table, diagnostics) if "start" in header else _summed(table, diagnostics)
     if not any(len(getattr(trace, name)) for name in ("kernels", "copies", "syncs")):
         raise EvidenceError(f"{path}: no row below its header (line {at + 1}) holds a name and its time; export it again")
     trace.diagnostics = {name: count for name, count in diagnostics.items() if count}

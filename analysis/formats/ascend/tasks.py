@@ -69,7 +69,9 @@ def sort(tasks: pd.DataFrame, collectives: pd.DataFrame, diagnostics: dict[str, 
         found = collectives[["device", "connection"]].merge(streams, on=["device", "connection"], how="left")["thread"]
         collectives["thread"] = collectives["thread"].fillna(found.set_axis(collectives.index))
     kept = tasks[~part]
-    is_copy, is_wait, is_known = (autograd.where_text(kept["task_type"], pattern.fullmatch) for pattern in (_COPIES, _WAITS, _KERNELS))
+    is_copy, is_wait, is_known = (
+        autograd.where_text(kept["task_type"], pattern.fullmatch) for pattern in (_COPIES, _WAITS, _KERNELS)
+    )
     other = ~is_copy & ~is_wait
     diagnostics["tasks of collectives, which stand for them"] = int(part.sum())
     diagnostics["tasks of collectives, ns"] = int((tasks["end_ns"] - tasks["start_ns"])[part].sum())

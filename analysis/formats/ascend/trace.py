@@ -57,7 +57,9 @@ _CANN = re.compile(r"CANN|AscendCL|Runtime API", re.IGNORECASE)
 _OVERLAP = re.compile(r"Overlap Analysis", re.IGNORECASE)
 _STEP_TRACE = re.compile(r"Step Trace", re.IGNORECASE)
 _PLANE = re.compile(r"Plane|Transport", re.IGNORECASE)
-_COLLECTIVE = re.compile(r"hcom_|hccl|lccl|ncclh|all_?(?:reduce|gather|to_?all)|reduce_?scatter|broadcast|send|recv", re.IGNORECASE)
+_COLLECTIVE = re.compile(
+    r"hcom_|hccl|lccl|ncclh|all_?(?:reduce|gather|to_?all)|reduce_?scatter|broadcast|send|recv", re.IGNORECASE
+)
 _STREAM = re.compile(r"Stream (\d{1,18})")
 _NO_CONNECTION = 0xFFFFFFFF
 _YEAR_2001_NS = 1_000_000_000_000_000_000
@@ -125,7 +127,9 @@ class _Names:
 
     def process(self, pattern: re.Pattern[str]) -> Bool:
         """Return which tracks are of processes with such names."""
-        return np.array([pattern.match(self._processes.get(process, process)) is not None for process, _ in self.pairs], dtype=bool)
+        return np.array(
+            [pattern.match(self._processes.get(process, process)) is not None for process, _ in self.pairs], dtype=bool
+        )
 
     def process_name(self, track: int) -> str:
         """Return what a track's process is called."""
@@ -145,14 +149,18 @@ class _Names:
     def devices(self) -> list[str]:
         """Return the device of each track, npu:0 and so on: by the process's number as msprof makes it, else in turn."""
         msprof = [process for process, name in self._processes.items() if _HARDWARE.match(name) or _CANN.match(name)]
-        hosts = {process for process, _ in self.pairs} | {str(int(process) >> _HOST_BITS) for process in msprof if _number(process)}
+        hosts = {process for process, _ in self.pairs} | {
+            str(int(process) >> _HOST_BITS) for process in msprof if _number(process)
+        }
         found, turn = [], dict[str, int]()
         for process, _ in self.pairs:
             number = _number(process)
             if number is not None and number >> _HOST_BITS and str(number >> _HOST_BITS) in hosts:
                 found.append(f"npu:{number & _DEVICE_MASK}")
             else:
-                found.append(f"npu:{turn.setdefault(process, len(turn)) if _HARDWARE.match(self._processes.get(process, '')) else 0}")
+                found.append(
+                    f"npu:{turn.setdefault(process, len(turn)) if _HARDWARE.match(self._processes.get(process, '')) else 0}"
+                )
         return found
 
 
@@ -206,7 +214,9 @@ def _calls(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
     """Return the calls of CANN and of the task queue."""
     table = kineto_trace.placed(scan.tables["calls"], tracks, "name", "category", "queue", "connection")
     connection = table["connection"].where(table["connection"] != _NO_CONNECTION)
-    return table.assign(api=autograd.of_text(table["category"], lambda text: "cann" if text == "cann" else "task queue"), connection=connection)
+    return table.assign(
+        api=autograd.of_text(table["category"], lambda text: "cann" if text == "cann" else "task queue"), connection=connection
+    )
 
 
 def _as_list(text: str) -> str | None:
@@ -252,7 +262,9 @@ def _work(rows: pd.DataFrame, named: _Names, tracks: pd.DataFrame) -> pd.DataFra
 
 def _ends(arrows: pd.DataFrame, tracks: pd.DataFrame) -> pd.DataFrame:
     """Return both ends of each arrow from the host to a device: category, thread and time of one, track and time of the other."""
-    found = kineto_trace.placed(arrows, tracks, "flow", "phase", "category", "track").astype({"flow": "object", "category": "object"})
+    found = kineto_trace.placed(arrows, tracks, "flow", "phase", "category", "track").astype(
+        {"flow": "object", "category": "object"}
+    )
     starts, ends = (found[(found["phase"].astype("object") == phase).to_numpy()] for phase in "sf")
     starts = starts.drop_duplicates(["category", "flow"])[["category", "flow", "thread", "start_ns"]]
     return ends[["category", "flow", "track", "start_ns"]].merge(starts, on=["category", "flow"], suffixes=("", "_host"))
@@ -271,7 +283,9 @@ def _info(scan: Scan, named: _Names, rest: pd.DataFrame, which: dict[str, Bool],
         "clock": "wall" if min(starts) > _YEAR_2001_NS else "relative",
         "devices": [{"device": device} for device in devices],
         "unavailable": {},
-        "notes": ["collectives (HCCL) are kernels, their waiting included; their tasks and the overlap analysis are not counted again"],
+        "notes": [
+            "collectives (HCCL) are kernels, their waiting included; their tasks and the overlap analysis are not counted again"
+        ],
     }
     if of_torch:
         info["framework"] = "pytorch"

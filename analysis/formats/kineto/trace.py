@@ -88,9 +88,7 @@ def of_scan(scan: Scan) -> Trace:
     )
 
 
-def host_side(
-    scan: Scan, tracks: pd.DataFrame, diagnostics: dict[str, int]
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+def host_side(scan: Scan, tracks: pd.DataFrame, diagnostics: dict[str, int]) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Return steps, ranges and operators. tracks: process and thread of each track. diagnostics: counts are added to it."""
     steps, annotations = _annotations(scan, tracks, diagnostics)
     modules = _modules(scan, tracks)
