@@ -38,7 +38,7 @@ def onto_timeline(traces: Sequence[Trace], timed: Sequence[Trace]) -> list[Trace
 
 
 def _places(counted: pd.DataFrame, timed: pd.DataFrame) -> pd.Series:
-    """Return for each launch with metrics the row of its kernel on the timeline, by full name, else by base name; null for none."""
+    """Return for each launch with metrics the row of its kernel on the timeline: by full name, else by base name, else null."""
     timed = timed[timed["start_ns"].notna().to_numpy(dtype=bool)].sort_values("start_ns", kind="stable")
     found = pd.Series(pd.NA, index=counted.index, dtype="Int64")
     for name in (_full, _base):

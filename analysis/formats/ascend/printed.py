@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from kernelscope.analysis.attribution import autograd
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.files import stream, text_tables
+from kernelscope.analysis.files import json_numbers, stream, text_tables
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats.ascend import tasks
 from kernelscope.analysis.trace import Trace, conform
@@ -126,7 +126,11 @@ class _Table:
         if unit is None:
             plain = text_tables.nanoseconds(text, "ns")
             unit = "ns" if len(plain) and (plain.max(skipna=True) or 0) > _LATEST_US else "us"
-        return text_tables.nanoseconds(text, unit)
+        if unit != "us":
+            return text_tables.nanoseconds(text, unit)
+        # microseconds since 1970 with three decimals have more digits than other tables' times
+        values, valid = json_numbers.thousandfold([value.encode() for value in text.fillna("")])
+        return pd.Series(pd.arrays.IntegerArray(values, ~valid), index=text.index)
 
     def whole(self, name: str) -> pd.Series:
         """Return a column of whole numbers (Int64); null for what is none."""

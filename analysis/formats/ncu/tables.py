@@ -20,7 +20,7 @@ from kernelscope.analysis.files import text_tables
 ID = "ID"
 KEYS = (
     ID, "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context", "Stream", "Block Size", "Grid Size",
-    "Device", "CC", "Invocations", "NVTX Domain", "NVTX Range", 
+    "Device", "CC", "Invocations", "NVTX Domain", "NVTX Range",
 )  # fmt: skip
 _LONG = ("Metric Name", "Metric Value", "Metric Average", "Average")
 _VALUES = ("Metric Value", "Metric Average", "Average")
