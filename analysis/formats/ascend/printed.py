@@ -7,7 +7,6 @@ these names since 2022, with and without their unit.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -101,7 +100,7 @@ def read(path: Path) -> Trace:
 
 def _loose(lines: Sequence[str], width: int) -> pd.DataFrame:
     """Return rows that Python's CSV parser takes apart where the faster one does not: shapes have quotes within quotes."""
-    rows = [row for row in csv.reader(lines) if len(row) == width]
+    rows = [row for row in map(text_tables.cells, lines) if len(row) == width]
     return pd.DataFrame(rows, dtype="str") if rows else pd.DataFrame()
 
 

@@ -61,8 +61,8 @@ def read(path: Path) -> Trace:
         raise EvidenceError(f"{path}: ncu's table has a header and no launch below it; profile a kernel, or copy the file whole")
     diagnostics = {"lines of ncu's table that cannot be read": output.damaged}
     metrics = _metrics(output, diagnostics)
-    duration = _of_launches(metrics, DURATION, len(output.launches))
-    timed = duration.notna().to_numpy()
+    kernels = _kernels(output, metrics)
+    timed = kernels["duration_ns"].notna().to_numpy()
     if not timed.any():
         raise EvidenceError(
             f"{path}: {len(output.launches):,} launches and no duration of any; record with the section SpeedOfLight or "
@@ -71,7 +71,7 @@ def read(path: Path) -> Trace:
     diagnostics["launches without a duration, left out with their metrics"] = int((~timed).sum())
     place = np.where(timed, np.cumsum(timed) - 1, -1)
     metrics["kernel"] = place[metrics["launch"].to_numpy(np.int64)]
-    kernels = _kernels(output, metrics, duration)[timed].reset_index(drop=True)
+    kernels = kernels[timed].reset_index(drop=True)
     return Trace(
         kernels=conform("kernels", kernels),
         metrics=conform("metrics", metrics[metrics["kernel"] >= 0].sort_values("kernel", kind="stable", ignore_index=True)),
@@ -131,17 +131,17 @@ def _of_launches(metrics: pd.DataFrame, names: tuple[str, ...], count: int) -> p
     return found
 
 
-def _kernels(output: Output, metrics: pd.DataFrame, duration: pd.Series) -> pd.DataFrame:
-    """Return the launches as kernels without times."""
+def _kernels(output: Output, metrics: pd.DataFrame) -> pd.DataFrame:
+    """Return the launches as kernels without times; the duration is null where none was taken."""
     launches, count = output.launches, len(output.launches)
     nothing = pd.Series(None, index=launches.index, dtype="str")
     executed = _whole(launches.get("Invocations", nothing)).fillna(1)
     device = _whole(launches.get("Device", nothing)).astype("string")
     shared = _of_launches(metrics, _STATIC, count) + _of_launches(metrics, _DYNAMIC, count)
-    total = (duration * 1e9 * executed.to_numpy(np.float64)).round()
+    duration = _of_launches(metrics, DURATION, count)
     return pd.DataFrame(
         {
-            "duration_ns": total.where(total < 2.0**62).fillna(0).astype("int64"),
+            "duration_ns": _rounded(duration * 1e9 * executed.to_numpy(np.float64), 2.0**62),
             "count": executed.astype("int64").clip(lower=1),
             "device": ("cuda:" + device).fillna("cuda"),
             "thread": _whole(launches.get("Stream", nothing)),
@@ -149,10 +149,15 @@ def _kernels(output: Output, metrics: pd.DataFrame, duration: pd.Series) -> pd.D
             "process": _whole(launches.get("Process ID", nothing)),
             "grid": _extent(launches.get("Grid Size", nothing)),
             "block": _extent(launches.get("Block Size", nothing)),
-            "registers": _of_launches(metrics, _REGISTERS, count).round().astype("Int32"),
-            "shared_memory": shared.round().astype("Int64"),
+            "registers": _rounded(_of_launches(metrics, _REGISTERS, count), 2.0**31).astype("Int32"),
+            "shared_memory": _rounded(shared, 2.0**62),
         }
     )
+
+
+def _rounded(values: pd.Series, limit: float) -> pd.Series:
+    """Return numbers as whole ones (Int64); null for what no such thing can be."""
+    return values.round().where((values >= 0) & (values < limit)).astype("Int64")
 
 
 def _whole(texts: pd.Series) -> pd.Series:

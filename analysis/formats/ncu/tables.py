@@ -56,6 +56,8 @@ def parse(lines: Sequence[str]) -> Output:
     """Return all tables of a text as one; launches of several tables are different ones."""
     places = [number for number, line in enumerate(lines) if is_header(line)]
     output = Output(header=bool(places))
+    if not places:
+        return output
     launches, metrics, first = [], [], 0
     for at, end in zip(places, [*places[1:], len(lines)], strict=True):
         header = text_tables.cells(lines[at].strip())
