@@ -70,8 +70,7 @@ class _Reader:
             for name in integers:
                 columns[name] = _whole(batch, name)
             for name in texts:
-                text = batch.texts(name)
-                columns[name] = pd.Series([None] * batch.size if text is None else text.to_pylist(), dtype="object")
+                columns[name] = pd.Series(_texts(batch, name), dtype="object")
             return pd.DataFrame(columns)
 
         parts = [part for part in self.database.scan(table, (*integers, *texts), convert) if len(part)]
@@ -280,7 +279,12 @@ def _whole(batch: Batch, name: str) -> Any:
         values, null = batch.integers(name)
         none = np.zeros(batch.size, dtype=bool) if null is None else np.asarray(null)
     except EvidenceError:
-        text = batch.texts(name)
-        told = pd.Series([None] * batch.size if text is None else text.to_pylist(), dtype="str")
-        return text_tables.counts(told).array
+        return text_tables.counts(pd.Series(_texts(batch, name), dtype="str")).array
     return pd.arrays.IntegerArray(np.array(values, dtype=np.int64), none.copy())
+
+
+def _texts(batch: Batch, name: str) -> list[str | None]:
+    """Return a column of texts."""
+    found = batch.texts(name)
+    texts: list[str | None] = [None] * batch.size if found is None else found.to_pylist()
+    return texts

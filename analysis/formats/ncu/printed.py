@@ -83,7 +83,7 @@ def read(path: Path) -> Trace:
 def _metrics(output: Output, diagnostics: dict[str, int]) -> pd.DataFrame:
     """Return launch, section, metric, unit and value (float64, in units without powers of ten) of what is a number."""
     rows = output.metrics
-    text = stream.strings_of(rows["value"].fillna("").str.strip())
+    text = stream.strings_of(rows["value"].astype("string").fillna("").str.strip())
     valid = np.asarray(pc.match_substring_regex(text, pattern=_NUMBER)) & np.asarray(pc.greater(pc.utf8_length(text), 0))
     plain = pc.if_else(pa.array(valid), pc.replace_substring(text, ",", ""), None)
     try:
@@ -92,14 +92,14 @@ def _metrics(output: Output, diagnostics: dict[str, int]) -> pd.DataFrame:
         raise EvidenceError(f"a metric's value cannot be read ({error}); print the table again") from error
     valid &= np.isfinite(value)
     diagnostics["metrics whose values are no numbers"] = int((~valid).sum())
-    unit = rows["unit"].fillna("").str.strip()
+    unit = rows["unit"].astype("string").fillna("").str.strip()
     split = {text: _split(text) for text in unit.unique().tolist()}
     factor = unit.map({text: power for text, (power, _) in split.items()}).to_numpy(np.int64)
     found = pd.DataFrame(
         {
             "launch": rows["launch"].to_numpy(np.int64),
-            "section": rows["section"].str.strip().array,
-            "metric": rows["name"].str.strip().array,
+            "section": rows["section"].astype("string").str.strip().array,
+            "metric": rows["name"].astype("string").str.strip().array,
             "unit": unit.map({text: base or None for text, (_, base) in split.items()}).array,
             "value": _scaled(value, factor),
         }
@@ -145,7 +145,7 @@ def _kernels(output: Output, metrics: pd.DataFrame) -> pd.DataFrame:
             "count": executed.astype("int64").clip(lower=1),
             "device": ("cuda:" + device).fillna("cuda"),
             "thread": _whole(launches.get("Stream", nothing)),
-            "name": launches["Kernel Name"].str.strip(),
+            "name": launches["Kernel Name"].astype("string").str.strip(),
             "process": _whole(launches.get("Process ID", nothing)),
             "grid": _extent(launches.get("Grid Size", nothing)),
             "block": _extent(launches.get("Block Size", nothing)),
@@ -162,13 +162,13 @@ def _rounded(values: pd.Series, limit: float) -> pd.Series:
 
 def _whole(texts: pd.Series) -> pd.Series:
     """Return whole numbers (Int64), null for what is none."""
-    found = texts.fillna("").str.replace(",", "", regex=False).str.extract(r"^\s*(\d{1,18})\s*$")[0]
+    found = texts.astype("string").fillna("").str.replace(",", "", regex=False).str.extract(r"^\s*(\d{1,18})\s*$")[0]
     return pd.to_numeric(found, errors="coerce").astype("Int64")
 
 
 def _extent(texts: pd.Series) -> pd.Series:
     """Return (1024, 1, 1) as 1024,1,1."""
-    parts = texts.fillna("").str.extract(r"^\(?\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\)?$")
+    parts = texts.astype("string").fillna("").str.extract(r"^\(?\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\)?$")
     return parts[0] + "," + parts[1] + "," + parts[2]
 
 

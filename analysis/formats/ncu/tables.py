@@ -84,7 +84,8 @@ def _rows(lines: Sequence[str], header: Sequence[str], output: Output) -> pd.Dat
     least = max(header.index(name) for name in header if name in KEYS or name in _LONG) + 1
     whole = [row for row in rows if least <= len(row) <= len(header) + 1]
     output.damaged += len(rows) - len(whole)
-    frame = pd.DataFrame(whole, dtype="str").reindex(columns=range(len(header)))
+    width = len(header)
+    frame = pd.DataFrame([(*row, *[None] * width)[:width] for row in whole], columns=range(width), dtype="str")
     # names may repeat; the first is the one that is meant
     return frame.set_axis(list(header), axis=1).loc[:, lambda table: ~table.columns.duplicated()]
 
