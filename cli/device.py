@@ -1,4 +1,4 @@
-"""Show what a device did: occupancy, tensor cores, TF32, streams and copies at once, copies, memory."""
+"""Show what a device did: occupancy, hardware counters, tensor cores, TF32, streams and copies at once, copies, memory."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 from kernelscope.cli.output import FORMATS
 
 NAME = "device"
-HELP = "occupancy, tensor cores, overlap, copies and memory of a recording"
-_LONG = ("occupancy", "copies")  # tables with a row for everything that is different
-TABLES = ("occupancy", "tensor-cores", "tf32", "streams", "overlap", "copies", "peak", "memory")
+HELP = "occupancy, hardware counters, tensor cores, overlap, copies and memory of a recording"
+_LONG = ("occupancy", "metrics", "copies")  # tables with a row for everything that is different
+TABLES = ("occupancy", "metrics", "tensor-cores", "tf32", "streams", "overlap", "copies", "peak", "memory")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

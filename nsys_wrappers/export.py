@@ -49,9 +49,9 @@ def export_report(
         report = import_stream(tool, report, folder)
     exported = folder / f"export.{form}"
     arguments = ["export", "--type", form, "--force-overwrite", "true", "--output", str(exported), str(report.absolute())]
-    status, printed = _run([str(tool.path), *arguments], folder, report)
+    status, printed = run_logged([str(tool.path), *arguments], folder, report)
     if status or not (any(exported.iterdir()) if exported.is_dir() else exported.is_file() and exported.stat().st_size):
-        raise ExportError(f"nsys {tool.version} ({tool.path}) did not export it: {_reason(printed)}")
+        raise ExportError(f"nsys {tool.version} ({tool.path}) did not export it: {telling_line(printed)}")
     return exported
 
 
@@ -64,14 +64,14 @@ def import_stream(tool: Tool, stream: Path, folder: Path) -> Path:
     if program is None:
         raise ExportError(f"nsys {tool.version} has no QdstrmImporter, which a .qdstrm needs")
     report = folder / "report.nsys-rep"
-    status, printed = _run([str(program), "-i", str(stream.absolute()), "-o", str(report)], folder, stream)
+    status, printed = run_logged([str(program), "-i", str(stream.absolute()), "-o", str(report)], folder, stream)
     if status or not report.is_file():
-        raise ExportError(f"QdstrmImporter of nsys {tool.version} did not read it: {_reason(printed)}")
+        raise ExportError(f"QdstrmImporter of nsys {tool.version} did not read it: {telling_line(printed)}")
     return report
 
 
-def _run(command: Sequence[str], folder: Path, source: Path) -> tuple[int, str]:
-    """Return a command's exit status and what it prints.
+def run_logged(command: Sequence[str], folder: Path, source: Path) -> tuple[int, str]:
+    """Return a command's exit status and the end of what it prints; all of that is in output.txt in the folder.
 
     It runs in the folder, with its own group of processes, for a time that the size allows.
     """
@@ -103,7 +103,7 @@ def _run(command: Sequence[str], folder: Path, source: Path) -> tuple[int, str]:
         raise ExportError(f"{command[0]} does not run: {error.strerror or error}") from error
 
 
-def _reason(printed: str) -> str:
+def telling_line(printed: str) -> str:
     """Return the line that says what went wrong, without progress bars and control characters."""
     lines = [" ".join(_CONTROL.sub(" ", line).split()) for line in re.split(r"[\r\n]+", printed)]
     lines = [line for line in lines if line and "%" not in line]

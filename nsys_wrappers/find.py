@@ -1,4 +1,4 @@
-"""Find Nsight Systems' `nsys` and CUDA's `nvprof` where people and packages put them, and what each installation can do."""
+"""Find Nsight Systems' `nsys`, Nsight Compute's `ncu` and CUDA's `nvprof` where people put them, and what each can do."""
 
 from __future__ import annotations
 
@@ -32,21 +32,34 @@ _PATTERNS = {
         "/opt/nvidia/nsight-compute/*/host/target-linux-*/nsys",
         "/usr/local/cuda*/nsight-compute-*/host/target-linux-*/nsys",
     ),
+    "ncu": (
+        "/opt/nvidia/nsight-compute/*/ncu",
+        "/usr/local/cuda*/bin/ncu",
+        "/usr/local/cuda*/nsight-compute-*/ncu",
+        "/usr/local/NVIDIA-Nsight-Compute*/ncu",
+        "/opt/cuda/nsight_compute/ncu",
+        "/usr/lib/nsight-compute*/ncu",
+        "/usr/lib/nvidia-cuda-toolkit/bin/ncu",
+    ),
     "nvprof": ("/usr/local/cuda*/bin/nvprof", "/opt/cuda/bin/nvprof", "/usr/lib/nvidia-cuda-toolkit/bin/nvprof"),
 }
 # Inside an environment of conda, or of pip, whose folder is what precedes these.
 _IN_ENVIRONMENT = {
     "nsys": ("bin/nsys", "nsight-systems-*/bin/nsys", "nsight-compute*/host/target-linux-*/nsys"),
+    "ncu": ("bin/ncu", "nsight-compute*/ncu", "ncu"),
     "nvprof": ("bin/nvprof",),
 }
-_IN_WHEELS = {"nsys": ("nvidia/nsight_systems*/**/nsys", "nsight_systems*/**/nsys")}
+_IN_WHEELS = {
+    "ncu": ("nvidia/nsight_compute*/**/ncu", "nsight_compute*/**/ncu"),
+    "nsys": ("nvidia/nsight_systems*/**/nsys", "nsight_systems*/**/nsys"),
+}
 _IMPORTERS = tuple(
     f"{folder}/QdstrmImporter"
     for folder in ("host-linux-*", "nsight-systems*/host-linux-*", "host/host-linux-*", "linux-desktop-*", "host/linux-desktop-*")
 )
 _OPTION = re.compile(r"^\s+(?:-\w, ?)?(--[a-z][a-z-]+)", re.MULTILINE)
-_VERSION = re.compile(r"(?:version|Nsight Systems)\s+(\d+(?:\.\d+)*)")
-NAMES = tuple(_PATTERNS)
+_VERSION = re.compile(r"(?:[Vv]ersion|Nsight Systems)\s+(\d+(?:\.\d+)*)")
+NAMES = ("nsys", "nvprof")  # those that record
 _NVTX_LIBRARIES = ("libnvtx3interop.so.1", "libnvtx3interop.so", "libnvToolsExt.so.1", "libnvToolsExt.so")
 
 
@@ -66,10 +79,10 @@ class Tool:
 
 
 def find(name: str) -> Tool | None:
-    """Return the `nsys` or `nvprof` to use, or None without any.
+    """Return the `nsys`, `ncu` or `nvprof` to use, or None without any.
 
-    That is the one that $KERNELSCOPE_NSYS (_NVPROF) names, else the newest that is `usable`, else the newest. nvprof goes with
-    its toolkit: the one in PATH or $CUDA_HOME comes before newer ones.
+    That is the one that $KERNELSCOPE_NSYS (_NCU, _NVPROF) names, else the newest that is `usable`, else the newest. nvprof goes
+    with its toolkit: the one in PATH or $CUDA_HOME comes before newer ones.
     """
     found = find_all(name)
     first = [tool for tool in found if tool.source == _variable(name) or (name == "nvprof" and tool.source != "installed")]
@@ -94,7 +107,7 @@ def examine(name: str, path: str | Path) -> Tool | str:
 
 @cache
 def usable(tool: Tool) -> str | None:
-    """Return None if captures of this nsys can be had as reports, else one line that says why not. nvprof needs nothing more.
+    """Return None if captures of this nsys can be had as reports, else one line that says why not. Others need nothing more.
 
     nsys writes a stream, and a program beside it, QdstrmImporter, makes the report. Packages put that elsewhere or leave out
     libraries of it. Where none is found near, a capture of `true` tells whether nsys can do without.

@@ -184,6 +184,11 @@ _DEVICE = _columns(
         "",
         "what the grid can fill at most, spread over all multiprocessors (PyTorch: estimated achieved occupancy)",
     ),
+    ("achieved_occupancy", "", "measured: resident warps over the most there can be, mean over the kernels' time"),
+    ("sm_throughput", "", "measured: the busiest part of the multiprocessors over its peak"),
+    ("memory_throughput", "", "measured: the busiest part of caches and memory over its peak"),
+    ("tensor_pipe", "", "measured: the busiest pipe of tensor cores over its peak"),
+    ("dram_bytes", "bytes", "measured: between the device's memory and its cache"),
     ("tensor_cores", "", "yes, no or unknown"),
     ("of", "", "matrix products or convolutions"),
     ("state", "", "on, off or unknown"),
@@ -292,6 +297,11 @@ TABLES: Mapping[str, Table] = {
         "One row per kernel and launch geometry: `kernelscope device --table occupancy`.",
         "device kernel grid block registers shared_memory count duration_ns occupancy blocks limiter waves tail mean_occupancy "
         "reason",
+        _DEVICE,
+    ),
+    "metrics": _table(
+        "One row per kernel with hardware counters (Nsight Compute); null is what was not measured.",
+        "device kernel count duration_ns achieved_occupancy sm_throughput memory_throughput tensor_pipe dram_bytes",
         _DEVICE,
     ),
     "tensor-cores": _table("Kernels by element type.", "dtype tensor_cores count duration_ns share", _DEVICE),

@@ -12,6 +12,7 @@ Row = Mapping[str, Any]
 
 TITLES = {
     "occupancy": "Theoretical occupancy by kernel and launch",
+    "metrics": "Hardware counters by kernel",
     "tensor-cores": "Tensor cores by element type",
     "tf32": "TF32",
     "streams": "Streams busy at once",
@@ -21,7 +22,10 @@ TITLES = {
     "memory": "Memory by what it is for",
 }
 
-_SHARES = ("share", "occupancy", "mean_occupancy", "tail", "of_product", "of_copy", "of_roofline")
+_SHARES = (
+    "share", "occupancy", "mean_occupancy", "tail", "of_product", "of_copy", "of_roofline", "achieved_occupancy", "sm_throughput",
+    "memory_throughput", "tensor_pipe",
+)  # fmt: skip
 _UNITS = {"gflops_per_s": "Gflop/s", "gbytes_per_s": "GB/s", "intensity": "flop/byte"}
 _LONGEST = 60  # characters of a kernel's name
 _ROOFLINE = {
@@ -30,11 +34,13 @@ _ROOFLINE = {
 }
 # What a row is about, and which columns count most, where not all of them fit
 NAMES = {
-    "roofline by kernel": "name", "roofline by layer": "layer", "occupancy": "kernel", "tensor-cores": "dtype", "tf32": "of",
+    "roofline by kernel": "name", "roofline by layer": "layer", "occupancy": "kernel",
+    "metrics": "kernel", "tensor-cores": "dtype", "tf32": "of",
     "streams": "device", "overlap": "activity", "copies": "operation", "peak": "device", "memory": "kind",
 }  # fmt: skip
 FIRST = (
-    "time (ms)", "duration (ms)", "share", "of_roofline", "bound", "occupancy", "limiter", "mean_occupancy", "Gflop/s", "GB/s",
+    "time (ms)", "duration (ms)", "share", "of_roofline", "bound", "occupancy", "limiter", "mean_occupancy",
+    "achieved_occupancy", "sm_throughput", "memory_throughput", "tensor_pipe", "dram_bytes", "Gflop/s", "GB/s",
     "allocated_bytes", "bytes", "state", "count", "of_product", "of_copy", "flop/byte", "blocks", "waves", "registers",
 )  # fmt: skip
 _RATES = ("gflops_per_s", "of_product", "gbytes_per_s", "of_copy", "intensity", "bound", "of_roofline", "reason")

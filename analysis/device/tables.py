@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from kernelscope.analysis.device import memory, occupancy, overlap, precision
+from kernelscope.analysis.device import counters, memory, occupancy, overlap, precision
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace
 
@@ -22,12 +22,13 @@ _NO_MEMORY = "no memory was recorded; PyTorch's profiler does with profile_memor
 _OF_TRACE: Mapping[str, tuple[Callable[[Trace], pd.DataFrame], str]] = {
     "occupancy": (occupancy.table, "the capture holds no kernels"),
     "tensor-cores": (precision.table, "the capture holds no kernels"),
+    "metrics": (counters.table, "no hardware counters were read; `ncu --csv --page raw` prints them, for `import` too"),
     "streams": (overlap.streams, "the capture holds no device work"),
     "overlap": (overlap.activities, "the capture holds no device work"),
     "copies": (overlap.copies, "the capture holds no copies"),
     "peak": (memory.peaks, _NO_MEMORY),
 }
-NAMES = ("occupancy", "tensor-cores", "tf32", "streams", "overlap", "copies", "peak", "memory")
+NAMES = ("occupancy", "metrics", "tensor-cores", "tf32", "streams", "overlap", "copies", "peak", "memory")
 
 
 def tables(trace: Trace, names: Sequence[str], record: Record | None = None) -> dict[str, Rows | str]:

@@ -26,7 +26,7 @@ class Rule(NamedTuple):
 RULES: tuple[Rule, ...] = (
     # a whole update in one operator, or operators that little else than an optimizer uses
     Rule(r"^optimizer step\b", "optimizer", "Optimizer.step#SGD.step"),
-    Rule(r"\bapply\b", "optimizer", "ResourceApplyKerasMomentum"),
+    Rule(r"\bapply\b(?! rotary)", "optimizer", "ResourceApplyKerasMomentum"),
     Rule(
         r"(sgd|nag|adam\w?|ada\w+|rmsprop\w*|rmspropalex|ft[rm]l|lamb|lars|signum)\b.*\bupdate\b", "optimizer", "sgd_mom_update"
     ),

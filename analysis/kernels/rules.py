@@ -43,6 +43,14 @@ _COMMUNICATION = (
     Rule(r"^nccl\w*_Reduce_",
          "nccl", "communication", "reduce", "ncclDevKernel_Reduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"),
     Rule(r"^(?:nccl|rccl|mscclKernel)", "nccl", "communication", None, "ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)"),
+    # Huawei's HCCL names an operation, then its group and its number there
+    Rule(r"^hcom_allReduce", "hccl", "communication", "all-reduce", "hcom_allReduce__868_0_1"),
+    Rule(r"^hcom_allGather", "hccl", "communication", "all-gather", "hcom_allGather__483_3"),
+    Rule(r"^hcom_reduceScatter", "hccl", "communication", "reduce-scatter", "hcom_reduceScatter__211_1_1"),
+    Rule(r"^hcom_broadcast", "hccl", "communication", "broadcast", "hcom_broadcast__483_0"),
+    Rule(r"(?i)^hcom_all_?to_?all", "hccl", "communication", "all-to-all", "hcom_alltoallv__340_2_1"),
+    Rule(r"^(?:hcom|hccl|Hccl)_?[a-zA-Z]", "hccl", "communication", None, "hcom_batchSendRecv__722_0_1"),
+    Rule(r"^MoeDistribute(?:Dispatch|Combine)", "cann", "communication", "all-to-all", "MoeDistributeDispatch"),
     Rule(r"cross_device_reduce_\d",
          "vllm", "communication", "all-reduce", "void vllm::cross_device_reduce_1stage<__half, 2>(vllm::RankData*, …"),
     Rule(r"multimem_\w*reduce|(?:one|two)_shot_all_reduce",
@@ -856,6 +864,43 @@ _CNTK = (
          "void Microsoft::MSR::CNTK::_scaleAndAddScalar<float>(float*, int, float*, float*, float*)"),
 )  # fmt: skip
 
+# Operators of Huawei's CANN: a type alone or with a number, or aclnn, the caller's name and the type at the end. TensorFlow has
+# some of the names too, so a library is named only where no other has the type.
+_CANN = (
+    Rule(r"(?:^|_)TransData(?:_?\d+)*$", "cann", "layout", "format", "trans_TransData_12"),
+    Rule(r"(?:^|_)ConfusionTranspose\w*$", "cann", "layout", None, "ConfusionTransposeD"),
+    Rule(r"(?:^|_)(?:TensorMove|ViewCopy|MemSet|MemcpyAsync|AsStrided)\d*$",
+         "cann", "copy", None, "aclnnInplaceCopy_TensorMoveAiCore_TensorMove"),
+    Rule(r"(?:^|_)(?:StridedSlice|Slice|Concat|Split|SplitV|Pack|Unpack|Tile|Pad|ZerosLike|OnesLike|Fills?|BroadcastTo|Identity|Range)"
+         r"(?:D|V\d)?(?:_?\d+)*$",
+         None, "copy", None, "aclnnCat_ConcatD_ConcatD"),
+    Rule(r"(?:^|_)(?:Depthwise)?Conv[23]DBackpropInput(?:D|V\d)?(?:_?\d+)*$",
+         None, _DATA, None, "Conv2DBackpropInput5"),
+    Rule(r"(?:^|_)(?:Depthwise)?Conv[23]DBackpropFilter(?:D|V\d)?(?:_?\d+)*$", None, _WEIGHT, None, "Conv2DBackpropFilter10"),
+    Rule(r"(?:^|_)DepthwiseConv2D(?:_?\d+)*$", None, _FORWARD, "depthwise", "DepthwiseConv2D1"),
+    Rule(r"(?:^|_)\w*(?:Batch)?Mat[Mm]ul(?:Common)?(?:D|V\d)?(?:_?\d+)*$", None, "gemm", None, "aclnnMm_MatMulV3Common_MatMulV3"),
+    Rule(r"(?:^|_)BN(?:Training\w+|Infer\w*)$", "cann", "normalisation", None, "BNTrainingUpdateV3"),
+    Rule(r"DSA\w*GEN_?BIT_?MASK|DSA\w*GenBitMask",
+         "cann", "random", None, "StatelessDropOutGenMask/DSASTATELESSGENBITMASK"),
+    Rule(r"(?:^|_)(?:Swi|Ge)Glu(?:Grad)?(?:V\d)?(?:_?\d+)*$", None, "activation", None, "SwiGluGrad"),
+    Rule(r"(?:^|_)(?:Relu|LeakyRelu|Gelu|FastGelu|Silu|Swish|Sigmoid|Tanh|Mish|Elu|HardSwish|Threshold)(?:Grad)?(?:D|V\d)?(?:_?\d+)*$",
+         None, "activation", None, "aclnnThresholdBackward_ReluGrad_ReluGrad"),
+    Rule(r"(?:^|_)(?:Apply(?:Adam|Momentum|Fused|Rms|Ada|Lamb|Centered)\w*|Foreach(?!Norm)\w+|LambApply\w+)$",
+         "cann", "optimizer", None, "aclnnForeachAddListV2_ForeachAddListV2_ForeachAddList"),
+    Rule(r"(?:^|_)(?:NLLLoss(?:Grad)?|ArgM(?:ax|in)(?:WithValue)?|SquareSum|LpNorm|TopK|Cumsum|L2Loss|Sort|ForeachNorm)"
+         r"(?:D|V\d)?(?:_?\d+)*$",
+         None, "reduction", None, "aclnnNLLLoss_NLLLossAiCore_NLLLoss"),
+    Rule(r"(?:^|_)(?:Gather(?:Elements|Nd|V\d)?|Index(?:Put|Fill|Add)?|InplaceIndexAdd|Scatter\w+|OneHot)(?:D|V\d)?(?:_?\d+)*$",
+         None, "embedding", None, "aclnnIndexSelect_GatherV2AiCore_GatherV2"),
+    Rule(r"(?:^|_)(?:DynamicQuant|AscendQuant|DynamicQuantUpdateScatter)(?:V\d)?(?:_?\d+)*$",
+         "cann", "cast", None, "AscendQuantV2"),
+    Rule(r"(?:^|_)RotaryMul(?:Grad)?(?:_?\d+)*$", "cann", "elementwise", "rope", "RotaryMul"),
+    Rule(r"(?:^|_)(?:Add[sN]?|Mul[s]?|Sub[s]?|Div[s]?|RealDiv|FloorDiv|Axpy|Maximum|Minimum|Pow[s]?|Neg|R?sqrt|R?Sqrt|Exp|Log|Sin|Cos|Abs"
+         r"|Reciprocal|Square|Equal|NotEqual|Greater(?:Equal)?|Less(?:Equal)?|Logical\w+|Select|MaskedFill|ClipByValue|Sign|Addc(?:mul|div)"
+         r"|Lerp|Resize\w+)(?:D|V\d)?(?:_?\d+)*$",
+         None, "elementwise", None, "aclnnMuls_MulAiCore_Mul"),
+)  # fmt: skip
+
 # Programs' own kernels, told by what they are called. Whole words of a name, most telling first.
 _PROGRAMS = (
     Rule(r"^\[?(?:CUDA )?mem(?:cpy|set)\b|^Mem(?:cpy|set) |^MEMCPY", None, "copy", None, "Memcpy DtoD (Device -> Device)"),
@@ -951,5 +996,5 @@ NAMESPACES = (
 
 RULES: tuple[Rule, ...] = (
     *_COMMUNICATION, *_ATTENTION, *_LANGUAGE, *_TRITON, *_ROCM, *_CUDNN, *_BLAS, *_LIBRARIES, *_ATEN, *_TENSORFLOW, *_MXNET,
-    *_CNTK, *_XLA, *_PROGRAMS,
+    *_CNTK, *_XLA, *_CANN, *_PROGRAMS,
 )  # fmt: skip

@@ -10,6 +10,7 @@ import pandas as pd
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import TABLES, Trace, conform
 from kernelscope.analysis.trace.categories import joined
+from kernelscope.analysis.trace.counted import onto_timeline
 
 _LISTS = ("devices", "notes", "warnings")
 
@@ -25,11 +26,16 @@ def merged(traces: Sequence[Trace], names: Sequence[str]) -> Trace:
         raise EvidenceError(
             f"{timed[1][1]}: its clock has nothing in common with that of {timed[0][1]}; import each into its own folder"
         )
+    traces = onto_timeline(traces, [trace for trace, _ in timed])
     _separate_threads(traces)
     ranges = np.cumsum([0, *(len(trace.ranges) for trace in traces)])
     for trace, offset in zip(traces, ranges, strict=False):
         for table in (trace.kernels, trace.graphs, trace.copies):
             table["range_id"] = table["range_id"] + int(offset)
+    kernels = np.cumsum([0, *(len(trace.kernels) for trace in traces)])
+    for trace, offset in zip(traces, kernels, strict=False):
+        if len(trace.kernels):
+            trace.metrics["kernel"] = trace.metrics["kernel"] + int(offset)
     tables = {name: conform(name, _joined([getattr(trace, name) for trace in traces])) for name in TABLES}
     return Trace(**tables, info=_info(traces), diagnostics=_diagnostics(traces))
 

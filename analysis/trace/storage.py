@@ -21,6 +21,7 @@ _TYPES: dict[str, pa.DataType] = {
     "boolean": pa.bool_(), "string": pa.large_string(), "category": pa.large_string(),
 }  # fmt: skip
 _SAME = b"kernelscope: the same in all rows"
+_NEW = ("metrics",)
 _MANY = 10_000  # rows of a table in which it is worth while to look for columns that hold the same
 _EMPTY = {
     name: pa.schema([(column.name, _TYPES[column.dtype]) for column in columns]).empty_table() for name, columns in TABLES.items()
@@ -116,11 +117,16 @@ def load(folder: Path) -> Trace:
     """Return the Trace in a folder; raise EvidenceError when it is damaged."""
     known = facts(folder)
     try:
-        tables = {name: _unpacked(name, pq.read_table(folder / f"{name}.parquet")) for name in TABLES}
+        tables = {name: _unpacked(name, pq.read_table(folder / f"{name}.parquet")) for name in TABLES if _is_there(folder, name)}
     except (OSError, ValueError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise EvidenceError(f"{folder}: the trace is damaged ({reason}); make it again") from error
     return Trace(**tables, info=known["info"], diagnostics=known["diagnostics"])
+
+
+def _is_there(folder: Path, name: str) -> bool:
+    """Return whether a table is to be read: folders of earlier versions lack those that are new."""
+    return name not in _NEW or (folder / f"{name}.parquet").exists()
 
 
 def _unpacked(name: str, table: pa.Table) -> pd.DataFrame:

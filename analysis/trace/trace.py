@@ -226,6 +226,15 @@ SAMPLES = _columns(
     ("value", "float64", "", "the sample, in the metric's unit"),
 )
 
+# What hardware counters told of kernels. A profiler that runs a kernel again and again for them has no timeline of its own.
+METRICS = _columns(
+    ("kernel", "int64", "", "row in kernels"),
+    ("section", "category", "", "the tool's group of metrics; null where not told"),
+    ("metric", "category", "", "as the tool names it: Achieved Occupancy, dram__bytes.sum, ..."),
+    ("unit", "category", "", "of the value, without powers of ten: %, byte, byte/s, s, cycle, ...; null for a plain number"),
+    ("value", "float64", "", "of one execution; where the row of kernels stands for several, their mean"),
+)
+
 LINES = _columns(
     ("file", "string", "", "source file, relative to the project"),
     ("function", "string", "", "function's name"),
@@ -259,6 +268,7 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
     "memory": MEMORY,
     "totals": TOTALS,
     "samples": SAMPLES,
+    "metrics": METRICS,
     "lines": LINES,
     "host_lines": HOST_LINES,
 }
@@ -345,6 +355,7 @@ class Trace:
     memory: pd.DataFrame = field(default_factory=lambda: empty("memory"))
     totals: pd.DataFrame = field(default_factory=lambda: empty("totals"))
     samples: pd.DataFrame = field(default_factory=lambda: empty("samples"))
+    metrics: pd.DataFrame = field(default_factory=lambda: empty("metrics"))
     lines: pd.DataFrame = field(default_factory=lambda: empty("lines"))
     host_lines: pd.DataFrame = field(default_factory=lambda: empty("host_lines"))
     info: dict[str, Any] = field(default_factory=dict)

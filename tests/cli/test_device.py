@@ -67,7 +67,7 @@ def test_json_and_csv(capture, capsys):
         0.1,
         100_000,
     )
-    assert set(content["unavailable"]) == {"peak", "memory"}
+    assert set(content["unavailable"]) == {"metrics", "peak", "memory"}
     assert main.main(["device", str(capture), "--format", "csv", "--table", "copies"]) == 0
     (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert float(row["gbytes_per_s"]) == pytest.approx((1 << 20) / 100e-6 / 1e9)

@@ -48,6 +48,13 @@ ARGUMENTS: Mapping[str, Argument] = {
     "grid": Argument(("grid",), JSON),
     "block": Argument(("block",), JSON),
     "labels": Argument(("name", "labels"), JSON),  # of processes and threads
+    # Huawei's NPUs (Ascend/pytorch torch_npu/profiler, Ascend/msprof analysis/csrc/application/timeline)
+    "connection": Argument(("connection_id",)),  # ties tasks to the CANN call that launched them
+    "queue": Argument(("correlation_id",)),  # of torch_npu's task queue: ties what was put in to what was taken out
+    "task_type": Argument(("Task Type", "task type"), TEXT),
+    "task_stream": Argument(("Physic Stream Id", "Stream Id", "stream id")),
+    "operation": Argument(("operation",), TEXT),
+    "task_bytes": Argument(("size(B)",)),
 }
 
 PAIR, FLOW = frozenset("BE"), frozenset("sf")

@@ -58,13 +58,11 @@ def read(path: Path) -> Trace:
 
 def of_scan(scan: Scan) -> Trace:
     """Return the Trace of a scan of all GROUPS, which is used up."""
-    diagnostics = _diagnostics(scan)
+    diagnostics = counted(scan)
     left = kineto_unread.take(scan)
     timed = _take_plain(scan)
-    tracks = _identify(scan)
-    steps, annotations = _annotations(scan, tracks, diagnostics)
-    modules = _modules(scan, tracks)
-    operators = _operators(scan, tracks, annotations, modules)
+    tracks = identify(scan)
+    steps, ranges, operators = host_side(scan, tracks, diagnostics)
     calls = _calls(scan, tracks)
     work = kineto_devices.read(scan, tracks, calls, operators, diagnostics)
     kernels = work.kernels
@@ -74,12 +72,11 @@ def of_scan(scan: Scan) -> Trace:
     unavailable: dict[str, str] = {}
     if not len(kernels):
         kernels, unavailable = _host_kernels(scan, operators, calls, work)
-    ranges = [table for table in (annotations, modules) if len(table)]
     info = _info(scan, work, unavailable, left)
     info["threads"] = _thread_names(left, tracks)
     return Trace(
         steps=conform("steps", steps),
-        ranges=conform("ranges", pd.concat(ranges, ignore_index=True) if ranges else pd.DataFrame()),
+        ranges=conform("ranges", ranges),
         operators=conform("operators", operators),
         kernels=conform("kernels", kernels),
         copies=conform("copies", work.copies),
@@ -91,7 +88,17 @@ def of_scan(scan: Scan) -> Trace:
     )
 
 
-def _diagnostics(scan: Scan) -> dict[str, int]:
+def host_side(scan: Scan, tracks: pd.DataFrame, diagnostics: dict[str, int]) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Return steps, ranges and operators. tracks: process and thread of each track. diagnostics: counts are added to it."""
+    steps, annotations = _annotations(scan, tracks, diagnostics)
+    modules = _modules(scan, tracks)
+    operators = _operators(scan, tracks, annotations, modules)
+    ranges = [table for table in (annotations, modules) if len(table)]
+    return steps, pd.concat(ranges, ignore_index=True) if ranges else pd.DataFrame(), operators
+
+
+def counted(scan: Scan) -> dict[str, int]:
+    """Return what was odd in reading a file, as counts by name."""
     return {
         "events without a usable time": sum(scan.untimed.values()),
         "begins and ends without the other": scan.unpaired,
@@ -116,7 +123,7 @@ def _take_plain(scan: Scan) -> pd.DataFrame:
 # --- threads -------------------------------------------------------------------------------------------------------------
 
 
-def _identify(scan: Scan) -> pd.DataFrame:
+def identify(scan: Scan) -> pd.DataFrame:
     """Return process and thread (int64) of each track: as written where that is a number and tells tracks apart.
 
     Tracks of the host keep their threads' ids before those of devices; the others get numbers above all ids.
@@ -152,7 +159,7 @@ def _filled(numbers: pd.Series, replaced: Bool, by: Int) -> Int:
     return np.where(replaced, max(int(known.max(initial=0)), 0) + by, known)
 
 
-def _placed(table: pd.DataFrame, tracks: pd.DataFrame, *columns: str) -> pd.DataFrame:
+def placed(table: pd.DataFrame, tracks: pd.DataFrame, *columns: str) -> pd.DataFrame:
     """Return start_ns, end_ns, process, thread and the chosen columns."""
     start, track = table["start_ns"].to_numpy(), table["track"].to_numpy()
     found = {"start_ns": start, "end_ns": start + table["duration_ns"].to_numpy()}
@@ -174,7 +181,7 @@ def _annotations(scan: Scan, tracks: pd.DataFrame, diagnostics: dict[str, int]) 
     if own.any():
         scan.tables["operators"] = operators[~own].reset_index(drop=True)
         rows = pd.concat([rows, operators.loc[own, rows.columns]], ignore_index=True).astype({"name": "category"})
-    table = _placed(rows, tracks, "name", "category")
+    table = placed(rows, tracks, "name", "category")
     gpu = autograd.where_text(table["category"], lambda category: category == "gpu_user_annotation")
     number = autograd.of_text(table["name"], lambda name: int(match[1]) if (match := _STEP.match(name)) else None)
     stepping = number.notna().to_numpy() & ~gpu
@@ -206,7 +213,7 @@ def _in_turn(steps: pd.DataFrame, diagnostics: dict[str, int]) -> pd.DataFrame:
 
 def _modules(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
     """Return the calls of nn.Modules as ranges whose layer is the path of the modules open around them."""
-    table = _placed(scan.tables["modules"], tracks, "name")
+    table = placed(scan.tables["modules"], tracks, "name")
     names = table["name"].cat
     types = [name.removeprefix(_MODULE) for name in names.categories]
     layer = _paths(np.asarray(names.codes, dtype=np.int64), types, intervals.parents(*_spans(table)))
@@ -233,7 +240,7 @@ def _paths(names: Int, texts: list[str], parent: Int) -> pd.Categorical:
 def _operators(scan: Scan, tracks: pd.DataFrame, annotations: pd.DataFrame, modules: pd.DataFrame) -> pd.DataFrame:
     """Return the operators in the order of their starts, with parent, layer, phase and attribution."""
     rows = scan.tables["operators"]
-    table = _placed(rows, tracks, "name", *GROUPS["operators"].arguments)
+    table = placed(rows, tracks, "name", *GROUPS["operators"].arguments)
     order = np.lexsort((-table["end_ns"].to_numpy(), table["start_ns"].to_numpy()))
     table = table.take(order).reset_index(drop=True)
     table["parent"] = intervals.parents(*_spans(table))
@@ -264,7 +271,7 @@ def _innermost(ranges: pd.DataFrame, table: pd.DataFrame) -> Int:
 
 def _number_by_flows(table: pd.DataFrame, scan: Scan, tracks: pd.DataFrame) -> None:
     """Number forward and backward operators by the arrows between them, where the profiler wrote no sequence numbers."""
-    flows = _placed(scan.tables["flows"], tracks, "flow", "phase")
+    flows = placed(scan.tables["flows"], tracks, "flow", "phase")
     numbers = pd.factorize(flows["flow"].astype("object"))[0]
     for phase, thread in (("s", 0), ("f", 1)):
         ends = flows.assign(number=numbers)[(flows["phase"].astype("object") == phase).to_numpy()]
@@ -276,7 +283,7 @@ def _number_by_flows(table: pd.DataFrame, scan: Scan, tracks: pd.DataFrame) -> N
 
 def _calls(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
     """Return the calls of runtimes and drivers."""
-    table = _placed(scan.tables["calls"], tracks, "name", "correlation", "category")
+    table = placed(scan.tables["calls"], tracks, "name", "correlation", "category")
     return table.assign(
         name=autograd.of_text(table["name"], lambda name: _VERSION.sub("", name)),
         api=autograd.of_text(table["category"], CALLS.get),

@@ -61,9 +61,8 @@ class Left:
             return
         if self.ascend:
             raise EvidenceError(
-                f"trace_view.json of Huawei's Ascend profiler (torch_npu): its {self.ascend:,} NPU tasks cannot be read yet, and "
-                "the host's side alone would mislead; open it in MindStudio Insight, or record the host alone with "
-                "torch.profiler and ProfilerActivity.CPU"
+                f"trace_view.json of Huawei's Ascend profiler (torch_npu), with {self.ascend:,} NPU tasks, which are none of "
+                "torch.profiler's; read it with --format ascend-trace"
             )
         where = ", ".join(repr(name[:_SHOWN]) for name in lost["process"].unique()[:_NAMED])
         raise EvidenceError(
@@ -94,7 +93,7 @@ def take(scan: Scan) -> Left:
     known = np.logical_or(*plain_processes(scan.tracks))
     rows = pd.concat([others[["category", "track"]], plain.loc[~known[plain["track"].to_numpy()], ["category", "track"]]])
     track = rows["track"].to_numpy()
-    names, is_device = _named(scan.tracks, labels)
+    names, is_device = named(scan.tracks, labels)
     process = np.array(names, dtype=object)[track]
     category = rows["category"].astype("object").fillna("").to_numpy()
     events = pd.DataFrame({"category": category, "process": process, "device": is_device[track]})
@@ -113,7 +112,7 @@ def plain_processes(tracks: pd.DataFrame) -> tuple[Bool, Bool]:
     return host, np.array([_FUNCTIONS.fullmatch(name) is not None for name in names], dtype=bool) & ~host
 
 
-def _named(tracks: pd.DataFrame, labels: pd.DataFrame) -> tuple[list[str], Bool]:
+def named(tracks: pd.DataFrame, labels: pd.DataFrame) -> tuple[list[str], Bool]:
     """Return what each track's process is called, and whether the track is evidently a device's."""
     processes: dict[str, dict[str, None]] = {}
     threads: dict[tuple[str, str], str] = {}
@@ -122,9 +121,9 @@ def _named(tracks: pd.DataFrame, labels: pd.DataFrame) -> tuple[list[str], Bool]
     for kind, track, text in zip(labels["name"].astype("object"), at, labels["labels"].astype("object"), strict=True):
         process, thread = pairs[track]
         if kind in ("process_name", "process_labels"):
-            processes.setdefault(process, {})[_text(text)] = None
+            processes.setdefault(process, {})[text_of(text)] = None
         elif kind == "thread_name":
-            threads[process, thread] = _text(text)
+            threads[process, thread] = text_of(text)
     names, devices = [], []
     for process, thread in pairs:
         own = [name for name in processes.get(process, {}) if name] or [process]
@@ -139,11 +138,11 @@ def _threads(labels: pd.DataFrame, is_device: Bool) -> list[tuple[int, str]]:
     """Return track and name of each thread of the host that is named; Kineto writes "thread 12 (name)"."""
     names = labels["name"].astype("object") == "thread_name"
     rows = labels[names.to_numpy(dtype=bool) & ~is_device[labels["track"].to_numpy()]]
-    texts = (_text(text) for text in rows["labels"].astype("object"))
+    texts = (text_of(text) for text in rows["labels"].astype("object"))
     return [(track, _THREAD.sub(r"\1", text)) for track, text in zip(rows["track"].tolist(), texts, strict=True)]
 
 
-def _text(value: object) -> str:
+def text_of(value: object) -> str:
     """Return the text that a name is in JSON; empty for what is none."""
     try:
         found = msgspec.json.decode(str(value).encode("utf8", "surrogatepass"))

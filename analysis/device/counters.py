@@ -1,0 +1,113 @@
+"""What hardware counters told of kernels: how full and how busy the device was, from the table `metrics` of a Trace.
+
+Nsight Compute names a metric by its page: "Achieved Occupancy" on the page "details" is sm__warps_active...pct_of_peak_sustained_
+active on the page "raw". Kernels of one name are put together: shares are means over their time, bytes are sums.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.trace import Trace
+
+COLUMNS = (
+    "device", "kernel", "count", "duration_ns", "achieved_occupancy", "sm_throughput", "memory_throughput", "tensor_pipe",
+    "dram_bytes",
+)  # fmt: skip
+
+
+class _Source(NamedTuple):
+    """A column of shares, and which metrics of which unit it is: the first pattern that a kernel has a metric for counts."""
+
+    column: str
+    patterns: tuple[str, ...]
+
+
+_SHARES = (
+    _Source("achieved_occupancy", (r"Achieved Occupancy", r"sm__warps_active\.avg\.pct_of_peak_sustained_active")),
+    _Source(
+        "sm_throughput",
+        (
+            r"Compute \(SM\) Throughput|Compute \(SM\) \[%\]|SM \[%\]|SOL SM",
+            r"sm__throughput\.avg\.pct_of_peak_sustained_elapsed",
+        ),
+    ),
+    _Source(
+        "memory_throughput",
+        (
+            r"Memory Throughput|Memory \[%\]|SOL Memory",
+            r"gpu__compute_memory_throughput\.avg\.pct_of_peak_sustained_elapsed",
+            r"gpu__compute_memory_access_throughput\.avg\.pct_of_peak_sustained_elapsed",
+        ),
+    ),
+    _Source(
+        "tensor_pipe",
+        (
+            r"sm__pipe_tensor\w*cycles_active\.avg\.pct_of_peak_sustained_(?:active|elapsed)",
+            r"sm__inst_executed_pipe_tensor\w*\.avg\.pct_of_peak_sustained_(?:active|elapsed)",
+        ),
+    ),
+)
+_DRAM, _READ, _WRITTEN = r"dram__bytes\.sum", r"dram__bytes_read\.sum", r"dram__bytes_write\.sum"
+_DRAM_RATE = r"Memory Throughput|dram__bytes\.sum\.per_second"
+
+
+def table(trace: Trace) -> pd.DataFrame:
+    """Return one row per device and kernel that has metrics (COLUMNS), longest first; null is what was not measured."""
+    if trace.metrics.empty:
+        return pd.DataFrame(columns=list(COLUMNS))
+    counted = np.unique(trace.metrics["kernel"].to_numpy(np.int64))
+    kernels = trace.kernels.iloc[counted]
+    found = kernels[["device", "count", "duration_ns"]].assign(kernel=kernels["name"]).set_axis(counted)
+    for column, patterns in _SHARES:
+        found[column] = _first(trace.metrics, patterns, "%") / 100
+    found["dram_bytes"] = _dram_bytes(trace.metrics, found)
+    rows = [_together(device, kernel, rows) for (device, kernel), rows in found.groupby(["device", "kernel"], observed=True)]
+    made = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"dram_bytes": "Int64"})
+    return made.sort_values("duration_ns", ascending=False, kind="stable").reset_index(drop=True)
+
+
+def _first(metrics: pd.DataFrame, patterns: tuple[str, ...], unit: str | None) -> pd.Series:
+    """Return each kernel's value of the first pattern that it has; the largest where several metrics fit (pipes of a kind)."""
+    right = metrics if unit is None else metrics[(metrics["unit"] == unit).to_numpy(dtype=bool)]
+    found = pd.Series(dtype="float64")
+    for pattern in patterns:
+        names = [name for name in right["metric"].cat.categories if re.fullmatch(pattern, str(name))]
+        values = right[right["metric"].isin(names).to_numpy(dtype=bool)].groupby("kernel")["value"].max()
+        found = values if found.empty else found.combine_first(values)
+    return found
+
+
+def _dram_bytes(metrics: pd.DataFrame, kernels: pd.DataFrame) -> pd.Series:
+    """Return the bytes between memory and cache of each row of kernels, in all its executions.
+
+    The page "details" tells a rate only, which is by definition the bytes over the kernel's duration.
+    """
+    once = _first(metrics, (_DRAM,), "byte")
+    both = _first(metrics, (_READ,), "byte") + _first(metrics, (_WRITTEN,), "byte")
+    rate = _first(metrics, (_DRAM_RATE,), "byte/s").reindex(kernels.index)
+    total = once.reindex(kernels.index).combine_first(both.reindex(kernels.index)) * kernels["count"]
+    return total.combine_first(rate * kernels["duration_ns"] / 1e9)
+
+
+def _together(device: Any, kernel: Any, rows: pd.DataFrame) -> dict[str, Any]:
+    """Return kernels of one name as a row: means over time of what is known of all of them, and sums."""
+    weight = rows["duration_ns"].to_numpy(np.float64)
+    made: dict[str, Any] = {"device": device, "kernel": kernel, "count": int(rows["count"].sum())}
+    made["duration_ns"] = int(rows["duration_ns"].sum())
+    for column, _ in _SHARES:
+        made[column] = _mean(rows[column].to_numpy(np.float64), weight)
+    made["dram_bytes"] = None if rows["dram_bytes"].isna().any() else round(float(rows["dram_bytes"].sum()))
+    return made
+
+
+def _mean(values: npt.NDArray[np.float64], weight: npt.NDArray[np.float64]) -> float | None:
+    """Return the mean over time; None where a value is not known, so that no part stands for the whole."""
+    if np.isnan(values).any():
+        return None
+    return float((values * weight).sum() / weight.sum()) if weight.sum() > 0 else float(values.mean())

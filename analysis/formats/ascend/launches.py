@@ -1,0 +1,125 @@
+"""Which call of the host launched each task of an Ascend NPU.
+
+Tasks name their CANN call by a connection; arrows lead from an operator of torch ("async_npu") or from a place on a CANN thread
+("HostToDevice") to a task's beginning. With torch_npu's task queue the launching call is the Enqueue by which the operator's
+thread handed the work over, else the CANN call itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.trace import intervals
+
+Int = npt.NDArray[np.int64]
+
+_OPERATOR_ARROW = "async_npu"
+
+
+def tie(calls: pd.DataFrame, operators: pd.DataFrame, arrows: pd.DataFrame, work: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Write correlation and process into the tables of work, in place, and return the calls with the same numbers.
+
+    calls: start_ns, end_ns, thread, process, name, category (enqueue, dequeue or cann), queue (number in the task queue) and
+    connection. arrows: category, track and start_ns of the task, thread and start_ns_host of the host's end. work: with track,
+    start_ns and connection. Where an arrow leads to an operator that called nothing, the operator is the call.
+    """
+    calls = calls.reset_index(drop=True)
+    both = pd.concat([table[["track", "start_ns", "connection"]] for table in work], ignore_index=True)
+    # tasks of one connection were launched together; what has none is alone
+    group = np.where(both["connection"].notna(), both["connection"].fillna(0), -2 - np.arange(len(both)))
+    both["group"] = group.astype(np.int64)
+    places = both.merge(arrows, on=["track", "start_ns"]).rename(columns={"start_ns_host": "time"})
+    of_operators = places[places["category"] == _OPERATOR_ARROW].drop_duplicates("group")
+    of_calls = places[places["category"] != _OPERATOR_ARROW].drop_duplicates("group")
+    row = pd.Series(-1, index=pd.unique(both["group"]), dtype="int64")
+    for found in (
+        _enqueued(of_operators, operators, calls),
+        _dequeued(_call_places(calls, of_calls), calls),
+        _connected(calls),
+    ):
+        found = found[found.index.isin(row.index) & (found >= 0)]
+        left = row.loc[found.index] < 0
+        row.loc[found.index[left]] = found[left].to_numpy()
+    calls, row = _with_operators(calls, row, of_operators, operators)
+    of_row = row.loc[both["group"]].to_numpy()
+    launching = pd.Series(pd.NA, index=calls.index, dtype="Int64")
+    launching.iloc[np.unique(of_row[of_row >= 0])] = np.unique(of_row[of_row >= 0]) + 1
+    first = 0
+    for table in work:
+        mine = of_row[first : first + len(table)]
+        first += len(table)
+        table["correlation"] = pd.arrays.IntegerArray(np.maximum(mine, 0) + 1, mine < 0)
+        processes = calls["process"].to_numpy(np.int64) if len(calls) else np.zeros(1, dtype=np.int64)
+        table["process"] = pd.arrays.IntegerArray(processes[np.maximum(mine, 0)], mine < 0)
+    return calls.assign(correlation=launching)
+
+
+def _enqueued(places: pd.DataFrame, operators: pd.DataFrame, calls: pd.DataFrame) -> pd.Series:
+    """Return the row of the first Enqueue within the operator that begins at each place, by group."""
+    enqueues = calls[(calls["category"].astype("object") == "enqueue").to_numpy()]
+    inner = operators[["thread", "start_ns", "end_ns"]].drop_duplicates(["thread", "start_ns"])
+    found = places.merge(inner.rename(columns={"start_ns": "time"}), on=["thread", "time"]).sort_values("time")
+    if not len(found) or not len(enqueues):
+        return pd.Series(dtype="int64")
+    coming = enqueues[["thread", "start_ns"]].assign(call=enqueues.index).sort_values("start_ns")
+    found = pd.merge_asof(
+        found.drop(columns="start_ns").astype({"thread": "int64"}), coming.astype({"thread": "int64"}),
+        left_on="time", right_on="start_ns", by="thread", direction="forward",
+    )  # fmt: skip
+    found = found[(found["start_ns"] <= found["end_ns"]).fillna(False).to_numpy(dtype=bool)]
+    return found.set_index("group")["call"].astype("int64")
+
+
+def _call_places(calls: pd.DataFrame, arrows: pd.DataFrame) -> pd.DataFrame:
+    """Return thread and time at which each group's work left the host: where its arrow begins, else its first CANN call."""
+    told = calls[calls["connection"].notna()].sort_values(["start_ns"]).drop_duplicates("connection")
+    told = told[["thread", "start_ns", "connection"]].rename(columns={"start_ns": "time", "connection": "group"})
+    told["group"] = told["group"].astype("int64")
+    return pd.concat([arrows[["thread", "time", "group"]], told], ignore_index=True).drop_duplicates("group")
+
+
+def _dequeued(places: pd.DataFrame, calls: pd.DataFrame) -> pd.Series:
+    """Return the row of the Enqueue whose Dequeue is open at each place, by group; of the Dequeue where there is no such."""
+    category = calls["category"].astype("object").to_numpy()
+    outs = np.flatnonzero(category == "dequeue")
+    if not len(outs) or not len(places):
+        return pd.Series(dtype="int64")
+    span = calls.iloc[outs]
+    at = intervals.innermost(
+        *(span[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns")),
+        *(places[name].to_numpy(np.int64) for name in ("thread", "time")),
+    )
+    ins = calls[(category == "enqueue") & calls["queue"].notna().to_numpy()].drop_duplicates(["process", "queue"])
+    twins = span[["process", "queue"]].merge(
+        ins.assign(row=ins.index)[["process", "queue", "row"]], on=["process", "queue"], how="left"
+    )
+    row = twins["row"].fillna(pd.Series(outs, index=twins.index)).to_numpy(np.int64)
+    return pd.Series(np.where(at >= 0, row[np.maximum(at, 0)], -1), index=places["group"].to_numpy())
+
+
+def _connected(calls: pd.DataFrame) -> pd.Series:
+    """Return the row of the outermost CANN call of each connection."""
+    told = calls[calls["connection"].notna()].sort_values(["start_ns", "end_ns"], ascending=[True, False])
+    told = told.drop_duplicates("connection")
+    return pd.Series(told.index.to_numpy(np.int64), index=told["connection"].to_numpy(np.int64))
+
+
+def _with_operators(
+    calls: pd.DataFrame, row: pd.Series, places: pd.DataFrame, operators: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.Series]:
+    """Return the calls with operators that launched work by themselves, and each group's row."""
+    missing = places[places["group"].isin(row.index[row < 0])]
+    inner = operators[["thread", "process", "start_ns", "end_ns", "name"]].drop_duplicates(["thread", "start_ns"])
+    found = missing[["group", "thread", "time"]].merge(inner.rename(columns={"start_ns": "time"}), on=["thread", "time"])
+    if not len(found):
+        return calls, row
+    once = found.drop_duplicates(["thread", "time"]).reset_index(drop=True)
+    numbers = once[["thread", "time"]].assign(call=once.index + len(calls))
+    row.loc[found["group"]] = found.merge(numbers, on=["thread", "time"])["call"].to_numpy(np.int64)
+    added = once.rename(columns={"time": "start_ns"})[["start_ns", "end_ns", "process", "thread", "name"]].assign(api="operator")
+    tables = [table.astype({"name": "object", "api": "object"}) for table in (calls, added)]
+    return pd.concat([table for table in tables if len(table)], ignore_index=True), row

@@ -1,0 +1,8 @@
+"""Nsight Compute: metrics of kernels as it prints them, and its reports."""
+
+from kernelscope.analysis.formats.format import Format
+
+FORMATS = (
+    Format("ncu-report", "Nsight Compute: report (.ncu-rep), by an installed ncu", f"{__name__}.report", 17),
+    Format("ncu-csv", "Nsight Compute: `ncu --csv`, page details or raw", f"{__name__}.printed", 18),
+)

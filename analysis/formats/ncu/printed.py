@@ -1,0 +1,199 @@
+"""What Nsight Compute prints as CSV: launches of kernels with the metrics that it took of them.
+
+ncu runs a kernel once for every few counters and flushes caches and fixes clocks before each, so launches have durations and an
+order, but no times: there is no timeline, and durations are not those of an undisturbed run.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import stream
+from kernelscope.analysis.files.head import Head
+from kernelscope.analysis.formats.ncu import tables
+from kernelscope.analysis.formats.ncu.tables import Output
+from kernelscope.analysis.trace import Trace, conform
+
+pc: Any = pyarrow.compute
+
+_NUMBER = r"^[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d{1,3})?$"
+_POWERS = {"": 0, "n": -9, "u": -6, "m": -3, "K": 3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+# ncu writes both the long and the short names, with powers of ten before them: Gbyte/second, Mbyte/block, usecond, Ghz, Kinst
+_UNIT = re.compile(
+    r"^(?P<power>[numKkMGTPE]?)(?P<unit>second|sec|s|byte|hz|inst|sector|cycle|block|warp|thread|request|W|Hz)(?=$|/|s\b)"
+)
+_SECOND = re.compile(r"/(?:second|sec)$|^second$|^sec$")
+
+DURATION = ("gpu__time_duration.sum", "gpu__time_duration.max", "gpu__time_duration.avg", "Duration", "GPU Time")
+_REGISTERS = ("launch__registers_per_thread", "Registers Per Thread")
+_STATIC = ("launch__shared_mem_per_block_static", "Static Shared Memory Per Block")
+_DYNAMIC = ("launch__shared_mem_per_block_dynamic", "Dynamic Shared Memory Per Block")
+_PROCESSORS = ("launch__sm_count", "# SMs", "device__attribute_multiprocessor_count")
+_CHIP = ("device__attribute_display_name",)
+_REPLAY = (
+    "Nsight Compute runs each kernel several times for its counters, with caches flushed and clocks fixed as set: there is no "
+    "timeline, and durations are those of such runs"
+)
+
+
+def matches(head: Head) -> bool:
+    """Return whether a line of the beginning or the end is the header of ncu's table."""
+    return head.is_text and any(tables.is_header(line) for line in head.text.splitlines() if '"' in line)
+
+
+def read(path: Path) -> Trace:
+    """Read a table, alone or among other output; raises EvidenceError when it has no launch with a duration."""
+    try:
+        output = tables.parse(stream.lines(path))
+    except EvidenceError as error:
+        raise EvidenceError(f"{path}: {error}") from error
+    if not output.header:
+        raise EvidenceError(f"{path}: no table of ncu; print one with ncu --csv --page raw")
+    if output.launches.empty:
+        raise EvidenceError(f"{path}: ncu's table has a header and no launch below it; profile a kernel, or copy the file whole")
+    diagnostics = {"lines of ncu's table that cannot be read": output.damaged}
+    metrics = _metrics(output, diagnostics)
+    kernels = _kernels(output, metrics)
+    timed = kernels["duration_ns"].notna().to_numpy()
+    if not timed.any():
+        raise EvidenceError(
+            f"{path}: {len(output.launches):,} launches and no duration of any; record with the section SpeedOfLight or "
+            "--metrics gpu__time_duration.sum too"
+        )
+    diagnostics["launches without a duration, left out with their metrics"] = int((~timed).sum())
+    place = np.where(timed, np.cumsum(timed) - 1, -1)
+    metrics["kernel"] = place[metrics["launch"].to_numpy(np.int64)]
+    kernels = kernels[timed].reset_index(drop=True)
+    return Trace(
+        kernels=conform("kernels", kernels),
+        metrics=conform("metrics", metrics[metrics["kernel"] >= 0].sort_values("kernel", kind="stable", ignore_index=True)),
+        info=_info(output, metrics),
+        diagnostics={name: count for name, count in diagnostics.items() if count},
+    )
+
+
+def _metrics(output: Output, diagnostics: dict[str, int]) -> pd.DataFrame:
+    """Return launch, section, metric, unit and value (float64, in units without powers of ten) of what is a number."""
+    rows = output.metrics
+    text = stream.strings_of(rows["value"].astype("string").fillna("").str.strip())
+    valid = np.asarray(pc.match_substring_regex(text, pattern=_NUMBER)) & np.asarray(pc.greater(pc.utf8_length(text), 0))
+    plain = pc.if_else(pa.array(valid), pc.replace_substring(text, ",", ""), None)
+    try:
+        value = np.array(pc.cast(plain, pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+    except pa.ArrowInvalid as error:
+        raise EvidenceError(f"a metric's value cannot be read ({error}); print the table again") from error
+    valid &= np.isfinite(value)
+    diagnostics["metrics whose values are no numbers"] = int((~valid).sum())
+    unit = rows["unit"].astype("string").fillna("").str.strip()
+    split = {text: _split(text) for text in unit.unique().tolist()}
+    factor = unit.map({text: power for text, (power, _) in split.items()}).to_numpy(np.int64)
+    found = pd.DataFrame(
+        {
+            "launch": rows["launch"].to_numpy(np.int64),
+            "section": rows["section"].astype("string").str.strip().array,
+            "metric": rows["name"].astype("string").str.strip().array,
+            "unit": unit.map({text: base or None for text, (_, base) in split.items()}).array,
+            "value": _scaled(value, factor),
+        }
+    )[valid]
+    once: pd.DataFrame = found.drop_duplicates(["launch", "section", "metric", "unit"]).reset_index(drop=True)
+    return once
+
+
+def _scaled(value: np.ndarray[Any, Any], power: np.ndarray[Any, Any]) -> Any:
+    """Return values times powers of ten; division by a whole power keeps what a factor below one would round."""
+    up, down = np.power(10.0, np.maximum(power, 0)), np.power(10.0, np.maximum(-power, 0))
+    return value * up / down
+
+
+def _split(unit: str) -> tuple[int, str]:
+    """Return the power of ten of a unit and the unit without it: Gbyte/second is 9 and byte/s, nsecond -9 and s."""
+    found = _UNIT.match(unit)
+    power, base = (_POWERS[found["power"]], unit[len(found["power"]) :]) if found else (0, unit)
+    base = _SECOND.sub(lambda match: "/s" if match[0].startswith("/") else "s", base)
+    return power, base.replace("hz", "Hz")
+
+
+def _of_launches(metrics: pd.DataFrame, names: tuple[str, ...], count: int) -> pd.Series:
+    """Return each launch's value of the first of these metrics that it has; NaN where it has none."""
+    found = pd.Series(np.nan, index=range(count))
+    for name in names:
+        rows = metrics[metrics["metric"] == name].drop_duplicates("launch").set_index("launch")["value"]
+        found = found.fillna(rows)
+    return found
+
+
+def _kernels(output: Output, metrics: pd.DataFrame) -> pd.DataFrame:
+    """Return the launches as kernels without times; the duration is null where none was taken."""
+    launches, count = output.launches, len(output.launches)
+    nothing = pd.Series(None, index=launches.index, dtype="str")
+    executed = _whole(launches.get("Invocations", nothing)).fillna(1)
+    device = _whole(launches.get("Device", nothing)).astype("string")
+    shared = _of_launches(metrics, _STATIC, count) + _of_launches(metrics, _DYNAMIC, count)
+    duration = _of_launches(metrics, DURATION, count)
+    return pd.DataFrame(
+        {
+            "duration_ns": _rounded(duration * 1e9 * executed.to_numpy(np.float64), 2.0**62),
+            "count": executed.astype("int64").clip(lower=1),
+            "device": ("cuda:" + device).fillna("cuda"),
+            "thread": _whole(launches.get("Stream", nothing)),
+            "name": launches["Kernel Name"].astype("string").str.strip(),
+            "process": _whole(launches.get("Process ID", nothing)),
+            "grid": _extent(launches.get("Grid Size", nothing)),
+            "block": _extent(launches.get("Block Size", nothing)),
+            "registers": _rounded(_of_launches(metrics, _REGISTERS, count), 2.0**31).astype("Int32"),
+            "shared_memory": _rounded(shared, 2.0**62),
+        }
+    )
+
+
+def _rounded(values: pd.Series, limit: float) -> pd.Series:
+    """Return numbers as whole ones (Int64); null for what no such thing can be."""
+    return values.round().where((values >= 0) & (values < limit)).astype("Int64")
+
+
+def _whole(texts: pd.Series) -> pd.Series:
+    """Return whole numbers (Int64), null for what is none."""
+    found = texts.astype("string").fillna("").str.replace(",", "", regex=False).str.extract(r"^\s*(\d{1,18})\s*$")[0]
+    return pd.to_numeric(found, errors="coerce").astype("Int64")
+
+
+def _extent(texts: pd.Series) -> pd.Series:
+    """Return (1024, 1, 1) as 1024,1,1."""
+    parts = texts.astype("string").fillna("").str.extract(r"^\(?\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\)?$")
+    return parts[0] + "," + parts[1] + "," + parts[2]
+
+
+def _info(output: Output, metrics: pd.DataFrame) -> dict[str, Any]:
+    """Return what is known of the capture; nothing of hosts and programs' names, which the table repeats in every row."""
+    capability = output.launches.get("CC", pd.Series(None, index=output.launches.index, dtype="str")).fillna("")
+    processors = _of_launches(metrics, _PROCESSORS, len(output.launches))
+    number = _whole(output.launches.get("Device", pd.Series(None, index=output.launches.index, dtype="str"))).astype("string")
+    named = pd.DataFrame({"device": ("cuda:" + number).fillna("cuda"), "capability": capability, "processors": processors})
+    devices: list[dict[str, Any]] = []
+    for device, rows in named.groupby("device", sort=True):
+        entry: dict[str, Any] = {"device": str(device)}
+        told = rows["capability"].iloc[0].strip()
+        if re.fullmatch(r"\d{1,2}\.\d", told):
+            entry["compute_capability"] = told
+        if rows["processors"].notna().any():
+            entry["multiprocessors"] = int(rows["processors"].dropna().iloc[0])
+        devices.append(entry)
+    info: dict[str, Any] = {
+        "source": {"format": "ncu-csv", "tool": "Nsight Compute", "version": None},
+        "clock": "none",
+        "devices": devices,
+        "unavailable": {"times": "Nsight Compute runs kernels again and again: durations, and no times"},
+        "notes": [_REPLAY],
+    }
+    if output.advice:
+        info["not_read"] = {"advice of rules": output.advice}
+    return info

@@ -1,0 +1,128 @@
+"""Tables of `ncu --csv` out of text: launches, and their metrics one below the other.
+
+The page "details" (the default) has a row for each metric of each launch, and rows of advice without one. The page "raw" has a
+row for each launch and a column for each metric, with units in the row below the header. With --print-summary per-kernel and the
+like a row stands for several launches and has their minimum, maximum and mean. What the program printed may stand around.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import text_tables
+
+ID = "ID"
+KEYS = (
+    ID, "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context", "Stream", "Block Size", "Grid Size",
+    "Device", "CC", "Invocations", "NVTX Domain", "NVTX Range",
+)  # fmt: skip
+_LONG = ("Metric Name", "Metric Value", "Metric Average", "Average")
+_VALUES = ("Metric Value", "Metric Average", "Average")
+_ADVICE = re.compile(r"Rule (?:Name|Type|Description)|Estimated Speedup(?: Type)?")
+_METRIC = re.compile(r"^[a-z]\w*(?:__|\.|:)\w+")
+_NVTX = re.compile(r"Push/Pop|thread Domain|Start/Stop|Domain:", re.IGNORECASE)
+
+
+@dataclass
+class Output:
+    """What a file holds: launches (columns KEYS, as text) and metrics (launch, section, name, unit, value as text).
+
+    advice: rows of rules. damaged: lines of tables that cannot be taken apart. header: whether there is a table at all.
+    """
+
+    launches: pd.DataFrame = field(default_factory=pd.DataFrame)
+    metrics: pd.DataFrame = field(default_factory=pd.DataFrame)
+    advice: int = 0
+    damaged: int = 0
+    header: bool = False
+
+
+def is_header(line: str) -> bool:
+    """Return whether a line is the header of such a table, of either page."""
+    if "Kernel Name" not in line or ("Metric Name" not in line and "__" not in line):
+        return False
+    cells = text_tables.cells(line.strip())
+    long = "Metric Name" in cells and any(name in cells for name in _VALUES)
+    return "Kernel Name" in cells and (long or any(_METRIC.match(cell) for cell in cells))
+
+
+def parse(lines: Sequence[str]) -> Output:
+    """Return all tables of a text as one; launches of several tables are different ones."""
+    places = [number for number, line in enumerate(lines) if is_header(line)]
+    output = Output(header=bool(places))
+    if not places:
+        return output
+    launches, metrics, first = [], [], 0
+    for at, end in zip(places, [*places[1:], len(lines)], strict=True):
+        header = text_tables.cells(lines[at].strip())
+        rows = _rows(lines[at + 1 : end], header, output)
+        if rows.empty:
+            continue
+        found = _long(rows, header, output) if "Metric Name" in header else _wide(rows)
+        launches.append(found[0])
+        metrics.append(found[1].assign(launch=found[1]["launch"] + first))
+        first += len(found[0])
+    if launches:
+        output.launches = pd.concat(launches, ignore_index=True)
+        output.metrics = pd.concat(metrics, ignore_index=True)
+    return output
+
+
+def _rows(lines: Sequence[str], header: Sequence[str], output: Output) -> pd.DataFrame:
+    """Return the rows below a header as text. Rows of metrics end before the columns of rules; other lines are the program's."""
+    quoted = [line for line in lines if line.startswith('"')]
+    try:
+        rows = list(csv.reader(quoted))
+    except csv.Error as error:
+        raise EvidenceError(f"a table cannot be taken apart ({error}); print it again") from error
+    least = max(header.index(name) for name in header if name in KEYS or name in _LONG) + 1
+    whole = [row for row in rows if least <= len(row) <= len(header) + 1]
+    output.damaged += len(rows) - len(whole)
+    width = len(header)
+    frame = pd.DataFrame([(*row, *[None] * width)[:width] for row in whole], columns=range(width), dtype="str")
+    # names may repeat; the first is the one that is meant
+    return frame.set_axis(list(header), axis=1).loc[:, lambda table: ~table.columns.duplicated()]
+
+
+def _long(rows: pd.DataFrame, header: Sequence[str], output: Output) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return launches and metrics of the page with a row for each metric."""
+    keys = [name for name in header if name in KEYS]
+    by = [ID, "Process ID", "Kernel Name"] if ID in header else keys
+    number = rows.groupby([name for name in by if name in rows], sort=False, dropna=False).ngroup()
+    value = next(name for name in _VALUES if name in header)
+    is_metric = (rows["Metric Name"].fillna("").str.strip() != "").to_numpy(dtype=bool)
+    output.advice += int((~is_metric).sum())
+    launches = rows[keys].groupby(number.to_numpy(), sort=True).first()
+    nothing = pd.Series(None, index=rows.index, dtype="str")
+    metrics = pd.DataFrame(
+        {
+            "launch": number,
+            "section": rows.get("Section Name", nothing),
+            "name": rows["Metric Name"],
+            "unit": rows.get("Metric Unit", nothing),
+            "value": rows[value],
+        }
+    )
+    return launches, metrics[is_metric]
+
+
+def _wide(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return launches and metrics of the page with a column for each metric, whose first row has the units."""
+    keys = [name for name in rows.columns if name in KEYS]
+    names = [
+        name for name in rows.columns
+        if name not in KEYS and not _ADVICE.fullmatch(name) and not _NVTX.search(name) and name != "Section Name" and name
+    ]  # fmt: skip
+    is_unit = rows["Kernel Name"].fillna("").str.strip() == ""
+    units = rows[is_unit][names].iloc[0] if is_unit.any() else pd.Series(None, index=names, dtype="str")
+    launches = rows[~is_unit].reset_index(drop=True)
+    metrics = launches[names].assign(launch=launches.index).melt(id_vars="launch", var_name="name", value_name="value")
+    metrics = metrics[metrics["value"].fillna("").str.strip() != ""]
+    nothing = pd.Series(None, index=metrics.index, dtype="str")
+    return launches[keys], metrics.assign(section=nothing, unit=metrics["name"].map(units).astype("str"))

@@ -1,0 +1,195 @@
+"""Nsight Compute's tables, counted again with Python's own parser, and its reports through a program that stands in for ncu."""
+
+import csv
+import json
+from collections import Counter
+
+import pytest
+
+import kernelscope.analysis as ka
+from kernelscope.analysis.device import counters, occupancy
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.recordings import captures
+from kernelscope.nsys_wrappers import find
+from tests.places import ROOT
+
+CORPUS = ROOT.parent / "shared/corpus/more"
+DETAILS = CORPUS / "petebachant__clima-gpu-profiling__results_ncu_baseline-details.csv"
+REPORTS = (
+    "NVIDIA__nsight-training__cuda_nsight_compute_sample_reports_CuVectorAddDrv",
+    "csl-iisc__gpu-profiling-tutorial__tiled_gemm_report",
+)
+HEAD = '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC",'
+KERNEL = '"{0}","12","python","127.0.0.1","{1}","1","7","(128, 1, 1)","(4, 2, 1)","0","9.0",'
+RAW = (
+    HEAD + '"dram__bytes.sum","gpu__time_duration.sum","launch__registers_per_thread","launch__shared_mem_per_block_dynamic",'
+    '"launch__shared_mem_per_block_static","sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active",'
+    '"sm__throughput.avg.pct_of_peak_sustained_elapsed","sm__warps_active.avg.pct_of_peak_sustained_active"\n'
+    '"","","","","","","","","","","","Mbyte","usecond","register/thread","Kbyte/block","byte/block","%","%","%"\n'
+    + KERNEL.format(0, "gemm(float *, int)") + '"1.5","1,024.5","32","16.38","0","80","60.5","25"\n'
+    + KERNEL.format(1, "gemm(float *, int)") + '"0.5","1,024.5","32","16.38","0","40","20.5","75"\n'
+    + KERNEL.format(2, "add<int>(T1 *)") + '"2","3","16","0","4","N/A","n/a","50"\n'
+)  # fmt: skip
+
+
+def test_a_public_table_counted_again():
+    if not DETAILS.exists():
+        pytest.skip("needs ../shared/corpus")
+    lines = list(csv.reader(DETAILS.read_text(errors="replace").splitlines()))
+    place = {name: number for number, name in enumerate(lines[0])}
+    metrics = [line for line in lines[1:] if line[place["Metric Name"]]]
+    trace = ka.read(DETAILS)
+    times = {line[0]: line for line in metrics if line[place["Metric Name"]] == "Duration"}
+    powers = {"us": 1e3, "ms": 1e6}
+    expected = [round(float(line[place["Metric Value"]]) * powers[line[place["Metric Unit"]]]) for line in times.values()]
+    assert list(trace.kernels["duration_ns"]) == expected
+    assert len(expected) == 6
+    assert trace.info["not_read"] == {"advice of rules": len(lines) - 1 - len(metrics)}
+    assert len(trace.metrics) + trace.diagnostics["metrics whose values are no numbers"] == len(metrics) == 480
+    counts = Counter(line[place["Metric Name"]] for line in metrics)
+    assert trace.metrics["metric"].value_counts()["Achieved Occupancy"] == counts["Achieved Occupancy"] == 6
+    assert trace.kernels["start_ns"].isna().all()
+    assert "no timeline" in trace.info["notes"][0].replace("there is ", "")
+    assert trace.info["devices"] == [{"device": "cuda:0", "compute_capability": "8.0", "multiprocessors": 108}]
+
+
+def test_our_theoretical_occupancy_is_theirs():
+    if not DETAILS.exists():
+        pytest.skip("needs ../shared/corpus")
+    trace = ka.read(DETAILS)
+    theirs = trace.metrics[(trace.metrics["metric"] == "Theoretical Occupancy").to_numpy()].set_index("kernel")["value"]
+    ours = occupancy.table(trace).set_index("kernel")["occupancy"]
+    assert [round(100 * ours[name], 2) for name in trace.kernels["name"]] == list(theirs)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("", ""), ("==PROF== Connected to process 12\nepoch 1, loss 2\n", "==PROF== Disconnected\n")]
+)
+def test_the_raw_page(tmp_path, before, after):
+    path = tmp_path / "ncu.csv"
+    path.write_text(before + RAW + after)
+    trace = ka.read(path)
+    assert trace.info["source"]["format"] == "ncu-csv"
+    assert list(trace.kernels["duration_ns"]) == [1_024_500, 1_024_500, 3000]
+    assert list(trace.kernels["registers"]) == [32, 32, 16]
+    assert list(trace.kernels["shared_memory"]) == [16380, 16380, 4]
+    assert set(trace.kernels["grid"]) == {"4,2,1"}
+    assert set(trace.kernels["block"]) == {"128,1,1"}
+    bytes_of = trace.metrics[(trace.metrics["metric"] == "dram__bytes.sum").to_numpy()]
+    assert list(bytes_of["value"]) == [1.5e6, 0.5e6, 2e6]
+    assert set(bytes_of["unit"]) == {"byte"}
+    assert trace.diagnostics["metrics whose values are no numbers"] == 2
+
+
+def test_counters_by_kernel(tmp_path):
+    path = tmp_path / "ncu.csv"
+    path.write_text(RAW)
+    rows = counters.table(ka.read(path)).set_index("kernel")
+    gemm = rows.loc["gemm(float *, int)"]
+    assert (gemm["count"], gemm["achieved_occupancy"], gemm["tensor_pipe"], gemm["dram_bytes"]) == (2, 0.5, 0.6, 2_000_000)
+    assert rows["sm_throughput"].isna()["add<int>(T1 *)"]
+    assert rows["memory_throughput"].isna().all()
+
+
+def test_summaries_stand_for_several_launches(tmp_path):
+    path = tmp_path / "ncu.csv"
+    path.write_text(
+        '"Process ID","Process Name","Host Name","Kernel Name","Block Size","Grid Size","Device","CC","Invocations",'
+        '"Section Name","Metric Name","Metric Unit","Metric Minimum","Metric Maximum","Metric Average"\n'
+        '"9","a","h","k","(32, 1, 1)","(1, 1, 1)","0","8.0","4","SOL","Duration","us","1","3","2.5"\n'
+    )
+    kernel = ka.read(path).kernels.iloc[0]
+    assert (kernel["count"], kernel["duration_ns"]) == (4, 10_000)
+
+
+def test_without_durations_it_is_refused(tmp_path):
+    path = tmp_path / "ncu.csv"
+    path.write_text(
+        HEAD + '"Section Name","Metric Name","Metric Unit","Metric Value"\n' + KERNEL.format(0, "k") + '"a","b","c","1"\n'
+    )
+    with pytest.raises(EvidenceError, match=r"ncu\.csv: 1 launches and no duration of any; record with"):
+        ka.read(path)
+    path.write_text(RAW.splitlines()[0] + "\n")
+    with pytest.raises(EvidenceError, match="a header and no launch below it"):
+        ka.read(path)
+
+
+def test_metrics_go_to_a_timelines_kernels_by_name_grid_block_and_turn(tmp_path):
+    ncu, timeline = tmp_path / "ncu.csv", tmp_path / "trace.json"
+    ncu.write_text(RAW)
+    event = {"ph": "X", "cat": "kernel", "pid": 0, "tid": 7, "dur": 5}
+    arguments = {"device": 0, "stream": 7, "grid": [4, 2, 1], "block": [128, 1, 1]}
+    names = ["gemm(float *, int)", "other", "gemm(float *, int)"]
+    events = [
+        {**event, "name": name, "ts": 10 * turn, "args": arguments | {"correlation": turn}} for turn, name in enumerate(names)
+    ]
+    timeline.write_text(json.dumps({"schemaVersion": 1, "deviceProperties": [], "traceEvents": events}))
+    with captures.reading_all([timeline, ncu]) as trace:
+        assert len(trace.kernels) == 3
+        bytes_of = trace.metrics[(trace.metrics["metric"] == "dram__bytes.sum").to_numpy()]
+        assert dict(zip(bytes_of["kernel"], bytes_of["value"], strict=True)) == {0: 1.5e6, 2: 0.5e6}
+        assert trace.diagnostics["launches with metrics and without a kernel on the timeline"] == 1
+
+
+# --- reports --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def report(tmp_path, monkeypatch):
+    monkeypatch.delenv("KERNELSCOPE_NCU", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr(find, "_PATTERNS", {**find._PATTERNS, "ncu": ()})
+    monkeypatch.setattr(find, "_IN_WHEELS", {})
+    path = tmp_path / "a.ncu-rep"
+    path.write_bytes(b"NVR\0\2\0\0\0" + b"\x7fELF" * 9)
+    return path
+
+
+def stand_in(tmp_path, monkeypatch, body):
+    program = tmp_path / "tools/ncu"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\nif [ \"$1\" = --version ]; then echo 'Version 2024.1.1.0 (build 1)'; exit; fi\n{body}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("KERNELSCOPE_NCU", str(program))
+
+
+def test_a_report_without_ncu_says_what_is_needed(report):
+    with pytest.raises(
+        EvidenceError, match=r"needs ncu .* KERNELSCOPE_NCU, or print it .* ncu --import a\.ncu-rep --csv --page raw"
+    ):
+        ka.read(report)
+
+
+def test_an_installed_ncu_prints_the_report(report, tmp_path, monkeypatch):
+    (tmp_path / "table").write_text(RAW)
+    stand_in(tmp_path, monkeypatch, f"[ \"$1 $3 $4 $5\" = '--import --csv --page raw' ] && /bin/cat {tmp_path}/table")
+    trace = ka.read(report)
+    assert trace.info["source"] == {"format": "ncu-report", "tool": "Nsight Compute", "version": "2024.1.1.0"}
+    assert len(trace.kernels) == 3
+
+
+def test_an_older_ncu_lacks_an_option(report, tmp_path, monkeypatch):
+    (tmp_path / "table").write_text(RAW)
+    stand_in(
+        tmp_path,
+        monkeypatch,
+        f"case \"$*\" in *print-units*) echo 'unrecognised option'; exit 1;; esac; /bin/cat {tmp_path}/table",
+    )
+    assert len(ka.read(report).kernels) == 3
+
+
+def test_an_ncu_that_fails_is_named(report, tmp_path, monkeypatch):
+    stand_in(tmp_path, monkeypatch, "echo '==ERROR== Failed to load report'; exit 1")
+    with pytest.raises(
+        EvidenceError, match=r"a\.ncu-rep: ncu 2024\.1\.1\.0 \(.*\) did not read it: ==ERROR== Failed to load report"
+    ):
+        ka.read(report)
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_public_reports_are_known(name, report):
+    path = CORPUS / f"{name}.ncu-rep"
+    if not path.exists():
+        pytest.skip("needs ../shared/corpus")
+    with pytest.raises(EvidenceError, match="a report of Nsight Compute needs ncu"):
+        ka.read(path)
