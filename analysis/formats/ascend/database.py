@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.attribution import autograd
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import text_tables
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.files.sqlite_pages import Batch, Database
 from kernelscope.analysis.formats.ascend import launches, tasks
+from kernelscope.analysis.formats.kineto import autograd
 from kernelscope.analysis.trace import Trace, conform
 
 _WORK, _TOTALS = frozenset({"TASK", "COMMUNICATION_OP"}), re.compile(r"StepTraceTime|CommAnalyzer\w+|CommunicationGroupMapping")

@@ -15,11 +15,11 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from kernelscope.analysis.attribution import autograd
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import json_numbers, stream, text_tables
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats.ascend import tasks
+from kernelscope.analysis.formats.kineto import autograd
 from kernelscope.analysis.trace import Trace, conform
 
 # Column of the Trace or what it is made of: names in files, in lower case and without unit

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.attribution import autograd
+from kernelscope.analysis.formats.kineto import autograd
 
 COMMUNICATION = "HCCL"  # the type of a collective
 

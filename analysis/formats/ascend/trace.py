@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.attribution import autograd
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats.ascend import launches, tasks
+from kernelscope.analysis.formats.kineto import autograd
 from kernelscope.analysis.formats.kineto import categories as kineto_categories
 from kernelscope.analysis.formats.kineto import columns as kineto_columns
 from kernelscope.analysis.formats.kineto import tables as kineto
