@@ -82,6 +82,7 @@ def test_breakdowns(capture):
 
 def test_what_a_device_did(capture):
     capture.memory = conform("memory", pd.DataFrame({"time_ns": [1, 2], "device": "cuda:0", "bytes": [8, -8], "address": 5}))
+    capture.metrics = conform("metrics", [{"kernel": 0, "metric": "Achieved Occupancy", "unit": "%", "value": 50.0}])
     for name, rows in device.tables(capture, device.NAMES).items():
         assert not isinstance(rows, str), f"{name}: {rows}"
         assert set(rows[0]) == described(name), name

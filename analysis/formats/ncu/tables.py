@@ -92,7 +92,7 @@ def _rows(lines: Sequence[str], header: Sequence[str], output: Output) -> pd.Dat
 
 def _long(rows: pd.DataFrame, header: Sequence[str], output: Output) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return launches and metrics of the page with a row for each metric."""
-    keys = [name for name in header if name in KEYS]
+    keys = [name for name in rows.columns if name in KEYS]
     by = [ID, "Process ID", "Kernel Name"] if ID in header else keys
     number = rows.groupby([name for name in by if name in rows], sort=False, dropna=False).ngroup()
     value = next(name for name in _VALUES if name in header)
