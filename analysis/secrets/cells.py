@@ -100,7 +100,7 @@ def columns(database: sqlite3.Connection, table: str) -> Columns:
     if key:
         try:
             database.execute(f"SELECT {key} FROM {quoted(table)} LIMIT 0")  # noqa: S608
-        except sqlite3.OperationalError:
+        except (sqlite3.OperationalError, UnicodeDecodeError):  # the latter: SQLite quotes what it does not understand
             key = None  # a table WITHOUT ROWID
     text = [name for name, kind in stored if not kind or any(word in kind for word in ("CHAR", "TEXT", "CLOB", "BLOB"))]
     return Columns(names, text, key, computed=any(row[6] in (2, 3) for row in rows))

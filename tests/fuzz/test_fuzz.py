@@ -28,7 +28,7 @@ def test_a_reader_that_fails_is_seen(tmp_path):
     """The fuzzer finds and keeps what an exception comes out of, even where a limit or a signal ends it."""
     (tmp_path / "sitecustomize.py").write_text(
         "import kernelscope.analysis.formats as captures, os\n"
-        "from kernelscope.analysis.formats import verbose\n"
+        "from kernelscope.analysis.formats.onednn import verbose\n"
         "calls = []\n"
         "def read(path):\n"
         "    calls.append(path)\n"
