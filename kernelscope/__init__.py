@@ -6,15 +6,19 @@ recording.breakdown("layer").table
 ks.explain("before", "after")["findings"]
 
 Functions take a path or what `open` returned for it. Nothing else is imported before they are called: every command and every
-profiled program begins with this module.
+profiled program begins with this module. So it is written for Python 3.6, as what runs inside of frameworks' interpreters.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
+from pkgutil import extend_path
 from typing import TYPE_CHECKING, Any
 
-from kernelscope.tracer.version import VERSION as __version__
+__path__ = extend_path(__path__, __name__)  # where the interpreter starts in our folder, its own copy of our parts is elsewhere
+
+try:
+    from kernelscope.tracer.version import VERSION as __version__
+except ImportError:  # that copy has only what is needed there
+    __version__ = "unknown"
 
 if TYPE_CHECKING:
     from kernelscope.analysis.accounting.breakdowns import Breakdown
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["__version__", "breakdown", "compare", "energy", "explain", "gate", "open", "read", "roofline"]
 
 
-def open(path: str | Path) -> Recording:
+def open(path: "str | Path") -> "Recording":
     """Return what is recorded at a path: a run, comparison, sweep, import or capture of any format, or one of these packed.
 
     Raises kernelscope.analysis.EvidenceError where there is nothing.
@@ -37,26 +41,26 @@ def open(path: str | Path) -> Recording:
     return open_recording(path)
 
 
-def read(path: str | Path, form: str | None = None) -> Trace:
+def read(path: "str | Path", form: "str | None" = None) -> "Trace":
     """Return the Trace at a path. form: a format's name (see `kernelscope import --list`); told from the content if not given."""
     from kernelscope import analysis
 
     return analysis.read(path, form)
 
 
-def breakdown(source: str | Path | Recording, by: str = "layer") -> Breakdown:
+def breakdown(source: "str | Path | Recording", by: str = "layer") -> "Breakdown":
     """Return where a step's time goes: by layer, kernel, kind, phase, step, operator, range, idle or line."""
     return _recording(source).breakdown(by)
 
 
-def compare(*sources: str | Path | Recording) -> dict[str, Any]:
+def compare(*sources: "str | Path | Recording") -> "dict[str, Any]":
     """Return runs of the same work side by side, as compare.json holds it; of a comparison's folder its runs."""
     from kernelscope.analysis.comparisons.comparison import compare as side_by_side
 
     return side_by_side([one.run for source in sources for one in _recording(source).runs])
 
 
-def explain(a: str | Path | Recording, b: str | Path | Recording, force: bool = False) -> dict[str, Any]:
+def explain(a: "str | Path | Recording", b: "str | Path | Recording", force: bool = False) -> "dict[str, Any]":
     """Return why B takes another time than A: rows that add up to the difference, and causes (docs/explain.md describes it).
 
     force: although the work differs.
@@ -66,14 +70,14 @@ def explain(a: str | Path | Recording, b: str | Path | Recording, force: bool = 
     return pair.read(_recording(a).path, _recording(b).path).explain(force=force)
 
 
-def gate(base: str | Path | Recording, new: str | Path | Recording, max_regression: float = 0.03) -> Verdict:
+def gate(base: "str | Path | Recording", new: "str | Path | Recording", max_regression: float = 0.03) -> "Verdict":
     """Return whether NEW is slower than BASE by more than a share of BASE's step, and whether the recordings can decide that."""
     from kernelscope.analysis.comparisons.gate import judge
 
     return judge(explain(base, new), max_regression)
 
 
-def roofline(source: str | Path | Recording, by: str = "kernel") -> Roofline:
+def roofline(source: "str | Path | Recording", by: str = "kernel") -> "Roofline":
     """Return attained rates of kernels, layers or kinds, against the run's measured ceilings where it has some."""
     from kernelscope.analysis.device import ceilings
     from kernelscope.analysis.device.roofline import roofline as rates
@@ -83,16 +87,16 @@ def roofline(source: str | Path | Recording, by: str = "kernel") -> Roofline:
     return rates(recording.trace, by, ceilings.of_record(record, str(recording.path)) if record else None)
 
 
-def energy(source: str | Path | Recording) -> list[Summary]:
+def energy(source: "str | Path | Recording") -> "list[Summary]":
     """Return the joules per step of each device whose energy the run's energy pass recorded."""
     from kernelscope.analysis import energy as of_runs
 
     return of_runs.steps(_recording(source).run)
 
 
-def _recording(source: str | Path | Recording) -> Recording:
-    return open(source) if isinstance(source, str | Path) else source
+def _recording(source: "str | Path | Recording") -> "Recording":
+    return open(source) if isinstance(source, (str, Path)) else source
 
 
-def __dir__() -> list[str]:
+def __dir__() -> "list[str]":
     return sorted(__all__)

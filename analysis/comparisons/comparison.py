@@ -13,7 +13,7 @@ from kernelscope.analysis.accounting import fairness
 from kernelscope.analysis.accounting import partition as parts
 from kernelscope.analysis.accounting.statistics import interval_of_median, mean_step_ns, paired_difference, window_means
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.explain import sides
+from kernelscope.analysis.explain import again, sides
 from kernelscope.analysis.explain.explanation import explain
 from kernelscope.analysis.recordings.run import PassData, Run
 from kernelscope.analysis.trace import KINDS, Trace
@@ -92,7 +92,8 @@ def explanations(runs: list[Run], step_ns: list[int]) -> list[dict[str, Any]]:
 def _same_work(runs: list[Run]) -> None:
     if not runs:
         raise EvidenceError("nothing to compare: no framework's run came to its end")
-    for name in ("network", "mode", "batch", "device"):
+    profiled = all(again.recorded_by(run.record) == again.PROFILE for run in runs)  # a script's name says nothing of its work
+    for name in ("mode", "batch", "device") if profiled else ("network", "mode", "batch", "device"):
         values = {str(run.record["options"][name]) for run in runs}
         if len(values) > 1:
             raise EvidenceError(f"the runs differ in {name} ({', '.join(sorted(values))}); compare runs of the same work")

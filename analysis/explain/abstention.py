@@ -30,14 +30,14 @@ def _recorded_once(case: Case) -> tuple[str, str] | None:
             "both sides ran the same program, arguments, settings and versions on one machine: what differs is chance or load",
             f"if the difference matters, {again.of_sides(case.a, case.b, case.account.restarts)}",
         )
-    for side in (case.a, case.b):
-        cores = noise.busy(side)
-        if cores is not None:
-            return (
-                f"other processes kept {cores:.1f} cores busy while {side.name} was recorded, which makes any step longer",
-                "record it again when the machine is idle",
-            )
-    return None
+    busy = {side.name: cores for side in (case.a, case.b) if (cores := noise.busy(side)) is not None}
+    if not busy:
+        return None
+    return (
+        f"other processes kept {' and '.join(f'{cores:.1f}' for cores in busy.values())} cores busy while {' and '.join(busy)} "
+        f"{'was' if len(busy) == 1 else 'were'} recorded, which makes any step longer",
+        f"record {'it' if len(busy) == 1 else 'both'} again when the machine is idle",
+    )
 
 
 def _only_waiting(case: Case) -> tuple[str, str] | None:

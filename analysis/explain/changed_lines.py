@@ -32,12 +32,12 @@ def changed(case: Case) -> list[dict[str, Any]]:
     found = program.changes(case)
     times = {"a": _times(case.a), "b": _times(case.b)} if found else {}
     sources = {"a": case.a.sources, "b": case.b.sources}
-    rows = [_row(change, times, sources) for change in found]
+    rows = [_row(change, times, sources, case.account.floor) for change in found]
     return sorted(rows, key=lambda row: -abs(row["delta_ns"] or 0))
 
 
 def _row(
-    change: program.Change, times: dict[str, pd.DataFrame | None], sources: Mapping[str, Mapping[str, str]]
+    change: program.Change, times: dict[str, pd.DataFrame | None], sources: Mapping[str, Mapping[str, str]], floor: float
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"file": change.file}
     for name, (first, texts), path in (("a", change.a, change.a_file), ("b", change.b, change.b_file)):
@@ -52,8 +52,25 @@ def _row(
     row["in_model"] = bool(row["within"]) and row["within"][-1] in _OF_MODELS
     known = None not in (row["a_ns"], row["b_ns"])
     row["delta_ns"] = row["b_ns"] - row["a_ns"] if known else None
-    row["words"] = _words(row)
+    row["words"] = _words(row, _moved(change, times, floor))
     return row
+
+
+def _moved(change: program.Change, times: Mapping[str, pd.DataFrame | None], floor: float) -> str:
+    """Return by how much the changed lines take longer, in words, with what they call where that was timed; else nothing.
+
+    floor: the share of a time by which two processes of one program differ.
+    """
+    for column, remark in (("profiled_ns", " with what it calls"), ("time_ns", "")):
+        both = [
+            _time(times[name], path, first, len(texts), column)
+            for name, (first, texts), path in (("a", change.a, change.a_file), ("b", change.b, change.b_file))
+        ]
+        known = [ns for ns in both if ns is not None]
+        if len(known) == len(both) and any(known):
+            delta = known[1] - known[0]
+            return f" ({delta / 1e6:+.3g} ms a step{remark})" if abs(delta) > floor * max(known) else ""
+    return ""
 
 
 def _times(side: Side) -> pd.DataFrame | None:
@@ -66,15 +83,19 @@ def _times(side: Side) -> pd.DataFrame | None:
     return table.merge(lines, on=["file", "function", "line"], how="left")
 
 
-def _time(table: pd.DataFrame | None, path: str | None, first: int, count: int) -> int | None:
-    """Return what the statements take that have a line of these; 0 for no lines, None where nothing was timed."""
+def _time(table: pd.DataFrame | None, path: str | None, first: int, count: int, column: str = "time_ns") -> int | None:
+    """Return what the statements take that have a line of these; 0 for no lines, None where nothing was timed.
+
+    column: time_ns, or profiled_ns, which holds what they call as well.
+    """
     if not count or path is None:
         return 0
     if table is None:
         return None
     last = table["last_line"].fillna(table["line"])
     mine = (table["file"] == path) & (table["line"] <= first + count - 1) & (last >= first)
-    return int(table.loc[mine.fillna(False).to_numpy(bool), "time_ns"].sum())
+    found = table.loc[mine.fillna(False).to_numpy(bool), column] if column in table else pd.Series(dtype="Int64")
+    return int(found.sum()) if found.notna().any() or column == "time_ns" else None
 
 
 def _longest(table: pd.DataFrame | None, path: str | None, new: Sequence[int]) -> int | None:
@@ -120,10 +141,9 @@ def _within(case: Case, granted: Mapping[str, int], paths: Sequence[str]) -> int
     return sum(granted[str(row)] for row in rows.index[mine])
 
 
-def _words(row: dict[str, Any]) -> str:
-    """Return a change in words: train.py line 26 `x = torch.stack(...)` (+4.1 ms a step)."""
+def _words(row: dict[str, Any], moved: str) -> str:
+    """Return a change in words: train.py line 26 `x = torch.stack(...)` (+4.1 ms a step with what it calls)."""
     first, last = row["b_lines"] or row["a_lines"]
     where = f"line {row['line']}" + ("" if first == last else f" (of {first} to {last})")
     gone = "" if row["b_lines"] else " (of A, gone in B)"
-    moved = f" ({row['delta_ns'] / 1e6:+.3g} ms a step)" if row["delta_ns"] else ""
     return f"{row['file']} {where}{gone} `{row['text']}`{moved}"

@@ -169,6 +169,13 @@ def _context(case: Case, differs: list[str]) -> dict[str, Any]:
     }
 
 
+def _in_turns(a: Side, b: Side) -> bool:
+    """Return whether both sides were recorded in one session, or their recordings in turns: drift meets both alike."""
+    times = [sorted(side.facts.get("restarts_created") or [str(side.facts.get("created"))]) for side in (a, b)]
+    first, second = times
+    return first == second or (len(first) > 1 and len(second) > 1 and first[0] < second[-1] and second[0] < first[-1])
+
+
 def _notes(case: Case) -> list[str]:
     """Return what a reader must know of how the numbers came about."""
     notes, a, b = [], case.a, case.b
@@ -183,7 +190,7 @@ def _notes(case: Case) -> list[str]:
         notes.append("one recording of each side: intervals know nothing of how processes differ from one another")
     if account.samples is None:
         notes.append("a single window: no interval can be given, and no difference can be told from noise")
-    if a.facts.get("created") != b.facts.get("created") and a.clean_ns is not None and b.clean_ns is not None:
+    if a.clean_ns is not None and b.clean_ns is not None and not _in_turns(a, b):
         notes.append(f"recorded at different times: the machine's drift is in the difference; record {again.in_turns(a, b)}")
     if unmatched(case) > MOST_UNMATCHED:
         notes.append(

@@ -49,6 +49,7 @@ def merged(restarts: Sequence[Side], name: str) -> Side:
         cells.append(side.cells.assign(window_row=side.cells["window_row"] + rows))
         before += int(side.windows["restart"].max())
         rows += len(side.windows)
+    first.facts["restarts_created"] = [str(side.facts.get("created")) for side in restarts]
     first.name = name
     first.windows = pd.concat(windows, ignore_index=True)
     first.cells = pd.concat(cells, ignore_index=True)

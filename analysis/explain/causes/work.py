@@ -128,9 +128,10 @@ def more_of_the_same(case: Case) -> list[Suspicion]:
             continue
         group = ev.largest(chosen)
         title = f"{ev.name(case, slow)} does more work in {ev.layers(chosen)} than {ev.name(case, fast)}"
+        kinds = ev.MAIN if any(len(group.kernels(side, ev.MAIN)) for side in SIDES) else None
         sentences = [
-            f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side, ev.MAIN))}"
-            f"{_flops(group, side)}, {ev.ms(group.time_ns(side, ev.MAIN))}"
+            f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side, kinds))}"
+            f"{_flops(group, side)}, {ev.ms(group.time_ns(side, kinds))}"
             for side in (slow, fast)
         ]
         confidence = "medium" if all(_untold(one, fast) for one in chosen) else "high"
