@@ -103,7 +103,9 @@ class CompilationsTest(unittest.TestCase):
             return weights
 
         self.number += 1
-        return types.SimpleNamespace(compiles=True, key=self.number, name="step", function=step, static=frozenset(static))
+        return types.SimpleNamespace(
+            compiles=True, key=1, number=self.number, name="step", function=step, static=frozenset(static)
+        )
 
     def call(self, calls, *arguments, **keywords):
         """Compile in a call of a function; return the reason and the example that are the newest."""
