@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from kernelscope.analysis.accounting import fairness
-from kernelscope.analysis.explain import abstention, again, causes, changed_lines, claims, sides
+from kernelscope.analysis.explain import abstention, again, causes, changed_lines, claims, noise, sides
 from kernelscope.analysis.explain.account import account as make_account
 from kernelscope.analysis.explain.account import parts
 from kernelscope.analysis.explain.alignment import align
@@ -190,6 +190,9 @@ def _notes(case: Case) -> list[str]:
         notes.append("one recording of each side: intervals know nothing of how processes differ from one another")
     if account.samples is None:
         notes.append("a single window: no interval can be given, and no difference can be told from noise")
+    cores = noise.disturbed(a, b)
+    if cores is not None:
+        notes.append(f"other processes kept up to {cores:.1f} cores busy meanwhile: steps and their parts hold waiting for them")
     if a.clean_ns is not None and b.clean_ns is not None and not _in_turns(a, b):
         notes.append(f"recorded at different times: the machine's drift is in the difference; record {again.in_turns(a, b)}")
     if unmatched(case) > MOST_UNMATCHED:

@@ -50,6 +50,8 @@ def merged(restarts: Sequence[Side], name: str) -> Side:
         before += int(side.windows["restart"].max())
         rows += len(side.windows)
     first.facts["restarts_created"] = [str(side.facts.get("created")) for side in restarts]
+    known = [side.foreign_cores for side in restarts if side.foreign_cores is not None]
+    first.foreign_cores = max(known, default=None)
     first.name = name
     first.windows = pd.concat(windows, ignore_index=True)
     first.cells = pd.concat(cells, ignore_index=True)
