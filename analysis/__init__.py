@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Breakdown", "EvidenceError", "Run", "Trace", "breakdown", "compare", "read"]
 
-# Imported when asked for: a stored table can be shown without the libraries that it takes to make one.
+# Imported when asked for: this module is imported before any other of the package, for errors alone as well.
 _HOMES = {
     "Breakdown": "accounting.breakdowns",
     "breakdown": "accounting.breakdowns",

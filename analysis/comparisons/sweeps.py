@@ -254,7 +254,7 @@ def _foreign_cores(run: Run, samples: pd.DataFrame, restarts: Sequence[PassData]
     """Return how many cores others kept busy over all restarts; None where it is not known: ranks are processes too."""
     if (run.record["options"].get("devices") or 1) > 1:
         return None
-    return core_use.foreign(samples, pd.concat([data.measured for data in restarts]))
+    return core_use.foreign_of_restarts(restarts, samples)
 
 
 def disturbed(cells: Iterable[Mapping[str, Any]]) -> str | None:

@@ -40,9 +40,9 @@ def _row(
     change: program.Change, times: dict[str, pd.DataFrame | None], sources: Mapping[str, Mapping[str, str]], floor: float
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"file": change.file}
-    for name, (first, texts), path in (("a", change.a, change.a_file), ("b", change.b, change.b_file)):
+    for name, (first, texts) in (("a", change.a), ("b", change.b)):
         row[f"{name}_lines"] = [first, first + len(texts) - 1] if texts else None
-        row[f"{name}_ns"] = _time(times[name], path, first, len(texts))
+    row["a_ns"], row["b_ns"] = own = _both(change, times, "time_ns")
     name, (first, texts), path = ("b", change.b, change.b_file) if change.b[1] else ("a", change.a, change.a_file)
     before = "\n".join(change.a[1]) if name == "b" else ""
     new = [first + place for place, text in enumerate(texts) if text.strip() and text.strip() not in before]
@@ -52,24 +52,24 @@ def _row(
     row["in_model"] = bool(row["within"]) and row["within"][-1] in _OF_MODELS
     known = None not in (row["a_ns"], row["b_ns"])
     row["delta_ns"] = row["b_ns"] - row["a_ns"] if known else None
-    row["words"] = _words(row, _moved(change, times, floor))
+    row["words"] = _words(row, _moved(_both(change, times, "profiled_ns"), own, floor))
     return row
 
 
-def _moved(change: program.Change, times: Mapping[str, pd.DataFrame | None], floor: float) -> str:
+def _both(change: program.Change, times: Mapping[str, pd.DataFrame | None], column: str) -> tuple[int | None, int | None]:
+    """Return what the changed lines take on both sides (see _time)."""
+    (a, a_texts), (b, b_texts) = change.a, change.b
+    return _time(times["a"], change.a_file, a, len(a_texts), column), _time(times["b"], change.b_file, b, len(b_texts), column)
+
+
+def _moved(profiled: tuple[int | None, int | None], own: tuple[int | None, int | None], floor: float) -> str:
     """Return by how much the changed lines take longer, in words, with what they call where that was timed; else nothing.
 
     floor: the share of a time by which two processes of one program differ.
     """
-    for column, remark in (("profiled_ns", " with what it calls"), ("time_ns", "")):
-        both = [
-            _time(times[name], path, first, len(texts), column)
-            for name, (first, texts), path in (("a", change.a, change.a_file), ("b", change.b, change.b_file))
-        ]
-        known = [ns for ns in both if ns is not None]
-        if len(known) == len(both) and any(known):
-            delta = known[1] - known[0]
-            return f" ({delta / 1e6:+.3g} ms a step{remark})" if abs(delta) > floor * max(known) else ""
+    for (a, b), remark in ((profiled, " with what it calls"), (own, "")):
+        if a is not None and b is not None and (a or b):
+            return f" ({(b - a) / 1e6:+.3g} ms a step{remark})" if abs(b - a) > floor * max(a, b) else ""
     return ""
 
 

@@ -22,7 +22,7 @@ def recordings(path: Path) -> list[Path]:
     """Return the run folders in a folder that is none itself and no comparison either, by name; else an empty list."""
     if kind_of(path) is not Kind.RUNS:
         return []
-    return sorted(inner for inner in path.iterdir() if (inner / "run.json").is_file())
+    return sorted(inner for inner in path.iterdir() if kind_of(inner) is Kind.RUN)
 
 
 def load(path: Path) -> Side:

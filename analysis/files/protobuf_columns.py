@@ -12,6 +12,18 @@ Blocks = tuple[Integers, Integers, Integers]  # the message's row, and where a f
 VARINT_BYTES = 10
 
 
+def varint(content: bytes, position: int) -> tuple[int, int]:
+    """Return the number of variable length at a position and where it ends; raise IndexError where the content ends first."""
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = content[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+    return value, position
+
+
 def padded(content: bytes) -> npt.NDArray[np.uint8]:
     """Return messages' bytes as `decode` needs them: longer by the length of a number."""
     return np.frombuffer(content + bytes(VARINT_BYTES), dtype=np.uint8)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.recordings.run import Run
+from kernelscope.analysis.recordings.run import PassData, Run
 
 COLUMNS = ("core", "start_ns", "end_ns", "busy")
 FOREIGN_CORES = 0.25  # cores' worth of others' work from which on it counts: sampling costs a few percent of one
@@ -30,10 +32,12 @@ def foreign(samples: pd.DataFrame, steps: pd.DataFrame) -> float | None:
 def foreign_of_clean(run: Run) -> float | None:
     """Return how many cores others kept busy over all restarts of the clean pass, as its samples say; None where not known."""
     restarts = run.passes("clean")
-    if not restarts:
-        return None
-    samples, steps = (pd.concat(parts) for parts in ([data.samples() for data in restarts], [data.measured for data in restarts]))
-    return foreign(samples, steps)
+    return foreign_of_restarts(restarts, pd.concat([data.samples() for data in restarts])) if restarts else None
+
+
+def foreign_of_restarts(restarts: Sequence[PassData], samples: pd.DataFrame) -> float | None:
+    """Return the same of restarts whose samples were read already."""
+    return foreign(samples, pd.concat([data.measured for data in restarts]))
 
 
 def foreign_of_run(run: Run) -> float | None:

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.recordings import kinds
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.trace.records import read_object
 
@@ -99,7 +100,7 @@ def read(folder: Path, plan: Plan) -> Progress:
     runs = [folder] if kind is Kind.RUN else sorted(path.parent for path in folder.glob("*/run.json"))
     if not runs:
         raise EvidenceError(f"{folder}: no recording here; name the folder that `run`, `compare`, `profile` or `sweep` writes to")
-    records = [read_object(run / "run.json") for run in runs]
+    records = [read_object(run / kinds.RUN) for run in runs]
     sides = [_side(run, record, plan) for run, record in zip(runs, records, strict=True)]
     options = records[0].get("options") or {}
     named = [options.get("network"), options.get("mode"), f"batch {options['batch']}" if options.get("batch") else None]
@@ -109,13 +110,13 @@ def read(folder: Path, plan: Plan) -> Progress:
 
 
 def _sweep(folder: Path, plan: Plan) -> Progress:
-    record = read_object(folder / "sweep.json")
+    record = read_object(folder / kinds.SWEEP)
     keys = [str(cell.get("cell")) for cell in record.get("cells") or []]
     over = [key for key in keys if (folder / "cells" / key / "cell.json").is_file()]
-    running = [run for key in keys if key not in over and (run := folder / "cells" / key / "run.json").is_file()]
+    running = [run for key in keys if key not in over and (run := folder / "cells" / key / kinds.RUN).is_file()]
     sides = [_side(run.parent, read_object(run), plan, run.parent.name) for run in running]
     began = _seconds(record.get("resumed") or record.get("created"), folder)
-    written = max((path.stat().st_mtime for path in [folder / "sweep.json", *folder.glob("cells/*/cell.json")]), default=began)
+    written = max((path.stat().st_mtime for path in [folder / kinds.SWEEP, *folder.glob("cells/*/cell.json")]), default=began)
     title = str(record.get("title") or record.get("name") or folder.name)
     ended = not running and (len(over) == len(keys) or not (folder / ".staged").exists())
     return Progress(title, began, max(written, _written([run.parent for run in running])), sides, (len(over), len(keys)), ended)
@@ -202,7 +203,7 @@ def _left(folder: Path, planned: list[tuple[str, int]], begun: list[tuple[Path, 
 
 def _written(folders: list[Path]) -> float:
     """Return when something was last written of the passes in these folders, in s since 1970."""
-    files = (path for folder in folders for path in (folder / "run.json", *folder.glob("*/*/*")))
+    files = (path for folder in folders for path in (folder / kinds.RUN, *folder.glob("*/*/*")))
     passes = [path for path in files if path.parent.parent.name not in _MADE_LATER]
     return max(map(_changed, passes), default=0.0)
 

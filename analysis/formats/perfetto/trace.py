@@ -17,6 +17,7 @@ import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head
+from kernelscope.analysis.files.protobuf_columns import varint
 from kernelscope.analysis.formats.kineto.tables import paired
 from kernelscope.analysis.formats.perfetto import messages, packets
 from kernelscope.analysis.formats.perfetto.packets import Packets
@@ -56,7 +57,7 @@ def matches(head: Head) -> bool:
                 return number > 0 and telling
             if content[position] != 0x0A:
                 return False
-            length, position = _varint(content, position + 1)
+            length, position = varint(content, position + 1)
             end = position + length
             if end > len(content):
                 return telling or _partly(content, position)
@@ -72,7 +73,7 @@ def matches(head: Head) -> bool:
 
 def _partly(content: bytes, position: int) -> bool:
     """Return whether a packet that goes on beyond the content begins as one does."""
-    key, _ = _varint(content, position)
+    key, _ = varint(content, position)
     return key >> 3 in _TELLING and _FIELDS.get(key >> 3) == key & 7
 
 
@@ -80,24 +81,13 @@ def _fields(content: bytes, position: int, end: int) -> frozenset[int] | None:
     """Return the numbers of a packet's fields; None where it is no packet."""
     found = set()
     while position < end:
-        key, position = _varint(content, position)
+        key, position = varint(content, position)
         if _FIELDS.get(key >> 3, -1) != key & 7 and key >> 3 <= 200:
             return None
-        value, position = _varint(content, position)
+        value, position = varint(content, position)
         position += value if key & 7 == 2 else 0
         found.add(key >> 3)
     return frozenset(found) if position == end else None
-
-
-def _varint(content: bytes, position: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = content[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            break
-    return value, position
 
 
 def read(path: Path) -> Trace:

@@ -22,6 +22,7 @@ import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head
+from kernelscope.analysis.files.protobuf_columns import varint
 from kernelscope.analysis.formats import scopes
 from kernelscope.analysis.formats.holders import holders
 from kernelscope.analysis.formats.xplane import devices as xplane_devices
@@ -81,29 +82,17 @@ def matches(head: Head) -> bool:
     """Return whether the content begins as an XSpace does: with a plane that begins with a known plane's name."""
     content = head.content
     try:
-        tag, length, position = content[0], *_varint(content, 1)
+        tag, length, position = content[0], *varint(content, 1)
         if tag != 0x0A or length < 4:
             return False
         if content[position] == 0x08:  # a plane's number may stand before its name
-            _, position = _varint(content, position + 1)
+            _, position = varint(content, position + 1)
         if content[position] != 0x12:
             return False
-        length, position = _varint(content, position + 1)
+        length, position = varint(content, position + 1)
     except IndexError:
         return False
     return length < 1000 and _PLANE_NAME.match(content[position : position + length]) is not None
-
-
-def _varint(content: bytes, position: int) -> tuple[int, int]:
-    """Return the number of variable length at a position and where it ends; raise IndexError where the content ends first."""
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = content[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            break
-    return value, position
 
 
 def read(path: Path) -> Trace:
