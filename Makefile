@@ -40,18 +40,18 @@ lint: $(VENV)/.installed ## check style, types, layering and the Python 3.6 part
 	$(BIN)/python tests/python36.py
 
 bench: $(VENV)/.installed ## measure what measuring and reading cost, as ratios (sets up what it compares with)
-	@$(BIN)/python tests/bench/overhead.py; first=$$?; $(BIN)/python tests/bench/reading.py --install-peers && exit $$first
+	@$(BIN)/python tests/tools/bench/overhead.py; first=$$?; $(BIN)/python tests/tools/bench/reading.py --install-peers && exit $$first
 
 planted: $(VENV)/.installed ## plant known causes, and see whether they are found (sets up what it needs)
 	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS))
-	@$(BIN)/python tests/planted/run.py $(PLANTED); first=$$?; $(BIN)/python tests/planted/run.py --same 20 $(PLANTED) && exit $$first
+	@$(BIN)/python tests/tools/planted/run.py $(PLANTED); first=$$?; $(BIN)/python tests/tools/planted/run.py --same 20 $(PLANTED) && exit $$first
 
 pairs: $(VENV)/.installed ## explain pairs of captures whose difference is known, and judge what is said (PAIRS: options)
-	@$(BIN)/python tests/pairs/run.py $(PAIRS)
+	@$(BIN)/python tests/tools/pairs/run.py $(PAIRS)
 
 scripts: $(VENV)/.installed ## profile scripts, change them, and judge what is said of that (an hour; SCRIPTS: options)
 	-$(BIN)/kernelscope env create pytorch tensorflow mxnet jax
-	@$(BIN)/python tests/scripts/run.py $(SCRIPTS)
+	@$(BIN)/python tests/tools/scripts/run.py $(SCRIPTS)
 
 sweeps: $(VENV)/.installed ## run the small form of every experiment of the literature, and draw its report (45 min on two cores)
 	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS) $(MORE))
@@ -61,13 +61,13 @@ sweeps: $(VENV)/.installed ## run the small form of every experiment of the lite
 
 foreign: $(VENV)/.installed ## profile programs that nobody here wrote (fetches them and what they need; FOREIGN: options)
 	-$(BIN)/kernelscope env create $(subst $(comma), ,$(FRAMEWORKS) jax)
-	$(BIN)/python tests/foreign/run.py $(FOREIGN)
+	$(BIN)/python tests/tools/foreign/run.py $(FOREIGN)
 
 fuzz: $(VENV)/.installed ## damage captures at random and see that every reader says so in one line
-	$(BIN)/python tests/fuzz/run.py --seconds 120 --seed 1
+	$(BIN)/python tests/tools/fuzz/run.py --seconds 120 --seed 1
 
 gpu-check: $(VENV)/.installed ## run every check that needs a GPU, and write docs/gpu/<date>-<gpu>.md (GPU_CHECK: options)
-	$(BIN)/python tests/gpu/check.py $(GPU_CHECK)
+	$(BIN)/python tests/tools/gpu/check.py $(GPU_CHECK)
 
 clean: ## remove what was built here (environments: kernelscope env remove)
 	rm -rf $(VENV) out build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

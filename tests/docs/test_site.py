@@ -86,7 +86,7 @@ def test_links_and_anchors_lead_somewhere(pages):
 
 
 def test_linked_files_of_the_project_are_pages_and_the_builder_is_none(site):
-    assert (site / "source/tests/planted/programs/pytorch_unrolled_lstm.py.html").is_file()
+    assert (site / "source/tests/tools/planted/programs/pytorch_unrolled_lstm.py.html").is_file()
     assert not (site / "hooks").exists()
 
 

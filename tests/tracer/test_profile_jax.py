@@ -251,7 +251,7 @@ def test_a_step_that_is_called_operation_by_operation_is_a_named_cause(python: s
 @pytest.fixture(scope="module")
 def modules() -> str:
     """The interpreter of an environment with flax and Equinox."""
-    folder = Path(__file__).parents[1] / "foreign"
+    folder = Path(__file__).parents[1] / "tools" / "foreign"
     sys.path.insert(0, str(folder))
     try:
         import fetching

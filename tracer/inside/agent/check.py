@@ -2,7 +2,7 @@
 
 Each check is a function that returns what it measured and what is wrong, or raises NotRun with the reason; one that fails never
 stops the others. check.json holds all of them, and is whole after each one; the run folders beside it are analysed elsewhere
-(``tests/gpu/check.py --from DIR``), which is where sums, layers and collectors are compared.
+(``tests/tools/gpu/check.py --from DIR``), which is where sums, layers and collectors are compared.
 """
 
 import importlib.util

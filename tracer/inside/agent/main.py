@@ -149,7 +149,8 @@ def _check(arguments, about, unpacked, packed):
         folder, os.path.abspath(packed), unpacked, frameworks, version, arguments.steps, arguments.limit, _progress
     )  # fmt: skip
     failed = checks.run()
-    sys.stderr.write("%s: judge it with `python tests/gpu/check.py --from DIR` of kernelscope's sources\n" % arguments.output)
+    remark = "%s: judge it with `python tests/tools/gpu/check.py --from DIR` of kernelscope's sources\n"
+    sys.stderr.write(remark % arguments.output)
     return 1 if failed else 0
 
 

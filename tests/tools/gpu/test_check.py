@@ -20,7 +20,7 @@ import pytest
 from kernelscope.tracer.outside import environments, gpu
 
 FOLDER = Path(__file__).parent
-DATA = FOLDER.parent / "data"
+DATA = FOLDER.parents[1] / "data"
 MODULES = ("outcomes", "place", "counted", "recordings", "power", "analyses", "inside", "faults", "refusals", "records", "check")
 
 
@@ -221,7 +221,7 @@ def test_the_record_has_every_outcome_and_no_names(gpu_checks, tmp_path, monkeyp
 @pytest.fixture
 def brought(tmp_path):
     """What an agent could have left on a machine with a GPU: its outcomes, and one recording by CUPTI."""
-    path = FOLDER.parent / "analysis" / "device_evidence" / "conftest.py"
+    path = FOLDER.parents[1] / "analysis" / "device_evidence" / "conftest.py"
     spec = importlib.util.spec_from_file_location("device_evidence_runs", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -1,7 +1,7 @@
 """Run every check that needs a GPU on the machine at hand, and write a dated record of what was seen and what was not.
 
-    python tests/gpu/check.py [--frameworks A,B] [--python NAME=PATH] [--steps 20] [--only REGEX] [--output docs/gpu] [--work DIR]
-    python tests/gpu/check.py --from DIR      # of what `python agent.pyz check -o DIR` left, from any machine
+    tests/tools/gpu/check.py [--frameworks A,B] [--python NAME=PATH] [--steps 20] [--only REGEX] [--output docs/gpu] [--work DIR]
+    python tests/tools/gpu/check.py --from DIR      # of what `python agent.pyz check -o DIR` left, from any machine
 
 Each check has a time limit and stops no other; the record is on disk after every one. On a machine without a GPU the requests for
 one are tried, what needs none is recorded, and all else is listed as not run. The exit status is 0 when nothing failed.

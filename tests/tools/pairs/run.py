@@ -1,6 +1,6 @@
 """Explain pairs of captures whose difference is known, as a user would, and judge what is said of them.
 
-    python tests/pairs/run.py [FOLDER...] [--only NAME] [--jobs 2]
+    python tests/tools/pairs/run.py [FOLDER...] [--only NAME] [--jobs 2]
 
 A folder holds `truth.csv` and the pairs that it lists (see judging.py); default: ../shared/corpus/pairs. Each pair goes through
 `kernelscope explain A B --format json`. A difference is found when one of the first two causes says, in its name, title or
@@ -28,7 +28,7 @@ from typing import Any
 import judging
 from judging import Judgement, Pair
 
-PAIRS = Path(__file__).resolve().parents[2].parent / "shared/corpus/pairs"
+PAIRS = Path(__file__).resolve().parents[3].parent / "shared/corpus/pairs"
 WANTED = 12 / 13  # of the differences
 HEADER = (
     "pair",

@@ -1,6 +1,6 @@
 """Run programs that nobody here wrote under `kernelscope profile`, and print how it went.
 
-    python tests/foreign/run.py [--only NAME ...] [--repeats 3] [--keep DIR] [--markdown docs/own-scripts.md]
+    python tests/tools/foreign/run.py [--only NAME ...] [--repeats 3] [--keep DIR] [--markdown docs/own-scripts.md]
 
 Everything is fetched from the package registry first (see fetching), once. Each program runs as it is and profiled, one after
 the other, and its printed text and files are compared. Clean is what our calls at the ends of clean steps took (median), as a
@@ -21,7 +21,7 @@ from trial import Trial, attempt
 from turns import Cost
 
 COVERAGE, CLEAN, LAYERS = 0.85, 0.01, 0.05
-BEGIN, END = "<!-- programs: tests/foreign/run.py --markdown writes between these lines -->", "<!-- end of programs -->"
+BEGIN, END = "<!-- programs: tests/tools/foreign/run.py --markdown writes between these lines -->", "<!-- end of programs -->"
 HEADS = ("program", "from", "framework", "clean steps", "step, ms", "coverage", "outputs", "clean", "layers")
 
 

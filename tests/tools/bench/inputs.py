@@ -1,6 +1,6 @@
 """The captures that are read: recorded ones, and large ones made of them, kept in a folder.
 
-python tests/bench/inputs.py tile TRACE.json.gz OUT.json BYTES     what `tiled` does, in a process of its own
+python tests/tools/bench/inputs.py tile TRACE.json.gz OUT.json BYTES     what `tiled` does, in a process of its own
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SHARED = Path(__file__).resolve().parents[3] / "shared"
+SHARED = Path(__file__).resolve().parents[4] / "shared"
 NSYS = "nsys/zx3xyy__assignment2-systems__result_2_7B_nvtx.sqlite"
 KINETO = "kineto/AMD-AGI__TraceLens__xdit_sd_3.5_profile_trace_rank_0.json.gz"
 # Where other formats' captures are, and how their names end: the largest is read

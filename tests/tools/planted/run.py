@@ -1,6 +1,6 @@
 """Plant known causes, record A (as it is) against B (with one change), and judge by program what is said about them.
 
-    python tests/planted/run.py [--only NAME] [--same TIMES] [--repeats 3] [--no-steady] [--output DIR] [--again] [--table FILE]
+    python tests/tools/planted/run.py [--only NAME] [--same TIMES] [--repeats 3] [--no-steady] [--output DIR] [--again]
 
 The two sides of a pair take turns, in the same session that `compare` uses. A plant counts as found when its cause is ranked
 first and the ns that it explains are within 15% of the measured difference of the clean steps, or that difference is inside of
@@ -75,7 +75,8 @@ def record(plant: Plant, folder: Path, repeats: int, steady: bool) -> None:
         Variant("a", environment, _program(plant.base), plant.base_env),
         Variant("b", environment, _program(plant.program or plant.base), plant.env),
     ]
-    session = Session(variants, options, [folder / variant.label for variant in variants], ["tests/planted/run.py", plant.name])
+    folders = [folder / variant.label for variant in variants]
+    session = Session(variants, options, folders, ["tests/tools/planted/run.py", plant.name])
     session.run(lambda *_: None)
     for side in session.sides:
         if side.failure is not None:

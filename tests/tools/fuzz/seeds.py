@@ -11,7 +11,7 @@ from typing import Any
 
 import protobufs
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 CORPUS = ROOT.parent / "shared/corpus"
 DATA = ROOT / "tests/data"
 _MOST_ROWS, _MOST_ITEMS, _MOST_LINES, _MOST_BYTES = 200, 300, 600, 1 << 16

@@ -21,7 +21,7 @@ from kernelscope.nsys_wrappers import find
 from kernelscope.tracer.outside import conditions
 
 SCHEMA = "kernelscope/gpu-check/1"
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = ("kernelscope", "numpy", "pandas", "pyarrow", "nvidia-ml-py")
 NO_GPU = "no-gpu"
 _SHOWN = 900  # characters of one cell

@@ -1,7 +1,7 @@
 """A seeded, time-bounded mutation fuzzer over every reader of captures: nothing but EvidenceError may come out of them.
 
-    python tests/fuzz/run.py [--seconds 120] [--cases N] [--seed 1] [--format NAME] [--small] [--keep FOLDER] [--workers 2]
-    python tests/fuzz/run.py --input FILE --format NAME        read one kept input again
+    python tests/tools/fuzz/run.py [--seconds 120] [--cases N] [--seed 1] [--format NAME] [--small] [--keep FOLDER] [--workers 2]
+    python tests/tools/fuzz/run.py --input FILE --format NAME        read one kept input again
 
 Seeds are the captures of ../shared/corpus and tests/data, cut small. A case has 10 s of processor time and 1 GiB of memory over
 what the program itself takes. Failures that are raised at the same line with the same type are one; the smallest input is kept.
@@ -123,7 +123,7 @@ class Findings:
             kept = self.keep / name
             _remove(kept)
             shutil.copytree(path, kept) if path.is_dir() else shutil.copyfile(path, kept)
-            text += f"\n  python tests/fuzz/run.py --format {key[0]} --input {kept}"
+            text += f"\n  python tests/tools/fuzz/run.py --format {key[0]} --input {kept}"
         return text
 
     def write(self) -> None:

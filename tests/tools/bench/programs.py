@@ -1,15 +1,15 @@
 """What is measured besides the command line, each as a process of its own.
 
-    python tests/bench/programs.py bytes FILE           read the file: the floor of every reader
-    python tests/bench/programs.py unpack FILE          read and gunzip it
-    python tests/bench/programs.py json FILE            decode its JSON with msgspec, into plain objects
-    python tests/bench/programs.py sqlite FILE          let SQLite walk the columns that we need, and hand out nothing
-    python tests/bench/programs.py rows FILE            hand out their rows, through Python's sqlite3
-    python tests/bench/programs.py read FILE            read a capture: ka.read(FILE)
-    python tests/bench/programs.py again FILE COUNT     read it once; then time reading it and its bytes, COUNT times each
-    python tests/bench/programs.py stages FILE          print what each stage of the table by range takes, as JSON, in s
-    python tests/bench/programs.py kernels FILE         print how many kernels it has, and the sum of their time, as JSON
-    python tests/bench/programs.py nvtx-kernels FILE    print kernels by range and name as CSV, ranges inside others included
+    python tests/tools/bench/programs.py bytes FILE           read the file: the floor of every reader
+    python tests/tools/bench/programs.py unpack FILE          read and gunzip it
+    python tests/tools/bench/programs.py json FILE            decode its JSON with msgspec, into plain objects
+    python tests/tools/bench/programs.py sqlite FILE          let SQLite walk the columns that we need, and hand out nothing
+    python tests/tools/bench/programs.py rows FILE            hand out their rows, through Python's sqlite3
+    python tests/tools/bench/programs.py read FILE            read a capture: ka.read(FILE)
+    python tests/tools/bench/programs.py again FILE COUNT     read it once; then time reading it and its bytes, COUNT times each
+    python tests/tools/bench/programs.py stages FILE          print what each stage of the table by range takes, as JSON, in s
+    python tests/tools/bench/programs.py kernels FILE         print how many kernels it has, and the sum of their time, as JSON
+    python tests/tools/bench/programs.py nvtx-kernels FILE    print kernels by range and name as CSV, nested ranges included
 
 Imports stand inside of the programs: a floor shall not pay for what it does not use.
 """

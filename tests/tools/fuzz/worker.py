@@ -1,6 +1,6 @@
 """Runs the fuzzer's cases in a process of its own, so that crashes, hangs and memory are the fuzzer's to see.
 
-    python tests/fuzz/worker.py FOLDER SEED      cases' numbers come on stdin, one a line; answers go to stdout, as JSON lines
+    tests/tools/fuzz/worker.py FOLDER SEED      cases' numbers come on stdin, one a line; answers go to stdout, as JSON lines
 
 A case is told by (SEED, number): it chooses a format, a seed capture of that format, mutations and, seldom, another format's
 reader to read it with. Nothing between here and the readers catches anything.

@@ -1,6 +1,6 @@
 """Record scripts, change them, record them again, and judge by program what `explain` says.
 
-    python tests/scripts/run.py [--only WORD] [--kind same|plants|pairs] [--recordings 4] [--busy 2] [--output DIR] [--table FILE]
+    python tests/tools/scripts/run.py [--only WORD] [--kind same|plants|pairs] [--recordings 4] [--busy 2] [--output DIR]
 
 same: every two recordings of one unchanged program, some of them on a busy machine; no cause may be named. plants: an unchanged
 recording against one of a changed program. A plant counts as found when its cause is ranked first, sized when that explains 75 to

@@ -1,6 +1,6 @@
 """What measuring costs, as ratios in one run: each pass against the same workload without kernelscope, and the start of --help.
 
-    python tests/bench/overhead.py [--network lenet] [--mode train] [--restarts 6] [FRAMEWORK ...]
+    python tests/tools/bench/overhead.py [--network lenet] [--mode train] [--restarts 6] [FRAMEWORK ...]
 
 Each pass takes turns with the plain process in short windows, A B B A B A A B, and both are restarted several times. A pass's
 figure is the median over windows of its window mean divided by the neighbouring window's of the plain process, and then the

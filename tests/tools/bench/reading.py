@@ -1,6 +1,6 @@
 """What reading captures costs: against other tools in the same run, and against the floor, reading the bytes.
 
-    python tests/bench/reading.py [--repeats 5] [--quick] [--install-peers] [--only nsys] [--markdown docs/performance.md]
+    python tests/tools/bench/reading.py [--repeats 5] [--quick] [--install-peers] [--only nsys] [--markdown docs/performance.md]
 
 Whole processes are compared, from their start to their end: wall time, processor time and peak memory. The sides take turns,
 every second time in the reverse order; a figure is the median over repeats, a ratio the median of the ratios within each repeat.
@@ -378,7 +378,7 @@ def conditions(report: Report, repeats: int) -> None:
 def _compiled() -> None:
     """Write bytecode as an installer does: without it every process would compile what was changed since, each time."""
     for folder in ("analysis", "cli", "reports", "tracer"):
-        compileall.compile_dir(Path(__file__).parents[2] / folder, quiet=2)
+        compileall.compile_dir(Path(__file__).parents[3] / folder, quiet=2)
 
 
 def main() -> int:

@@ -10,7 +10,7 @@ import pytest
 from kernelscope.cli.explain import explained
 
 FOLDER = Path(__file__).parent
-CORPUS = FOLDER.parents[1].parent / "shared/corpus/pairs"
+CORPUS = FOLDER.parents[2].parent / "shared/corpus/pairs"
 NAMES = [line.split(",")[0] for line in (CORPUS / "truth.csv").read_text(encoding="utf8").splitlines()[1:]] if (
     CORPUS / "truth.csv"
 ).is_file() else []  # fmt: skip
