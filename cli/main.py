@@ -15,7 +15,7 @@ from kernelscope.cli import outlets
 # In the order in which help lists them. Each module has NAME, HELP, configure(parser) and run(arguments).
 COMMANDS = (
     "doctor", "env", "data", "run", "profile", "compare", "sweep", "watch", "import", "breakdown", "steps", "roofline", "device",
-    "energy", "explain", "gate", "report", "export", "classify", "redact", "agent",
+    "energy", "advise", "explain", "gate", "report", "export", "classify", "redact", "agent",
 )  # fmt: skip
 
 DESCRIPTION = "Explain, layer by layer and kernel by kernel, why one deep-learning framework is slower than another."

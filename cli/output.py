@@ -146,6 +146,16 @@ def write_explanation(result: Mapping[str, Any], form: str) -> None:
         sys.stdout.write(tables.to_json(result) if form == "json" else comparison_tables.explanation_markdown(result))
 
 
+def write_advice(result: Mapping[str, Any], form: str) -> None:
+    """Write advice (the result of analysis.advise) to stdout: as a table, as Markdown or as JSON."""
+    from kernelscope.reports import advice, tables
+
+    if form == "table":
+        _print(advice.Shown(result))
+    else:
+        sys.stdout.write(tables.to_json(dict(result)) if form == "json" else advice.markdown(result))
+
+
 def write_page(write: Callable[[], None], target: Path) -> None:
     """Write an HTML page and say on stderr where it is; raise InputError when it cannot be written."""
     from kernelscope.tracer.outside.errors import InputError

@@ -50,7 +50,7 @@ class DeviceAccount:
     step, whole durations of what the step launched), bytes (of copies, per step) and time_ns (per step; they add up to step_ns
     exactly). by_window: [rows, steps], time (ns) of each row in each step. lengths: of the steps, ns. outside: kernels, copies
     and graphs of no step: count and duration_ns by part. busy_ns: per step, that the device did anything. waited_ns: idle time
-    per step that began while the host waited for the device.
+    per step that began while the host waited for the device, and that nothing else explains: no input, compilation or allocation.
     """
 
     device: str
@@ -273,7 +273,8 @@ def _idle(trace: Trace, windows: tuple[Int, Int], free: tuple[Int, Int]) -> tupl
     window = np.clip(np.searchsorted(windows[0], pieces["start_ns"].to_numpy(np.int64), side="right") - 1, 0, steps - 1)
     matrix = _by_step(number, len(distinct), window, steps, pieces["time_ns"].to_numpy(float))
     table = distinct.assign(part=IDLE, count=np.bincount(number) / steps)
-    waited = float(pieces.loc[pieces["waited"].to_numpy(bool), "time_ns"].sum())
+    after = pieces["waited"].to_numpy(bool) & ~pieces["cause"].isin(idle_causes.OWN).to_numpy(bool)
+    waited = float(pieces.loc[after, "time_ns"].sum())
     return table.assign(duration_ns=matrix.sum(axis=1) / steps), matrix, waited
 
 

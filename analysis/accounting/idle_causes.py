@@ -35,6 +35,7 @@ OPERATOR = "in operators"
 RANGE = "in ranges"
 PROGRAM = "in the program"  # nothing recorded: the program's own code
 UNSEEN = "unknown"  # the capture tells nothing of the host
+OWN = (FETCHING, BETWEEN, COMPILING, ALLOCATING)  # what makes the device idle by itself, whether the host had waited or not
 
 _OF_CALLS = {
     api.WAITING: SYNCHRONISING, api.LAUNCHING: LAUNCHING, api.COPYING: COPYING, api.ALLOCATING: ALLOCATING,

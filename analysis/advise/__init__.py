@@ -1,0 +1,8 @@
+"""Advice on one recording: what costs a step most that can be avoided, with the ms that this would save and what to do.
+
+`advise` returns plain data. Each finding has the time that its remedy can save at most, how that was estimated, the evidence it
+rests on, and the remedy in the framework's own words.
+"""
+
+from kernelscope.analysis.advise.advice import SCHEMA as SCHEMA
+from kernelscope.analysis.advise.advice import advise as advise

@@ -1,0 +1,101 @@
+"""Advice on a recording as plain data: the answer, where the step's time goes, and what to do, what saves most first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kernelscope.analysis.accounting import idle_causes
+from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE
+from kernelscope.analysis.advise import words
+from kernelscope.analysis.advise.model import Advice
+from kernelscope.analysis.advise.rules import rules
+from kernelscope.analysis.advise.subject import Subject, read
+from kernelscope.analysis.attribution.steps import Request
+
+SCHEMA = "kernelscope/advise/1"
+LEAST_ON_DEVICE = 0.02  # of a step: device work repeats well
+LEAST_ON_HOST = 0.05  # of a step: as much as processes of one program differ by on a quiet machine
+_SAME = 0.8  # of a finding's time that others of the list already save: then it is the same one
+# What can always be said of time between kernels: special causes of the same time come first
+_GENERAL = ("dispatch", "fusion", "python", "host-bound")
+
+_BUSY = {COMPUTE: "computing", GRAPH: "in CUDA graphs", COMMUNICATION: "communication alone", COPY: "copying alone"}
+_IDLE = {
+    idle_causes.FETCHING: "waiting for input", idle_causes.BETWEEN: "waiting for input",
+    idle_causes.SYNCHRONISING: "synchronisation", idle_causes.COMPILING: "compiling", idle_causes.ALLOCATING: "allocating",
+    idle_causes.COPYING: "waiting for copies", idle_causes.UNSEEN: "idle, unknown why",
+}  # fmt: skip
+_HOST = "waiting for the host"
+_OVERHEAD = "dispatch and Python"
+
+
+def advise(path: Path, request: Request | None = None) -> dict[str, Any]:
+    """Return what to do about one recording; raise EvidenceError for what cannot be read.
+
+    Keys: schema, path, framework, device, hardware, step_ns, per, steps (what they were taken from), parts (what, ns; they add
+    up to step_ns), advice (see model.Advice; what saves most first), notes.
+    """
+    return of_subject(read(path, request))
+
+
+def of_subject(subject: Subject) -> dict[str, Any]:
+    """Return what to do, as `advise` does."""
+    kept = _kept(subject)
+    return {
+        "schema": SCHEMA,
+        "path": subject.path,
+        "framework": subject.framework or None,
+        "device": subject.device,
+        "hardware": subject.hardware,
+        "step_ns": subject.step_ns,
+        "per": subject.per,
+        "steps": subject.steps,
+        "parts": parts(subject),
+        "advice": [_plain(one) for one in kept],
+        "notes": _notes(subject, kept),
+    }
+
+
+def parts(subject: Subject) -> list[dict[str, Any]]:
+    """Return what a step's time is, in a few words each, the longest first: what and ns; ns add up to the step."""
+    sums: dict[str, int] = {}
+    for (part, cause), ns in subject.rows.groupby(["part", "cause"], dropna=False)["time_ns"].sum().items():
+        what = _IDLE.get(cause, _OVERHEAD if subject.on_host else _HOST) if part == IDLE else _BUSY[part]
+        sums[what] = sums.get(what, 0) + int(ns)
+    return [{"what": what, "ns": ns} for what, ns in sorted(sums.items(), key=lambda item: -item[1]) if ns]
+
+
+def _kept(subject: Subject) -> list[Advice]:
+    """Return the advice that is worth its words, what saves most first, without what others already say."""
+    least = (LEAST_ON_HOST if subject.on_host else LEAST_ON_DEVICE) * subject.step_ns
+    found = [one for rule in rules() for one in rule(subject) if one.saves_ns > least]
+    kept: list[Advice] = []
+    for one in sorted(found, key=lambda one: (one.topic in _GENERAL, -one.saves_ns)):
+        mine = words.time_of(subject.rows[subject.rows.index.isin(one.rows)])
+        same = [
+            words.time_of(subject.rows[subject.rows.index.isin(one.rows & other.rows)]) > _SAME * mine
+            for other in kept
+            if other.topic not in ("mixed precision", "tensor cores")
+        ]
+        if not mine or not any(same):
+            kept.append(one)
+    return sorted(kept, key=lambda one: -one.saves_ns)
+
+
+def _plain(one: Advice) -> dict[str, Any]:
+    return {
+        "topic": one.topic, "title": one.title, "saves_ns": round(one.saves_ns), "estimate": one.estimate,
+        "evidence": one.evidence, "remedy": one.remedy, "link": one.link or None,
+    }  # fmt: skip
+
+
+def _notes(subject: Subject, kept: list[Advice]) -> list[str]:
+    notes = []
+    if len(kept) > 1:
+        notes.append("savings are estimates of each remedy alone, at most; together they save less than their sum")
+    if subject.steps is None and subject.per != "a step":
+        notes.append("nothing in the recording repeats as steps do: all of it counts, start-up included")
+    if not subject.timeline:
+        notes.append("the recording holds totals only: idle time and what runs side by side are not in it")
+    return notes

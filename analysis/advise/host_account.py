@@ -1,0 +1,73 @@
+"""The account of a step that the host's processors compute, in the rows that a device's account has.
+
+A run's recorded step is longer than the clean one. What recording cost is taken out of the rows it is in (see
+explain.instrumentation), so that they add up to the clean step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from kernelscope.analysis.accounting import idle_causes
+from kernelscope.analysis.accounting import partition as parts
+from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE, KEYS
+from kernelscope.analysis.accounting.partition import Partition, partition
+from kernelscope.analysis.accounting.statistics import median_step_ns
+from kernelscope.analysis.attribution import calls as api
+from kernelscope.analysis.explain import sides
+from kernelscope.analysis.explain.instrumentation import factors
+from kernelscope.analysis.recordings.run import Run
+from kernelscope.analysis.trace import Trace, intervals
+
+_CAUSES = {
+    parts.DATA: idle_causes.FETCHING, parts.WAITING: idle_causes.SYNCHRONISING,
+    parts.IN_OPERATOR: idle_causes.OPERATOR, parts.DISPATCH: idle_causes.OPERATOR,
+    parts.IN_LAYER: idle_causes.RANGE, parts.IN_PHASE: idle_causes.RANGE, parts.IN_RANGE: idle_causes.RANGE,
+    parts.OUTSIDE: idle_causes.PROGRAM, parts.SCRIPT: idle_causes.PROGRAM, parts.UNSEEN: idle_causes.UNSEEN,
+    api.LAUNCHING: idle_causes.LAUNCHING, api.COPYING: idle_causes.COPYING, api.ALLOCATING: idle_causes.ALLOCATING,
+    api.LOADING: idle_causes.COMPILING, api.OTHER: idle_causes.LAUNCHING, api.SYSTEM: idle_causes.UNSEEN,
+}  # fmt: skip
+
+
+def of_run(run: Run) -> tuple[pd.DataFrame, int]:
+    """Return the rows of a run's step (see device_account.KEYS; count, duration_ns and time_ns per step), and the step in ns."""
+    trace = run.trace()
+    found = partition(trace)
+    clean = [data.measured for data in run.passes("clean")]
+    clean_ns = median_step_ns(clean) if clean else None
+    if clean_ns is None or not found.step_ns or clean_ns >= found.step_ns:
+        return _rows(found, found.cells["time_ns"].to_numpy(np.int64)), found.step_ns
+    held, layers_ns = sides.layers_pass_of(run, clean_ns)
+    time_ns = found.cells["time_ns"].to_numpy(dtype=float)
+    kept = factors(found.cells[list(parts.KEYS)], time_ns, float(clean_ns), layers_ns, held, sides.events_of(trace))
+    return _rows(found, intervals.apportion(time_ns * kept, round(clean_ns))), round(clean_ns)
+
+
+def of_trace(trace: Trace) -> tuple[pd.DataFrame, int]:
+    """Return the rows of a capture's step, and the step in ns."""
+    found = partition(trace)
+    return _rows(found, found.cells["time_ns"].to_numpy(np.int64)), found.step_ns
+
+
+def _rows(found: Partition, time_ns: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pd.DataFrame:
+    cells = found.cells.reset_index(drop=True)
+    cause = cells["cause"].astype("string")
+    on_device = cause.str.startswith(parts.DEVICE).fillna(False).to_numpy(bool)
+    computes = cause.isna().to_numpy(bool)
+    part = np.where(
+        computes, np.where((cells["kind"] == "communication").fillna(False).to_numpy(bool), COMMUNICATION, COMPUTE), IDLE
+    )
+    part = np.where(on_device, np.where((cause == parts.OPAQUE_GRAPH).fillna(False).to_numpy(bool), GRAPH, COPY), part)
+    steps = max(len(found.steps), 1)
+    table = cells.reindex(columns=list(KEYS)).assign(
+        part=part,
+        name=cells["kernel"],
+        cause=[None if text is None or pd.isna(text) else _CAUSES.get(str(text), str(text)) for text in cause],
+        detail=cells["operator"].astype("string").fillna(cells["range"].astype("string")),
+        count=cells["count"] / steps,
+        duration_ns=cells["duration_ns"] / steps,
+        time_ns=time_ns,
+    )
+    mine = (cells["phase"].astype("string") != parts.OUTSIDE_OF_STEPS).fillna(True).to_numpy(bool)
+    return table[mine].astype(dict.fromkeys(KEYS, "string")).reset_index(drop=True)

@@ -1,0 +1,57 @@
+"""Filling the device: kernels of so few blocks that multiprocessors idle."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+
+from kernelscope.analysis.advise import words
+from kernelscope.analysis.advise.model import Advice, Rule
+from kernelscope.analysis.advise.subject import Subject
+from kernelscope.analysis.device import datasheets
+
+_LAUNCH = 10_000  # ns: shorter kernels are bound by their launch, and larger ones would take as long
+
+
+def too_few_blocks(subject: Subject) -> list[Advice]:
+    """Kernels have fewer blocks than the device has multiprocessors."""
+    processors = _multiprocessors(subject)
+    if not processors:
+        return []
+    rows = subject.kernels()
+    rows = rows[(rows["grid"].notna() & (rows["duration_ns"] / rows["count"].clip(lower=1e-9) > _LAUNCH)).to_numpy(bool)]
+    blocks = rows["grid"].map(_blocks).to_numpy(float)
+    few = blocks < processors
+    rows, blocks = rows[few], blocks[few]
+    time_ns = rows["time_ns"].to_numpy(float)
+    saves = float((time_ns * (1 - blocks / processors)).sum())
+    return [
+        Advice(
+            "small kernels",
+            f"kernels have fewer blocks than the device has multiprocessors ({processors})",
+            saves,
+            "the share of the device that these kernels leave idle",
+            [f"Such kernels take {words.share(subject, float(time_ns.sum()))} {subject.per}: {words.kernels(rows)}."],
+            "larger batches, or several of them at once (streams, batched products)",
+            "https://docs.nvidia.com/deeplearning/performance/dl-performance-gpu-background/",
+            words.ids(rows),
+        )
+    ]
+
+
+def _multiprocessors(subject: Subject) -> int | None:
+    for device in subject.trace.info.get("devices") or []:
+        if device.get("device") == subject.device and device.get("multiprocessors"):
+            return int(device["multiprocessors"])
+    sheet = datasheets.lookup(subject.hardware)
+    return sheet.multiprocessors if sheet else None
+
+
+def _blocks(grid: object) -> float:
+    sizes = [int(text) for text in re.findall(r"\d+", str(grid))] if pd.notna(grid) else []
+    return float(np.prod(sizes)) if sizes else float("inf")
+
+
+RULES: tuple[Rule, ...] = (too_few_blocks,)

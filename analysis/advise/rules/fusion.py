@@ -1,0 +1,97 @@
+"""Fusion: chains of kernels that each read and write memory once, and attention computed piece by piece."""
+
+from __future__ import annotations
+
+from kernelscope.analysis.advise import sequences, words
+from kernelscope.analysis.advise.model import Advice, Rule
+from kernelscope.analysis.advise.subject import Subject
+
+_OFTEN = 2.0  # a step: a single softmax between two products is no habit
+
+_FUSE = {
+    "pytorch": "torch.compile(model) fuses them; or use the fused function (torch.nn.functional.gelu, layer_norm, cross_entropy)",
+    "tensorflow": "tf.function(jit_compile=True) fuses them",
+    "mxnet": "net.hybridize(), and the fused operator where there is one",
+    "jax": "jax.jit around all of it fuses them",
+    "": "compile the chain, or use a fused operator",
+}
+_ATTEND = {
+    "pytorch": "torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=...)",
+    "tensorflow": "keras.layers.MultiHeadAttention(flash_attention=True)",
+    "jax": "jax.nn.dot_product_attention(q, k, v, implementation='cudnn')",
+    "": "use a fused attention kernel (FlashAttention, cuDNN)",
+}
+_LINKS = {
+    "pytorch": "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",
+    "": "https://arxiv.org/abs/2205.14135",
+}
+
+
+def chains(subject: Subject) -> list[Advice]:
+    """Elementwise kernels follow each other: fused, a chain reads and writes memory once."""
+    if not subject.timeline:
+        return []
+    kernels = sequences.ordered(subject)
+    if kernels.empty:
+        return []
+    runs = sequences.chains(kernels)
+    table = runs.table()
+    if table.empty:
+        return []
+    steps = max(subject.count, 1)
+    saves = float((table["total_ns"] - table["longest_ns"]).sum()) / steps
+    inside = runs.kernels[runs.number >= 0]
+    whole = float(inside["duration_ns"].sum()) / steps
+    names = inside.assign(time_ns=inside["duration_ns"] / steps, count=inside["count"] / steps)
+    rows = subject.kernels(sequences.SMALL)
+    return [
+        Advice(
+            "fusion",
+            "chains of elementwise kernels read and write memory again and again",
+            min(saves, float(words.time_of(rows))),
+            "a fused chain takes as long as its longest kernel",
+            [
+                f"{words.count(len(table) / steps)} chains of {table['size'].mean():.1f} kernels on average take "
+                f"{words.share(subject, whole)} {subject.per}: {words.kernels(names)}."
+            ],
+            words.text(subject, _FUSE),
+            "https://docs.pytorch.org/docs/stable/torch.compiler.html" if subject.framework == "pytorch" else "",
+            words.ids(rows),
+        )
+    ]
+
+
+def attention(subject: Subject) -> list[Advice]:
+    """Attention's scores are written to memory and read again, by a kernel for each of its parts."""
+    if not subject.timeline:
+        return []
+    kernels = sequences.ordered(subject)
+    if kernels.empty:
+        return []
+    runs = sequences.between_products(kernels)
+    table = runs.table()
+    steps = max(subject.count, 1)
+    if len(table) < _OFTEN * steps:
+        return []
+    inside = runs.kernels[runs.number >= 0]
+    whole = float(inside["duration_ns"].sum()) / steps
+    names = inside.assign(time_ns=inside["duration_ns"] / steps, count=inside["count"] / steps)
+    rows = subject.kernels(("softmax",))
+    return [
+        Advice(
+            "attention",
+            "attention is computed piece by piece, and its scores go through memory",
+            whole,
+            "what runs between the two products: a fused kernel does that without memory traffic",
+            [
+                f"{words.count(len(table) / steps)} times {subject.per}, between two products: {words.share(subject, whole)} in "
+                f"{words.kernels(names)}."
+            ],
+            words.text(subject, _ATTEND),
+            words.text(subject, _LINKS),
+            words.ids(rows),
+        )
+    ]
+
+
+RULES: tuple[Rule, ...] = (chains, attention)

@@ -1,0 +1,136 @@
+"""The host's own pace: launches, dispatch and Python between what computes."""
+
+from __future__ import annotations
+
+from kernelscope.analysis.accounting import idle_causes
+from kernelscope.analysis.accounting.device_account import IDLE
+from kernelscope.analysis.advise import words
+from kernelscope.analysis.advise.model import Advice, Rule
+from kernelscope.analysis.advise.subject import Subject
+
+_PACE = (idle_causes.LAUNCHING, idle_causes.OPERATOR, idle_causes.RANGE, idle_causes.PROGRAM)
+_EAGER = 0.15  # of a step on the host: what dispatching operators takes in well-made programs
+_OWN = 0.1  # of a step on the host: what the loop itself takes in small steps
+_SHORT = 10_000  # ns: kernels that last less take about as long as their launch
+_LONG = 1_000_000  # ns: no launch takes so long, so that it is the program that does something else
+_NAME = (
+    "record what the program does there (with_stack=True of torch.profiler, NVTX ranges, or `kernelscope profile`), and move it "
+    "out of the step or beside it"
+)
+
+_REMEDIES = {
+    "pytorch": "torch.compile(model, mode='reduce-overhead') or CUDA graphs start many kernels at once; larger batches; fused "
+    "optimizers; no Python loops over tensors",
+    "tensorflow": "tf.function around the whole step, jit_compile=True; steps_per_execution in Keras' compile",
+    "mxnet": "net.hybridize(static_alloc=True, static_shape=True)",
+    "jax": "jax.jit around the whole step, with donate_argnums; jax.lax.scan over steps",
+    "": "start more work with each launch: larger batches, fused kernels, CUDA graphs",
+}
+_ON_HOST = {
+    "pytorch": "torch.compile(model): the compiled step dispatches few operators; larger batches; no Python loops over tensors",
+    "": "compile the step, so that neither Python nor dispatch runs between its kernels; larger batches",
+}
+_LINKS = {
+    "pytorch": "https://docs.pytorch.org/docs/stable/torch.compiler.html",
+    "tensorflow": "https://www.tensorflow.org/guide/function",
+    "jax": "https://docs.jax.dev/en/latest/jit-compilation.html",
+    "": "",
+}
+
+
+def device_waits(subject: Subject) -> list[Advice]:
+    """The device is done before the host has launched what comes next."""
+    if subject.on_host:
+        return []
+    rows = subject.idle(_PACE)
+    ns = max(words.time_of(rows) - subject.waited_ns, 0)
+    kernels = subject.kernels()
+    count = float(kernels["count"].sum())
+    mean = float(kernels["duration_ns"].sum()) / count if count else 0.0
+    short = f", {words.ms(mean)} each on average" if mean < _SHORT else f" of {words.ms(mean)} on average"
+    own = rows[(rows["cause"] == idle_causes.PROGRAM).to_numpy(bool)]
+    evidence = [
+        f"The device idles {words.share(subject, ns)} {subject.per} while the host gets the next work ready; "
+        f"{words.count(count)} kernels{short}.",
+        f"Meanwhile the host is: {words.largest(rows, 'cause', 4)}.",
+    ]
+    named = words.largest(rows[rows["detail"].notna()], "detail")
+    evidence += [f"Most of it in {named}."] if named else []
+    mostly_own = words.time_of(own) > ns / 2
+    title = "the device waits for the program's own code between launches" if mostly_own else "the device waits for its launches"
+    gaps = float(own["count"].sum())
+    few = mostly_own and words.time_of(own) > _LONG * gaps
+    if few:
+        evidence.append(f"Of the program's own code there are {words.count(gaps)} gaps, of which nothing tells what it did.")
+    return [
+        Advice(
+            "host-bound",
+            title,
+            ns,
+            "all of that idle time, where the host is ahead of the device",
+            [*evidence, *words.lines(subject, 0.1 * ns, words.SLOWED * ns)],
+            _NAME if few else words.text(subject, _REMEDIES),
+            words.text(subject, _LINKS),
+            words.ids(rows),
+        )
+    ]
+
+
+def dispatch(subject: Subject) -> list[Advice]:
+    """On the host, operators and layers take time in which nothing computes: dispatch, and Python around it."""
+    if not subject.on_host:
+        return []
+    rows = subject.idle((idle_causes.OPERATOR, idle_causes.RANGE))
+    rows = rows[(rows["phase"] != "data").fillna(True).to_numpy(bool)]
+    rows = rows[((rows["cause"] == idle_causes.OPERATOR) | rows["layer"].notna()).to_numpy(bool)]
+    ns = words.time_of(rows)
+    if ns < _EAGER * subject.step_ns:
+        return []
+    operators = float(rows.loc[(rows["cause"] == idle_causes.OPERATOR).to_numpy(bool), "count"].sum())
+    number = f", in {words.count(operators)} operators" if operators >= 1 else ""
+    return [
+        Advice(
+            "dispatch",
+            "dispatching operators takes longer than it needs to",
+            ns - _EAGER * subject.step_ns / 3,
+            "all but the 5% of a step that compiled programs still need",
+            [
+                f"In operators and layers, outside of kernels: {words.share(subject, ns)} {subject.per}{number}.",
+                f"Most of it in {words.largest(rows, 'layer') or words.largest(rows, 'detail')}.",
+            ],
+            words.text(subject, {**_ON_HOST, **{name: text for name, text in _REMEDIES.items() if name not in ("", "pytorch")}}),
+            words.text(subject, _LINKS),
+            words.ids(rows),
+        )
+    ]
+
+
+def own_code(subject: Subject) -> list[Advice]:
+    """On the host, the program's own code runs between layers, and nothing computes meanwhile."""
+    if not subject.on_host:
+        return []
+    chosen = (subject.rows["part"] == IDLE) & subject.rows["layer"].isna() & (subject.rows["phase"] != "data").fillna(True)
+    chosen &= subject.rows["cause"].isin([idle_causes.PROGRAM, idle_causes.RANGE]).to_numpy(bool)
+    rows = subject.rows[chosen.to_numpy(bool)]
+    ns = words.time_of(rows)
+    if ns < _OWN * subject.step_ns:
+        return []
+    return [
+        Advice(
+            "python",
+            "the program's own code runs in the step outside of any operator",
+            ns,
+            "all of it, where that code leaves the loop or runs on another thread",
+            [
+                f"Outside of operators and layers: {words.share(subject, ns)} {subject.per}.",
+                *words.lines(subject, 0.1 * ns, words.SLOWED * ns),
+            ],
+            "move what need not run in each step out of the loop (logging, checkpoints, metrics), or work on whole batches instead "
+            "of items",
+            "",
+            words.ids(rows),
+        )
+    ]
+
+
+RULES: tuple[Rule, ...] = (device_waits, dispatch, own_code)

@@ -1,0 +1,70 @@
+"""Input: the step waits for its batch."""
+
+from __future__ import annotations
+
+from kernelscope.analysis.accounting import idle_causes
+from kernelscope.analysis.accounting.device_account import COMPUTE, IDLE
+from kernelscope.analysis.advise import words
+from kernelscope.analysis.advise.model import Advice, Rule
+from kernelscope.analysis.advise.subject import Subject
+
+_TF_DATA = "build the pipeline with tf.data: map(..., num_parallel_calls=tf.data.AUTOTUNE), cache(), prefetch(tf.data.AUTOTUNE)"
+_REMEDIES = {
+    "pytorch": "load batches in other processes: DataLoader(num_workers=..., prefetch_factor=..., persistent_workers=True), "
+    "pin_memory=True with .to(device, non_blocking=True); decode and augment whole batches, or on the GPU (torchvision v2, DALI)",
+    "tensorflow": _TF_DATA,
+    "mxnet": "gluon.data.DataLoader(num_workers=..., prefetch=...), or mx.io.PrefetchingIter",
+    "cntk": "cntk.io.MinibatchSource, which reads ahead",
+    "jax": "prepare the next batch on another thread while the step runs, and jax.device_put it ahead",
+    "": "prepare the next batch in other threads or processes while the step runs",
+}
+_FETCHES = r"(?i)^for .* in |next\(|batch|load|data"
+_LINKS = {
+    "pytorch": "https://docs.pytorch.org/docs/stable/data.html#single-and-multi-process-data-loading",
+    "tensorflow": "https://www.tensorflow.org/guide/data_performance",
+    "": "",
+}
+
+
+def waiting(subject: Subject) -> list[Advice]:
+    """Fetching, decoding or converting the batch is in the step's way."""
+    rows = subject.idle((idle_causes.FETCHING, idle_causes.BETWEEN))
+    made = subject.rows[(subject.rows["phase"] == "data").fillna(False).to_numpy(bool)]
+    if subject.on_host:
+        made = made[made["part"].isin([COMPUTE, IDLE]).to_numpy(bool)]
+        rows = subject.rows[subject.rows.index.isin(rows.index) | subject.rows.index.isin(made.index)]
+    ns = words.time_of(rows)
+    saves, estimate = _saved(subject, ns)
+    what = "nothing computes" if subject.on_host else "the device idles"
+    evidence = [f"While batches are made ready, {what} for {words.share(subject, ns)} {subject.per}."]
+    said = rows[rows["detail"].notna()]
+    if words.time_of(said) > ns / 2:
+        evidence.append(f"Most of it in {words.largest(said, 'detail')}.")
+    elif words.time_of(rows[(rows["cause"] == idle_causes.BETWEEN).to_numpy(bool)]) > ns / 2:
+        evidence.append("Most of it before the copies to the device with which steps begin, in nothing that was recorded.")
+    return [
+        Advice(
+            "input pipeline",
+            "the step waits for its batch",
+            saves,
+            estimate,
+            [*evidence, *words.lines(subject, 0.2 * ns, words.SLOWED * ns, names=_FETCHES)],
+            words.text(subject, _REMEDIES),
+            words.text(subject, _LINKS),
+            words.ids(rows),
+        )
+    ]
+
+
+def _saved(subject: Subject, ns: int) -> tuple[float, str]:
+    """Return what loading ahead can save: all of the wait, or on a busy machine only what idle cores can take over."""
+    if not subject.on_host or subject.used_ns is None or not subject.cores:
+        return float(ns), "all of the wait, where batches are ready in time"
+    room = max(subject.step_ns - subject.used_ns / subject.cores, 0.0)
+    estimate = (
+        f"what the {subject.cores} cores can do beside the step: they are busy {words.ms(subject.used_ns)} of processor time"
+    )
+    return min(float(ns), room), estimate
+
+
+RULES: tuple[Rule, ...] = (waiting,)

@@ -1,0 +1,37 @@
+"""Memory: the device's allocator within steps, and a heap that is given back and faulted in again."""
+
+from __future__ import annotations
+
+from kernelscope.analysis.accounting import idle_causes
+from kernelscope.analysis.advise import words
+from kernelscope.analysis.advise.model import Advice, Rule
+from kernelscope.analysis.advise.subject import Subject
+
+_REMEDIES = {
+    "pytorch": "no torch.cuda.empty_cache() in the loop; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; a smaller batch where "
+    "the allocator retries",
+    "tensorflow": "TF_GPU_ALLOCATOR=cuda_malloc_async, or let TensorFlow take the memory at the start",
+    "mxnet": "MXNET_GPU_MEM_POOL_TYPE and MXNET_GPU_MEM_POOL_RESERVE",
+    "": "a caching or asynchronous allocator (cudaMallocAsync)",
+}
+
+
+def allocator(subject: Subject) -> list[Advice]:
+    """The device idles while its memory is taken or given back."""
+    rows = subject.idle((idle_causes.ALLOCATING,))
+    ns = words.time_of(rows)
+    return [
+        Advice(
+            "allocator",
+            "device memory is taken and given back within the steps",
+            ns,
+            "all of it, where memory is kept",
+            [f"The device idles {words.share(subject, ns)} {subject.per} in {words.largest(rows, 'detail')}."],
+            words.text(subject, _REMEDIES),
+            "",
+            words.ids(rows),
+        )
+    ]
+
+
+RULES: tuple[Rule, ...] = (allocator,)

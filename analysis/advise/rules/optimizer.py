@@ -1,0 +1,54 @@
+"""The optimizer: a kernel for each parameter and operation, where few would do."""
+
+from __future__ import annotations
+
+import re
+
+from kernelscope.analysis.accounting.device_account import COMPUTE
+from kernelscope.analysis.advise import words
+from kernelscope.analysis.advise.model import Advice, Rule
+from kernelscope.analysis.advise.subject import Subject
+
+_MANY = 20  # kernels a step
+_FUSED = re.compile(r"(?i)multi_tensor|_foreach_|_fused_|FusedOptimizer|fused_?adam|multi_\w*_update|multi_tensor_apply")
+
+_REMEDIES = {
+    "pytorch": "torch.optim.AdamW(..., fused=True) (or foreach=True), or Apex's fused optimizers; zero_grad(set_to_none=True)",
+    "tensorflow": "apply gradients inside tf.function, with the optimizer's jit_compile=True",
+    "mxnet": "gluon.Trainer with an optimizer that aggregates (MXNET_OPTIMIZER_AGGREGATION_SIZE)",
+    "": "an optimizer that updates all parameters in few kernels",
+}
+
+
+def many_kernels(subject: Subject) -> list[Advice]:
+    """The update of the parameters is many small kernels."""
+    if str(subject.setting("execution") or "").startswith("graph"):
+        return []  # the graph's executor starts these without Python
+    rows = subject.rows[(subject.rows["phase"] == "optimizer").fillna(False).to_numpy(bool)]
+    computing = rows[(rows["part"] == COMPUTE).to_numpy(bool)]
+    names = computing["name"].fillna("") + " " + computing["operator"].fillna("")
+    loose = computing[~names.str.contains(_FUSED).to_numpy(bool)]
+    number = float(loose["count"].sum())
+    if number < _MANY:
+        return []
+    passes = max(loose["name"].fillna(loose["operator"]).map(words.kernel).nunique(), 1)
+    kernel_ns, host_ns = words.time_of(loose), words.time_of(rows) - words.time_of(computing)
+    saves = kernel_ns * (1 - 1 / passes) + host_ns * (1 - passes / number)
+    return [
+        Advice(
+            "optimizer",
+            "the optimizer updates parameters one by one",
+            saves,
+            f"one pass over memory instead of the {passes} kernels of an update, and no launch for each parameter",
+            [
+                f"{words.count(number)} kernels {subject.per} take {words.share(subject, kernel_ns)}, and nothing computes for "
+                f"{words.ms(host_ns)} around them: {words.kernels(loose)}."
+            ],
+            words.text(subject, _REMEDIES),
+            "https://docs.pytorch.org/docs/stable/optim.html" if subject.framework == "pytorch" else "",
+            words.ids(rows),
+        )
+    ]
+
+
+RULES: tuple[Rule, ...] = (many_kernels,)

@@ -1,0 +1,134 @@
+"""Types: double precision that nothing asked for, tensor cores that idle, and memory traffic that half-precision halves."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from kernelscope.analysis.advise import words
+from kernelscope.analysis.advise.model import Advice, Rule
+from kernelscope.analysis.advise.subject import Subject
+from kernelscope.analysis.device import datasheets
+from kernelscope.analysis.explain.device.case import MAIN
+
+_REACHED = 0.4  # of the time, at least, that remains on tensor cores: kernels reach a part of their peak
+_HALF = 0.5  # of the time of kernels that move memory, in types of half the size
+
+_DOUBLE = {
+    "pytorch": "make data and parameters float32: torch.set_default_dtype(torch.float32), tensor.float(), "
+    "torch.from_numpy(array.astype(numpy.float32))",
+    "jax": "leave jax_enable_x64 off, and create arrays as float32",
+    "": "create data and parameters as float32; numpy's default is float64",
+}
+_TF32 = {
+    "pytorch": "torch.set_float32_matmul_precision('high') (and torch.backends.cudnn.allow_tf32 = True)",
+    "tensorflow": "tf.config.experimental.enable_tensor_float_32_execution(True), which is the default",
+    "jax": "jax.config.update('jax_default_matmul_precision', 'tensorfloat32')",
+    "": "allow TF32 (NVIDIA_TF32_OVERRIDE=1), or compute in float16 or bfloat16",
+}
+_OTHERS = {
+    "pytorch": "torch.backends.cudnn.benchmark = True lets cuDNN try other algorithms; channels that are multiples of 8 and "
+    "memory_format=torch.channels_last have more of them",
+    "": "sizes that are multiples of 8, channels last, and cuDNN's autotuning give the library more algorithms to choose from",
+}
+_MIXED = {
+    "pytorch": "torch.autocast(device_type='cuda', dtype=torch.bfloat16) around forward and loss (with torch.amp.GradScaler for "
+    "float16)",
+    "tensorflow": "tf.keras.mixed_precision.set_global_policy('mixed_float16')",
+    "mxnet": "mxnet.amp.init()",
+    "jax": "keep parameters in float32 and compute in bfloat16 (dtype=jnp.bfloat16 of Flax modules)",
+    "": "compute in float16 or bfloat16, and accumulate in float32",
+}
+_LINKS = {
+    "pytorch": "https://docs.pytorch.org/docs/stable/amp.html",
+    "tensorflow": "https://www.tensorflow.org/guide/mixed_precision",
+    "": "https://docs.nvidia.com/deeplearning/performance/mixed-precision-training/",
+}
+
+
+def double(subject: Subject) -> list[Advice]:
+    """Kernels compute in float64."""
+    rows = subject.kernels()
+    rows = rows[(rows["dtype"] == "f64").fillna(False).to_numpy(bool)]
+    ns = words.time_of(rows)
+    return [
+        Advice(
+            "double precision",
+            "kernels compute in float64",
+            ns * _HALF,
+            "half of their time: float32 halves the bytes and doubles what a vector holds (GPUs for graphics gain far more)",
+            [f"In float64: {words.share(subject, ns)} {subject.per}, {words.kernels(rows)}.", *_where(rows)],
+            words.text(subject, _DOUBLE),
+            "",
+            words.ids(rows),
+        )
+    ]
+
+
+def tf32(subject: Subject) -> list[Advice]:
+    """Products and convolutions in float32 run beside the device's tensor cores."""
+    sheet = datasheets.lookup(subject.hardware) if not subject.on_host else None
+    fast, slow = (sheet.flops("tf32"), sheet.flops("f32", False)) if sheet else (None, None)
+    if not fast or not slow or fast <= slow:
+        return []
+    rows = _main(subject, "f32")
+    ns = words.time_of(rows)
+    allowed = words.time_of(_main(subject, "tf32")) > 0
+    return [
+        Advice(
+            "tensor cores",
+            f"products and convolutions in float32 do not use the tensor cores{', although TF32 is on' if allowed else ''}",
+            ns * (1 - max(slow / fast, _REACHED)),
+            f"TF32 has {fast / slow:.0f} times the peak rate on this device; at least 40% of the time is taken to remain",
+            [f"In float32 without tensor cores: {words.share(subject, ns)} {subject.per}, {words.kernels(rows)}.", *_where(rows)],
+            words.text(subject, _OTHERS if allowed else _TF32),
+            words.text(subject, _LINKS),
+            words.ids(rows),
+        )
+    ]
+
+
+def mixed(subject: Subject) -> list[Advice]:
+    """The step computes and moves float32 where half-precision would do."""
+    sheet = datasheets.lookup(subject.hardware) if not subject.on_host else None
+    half = sheet.flops("f16") if sheet else None
+    if not sheet or not half or not sheet.tensor:
+        return []
+    saves, rows = 0.0, []
+    for dtype in ("f32", "tf32"):
+        main = _main(subject, dtype)
+        rate = sheet.flops("tf32") if dtype == "tf32" else sheet.flops("f32", False)
+        saves += words.time_of(main) * (1 - max((rate or half) / half, _REACHED))
+        rows.append(main)
+    small = subject.kernels(("elementwise", "activation", "normalisation", "softmax", "pooling", "reduction"))
+    small = small[((small["dtype"] == "f32") & (small["phase"] != "optimizer").fillna(True)).fillna(False).to_numpy(bool)]
+    saves += words.time_of(small) * _HALF
+    chosen = pd.concat([*rows, small])
+    main_ns = sum(words.time_of(one) for one in rows)
+    return [
+        Advice(
+            "mixed precision",
+            "the step computes in 32-bit types",
+            saves,
+            "half of the time of what moves memory, and what the data sheet's peak rates say of products (at least 40% remain)",
+            [
+                f"Products and convolutions in float32 or TF32: {words.share(subject, main_ns)} {subject.per}; other kernels in "
+                f"float32: {words.share(subject, words.time_of(small))}."
+            ],
+            words.text(subject, _MIXED),
+            words.text(subject, _LINKS),
+            words.ids(chosen),
+        )
+    ]
+
+
+def _main(subject: Subject, dtype: str) -> pd.DataFrame:
+    rows = subject.kernels(MAIN)
+    return rows[(rows["dtype"] == dtype).fillna(False).to_numpy(bool)]
+
+
+def _where(rows: pd.DataFrame) -> list[str]:
+    named = words.largest(rows[rows["layer"].notna()], "layer")
+    return [f"Most of it in {named}."] if named else []
+
+
+RULES: tuple[Rule, ...] = (double, tf32, mixed)

@@ -1,0 +1,96 @@
+"""Settings that cost time: checks left on, libraries left off, threads that idle."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from kernelscope.analysis.accounting import idle_causes
+from kernelscope.analysis.advise import words
+from kernelscope.analysis.advise.model import Advice, Rule
+from kernelscope.analysis.advise.subject import Subject
+from kernelscope.analysis.explain.device.case import MAIN
+
+_CHECKS = ("aten::isnan", "aten::ne", "aten::any", "aten::isfinite", "aten::all")
+_THREADS = {
+    "pytorch": "torch.set_num_threads(...), OMP_NUM_THREADS",
+    "tensorflow": "tf.config.threading.set_intra_op_parallelism_threads(0)",
+    "": "OMP_NUM_THREADS",
+}
+
+
+def checks(subject: Subject) -> list[Advice]:
+    """A mode for finding errors is left on."""
+    modes = {
+        "anomaly_detection": "autograd's anomaly detection is on: leave torch.autograd.set_detect_anomaly(True) out",
+        "debug_nans": "jax_debug_nans is on: every result is checked and read back",
+        "profiler": "a profiler of the framework runs in the measured steps",
+    }
+    on = [text for name, text in modes.items() if subject.setting(name) is True]
+    if not on:
+        return []
+    tests = subject.rows[subject.rows["operator"].isin(_CHECKS).to_numpy(bool)]
+    host = subject.idle((idle_causes.OPERATOR, idle_causes.RANGE))
+    rows = pd.concat([tests, host[~host.index.isin(tests.index)]])
+    saves = words.time_of(tests) + 0.5 * (words.time_of(rows) - words.time_of(tests))
+    return [
+        Advice(
+            "debugging mode",
+            on[0].split(":")[0],
+            saves,
+            "the checks' own operators, and half of the time outside of kernels, where such modes note what is called",
+            [f"Operators that check values: {words.share(subject, words.time_of(tests))} {subject.per}.", *on[1:]],
+            on[0].split(": ")[-1],
+            "",
+            words.ids(rows),
+        )
+    ]
+
+
+def without_onednn(subject: Subject) -> list[Advice]:
+    """Convolutions and products on the processor run without oneDNN."""
+    if not subject.on_host or subject.setting("onednn") is not False:
+        return []
+    rows = subject.kernels(MAIN[:3])
+    rows = rows[(rows["library"] != "onednn").fillna(True).to_numpy(bool)]
+    ns = words.time_of(rows)
+    return [
+        Advice(
+            "oneDNN",
+            "oneDNN is off, and convolutions run by slower kernels",
+            ns * 0.5,
+            "half of the convolutions' time, which is what oneDNN took of it on the machines that this was measured on",
+            [f"Convolutions take {words.share(subject, ns)} {subject.per}: {words.kernels(rows)}."],
+            words.text(subject, {
+                "pytorch": "torch.backends.mkldnn.enabled = True, which is the default",
+                "tensorflow": "TF_ENABLE_ONEDNN_OPTS=1",
+                "": "switch oneDNN on",
+            }),
+            "",
+            words.ids(rows),
+        )
+    ]  # fmt: skip
+
+
+def idle_threads(subject: Subject) -> list[Advice]:
+    """Operators may use fewer threads than there are cores."""
+    threads, cores = subject.setting("threads"), subject.cores
+    if not subject.on_host or not threads or not cores or threads >= cores or subject.used_ns is None:
+        return []
+    rows = subject.kernels()
+    busy = subject.used_ns / max(subject.step_ns, 1)
+    saves = words.time_of(rows) * (1 - min(max(busy, 1.0) / cores, 1.0))
+    return [
+        Advice(
+            "threads",
+            f"operators use {threads} of {cores} cores",
+            saves,
+            "kernels spread over all cores",
+            [f"Cores kept busy on average: {busy:.1f} of {cores}. Kernels take {words.share(subject, words.time_of(rows))}."],
+            words.text(subject, _THREADS),
+            "",
+            words.ids(rows),
+        )
+    ]
+
+
+RULES: tuple[Rule, ...] = (checks, without_onednn, idle_threads)

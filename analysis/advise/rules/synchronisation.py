@@ -1,0 +1,82 @@
+"""Blocking calls: the host waits for the device, and the device then for the host."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from kernelscope.analysis.advise import words
+from kernelscope.analysis.advise.model import Advice, Rule
+from kernelscope.analysis.advise.subject import Subject
+from kernelscope.analysis.attribution import calls as api
+from kernelscope.analysis.trace import intervals
+
+_REMEDIES = {
+    "pytorch": "read results seldom: no .item(), .cpu(), print(tensor), nonzero() or `if tensor:` in the step; sum losses on the "
+    "device and read them every few steps; copies with non_blocking=True",
+    "tensorflow": "return tensors from the tf.function and read them every few steps; no .numpy() in the step",
+    "mxnet": "no asnumpy(), asscalar() or wait_to_read() in the step; read metrics every few steps",
+    "jax": "no float(loss), .item() or block_until_ready() in the step; read results of earlier steps",
+    "": "read results of the device seldom, and not in the middle of a step",
+}
+
+
+def waits(subject: Subject) -> list[Advice]:
+    """The device ran out of work while the host waited for it."""
+    if subject.on_host or not subject.waited_ns:
+        return []
+    return [
+        Advice(
+            "synchronisation",
+            "the host waits for the device, which then idles until the host has caught up",
+            subject.waited_ns,
+            "the idle time that begins while the host waits",
+            [f"The device idles {words.share(subject, subject.waited_ns)} {subject.per} after such waits.", *_calls(subject)],
+            words.text(subject, _REMEDIES),
+            "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization"
+            if subject.framework == "pytorch"
+            else "",
+        )
+    ]
+
+
+def _calls(subject: Subject) -> list[str]:
+    """Return sentences on the calls that wait, and on the operators that make them."""
+    calls = subject.inside_steps(subject.trace.calls)
+    if calls.empty:
+        return []
+    waiting = [name for name in calls["name"].cat.categories if api.cause(name) in (api.WAITING, api.COPYING)]
+    mine = calls[calls["name"].isin(waiting).to_numpy(bool)]
+    mine = mine[(mine["end_ns"] - mine["start_ns"] > 0).to_numpy(bool)]
+    if mine.empty:
+        return []
+    steps = max(subject.count, 1)
+    sums = mine.assign(ns=mine["end_ns"] - mine["start_ns"]).groupby("name", observed=True)["ns"].agg(["size", "sum"])
+    sums = sums.sort_values("sum", ascending=False).head(3)
+    listed = ", ".join(
+        f"{words.count(one['size'] / steps)} x {name} ({words.ms(one['sum'] / steps)})" for name, one in sums.iterrows()
+    )
+    return [f"Calls that wait, {subject.per}: {listed}.", *_operators(subject, mine)]
+
+
+def _operators(subject: Subject, calls: pd.DataFrame) -> list[str]:
+    """Return a sentence on the innermost operators around calls."""
+    operators = subject.trace.operators
+    operators = operators[operators["thread"].notna().to_numpy(bool)]
+    calls = calls[calls["thread"].notna().to_numpy(bool)]
+    if operators.empty or calls.empty:
+        return []
+    around = intervals.innermost(
+        *(operators[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns")),
+        calls["thread"].to_numpy(np.int64), calls["start_ns"].to_numpy(np.int64),
+    )  # fmt: skip
+    there = around >= 0
+    if not there.any():
+        return []
+    named = operators["name"].astype("string").to_numpy()[around[there]]
+    took = (calls["end_ns"] - calls["start_ns"]).to_numpy(np.int64)[there]
+    sums = pd.Series(took).groupby(named).sum().sort_values(ascending=False) / max(subject.count, 1)
+    return [f"Made by {', '.join(f'{name} ({words.ms(float(ns))})' for name, ns in sums.head(3).items())}."]
+
+
+RULES: tuple[Rule, ...] = (waits,)

@@ -1,0 +1,159 @@
+"""What rules of advice look at: one recording's step in rows that add up to it, and what is known of how it ran."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from kernelscope.analysis.accounting.device_account import ALL, COMPUTE, IDLE, account, is_host_timed
+from kernelscope.analysis.advise import host_account
+from kernelscope.analysis.attribution import steps as finding_steps
+from kernelscope.analysis.attribution.steps import Request
+from kernelscope.analysis.attribution.steps.model import critical_device
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.recordings import archives, captures, imported, kinds
+from kernelscope.analysis.recordings.kinds import Kind
+from kernelscope.analysis.recordings.run import Run
+from kernelscope.analysis.trace import Trace
+
+STEPS, WHOLE = "a step", "in all"
+
+
+@dataclass
+class Subject:
+    """One recording as rules look at it.
+
+    rows: the step by what was done (device_account.KEYS; count, duration_ns, time_ns per step); time_ns adds up to step_ns.
+    device: of what the rows are: "cpu" or an accelerator. hardware: its name; None where not told. per: what times are of.
+    facts: settings, options and machine of a run; empty for a capture. used_ns: processor time of a step, of all threads; None
+    where not recorded. steps: what the steps were taken from, in words; None where nothing marks them.
+    """
+
+    path: str
+    trace: Trace
+    rows: pd.DataFrame
+    step_ns: int
+    device: str
+    hardware: str | None
+    per: str
+    steps: str | None
+    count: int
+    facts: dict[str, Any] = field(default_factory=dict)
+    used_ns: float | None = None
+    waited_ns: int = 0
+    timeline: bool = True
+
+    @property
+    def framework(self) -> str:
+        """The framework; empty where it is not known."""
+        return str(self.facts.get("framework") or self.trace.info.get("framework") or "")
+
+    @property
+    def on_host(self) -> bool:
+        """Whether the host's processors compute."""
+        return self.device == "cpu"
+
+    @property
+    def cores(self) -> int | None:
+        """How many cores the program may use; None where not recorded."""
+        found = (self.facts.get("machine") or {}).get("allowed_threads")
+        return int(found) if found else None
+
+    def setting(self, name: str) -> Any:
+        """Return a setting that the framework reported; None where it did not."""
+        return (self.facts.get("settings") or {}).get(name)
+
+    def kernels(self, kinds_: Collection[str] | None = None) -> pd.DataFrame:
+        """Return the rows of computing kernels, of these kinds only where any are given."""
+        rows = self.rows[(self.rows["part"] == COMPUTE).to_numpy(bool)]
+        return rows if kinds_ is None else rows[rows["kind"].isin(list(kinds_)).to_numpy(bool)]
+
+    def idle(self, causes: Collection[str]) -> pd.DataFrame:
+        """Return the rows in which nothing computes, by these causes."""
+        return self.rows[((self.rows["part"] == IDLE) & self.rows["cause"].isin(list(causes))).to_numpy(bool)]
+
+    def part(self, name: str) -> pd.DataFrame:
+        """Return the rows of one part (device_account.PARTS)."""
+        return self.rows[(self.rows["part"] == name).to_numpy(bool)]
+
+    def inside_steps(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows of a table of events that begin within the measured steps; all of them where nothing marks steps."""
+        steps = self.trace.steps[~self.trace.steps["warmup"]]
+        if steps.empty or table.empty:
+            return table
+        start = table["start_ns"].to_numpy(np.int64, na_value=-1)
+        return table[inside(start, steps)]
+
+
+def inside(at: npt.NDArray[np.int64], steps: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return whether each time lies in one of the steps."""
+    ordered = steps.sort_values("start_ns")
+    first, last = (ordered[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    place = np.searchsorted(first, at, side="right") - 1
+    return np.asarray((place >= 0) & (at < last[np.maximum(place, 0)]))
+
+
+def read(path: Path, request: Request | None = None) -> Subject:
+    """Return what is recorded at a path; raise EvidenceError for what cannot be read or holds nothing to advise on."""
+    name = archives.named(str(path))
+    path = archives.folder(path)
+    kind = kinds.kind_of(path)
+    if kind is Kind.RUN:
+        return _of_run(Run(path), name)
+    if kind is Kind.IMPORT:
+        return of_trace(imported.Imported(path).trace(), name, request)
+    if kind is Kind.CAPTURE:
+        return of_trace(captures.read(path), name, request)
+    raise EvidenceError(f"{path}: holds several recordings; name one of them")
+
+
+def of_trace(trace: Trace, path: str, request: Request | None = None) -> Subject:
+    """Return a capture as rules look at it."""
+    request = request or Request()
+    trace = finding_steps.windowed(trace, request)
+    if critical_device(trace) is None and not is_host_timed(trace) and trace.has_timeline():
+        rows, step_ns = host_account.of_trace(trace)
+        measured = int((~trace.steps["warmup"]).sum())
+        return Subject(path, trace, rows, step_ns, "cpu", None, STEPS if measured else WHOLE, None, measured)
+    found = finding_steps.find(trace, request)
+    trace = finding_steps.applied(trace, found)
+    whole = is_host_timed(trace) or (trace.has_timeline() and critical_device(trace) is None)
+    done = account(trace, ALL if whole else request.device)
+    return Subject(
+        path, trace, done.rows, done.step_ns, done.device, _hardware(trace, done.device),
+        STEPS if done.basis == "steps" else WHOLE, found.sentence() if found else None, len(done.lengths),
+        waited_ns=done.waited_ns, timeline=done.basis in ("steps", "window"),
+    )  # fmt: skip
+
+
+def _of_run(run: Run, path: str) -> Subject:
+    trace = run.trace()
+    facts = {name: run.record.get(name) for name in ("framework", "settings", "options", "machine", "noise")}
+    passes = run.passes("clean")
+    if passes and passes[0].report.get("settings"):
+        facts["settings"] = passes[0].report["settings"]
+    facts["compiled"] = passes[0].report.get("compiled") if passes else None
+    facts["clean_steps"] = len(passes[0].measured) if passes else 0
+    if critical_device(trace) is not None:
+        subject = of_trace(trace, path)
+        subject.facts = facts
+        return subject
+    rows, step_ns = host_account.of_run(run)
+    steps = run.clean_steps()
+    used = (steps["user_ns"] + steps["system_ns"]).mean() if len(steps) else None
+    return Subject(
+        path, trace, rows, step_ns, "cpu", None, STEPS, "marked while recording", len(steps), facts,
+        None if used is None or pd.isna(used) else float(used),
+    )  # fmt: skip
+
+
+def _hardware(trace: Trace, device: str) -> str | None:
+    named = {str(one.get("device")): str(one["name"]) for one in trace.info.get("devices") or [] if one.get("name")}
+    others = {name for where, name in named.items() if where != "cpu"}
+    return named.get(device) or (others.pop() if len(others) == 1 else None)

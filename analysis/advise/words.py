@@ -1,0 +1,73 @@
+"""Words for advice: times, what rows execute, the lines of the program."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from kernelscope.analysis.advise.subject import Subject
+from kernelscope.analysis.explain.device.words import count as count
+from kernelscope.analysis.explain.device.words import kernel as kernel
+from kernelscope.analysis.explain.device.words import listed as listed
+from kernelscope.analysis.explain.device.words import ms as ms
+
+_LINES = 3  # statements that a sentence names
+SLOWED = 1.6  # line_profiler makes statements take longer by up to this
+_LONGEST = 80  # characters of a statement that are quoted
+
+
+def time_of(rows: pd.DataFrame) -> int:
+    """Return the time of rows, ns per step."""
+    return int(rows["time_ns"].sum())
+
+
+def ids(rows: pd.DataFrame) -> frozenset[int]:
+    """Return which of the subject's rows these are."""
+    return frozenset(int(row) for row in rows.index)
+
+
+def share(subject: Subject, ns: float) -> str:
+    """Return a time with its share of the step: 12.3 ms (41%)."""
+    return f"{ms(ns)} ({ns / max(subject.step_ns, 1):.0%})"
+
+
+def kernels(rows: pd.DataFrame, most: int = 3) -> str:
+    """Return what rows execute, what takes longest first: 24 x softmax_warp_forward (3.1 ms)."""
+    named = rows.assign(short=[kernel(name) for name in rows["name"].fillna(rows["operator"]).fillna(rows["kind"])])
+    sums = named.groupby("short")[["count", "time_ns"]].sum().sort_values("time_ns", ascending=False, kind="stable")
+    shown = [f"{count(float(one['count']))} x {name} ({ms(float(one['time_ns']))})" for name, one in sums.head(most).iterrows()]
+    rest = sums.iloc[most:]
+    more = f" and {len(rest)} others ({ms(float(rest['time_ns'].sum()))})" if len(rest) else ""
+    return ", ".join(shown) + more
+
+
+def largest(rows: pd.DataFrame, column: str, most: int = 3) -> str:
+    """Return the values of a column with most time: stem (4.1 ms), layer1.conv1 (3.2 ms)."""
+    sums = rows.groupby(rows[column].astype("string"))["time_ns"].sum().sort_values(ascending=False, kind="stable")
+    return ", ".join(f"{name} ({ms(float(ns))})" for name, ns in sums.head(most).items() if ns > 0)
+
+
+def lines(subject: Subject, least_ns: float, most_ns: float, hits: float = 0.0, names: str = "") -> list[str]:
+    """Return a sentence on the program's statements that take so long per step, where a lines pass timed them.
+
+    most_ns: statements that take longer also run what is meant elsewhere. hits: how often a step executes them at least.
+    names: what their text must match.
+    """
+    table, steps = subject.trace.lines, subject.trace.info.get("lines_steps")
+    if table.empty or not steps:
+        return []
+    sums = table.groupby(["file", "line", "text"], dropna=False)[["time_ns", "hits"]].sum() / float(steps)
+    sums = sums[((sums["time_ns"] >= least_ns) & (sums["time_ns"] <= most_ns) & (sums["hits"] >= hits)).to_numpy(bool)]
+    if names:
+        sums = sums[sums.index.get_level_values("text").str.contains(names).fillna(False)]
+    found = [
+        f"{file}:{line} `{str(code)[:_LONGEST]}` ({ms(float(ns))})"
+        for (file, line, code), ns in sums["time_ns"].sort_values(ascending=False).head(_LINES).items()
+    ]
+    return [f"Lines that take most of it: {'; '.join(found)}."] if found else []
+
+
+def text(subject: Subject, texts: dict[str, str]) -> str:
+    """Return what is said for the subject's framework; that of "" for others. keras-tensorflow counts as keras, then tensorflow."""
+    name = subject.framework
+    family, _, backend = name.partition("-")
+    return next(texts[key] for key in (name, family, backend, "") if key in texts)

@@ -1,0 +1,106 @@
+"""Advice on one recording for people: the answer, what to do, where the step's time goes, and what shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from kernelscope.reports import text
+
+MOST = 3  # pieces of advice that are told in full; the others have a line each
+_BAR = 36  # columns of the longest bar
+
+Result = Mapping[str, Any]
+
+
+def answer(result: Result) -> str:
+    """Return in one sentence how long a step takes, what it does most of that time, and what can be saved."""
+    step_ns = max(int(result["step_ns"]), 1)
+    whole = f"A step takes {ms(step_ns)}" if result["per"] == "a step" else f"The recording covers {ms(step_ns)}"
+    first = [f"{part['what']} {_share(part['ns'], step_ns)}" for part in result["parts"][:3] if part["ns"] >= 0.01 * step_ns]
+    where = f" on {result['hardware'] or result['device']}" if result["device"] != "cpu" else ""
+    advice = result["advice"]
+    saved = f" What to do first can save up to {ms(advice[0]['saves_ns'])}." if advice else " Nothing stands out to be saved."
+    return f"{whole}{where}: {', '.join(first)}.{saved}"
+
+
+def markdown(result: Result) -> str:
+    """Return it as Markdown."""
+    lines = [f"### {text.markdown(answer(result))}", ""]
+    for number, one in enumerate(result["advice"], start=1):
+        lines += [f"{number}. **{text.markdown(_title(one))}.** {text.markdown(_sentence(one['remedy']))}"]
+        lines += [f"   {text.markdown(detail)}" for detail in _details(one)]
+    lines += ["", "| time | share | what |", "| ---: | ---: | --- |"]
+    lines += [f"| {ms(part['ns'])} | {_share(part['ns'], result['step_ns'])} | {part['what']} |" for part in result["parts"]]
+    return "\n".join([*lines, "", *(f"- {text.markdown(note)}" for note in result["notes"])]).rstrip() + "\n"
+
+
+class Shown:
+    """Advice as rich draws it."""
+
+    def __init__(self, result: Result):
+        self._result = result
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the answer, the advice, the parts of the step, and the evidence."""
+        yield Text(_printable(answer(self._result)), style="bold")
+        yield Text()
+        yield from self._advice()
+        yield self._parts()
+        yield from (Text(_printable(note), style="dim") for note in self._result["notes"])
+
+    def _advice(self) -> Iterator[Any]:
+        advice = self._result["advice"]
+        for number, one in enumerate(advice[:MOST], start=1):
+            yield Text.assemble((f"{number}. ", "bold"), (_printable(_title(one)) + ".", "bold"))
+            yield Padding(Text(_printable(_sentence(one["remedy"]))), (0, 0, 0, 3))
+            for detail in _details(one):
+                yield Padding(Text(_printable(detail), style="dim"), (0, 0, 0, 3))
+        for number, one in enumerate(advice[MOST:], start=MOST + 1):
+            yield Text(_printable(f"{number}. {_title(one)}: {one['remedy']}."))
+        if advice:
+            yield Text()
+
+    def _parts(self) -> Table:
+        table = Table(box=None, padding=(0, 2, 0, 0), show_header=True, header_style="dim")
+        for name, justify in (("ms", "right"), ("share", "right"), ("where the time goes", "left"), ("", "left")):
+            table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        longest = max((part["ns"] for part in self._result["parts"]), default=1)
+        for part in self._result["parts"]:
+            bar = "█" * round(_BAR * part["ns"] / longest)
+            table.add_row(f"{part['ns'] / 1e6:,.3f}", _share(part["ns"], self._result["step_ns"]), part["what"], bar)
+        table.add_row(f"{self._result['step_ns'] / 1e6:,.3f}", "100%", self._result["per"], "", style="bold")
+        return table
+
+
+def _title(one: Mapping[str, Any]) -> str:
+    return f"Up to {ms(one['saves_ns'])}: {one['title']}"
+
+
+def _details(one: Mapping[str, Any]) -> list[str]:
+    link = [f"See {one['link']}"] if one["link"] else []
+    return [" ".join(one["evidence"]), f"Estimate: {one['estimate']}.", *link]
+
+
+def _sentence(remedy: str) -> str:
+    return f"{remedy[:1].upper()}{remedy[1:]}." if remedy[:1].islower() and " " in remedy.split("(")[0] else f"{remedy}."
+
+
+def _share(ns: float, step_ns: float) -> str:
+    return f"{ns / max(step_ns, 1):.0%}"
+
+
+def _printable(value: str) -> str:
+    return text.printable(value, None)
+
+
+def ms(ns: float) -> str:
+    """Return a time in ms with the digits that are worth reading."""
+    value = ns / 1e6
+    digits = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3
+    return f"{value:,.{digits}f} ms"

@@ -1,0 +1,49 @@
+"""Advice on recordings that others made, whose remedy is known: what B of a pair does and A does not."""
+
+from pathlib import Path
+
+import pytest
+
+from kernelscope.analysis.advise import advise
+from tests.places import ROOT
+
+PAIRS = ROOT.parent / "shared" / "corpus" / "pairs"
+
+pytestmark = pytest.mark.skipif(not PAIRS.is_dir(), reason="no corpus beside the project")
+
+
+def topics(name):
+    result = advise(next((PAIRS / name).iterdir() if "/" not in name else iter([PAIRS / name])))
+    assert sum(part["ns"] for part in result["parts"]) == result["step_ns"]
+    return {one["topic"]: one["saves_ns"] / 1e6 for one in result["advice"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "topic", "ms"),
+    [
+        ("n21-workers2-8/a.sqlite", "input pipeline", 510.1),
+        ("n21-8workers-dali/a.sqlite", "input pipeline", 32.6),
+        ("n21-dali-amp/a.sqlite", "mixed precision", 53.3),
+        ("n21-amp-apexjit/a.sqlite", "fusion", 12.4),
+    ],
+)
+def test_what_the_next_version_did(name, topic, ms):
+    """The ms are those that its authors gained, by shared/corpus/pairs/truth.csv; estimates are within a factor of two."""
+    found = topics(name)
+    assert ms / 2 < found[topic] < ms * 2
+    if topic == "input pipeline":
+        assert max(found, key=found.get) == topic or found[topic] > 0.1 * ms
+
+
+def test_an_attention_that_no_kernel_fuses():
+    found = topics("tl-timesformer-h100-mi300/a.json.gz")
+    assert list(found)[:2] == ["host-bound", "attention"]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((PAIRS).glob("*/*.*")) if PAIRS.is_dir() else [], ids=lambda path: f"{path.parent.name}-{path.name}"
+)
+def test_every_side_adds_up_and_saves_no_more_than_the_step(path: Path):
+    result = advise(path)
+    assert sum(part["ns"] for part in result["parts"]) == result["step_ns"]
+    assert all(0 < one["saves_ns"] <= result["step_ns"] for one in result["advice"])

@@ -1,0 +1,175 @@
+"""Rules of advice on made-up recordings of a GPU: each with what it finds, its ms, and what only looks like it."""
+
+from dataclasses import replace
+
+import pytest
+
+from kernelscope.analysis.advise import advice
+from kernelscope.analysis.advise.subject import of_trace
+from tests.analysis.explain.device.synthetic import COPIES, NETWORK, Copy, Host, Kernel, Wait, Within, recording
+
+TUNED = [
+    Kernel(f"ampere_bf16_s16816gemm_bf16_128x128_{number}", 1000, "gemm", dtype="bf16", operator="aten::mm", grid="512,1,1")
+    for number in range(10)
+]
+
+
+def advised(*items, **options):
+    trace = recording(items, **options)
+    result = advice.of_subject(of_trace(trace, "made-up"))
+    assert sum(part["ns"] for part in result["parts"]) == result["step_ns"]
+    return result
+
+
+def topics(result):
+    return {one["topic"]: one["saves_ns"] / 1e6 for one in result["advice"]}
+
+
+def test_a_well_tuned_step_gets_no_advice():
+    result = advised(Copy(3000, stream=COPIES), *TUNED)
+    assert topics(result) == {}
+    assert result["step_ns"] == pytest.approx(10e6, rel=0.02)
+
+
+def test_waiting_for_the_loader():
+    result = advised(Within("DataLoader.__next__", (Host(5000),)), *TUNED, Wait())
+    assert topics(result)["input pipeline"] == pytest.approx(5, rel=0.05)
+    assert result["advice"][0]["topic"] == "input pipeline"
+    assert "num_workers" in result["advice"][0]["remedy"]
+    assert result["parts"][1] == {"what": "waiting for input", "ns": pytest.approx(5e6, rel=0.05)}
+
+
+def test_a_loader_that_keeps_up_is_no_topic():
+    assert topics(advised(Within("DataLoader.__next__", (Host(5000),)), *TUNED, steps=40)) == {}  # but for the first batch
+
+
+def test_blocking_reads_of_results():
+    step = [*TUNED[:5], Wait("cudaStreamSynchronize"), Host(2000, operator="aten::item"), *TUNED[5:], Wait(), Host(2000)]
+    result = advised(*step)
+    first = result["advice"][0]
+    assert first["topic"] == "synchronisation"
+    assert first["saves_ns"] == pytest.approx(4e6, rel=0.05)
+    assert ".item()" in first["remedy"]
+    assert "cudaStreamSynchronize" in " ".join(first["evidence"])
+
+
+def test_a_device_that_waits_for_launches():
+    small = [item for number in range(100) for item in (Kernel("elementwise", 5, "reduction", dtype="bf16"), Host(20))]
+    first = advised(*small)["advice"][0]
+    assert first["topic"] == "host-bound"
+    assert first["saves_ns"] == pytest.approx(100 * 17e3, rel=0.1)
+    assert "torch.compile" in first["remedy"]
+
+
+def test_few_long_gaps_are_no_launches():
+    first = advised(*TUNED[:5], Host(30_000), *TUNED[5:])["advice"][0]
+    assert first["topic"] == "host-bound"
+    assert "record what the program does there" in first["remedy"]
+
+
+def test_pageable_copies():
+    first = advised(Copy(3000, memory="pageable to device"), *TUNED)["advice"][0]
+    assert (first["topic"], first["saves_ns"]) == ("copies", pytest.approx(3e6, rel=0.01))
+    assert "pin_memory" in first["remedy"]
+
+
+def test_pinned_copies_that_nothing_hides():
+    first = advised(Copy(3000), *TUNED)["advice"][0]
+    assert first["topic"] == "copies"
+    assert "stream of its own" in first["remedy"]
+
+
+def test_exposed_communication():
+    step = [*TUNED, Wait(), Kernel("ncclDevKernel_AllReduce", 4000, "communication", stream=NETWORK), Wait()]
+    assert topics(advised(*step))["communication"] > 0
+    hidden = [Kernel("ncclDevKernel_AllReduce", 4000, "communication", stream=NETWORK), *TUNED]
+    assert "communication" not in topics(advised(*hidden))
+
+
+def test_float32_beside_tensor_cores():
+    plain = [replace(one, name="ampere_sgemm_128x128_tn", dtype="f32") for one in TUNED]
+    found = topics(advised(*plain))
+    assert found["tensor cores"] == pytest.approx(6, rel=0.01), "at least 40% of 10 ms remain"
+    assert found["mixed precision"] == pytest.approx(6, rel=0.01)
+    without = topics(advised(*plain, hardware="Tesla P100-PCIE-16GB"))
+    assert "tensor cores" not in without
+    assert "mixed precision" not in without
+
+
+def test_tf32_is_half_of_what_half_precision_gives():
+    found = topics(advised(*[replace(one, dtype="tf32") for one in TUNED]))
+    assert found == {"mixed precision": pytest.approx(5, rel=0.01)}
+
+
+def test_double_precision():
+    found = topics(advised(*TUNED[:5], *[replace(one, dtype="f64") for one in TUNED[5:]]))
+    assert found == {"double precision": pytest.approx(2.5, rel=0.01)}
+
+
+def test_chains_of_elementwise_kernels():
+    chain = [Kernel(f"mul_{number}", 200, dtype="bf16", grid="512,1,1") for number in range(5)]
+    found = topics(advised(*TUNED, *chain, *TUNED))
+    assert found == {"fusion": pytest.approx(0.8, rel=0.01)}
+
+
+def test_what_a_compiler_made_is_fused_already():
+    chain = [Kernel(f"triton_poi_fused_mul_{number}", 200, dtype="bf16", grid="512,1,1") for number in range(5)]
+    assert topics(advised(*TUNED, *chain, *TUNED)) == {}
+
+
+def _attention(operator="aten::bmm"):
+    product = replace(TUNED[0], operator=operator)
+    small = {"dtype": "bf16", "grid": "512,1,1"}
+    return [
+        product, Kernel("div", 300, **small), Kernel("softmax_warp_forward", 900, "softmax", **small), Kernel("dropout", 300, **small),
+        product,
+    ]  # fmt: skip
+
+
+def test_attention_piece_by_piece():
+    found = topics(advised(*[one for _ in range(4) for one in (*_attention(), TUNED[1], Kernel("norm", 10, "normalisation"))]))
+    assert found["attention"] == pytest.approx(4 * 1.5, rel=0.01)
+
+
+def test_a_softmax_between_dense_layers_is_no_attention():
+    assert "attention" not in topics(advised(*[one for _ in range(4) for one in _attention("aten::addmm")]))
+
+
+def test_an_optimizer_kernel_by_kernel():
+    small = {"kind": "optimizer", "phase": "optimizer", "grid": "512,1,1"}
+    update = [Kernel(name, 20, **small) for name in ("mul", "add", "sqrt", "addcdiv") for _ in range(25)]
+    fused = [Kernel("multi_tensor_apply_kernel", 20, **small) for _ in range(100)]
+    found = topics(advised(*TUNED, *update))
+    assert found == {"optimizer": pytest.approx(2 * 3 / 4, rel=0.01)}, "one pass over memory of four"
+    assert "optimizer" not in topics(advised(*TUNED, *fused))
+
+
+def test_layouts_and_casts():
+    moves = [Kernel("nchwToNhwcKernel", 500, "layout", grid="512,1,1"), Kernel("cast", 400, "cast", grid="512,1,1")]
+    found = topics(advised(*TUNED, moves[0], TUNED[0], moves[1], TUNED[1]))
+    assert found == {"layout": pytest.approx(0.5, rel=0.01), "casts": pytest.approx(0.4, rel=0.01)}
+
+
+def test_the_allocator_in_steps():
+    found = topics(advised(*TUNED, Wait(), Host(1500, call="cudaMalloc"), Host(10)))
+    assert found["allocator"] == pytest.approx(1.5, rel=0.05)
+
+
+def test_compilation_in_steps():
+    found = topics(advised(*TUNED, Wait(), Within("torch._dynamo compile", (Host(3000),))))
+    assert found["compilation"] == pytest.approx(3, rel=0.05)
+
+
+def test_kernels_too_small_for_the_device():
+    found = topics(advised(*TUNED, *[replace(one, grid="27,1,1") for one in TUNED]))
+    assert found == {"small kernels": pytest.approx(10 * (1 - 27 / 108), rel=0.01)}
+
+
+def test_recomputation():
+    again = [Kernel("sgemm", 1000, "gemm", dtype="bf16", operator="aten::addmm", phase="backward", grid="512,1,1")] * 3
+    assert topics(advised(*TUNED, *again)) == {"recomputation": pytest.approx(3, rel=0.01)}
+
+
+def test_what_two_rules_see_is_said_once():
+    waits = [Within("DataLoader.__next__", (Host(5000),)), *TUNED, Wait()]
+    assert list(topics(advised(*waits))) == ["input pipeline"]

@@ -1,0 +1,37 @@
+"""The command `advise`: the answer first, then what to do, then evidence."""
+
+import json
+
+import pytest
+
+from kernelscope.cli.main import main
+from tests.places import ROOT
+
+CAPTURE = ROOT.parent / "shared" / "corpus" / "pairs" / "n21-workers2-8" / "a.sqlite"
+
+pytestmark = pytest.mark.skipif(not CAPTURE.is_file(), reason="no corpus beside the project")
+
+
+def test_the_answer_comes_first(capsys):
+    assert main(["advise", str(CAPTURE)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("A step takes 720 ms on A100-SXM4-40GB: waiting for input 75%")
+    assert next(line for line in lines if line.startswith("1.")) == "1. Up to 542 ms: the step waits for its batch."
+    assert not any("…" in line for line in lines)
+
+
+def test_data_for_programs(capsys):
+    assert main(["advise", str(CAPTURE), "--format", "json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["schema"] == "kernelscope/advise/1"
+    assert {"topic", "title", "saves_ns", "estimate", "evidence", "remedy", "link"} == set(result["advice"][0])
+
+
+def test_markdown(capsys):
+    assert main(["advise", str(CAPTURE), "--format", "markdown"]) == 0
+    assert capsys.readouterr().out.startswith("### A step takes 720 ms")
+
+
+def test_a_folder_of_several_is_refused(tmp_path, capsys):
+    assert main(["advise", str(tmp_path)]) == 3
+    assert "name" in capsys.readouterr().err
