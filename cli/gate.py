@@ -13,6 +13,7 @@ from kernelscope.cli import sharing
 NAME = "gate"
 HELP = "fail when NEW is slower than BASE by more than allowed"
 FORMATS = ("table", "markdown", "json")
+FAILED, UNDECIDED = 1, 5  # exit statuses
 
 
 def _share(text: str) -> float:
@@ -33,7 +34,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("base", metavar="BASE", help="what to compare with: a folder of `run` or `profile`, a folder of several, a capture")
     add("new", metavar="NEW", help="what is judged")
     add("--max-regression", type=_share, default=0.03, metavar="PERCENT", help="slowdown that is allowed (default: 3%%)")
-    add("--strict", action="store_true", help="fail too when the recordings cannot decide")
+    add("--strict", action="store_true", help="fail (1) too when the recordings cannot decide")
+    add("--allow-undecided", action="store_true", help="end with 0 when the recordings cannot decide (default: 5)")
     add("--force", action="store_true", help="compare even if the work differs (network, mode, batch)")
     add("--markdown", metavar="FILE", help="write verdict and account there too, for a pull request")
     add("--junit", metavar="FILE", help="write a JUnit XML file there too")
@@ -42,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Explain the difference, judge it, write what was asked for; return 1 when the gate fails."""
+    """Explain the difference, judge it, write what was asked for; return 1 when the gate fails, UNDECIDED when nobody can say."""
     from kernelscope.analysis.comparisons import gate
     from kernelscope.analysis.recordings import archives
     from kernelscope.cli.explain import explained
@@ -55,7 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
     for target, write in ((arguments.markdown, words.markdown), (arguments.junit, words.junit)):
         if target is not None:
             _write(Path(target), write(verdict, result))
-    return int(verdict["status"] == gate.FAILED or (arguments.strict and verdict["status"] == gate.UNDECIDED))
+    if verdict["status"] == gate.UNDECIDED:
+        return FAILED if arguments.strict else 0 if arguments.allow_undecided else UNDECIDED
+    return FAILED if verdict["status"] == gate.FAILED else 0
 
 
 def _print(verdict: dict[str, Any], result: dict[str, Any], form: str) -> None:

@@ -19,7 +19,9 @@ COMMANDS = (
 )  # fmt: skip
 
 DESCRIPTION = "Explain, layer by layer and kernel by kernel, why one deep-learning framework is slower than another."
-EPILOG = "exit status: 0 done, 1 a check failed, 2 wrong use, 3 input cannot be read, 4 the framework's process failed"
+EPILOG = (
+    "exit status: 0 done, 1 a check failed, 2 wrong use, 3 input cannot be read, 4 the framework's process failed, 5 undecided"
+)
 
 
 class _Parser(argparse.ArgumentParser):

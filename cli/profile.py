@@ -1,4 +1,4 @@
-"""Record a script that knows nothing of kernelscope: kernelscope profile -o DIR -- python train.py ..."""
+"""Record a script that knows nothing of kernelscope, and say what to do about it: kernelscope profile train.py ..."""
 
 from __future__ import annotations
 
@@ -9,30 +9,79 @@ from pathlib import Path
 from kernelscope.tracer.inside.launching import options
 
 NAME = "profile"
-HELP = "record a script of your own, unchanged"
+HELP = "record a script of your own, unchanged, and say what to do about it"
+EXAMPLES = """examples:
+  kernelscope profile train.py --epochs 1             a script, run by the python of this environment
+  kernelscope profile -m package.train --epochs 1     a module
+  kernelscope profile -- torchrun train.py            any command
+"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="folder for the results")
-    parser.add_argument("--force", action="store_true", help="replace earlier results in the output folder")
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EXAMPLES
+    add = parser.add_argument
+    add("-o", "--output", metavar="DIR", help="folder for the results (default: profiles/<name>-<date and time>)")
+    add("--force", action="store_true", help="replace earlier results in the output folder")
+    add("--repeats", type=_positive, default=1, metavar="N", help="record the command so often, each into a folder of its own")
+    add("--once", action="store_true", help="do not run the command again where its steps do not suffice for all passes")
+    add("--no-report", action="store_true", help="write no report.html")
+    add("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE", help="a module with its arguments, as python -m runs it")
     options.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command and say on stderr what was recorded; return its exit status, 4 where that is 0 but nothing was recorded."""
+    """Record the command, and say what to do; return its exit status, 4 where that is 0 but nothing was recorded."""
+    from kernelscope.tracer.inside.launching.command import label
+    from kernelscope.tracer.outside import profile
     from kernelscope.tracer.outside.errors import UsageError
-    from kernelscope.tracer.outside.profile import profile
     from kernelscope.tracer.outside.run_folder import prepare_output
 
-    command = options.command(arguments)
+    command = profile.runnable(options.command(arguments), arguments.module)
     if not command:
-        raise UsageError("no command; write it behind --: kernelscope profile -o DIR -- python train.py")
-    folder = Path(arguments.output)
+        raise UsageError("no command; name a script, such as kernelscope profile train.py, or a command behind --")
+    name = arguments.label or label(command)
+    folder = Path(arguments.output) if arguments.output else profile.dated(name)
     prepare_output(folder, arguments.force)
-    outcome = profile(command, options.asked(arguments), folder, arguments.label, sys.argv)
-    for line in outcome.lines():
-        print(line, file=sys.stderr)
-    if outcome.seen is not None:
-        print(f"run folder: {folder}; show it with `kernelscope breakdown {folder} --by layer`", file=sys.stderr)
-    return int(outcome.exit_status)
+    status = 0
+    for number in range(1, arguments.repeats + 1):
+        mine = folder / str(number) if arguments.repeats > 1 else folder
+        mine.mkdir(exist_ok=True)
+        outcome = profile.profile(command, options.asked(arguments), mine, arguments.label, sys.argv, arguments.once)
+        for line in outcome.lines():
+            print(line, file=sys.stderr)
+        if outcome.seen is not None:
+            _say(mine, arguments.no_report)
+        status = status or int(outcome.exit_status)
+    return status
+
+
+def _say(folder: Path, without_report: bool) -> None:
+    """Say on stderr what to do about a run, and where it is; write its report."""
+    from rich.console import Console
+
+    from kernelscope.analysis import advise
+    from kernelscope.analysis.errors import EvidenceError
+    from kernelscope.cli import report
+    from kernelscope.reports import ending
+
+    console = Console(stderr=True, width=None if sys.stderr.isatty() else 120)
+    console.print()
+    try:
+        subject = advise.read(folder)
+        options_ = subject.facts.get("options") or {}
+        longest = [advise.largest(subject, column, ending.MOST) for column in ("layer", "name")]
+        console.print(ending.shown(advise.of_subject(subject), *longest, options_.get("batch")))
+        console.print()
+        if not without_report:
+            report.write(folder, folder / "report.html")
+    except EvidenceError as error:
+        print(f"kernelscope: {error}", file=sys.stderr)
+    print(f"recording: {folder}; see also `kernelscope breakdown {folder} --by kernel`", file=sys.stderr)
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)

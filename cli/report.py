@@ -83,6 +83,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def write(path: Path, target: Path) -> None:
+    """Write the report of one run there, and say on stderr where it is."""
+    runs, left_out = opened([path])
+    _report_runs(runs, left_out, target, None, full_paths=False)
+
+
 def _report_runs(
     runs: list[Run], left_out: list[dict[str, Any]], target: Path | None, form: str | None, full_paths: bool
 ) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kernelscope.analysis.energy.summary import Summary
     from kernelscope.analysis.trace import Trace
 
-__all__ = ["__version__", "breakdown", "compare", "energy", "explain", "gate", "open", "read", "roofline"]
+__all__ = ["__version__", "advise", "breakdown", "compare", "energy", "explain", "gate", "open", "read", "roofline"]
 
 
 def open(path: "str | Path") -> "Recording":
@@ -51,6 +51,13 @@ def read(path: "str | Path", form: "str | None" = None) -> "Trace":
 def breakdown(source: "str | Path | Recording", by: str = "layer") -> "Breakdown":
     """Return where a step's time goes: by layer, kernel, kind, phase, step, operator, range, idle or line."""
     return _recording(source).breakdown(by)
+
+
+def advise(source: "str | Path | Recording") -> "dict[str, Any]":
+    """Return what to do about one recording, what saves most of a step first (docs/advise.md describes it)."""
+    from kernelscope.analysis.advise import advise as on
+
+    return on(_recording(source).path)
 
 
 def compare(*sources: "str | Path | Recording") -> "dict[str, Any]":

@@ -6,3 +6,6 @@ rests on, and the remedy in the framework's own words.
 
 from kernelscope.analysis.advise.advice import SCHEMA as SCHEMA
 from kernelscope.analysis.advise.advice import advise as advise
+from kernelscope.analysis.advise.advice import largest as largest
+from kernelscope.analysis.advise.advice import of_subject as of_subject
+from kernelscope.analysis.advise.subject import read as read

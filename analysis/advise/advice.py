@@ -57,6 +57,14 @@ def of_subject(subject: Subject) -> dict[str, Any]:
     }
 
 
+def largest(subject: Subject, column: str, most: int) -> list[dict[str, Any]]:
+    """Return the values of a column that take longest: name, count and time_ns per step. column: layer, or name for kernels."""
+    rows = subject.rows[subject.rows[column].notna().to_numpy(bool)]
+    names = rows[column].map(words.kernel) if column == "name" else rows[column]
+    sums = rows.groupby(names.astype("string"))[["count", "time_ns"]].sum().nlargest(most, "time_ns")
+    return [{"name": str(name), "count": float(row["count"]), "time_ns": int(row["time_ns"])} for name, row in sums.iterrows()]
+
+
 def parts(subject: Subject) -> list[dict[str, Any]]:
     """Return what a step's time is, in a few words each, the longest first: what and ns; ns add up to the step."""
     sums: dict[str, int] = {}

@@ -30,9 +30,11 @@ _CAUSES = {
 }  # fmt: skip
 
 
-def of_run(run: Run) -> tuple[pd.DataFrame, int]:
-    """Return the rows of a run's step (see device_account.KEYS; count, duration_ns and time_ns per step), and the step in ns."""
-    trace = run.trace()
+def of_run(run: Run, trace: Trace) -> tuple[pd.DataFrame, int]:
+    """Return the rows of a run's step (see device_account.KEYS; count, duration_ns and time_ns per step), and the step in ns.
+
+    trace: that of the pass which knows most.
+    """
     found = partition(trace)
     clean = [data.measured for data in run.passes("clean")]
     clean_ns = median_step_ns(clean) if clean else None

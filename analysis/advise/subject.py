@@ -133,7 +133,7 @@ def of_trace(trace: Trace, path: str, request: Request | None = None) -> Subject
 
 
 def _of_run(run: Run, path: str) -> Subject:
-    trace = run.trace()
+    trace = _recorded(run)
     facts = {name: run.record.get(name) for name in ("framework", "settings", "options", "machine", "noise")}
     passes = run.passes("clean")
     if passes and passes[0].report.get("settings"):
@@ -144,13 +144,24 @@ def _of_run(run: Run, path: str) -> Subject:
         subject = of_trace(trace, path)
         subject.facts = facts
         return subject
-    rows, step_ns = host_account.of_run(run)
+    rows, step_ns = host_account.of_run(run, trace)
     steps = run.clean_steps()
     used = (steps["user_ns"] + steps["system_ns"]).mean() if len(steps) else None
     return Subject(
         path, trace, rows, step_ns, "cpu", None, STEPS, "marked while recording", len(steps), facts,
         None if used is None or pd.isna(used) else float(used),
     )  # fmt: skip
+
+
+def _recorded(run: Run) -> Trace:
+    """Return the Trace of the kernels pass; that of the layers pass where there is no other."""
+    try:
+        return run.trace()
+    except EvidenceError:
+        layers = run.layers_trace()
+        if layers is None:
+            raise
+        return layers
 
 
 def _hardware(trace: Trace, device: str) -> str | None:

@@ -1,7 +1,7 @@
 """Is NEW slower than BASE by more than is allowed? Said only where the recordings show it, whatever their noise.
 
-The estimate of an explanation alone would fail a third of all changes that change nothing: so a gate fails when the whole 95%
-interval of the slowdown lies beyond the limit, and what lies on both sides of it is undecided.
+The estimate of an explanation alone would fail a third of all changes that change nothing, and pass others that are slower: so a
+gate fails when the whole 95% interval of the slowdown lies beyond the limit, passes when it lies within, and is undecided else.
 """
 
 from __future__ import annotations
@@ -58,14 +58,13 @@ def judge(explanation: Mapping[str, Any], limit: float) -> Verdict:
 
 def _status(change: float, low: float | None, high: float | None, limit: float, again: str) -> tuple[str, str]:
     """Return the status and its reason. again: how to record so that more is decided."""
+    where = "within" if change <= limit else "beyond"
     if low is None or high is None:
-        if change <= limit:
-            return PASSED, "the estimate is within the limit; one recording without restarts gives no interval"
-        return UNDECIDED, f"the estimate is beyond the limit, but one recording without restarts gives no interval: {again}"
+        return UNDECIDED, f"the estimate is {where} the limit, but one recording without restarts gives no interval: {again}"
     if low > max(limit, SMALLEST_DIFFERENCE):
         return FAILED, "the whole 95% interval of the slowdown is beyond the limit"
-    if change <= limit:
-        return PASSED, "the slowdown is within the limit"
+    if high <= limit:
+        return PASSED, "the whole 95% interval of the slowdown is within the limit"
     if low > limit:
         return UNDECIDED, f"two runs of one program may differ by {SMALLEST_DIFFERENCE:.1%}, which is more than the limit"
-    return UNDECIDED, f"the estimate is beyond the limit, but the interval reaches below it: {again}"
+    return UNDECIDED, f"the estimate is {where} the limit, but the 95% interval reaches across it: {again}"

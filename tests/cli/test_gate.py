@@ -37,7 +37,8 @@ def explanation(delta_ns, interval_ns=None, base_ns=10_000_000, restarts=2):
         (100_000, [50_000, 140_000], 0.0, "undecided"),  # two runs of one program may differ by 1.5%
         (200_000, [160_000, 240_000], 0.0, "failed"),
         (500_000, None, 0.03, "undecided"),
-        (200_000, None, 0.03, "passed"),
+        (200_000, None, 0.03, "undecided"),
+        (200_000, [-400_000, 800_000], 0.03, "undecided"),  # blind: the interval reaches beyond the limit
     ],
 )
 def test_what_fails(delta, interval, limit, status):
@@ -70,10 +71,11 @@ def gate(tmp_path, capsys):
 
 def test_one_recording_a_side_cannot_decide(gate):
     status, out, _ = gate()
-    assert status == 0
+    assert status == 5
     assert out.startswith("gate undecided: B (new) takes 100.0% more per step than A (base) (limit +3.0%)\n")
     assert gate("--strict")[0] == 1
-    assert gate("--max-regression", "100%")[1].startswith("gate passed")
+    assert gate("--allow-undecided")[0] == 0
+    assert gate("--max-regression", "100%")[1].startswith("gate undecided"), "it does not pass silently"
 
 
 def test_json_holds_verdict_and_account(gate):

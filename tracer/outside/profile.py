@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import tempfile
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 from kernelscope.tracer.inside.launching.errors import FolderLost, NoSuchCommand
@@ -15,12 +18,60 @@ from kernelscope.tracer.outside.errors import InputError, UsageError
 from kernelscope.tracer.outside.staging import stage
 from kernelscope.tracer.version import VERSION
 
+FOLDER = "profiles"  # where results go for which no folder is named
+_FIRST = ".first"  # behind the name of a folder whose command is run again
 
-def profile(command: Sequence[str], options: ProfileOptions, folder: Path, label: str | None, asked: list[str]) -> Outcome:
+
+def runnable(command: Sequence[str], module: Sequence[str] | None = None) -> list[str]:
+    """Return the command as a process can be started by it: a Python file or a module gets the interpreter of the environment."""
+    if module:
+        return [_python(), "-m", *module]
+    return [_python(), *command] if command and command[0].endswith(".py") else list(command)
+
+
+def _python() -> str:
+    """Return the python that a shell would run here, else our own."""
+    return shutil.which("python") or shutil.which("python3") or sys.executable
+
+
+def dated(name: str) -> Path:
+    """Return a folder that is not there yet, for results of what is called so."""
+    plain = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name).strip(".-") or "run"
+    stem = f"{plain}-{datetime.now().strftime('%Y%m%d-%H%M%S')}"
+    taken = (Path(FOLDER, f"{stem}{f'-{number}' if number else ''}") for number in range(1000))
+    return next(path for path in taken if not path.exists())
+
+
+def profile(
+    command: Sequence[str], options: ProfileOptions, folder: Path, label: str | None, asked: list[str], once: bool = False
+) -> Outcome:
     """Run the command and write the run folder, which is there; raise UsageError where there is no such command.
 
-    asked: our own command line.
+    Where the command ends before all passes have their steps it is run again for each pass, and the recording that has more is
+    kept. asked: our own command line. once: do not run it again.
     """
+    outcome = _recorded(command, options, folder, label, asked)
+    if once or options.rerun or options.window or not outcome.short or outcome.status:
+        return outcome
+    print(
+        f"kernelscope: it ended before all passes had their steps (missing: {', '.join(outcome.missing)}): it is run again, "
+        "once for each pass (--once forbids that)",
+        file=sys.stderr,
+    )
+    first = folder.with_name(folder.name + _FIRST)
+    folder.rename(first)
+    folder.mkdir()
+    options.rerun = True
+    again = _recorded(command, options, folder, label, asked)
+    worse = again.seen is None or len(again.missing) >= len(outcome.missing)
+    shutil.rmtree(folder if worse else first)
+    if worse:
+        first.rename(folder)
+    return outcome if worse else again
+
+
+def _recorded(command: Sequence[str], options: ProfileOptions, folder: Path, label: str | None, asked: list[str]) -> Outcome:
+    """Run the command once, or once for each pass, and write the run folder."""
     about = {
         "kernelscope": VERSION,
         "machine": conditions.machine(),

@@ -1,4 +1,4 @@
-"""Rules of advice: one small module a topic, each with RULES, functions from a Subject to pieces of advice; found by discovery."""
+"""Rules of advice: a module a topic, each with RULES, functions from a Subject to pieces of advice; found by discovery."""
 
 from __future__ import annotations
 

@@ -125,8 +125,8 @@ def own_code(subject: Subject) -> list[Advice]:
                 f"Outside of operators and layers: {words.share(subject, ns)} {subject.per}.",
                 *words.lines(subject, 0.1 * ns, words.SLOWED * ns),
             ],
-            "move what need not run in each step out of the loop (logging, checkpoints, metrics), or work on whole batches instead "
-            "of items",
+            "move what need not run in each step out of the loop (logging, checkpoints, metrics), or work on whole batches "
+            "instead of items",
             "",
             words.ids(rows),
         )

@@ -121,9 +121,12 @@ def _attention(operator="aten::bmm"):
     product = replace(TUNED[0], operator=operator)
     small = {"dtype": "bf16", "grid": "512,1,1"}
     return [
-        product, Kernel("div", 300, **small), Kernel("softmax_warp_forward", 900, "softmax", **small), Kernel("dropout", 300, **small),
         product,
-    ]  # fmt: skip
+        Kernel("div", 300, **small),
+        Kernel("softmax_warp_forward", 900, "softmax", **small),
+        Kernel("dropout", 300, **small),
+        product,
+    ]
 
 
 def test_attention_piece_by_piece():

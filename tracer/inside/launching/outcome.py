@@ -15,11 +15,14 @@ NOTHING_RECORDED = 4  # exit status where the command's own is 0
 
 class Outcome(object):
     """How it went. name: what was run. status: the command's exit status as a shell gives it. seen: one line on what was
-    recorded, None for nothing. problems: one line for each thing that was not.
+    recorded, None for nothing. problems: one line for each thing that was not. missing: passes that were not recorded. short:
+    whether that is because the script ended too soon.
     """
 
-    def __init__(self, name, status, seen, problems):
+    def __init__(self, name, status, seen, problems, missing=(), short=False):
         self.name = name
+        self.missing = list(missing)
+        self.short = short
         self.status = status
         self.seen = seen
         self.problems = problems
@@ -47,6 +50,7 @@ class Result(object):
         self.watcher = watcher
         self.notes = _json_lines(os.path.join(run.folder, "notes.jsonl"))
         self.problems = []
+        self.short = False
 
     def outcome(self):
         """Complete run.json and say what it holds."""
@@ -68,7 +72,8 @@ class Result(object):
         self.run.write()
         measured = ["%s %d" % (name, report["measured"]) for name, report in reports.items() if report["measured"]]
         name = record["options"]["network"]
-        return Outcome(name, self.status, self._seen(measured) if measured else None, self.problems)
+        seen = self._seen(measured) if measured else None
+        return Outcome(name, self.status, seen, self.problems, missing, self.short)
 
     def _seen(self, measured):
         record = self.run.record
@@ -151,6 +156,7 @@ class Result(object):
         if "fault" in kinds:
             text = "a fault of kernelscope: %s (see faults.log)" % kinds["fault"]
         elif steps is not None:
+            self.short = True
             text = (
                 "not all recorded, the script ended after %d steps; choose a window with --steps A:B, "
                 "or run it once for each pass with --passes rerun" % steps

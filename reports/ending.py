@@ -1,0 +1,46 @@
+"""How `profile` ends: the answer, what to do, and the layers and kernels that take longest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.columns import Columns
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from kernelscope.reports import advice, text
+
+MOST = 5  # rows of each table
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def shown(result: Mapping[str, Any], layers: Rows, kernels: Rows, batch: int | None) -> Group:
+    """Return what is said of a run.
+
+    result: its advice (analysis.advise). layers, kernels: rows of name, time_ns and count per step, the longest first. batch:
+    samples of a step; None where not known.
+    """
+    step_ns = int(result["step_ns"])
+    rate = f"{batch * 1e9 / max(step_ns, 1):,.0f} samples/s at {batch} a step" if batch else None
+    named = (("layer", layers), ("kernel", kernels))
+    tables: list[RenderableType] = [_table(title, rows, step_ns) for title, rows in named if rows]
+    return Group(
+        advice.Shown(result),
+        *([Text(f"Throughput: {rate}")] if rate else []),
+        Text(),
+        Columns(tables, padding=(0, 4)),
+    )
+
+
+def _table(title: str, rows: Rows, step_ns: int) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name, justify in (("ms", "right"), ("share", "right"), ("calls", "right"), (title, "left")):
+        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    for row in rows[:MOST]:
+        share = f"{row['time_ns'] / max(step_ns, 1):.0%}"
+        calls = f"{row['count']:,.0f}" if row["count"] >= 1 else f"{row['count']:.2g}"
+        table.add_row(f"{row['time_ns'] / 1e6:,.3f}", share, calls, text.printable(str(row["name"])))
+    return table
