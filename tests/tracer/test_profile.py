@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -395,6 +396,43 @@ def test_a_script_that_ends_early_is_told_what_to_do(tmp_path: Path) -> None:
     assert not record["complete"]
 
 
+def test_a_script_with_too_few_steps_for_all_passes_is_run_again(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    done = _profiled(folder, sys.executable, str(TOY), "12", options=("--steps", "6"))
+    assert done.returncode == 0
+    assert "it is run again, once for each pass (--once forbids that)" in done.stderr
+    assert done.stdout.count("step 0, done") == 1 + 4
+    assert [len(_measured(folder, name)) for name in ("clean", "layers", "kernels", "lines")] == [6, 3, 3, 3]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run"], "the first recording, which has less, is not kept"
+
+
+def test_a_script_is_run_once_where_that_is_asked_for(tmp_path: Path) -> None:
+    done = _profiled(tmp_path / "run", sys.executable, str(TOY), "12", options=("--steps", "6", "--once"))
+    assert done.stdout.count("step 0, done") == 1
+    assert "not all recorded, the script ended after 12 steps" in done.stderr
+
+
+def test_neither_options_nor_an_interpreter_are_needed(tmp_path: Path) -> None:
+    shutil.copy(TOY, tmp_path / "train.py")
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    for how in (["train.py", "60", "three"], ["-m", "train", "60", "three"]):
+        line = [sys.executable, "-m", "kernelscope.cli.main", "profile", "--steps", "5", "--warmup", "2", *how]
+        done = _plain(*line, cwd=tmp_path, env={**os.environ, "PATH": path})
+        assert done.returncode == 3, done.stderr
+        assert done.stdout.startswith("step 0, done")
+        assert "A step takes " in done.stderr
+    folders = sorted((tmp_path / "profiles").iterdir())
+    assert len(folders) == 2
+    assert all(re.fullmatch(r"train-\d{8}-\d{6}(-1)?", folder.name) for folder in folders)
+    assert all((folder / "run.json").is_file() for folder in folders)
+
+
+def test_repeats_have_a_folder_each(tmp_path: Path) -> None:
+    done = _profiled(tmp_path / "run", sys.executable, str(TOY), "60", "three", options=(*_SHORT, "--repeats", "2"))
+    assert done.returncode == 3
+    assert [len(_measured(tmp_path / "run" / number, "clean")) for number in "12"] == [5, 5]
+
+
 def test_plans() -> None:
     plan = ProfileOptions(steps=20).plans()
     assert [(entry["pass"], entry["skip"], entry["steps"]) for entry in plan[0]] == [
@@ -716,6 +754,8 @@ def test_a_real_training_script(tmp_path: Path) -> None:
     assert found.coverage >= 0.85
     layers = set(found.table["layer"])
     assert {"stem", "blocks.0.conv1", "blocks.1.conv2", "blocks.0.relu", "blocks.0.relu (2)", "head", "loss"} <= layers
+    assert re.search(r"\nA step takes [\d.]+ ms: computing \d+%", done.stderr), "it ends with the answer"
+    assert (tmp_path / "run" / "report.html").is_file()
     kinds = breakdown(run.trace(), "kernel").table
     convolutions = kinds[kinds["kind"] == "convolution weight gradient"]
     assert set(convolutions["layer"]) == {"stem", *(f"blocks.{b}.conv{c}" for b in (0, 1) for c in (1, 2))}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kernelscope.tracer.inside.launching.errors import FolderLost, NoSuchCommand
 from kernelscope.tracer.inside.launching.launch import launch
-from kernelscope.tracer.inside.launching.options import ProfileOptions
+from kernelscope.tracer.inside.launching.options import RERUN_WARMUP, ProfileOptions
 from kernelscope.tracer.inside.launching.outcome import Outcome
 from kernelscope.tracer.outside import conditions, process_noise
 from kernelscope.tracer.outside.errors import InputError, UsageError
@@ -51,7 +51,7 @@ def profile(
     kept. asked: our own command line. once: do not run it again.
     """
     outcome = _recorded(command, options, folder, label, asked)
-    if once or options.rerun or options.window or not outcome.short or outcome.status:
+    if once or options.rerun or options.window or outcome.status or outcome.short <= RERUN_WARMUP + 1:
         return outcome
     print(
         f"kernelscope: it ended before all passes had their steps (missing: {', '.join(outcome.missing)}): it is run again, "

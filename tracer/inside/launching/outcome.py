@@ -16,10 +16,10 @@ NOTHING_RECORDED = 4  # exit status where the command's own is 0
 class Outcome(object):
     """How it went. name: what was run. status: the command's exit status as a shell gives it. seen: one line on what was
     recorded, None for nothing. problems: one line for each thing that was not. missing: passes that were not recorded. short:
-    whether that is because the script ended too soon.
+    after how many steps the script ended, where that is why; else 0.
     """
 
-    def __init__(self, name, status, seen, problems, missing=(), short=False):
+    def __init__(self, name, status, seen, problems, missing=(), short=0):
         self.name = name
         self.missing = list(missing)
         self.short = short
@@ -50,7 +50,7 @@ class Result(object):
         self.watcher = watcher
         self.notes = _json_lines(os.path.join(run.folder, "notes.jsonl"))
         self.problems = []
-        self.short = False
+        self.short = 0
 
     def outcome(self):
         """Complete run.json and say what it holds."""
@@ -156,7 +156,7 @@ class Result(object):
         if "fault" in kinds:
             text = "a fault of kernelscope: %s (see faults.log)" % kinds["fault"]
         elif steps is not None:
-            self.short = True
+            self.short = steps
             text = (
                 "not all recorded, the script ended after %d steps; choose a window with --steps A:B, "
                 "or run it once for each pass with --passes rerun" % steps
