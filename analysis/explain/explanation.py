@@ -43,8 +43,9 @@ def explain(a: Side, b: Side, *, mapping: Mapping[str, str] | None = None, force
     if abstained is None:
         suspicions = [suspicion for rule in causes.rules() for suspicion in rule(case)]
         found = claims.settle(case, suspicions)
+    restless = noise.restless(case.a, case.b, account.restarts)
     findings = [claims.as_dict(finding, account) for finding in found]
-    if unmatched(case) > MOST_UNMATCHED:
+    if restless is not None or unmatched(case) > MOST_UNMATCHED:
         findings = [{**finding, "confidence": _LOWER[finding["confidence"]]} for finding in findings]
     for finding in findings[:1]:
         sentence = changed_lines.sentence(case, found[0].granted)
@@ -186,6 +187,9 @@ def _notes(case: Case) -> list[str]:
         notes.append("the step times alone are too noisy to tell; processor time shows the difference")
     if account.floor:
         notes.append(f"one recording of each side: intervals allow for {account.floor:.0%} between two processes of one program")
+        restless = noise.restless(a, b, account.restarts)
+        if restless is not None:
+            notes.append(f"processes of one program differ by up to {restless:.0%} here: record several of each side to be sure")
     elif account.restarts == 1 and account.samples is not None:
         notes.append("one recording of each side: intervals know nothing of how processes differ from one another")
     if account.samples is None:

@@ -103,6 +103,11 @@ def test_what_was_measured_of_the_machine_is_the_floor():
     b.facts["noise"]["pytorch"] = {"wall": 0.01, "processor": None}
     a.facts["noise"]["pytorch"] = {"wall": 0.02}
     assert noise.floor(a, b, 1) == noise.LEAST, "other programs may differ by more than those that were measured"
+    for each in (a, b):
+        each.facts["noise"]["pytorch"] = {"wall": 0.87, "processor": 0.8}
+    assert noise.floor(a, b, restarts=1) == noise.MOST
+    assert noise.restless(a, b, restarts=1) == 0.87
+    assert noise.restless(a, b, restarts=3) is None
     b.facts["noise"] = {}
     assert noise.floor(a, b, 1) == noise.AS_IT_COMES, "measured of one side only"
 
