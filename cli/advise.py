@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from kernelscope.analysis import advise
 from kernelscope.cli import sharing, steps_options
+from kernelscope.cli.output import write_advice
 
-NAME = "advise"
-HELP = "what to do about one recording: what costs a step most that can be avoided, and how"
 FORMATS = ("table", "markdown", "json")
 
 
@@ -22,9 +22,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read the recording, and print what to do about it."""
-    from kernelscope.analysis import advise
-    from kernelscope.cli.output import write_advice
-
     result = advise.advise(Path(arguments.path), steps_options.request(arguments))
     write_advice(sharing.shareable(result, arguments.full_paths), arguments.format)
     return 0

@@ -8,15 +8,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelscope.cli import capture, sharing, sides
-from kernelscope.cli.output import FORMATS
+from kernelscope.analysis.comparisons.comparison import compare
+from kernelscope.analysis.recordings.run import Run
+from kernelscope.cli import capture, interactive, sharing, sides
+from kernelscope.cli.output import FORMATS, write_comparison
+from kernelscope.reports import comparison_tables, html
+from kernelscope.tracer.outside.errors import ChildError
 from kernelscope.tracer.outside.recipes import FRAMEWORKS
+from kernelscope.tracer.outside.run_folder import prepare_output
+from kernelscope.tracer.outside.session import Session
 
 if TYPE_CHECKING:
     from kernelscope.tracer.outside.session import Session
-
-NAME = "compare"
-HELP = "one workload in several frameworks, side by side"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -44,10 +47,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Record all sides, compare them, write compare.json, tables and the report, and print the comparison."""
-    from kernelscope.tracer.outside.errors import ChildError
-    from kernelscope.tracer.outside.run_folder import prepare_output
-    from kernelscope.tracer.outside.session import Session
-
     options = capture.options(arguments)
     variants, left_out = sides.variants(arguments)
     folder = Path(arguments.output)
@@ -68,19 +67,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _compare(session: Session, left_out: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
-    from kernelscope.analysis.comparisons.comparison import compare
-    from kernelscope.analysis.recordings.run import Run
-
     runs = [Run(folder / side.label) for side in session.sides if side.failure is None]
     return compare(runs, left_out)
 
 
 def _write(result: dict[str, Any], folder: Path, form: str) -> None:
     """Write the files of a comparison and print it."""
-    from kernelscope.cli import interactive
-    from kernelscope.cli.output import write_comparison
-    from kernelscope.reports import comparison_tables, html
-
     (folder / "compare.json").write_text(json.dumps(result, indent=1), encoding="utf8")
     comparison_tables.write_csv_folder(result, folder / "tables")
     html.write_comparison(result, folder / "report.html", interactive.beside(result, folder))

@@ -1,4 +1,7 @@
-"""Figures as files: the options of `report` and `explain`, and which figures there are of what they were given."""
+"""Figures as files: the options of `report` and `explain`, and which figures there are of what they were given.
+
+What draws is imported where it draws: matplotlib takes half a second to import.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from kernelscope.analysis.accounting.breakdowns import tables
+from kernelscope.analysis.comparisons import sweeps
+from kernelscope.analysis.comparisons.comparison import compare
+from kernelscope.analysis.recordings import imported
+from kernelscope.analysis.recordings.kinds import Kind, kind_of
+from kernelscope.cli import recorded, sharing
+from kernelscope.reports.sections import identifier
+from kernelscope.tracer.outside.errors import InputError
 
 if TYPE_CHECKING:
     from kernelscope.analysis.recordings.run import Run
@@ -28,7 +40,6 @@ def write(figures: Figures, folder: str, style: str, force: bool) -> None:
     Raises InputError when the folder cannot be written, when files in it would be lost, or when there is nothing to draw.
     """
     from kernelscope.reports.figures import STYLES, files
-    from kernelscope.tracer.outside.errors import InputError
 
     target = Path(folder)
     if not figures:
@@ -47,10 +58,6 @@ def write(figures: Figures, folder: str, style: str, force: bool) -> None:
 
 def of_paths(paths: Sequence[Path], full_paths: bool = False) -> Figures:
     """Return the figures of what `report` was given; raise what reading it raises."""
-    from kernelscope.analysis.comparisons.comparison import compare
-    from kernelscope.analysis.recordings import imported
-    from kernelscope.analysis.recordings.kinds import Kind, kind_of
-    from kernelscope.cli import report, sharing
     from kernelscope.reports.figures import gathered
 
     kinds = [kind_of(path) for path in paths]
@@ -58,26 +65,24 @@ def of_paths(paths: Sequence[Path], full_paths: bool = False) -> Figures:
         return _of_sweeps(paths)
     if kinds == [Kind.IMPORT]:
         return gathered.of_capture(sharing.shareable(imported.Imported(paths[0]).breakdowns(), full_paths))
-    recorded = report.recorded_comparison(paths)
-    if recorded is not None:
-        return gathered.of_comparison(sharing.shareable(recorded, full_paths))
-    runs, left_out = report.opened(paths)
+    comparison = recorded.recorded_comparison(paths)
+    if comparison is not None:
+        return gathered.of_comparison(sharing.shareable(comparison, full_paths))
+    runs, left_out = recorded.opened(paths)
     result = compare(runs, left_out)
     return _of_run(result, runs[0]) if len(runs) == 1 else gathered.of_comparison(result)
 
 
 def _of_run(result: Mapping[str, Any], run: Run) -> Figures:
-    from kernelscope.cli import report
+    from kernelscope.cli import measured
     from kernelscope.reports.figures import gathered
-    from kernelscope.reports.sections import identifier
 
-    drawn = {identifier(part.title).lower(): part.draw for part in report.measured_parts(run) if part.draw is not None}
+    drawn = {identifier(part.title).lower(): part.draw for part in measured.of_run(run) if part.draw is not None}
     restarts = [(data.measured["end_ns"] - data.measured["start_ns"]).tolist() for data in run.passes("clean")]
-    return gathered.of_run(dict(result), report.breakdowns(run), restarts) | drawn
+    return gathered.of_run(dict(result), tables(run.trace()), restarts) | drawn
 
 
 def _of_sweeps(paths: Sequence[Path]) -> Figures:
-    from kernelscope.analysis.comparisons import sweeps
     from kernelscope.reports.sweeps import page
     from kernelscope.reports.sweeps.chart import Chart
 

@@ -7,6 +7,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kernelscope.analysis.device import ceilings
+from kernelscope.analysis.device.roofline import roofline
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.recordings.kinds import Kind, kind_of
+from kernelscope.analysis.recordings.run import Run
+from kernelscope.analysis.timeline import over_time
+from kernelscope.analysis.timeline.flame import flame
+from kernelscope.analysis.timeline.lanes import timeline
+from kernelscope.cli.roofline import best_known
+from kernelscope.reports import flame as flames
+from kernelscope.reports import over_time as lines
+from kernelscope.reports import timeline as timelines
+from kernelscope.reports.roofline import roofline as rooflines
+
 if TYPE_CHECKING:
     from kernelscope.analysis.recordings.run import Run
     from kernelscope.analysis.trace import Trace
@@ -29,18 +43,12 @@ def beside(result: Mapping[str, Any], folder: Path) -> list[Interactive]:
 
 def of_capture(name: str, trace: Trace) -> list[Interactive]:
     """Return the parts of an imported capture."""
-    from kernelscope.analysis.timeline import over_time
-    from kernelscope.reports import over_time as lines
-
     parts = _of_traces([(name, trace)])
     sampled = len(trace.samples) or len(trace.memory)
     return [*parts, *lines.over_time(_sides([(name, trace)], over_time.of_trace))] if sampled else parts
 
 
 def _of_runs(runs: Sequence[tuple[str, Run | str]]) -> list[Interactive]:
-    from kernelscope.analysis.timeline import over_time
-    from kernelscope.reports import over_time as lines
-
     traces = [(name, run if isinstance(run, str) else _tried(type(run).trace, run)) for name, run in runs]
     both = [(run, trace) for (_, run), (_, trace) in zip(runs, traces, strict=True)]
     sampled = [run if isinstance(run, str) else over_time.of_run(run, trace) for run, trace in both]
@@ -50,12 +58,10 @@ def _of_runs(runs: Sequence[tuple[str, Run | str]]) -> list[Interactive]:
 
 def _rooflines(names: Sequence[str], both: Sequence[tuple[Run | str, Trace | str]]) -> list[Interactive]:
     """Return the rooflines of runs of which one has ceilings; nothing where none has."""
-    from kernelscope.reports.roofline import roofline
-
     if not any(has_ceilings(run) for run, _ in both if not isinstance(run, str)):
         return []
     made = [_tried(_roofline, pair) for pair in both]
-    return [roofline(list(zip(names, made, strict=True)))]
+    return [rooflines(list(zip(names, made, strict=True)))]
 
 
 def has_ceilings(run: Run) -> bool:
@@ -65,11 +71,6 @@ def has_ceilings(run: Run) -> bool:
 
 
 def _roofline(pair: tuple[Run | str, Trace | str]) -> dict[str, Any]:
-    from kernelscope.analysis.device import ceilings
-    from kernelscope.analysis.device.roofline import roofline
-    from kernelscope.analysis.errors import EvidenceError
-    from kernelscope.cli.roofline import best_known
-
     run, trace = pair
     if isinstance(run, str) or isinstance(trace, str):
         raise EvidenceError(run if isinstance(run, str) else str(trace))
@@ -78,20 +79,11 @@ def _roofline(pair: tuple[Run | str, Trace | str]) -> dict[str, Any]:
 
 
 def _of_traces(traces: Sequence[tuple[str, Trace | str]]) -> list[Interactive]:
-    from kernelscope.analysis.timeline.flame import flame
-    from kernelscope.analysis.timeline.lanes import timeline
-    from kernelscope.reports import flame as flames
-    from kernelscope.reports import timeline as timelines
-
     return [timelines.timeline(_sides(traces, timeline)), flames.flame(_sides(traces, flame))]
 
 
 def _run(folder: Path, name: str) -> Run:
     """Open a run folder beside a comparison; raise EvidenceError where there is none."""
-    from kernelscope.analysis.errors import EvidenceError
-    from kernelscope.analysis.recordings.kinds import Kind, kind_of
-    from kernelscope.analysis.recordings.run import Run
-
     # compare.json may be somebody else's: no name in it leads out of its folder
     if Path(name).name != name or kind_of(folder / name) is not Kind.RUN:
         raise EvidenceError("its run folder is not beside the comparison")
@@ -104,8 +96,6 @@ def _sides(sources: Sequence[tuple[str, Source | str]], make: Callable[[Source],
 
 def _tried(make: Callable[[Source], Made], source: Source) -> Made | str:
     """Return what `make` makes of a source, or why the evidence does not allow it."""
-    from kernelscope.analysis.errors import EvidenceError
-
     try:
         return make(source)
     except EvidenceError as error:

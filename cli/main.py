@@ -12,11 +12,31 @@ from typing import Any
 
 from kernelscope.cli import outlets
 
-# In the order in which help lists them. Each module has NAME, HELP, configure(parser) and run(arguments).
-COMMANDS = (
-    "doctor", "env", "data", "run", "profile", "compare", "sweep", "watch", "import", "breakdown", "steps", "roofline", "device",
-    "energy", "advise", "explain", "gate", "report", "export", "classify", "redact", "agent",
-)  # fmt: skip
+# What help lists, in its order. Each module has configure(parser) and run(arguments), and is imported only where it is asked for.
+COMMANDS = {
+    "doctor": "what can be measured on this machine, and why the rest cannot",
+    "env": "create, list or remove the environments that frameworks run in",
+    "data": "convert a data set into frameworks' own record formats",
+    "run": "record one workload in one framework",
+    "profile": "record a script of your own, unchanged, and say what to do about it",
+    "compare": "one workload in several frameworks, side by side",
+    "sweep": "run an experiment: all combinations that a TOML file lists",
+    "watch": "how far a recording in progress is",
+    "import": "read a capture of nsys, nvprof, torch.profiler, TensorFlow, MXNet, CNTK, oneDNN, MKL, line_profiler or nvidia-smi",
+    "breakdown": "where a recorded step's time goes",
+    "steps": "the steps of a capture: what marks them, how sure that is, and what else they could be",
+    "roofline": "operations and bytes per second of kernels or layers against measured ceilings",
+    "device": "occupancy, hardware counters, tensor cores, overlap, copies and memory of a recording",
+    "energy": "joules per step, sample, layer and kind",
+    "advise": "what to do about one recording: what costs a step most that can be avoided, and how",
+    "explain": "why one recording is slower than another, in parts that add up and causes with remedies",
+    "gate": "fail when NEW is slower than BASE by more than allowed",
+    "report": "a report of a run, or of several side by side",
+    "export": "write what was recorded or found in other tools' formats",
+    "classify": "what a kernel's name tells, and by which rule",
+    "redact": "copy a capture without what looks like secrets",
+    "agent": "make one file that records where nothing can be installed",
+}
 
 DESCRIPTION = "Explain, layer by layer and kernel by kernel, why one deep-learning framework is slower than another."
 EPILOG = (
@@ -43,14 +63,17 @@ class _Version(argparse.Action):
 
 
 def parser(only: str | None = None) -> argparse.ArgumentParser:
-    """Return the parser with all subcommands, or with the one that is named: others take time to import."""
+    """Return the parser with all subcommands, and the options of the one that is named: others take time to import."""
     top = _Parser(prog="kernelscope", description=DESCRIPTION, epilog=EPILOG)
     top.add_argument("--version", action=_Version, nargs=0, help="show program's version number and exit")
     # prog is what argparse would find itself, with all that it takes to format help
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser, prog=top.prog)
-    for name in (only,) if only in COMMANDS else COMMANDS:
+    for name, told in COMMANDS.items():
+        if name != only:
+            commands.add_parser(name, help=told)
+            continue
         module = importlib.import_module(f"kernelscope.cli.{name}" + ("_" if keyword.iskeyword(name) else ""))
-        sub = commands.add_parser(module.NAME, help=module.HELP, description=module.__doc__)
+        sub = commands.add_parser(name, help=told, description=module.__doc__)
         module.configure(sub)
         sub.set_defaults(run=module.run)
     return top

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from kernelscope.tracer.inside.launching import options
 
-NAME = "profile"
-HELP = "record a script of your own, unchanged, and say what to do about it"
 EXAMPLES = """examples:
   kernelscope profile train.py --epochs 1             a script, run by the python of this environment
   kernelscope profile -m package.train --epochs 1     a module

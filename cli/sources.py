@@ -7,7 +7,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kernelscope.cli import sharing
+import kernelscope.analysis as ka
+from kernelscope.analysis.accounting.breakdowns import tables
+from kernelscope.analysis.comparisons.comparison import compare
+from kernelscope.analysis.device.busy import busy
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.recordings import archives, imported
+from kernelscope.analysis.recordings.kinds import Kind, kind_of
+from kernelscope.analysis.recordings.run import Run
+from kernelscope.analysis.trace import TABLES
+from kernelscope.cli import recorded, sharing, warn
+from kernelscope.reports.export import markdown, sheets
+from kernelscope.tracer.version import VERSION
 
 if TYPE_CHECKING:
     from kernelscope.analysis.recordings.run import Run
@@ -36,10 +47,6 @@ class Source(Protocol):
 
 def source(path: Path, full_paths: bool = False) -> Source:
     """Return what is named; raise EvidenceError when it is nothing that can be exported. full_paths: see sharing."""
-    from kernelscope.analysis.errors import EvidenceError
-    from kernelscope.analysis.recordings import archives
-    from kernelscope.analysis.recordings.kinds import Kind, kind_of
-
     path = archives.folder(path)
     kind = kind_of(path)
     if kind is Kind.SWEEP:
@@ -54,8 +61,6 @@ def source(path: Path, full_paths: bool = False) -> Source:
 
 
 def _version() -> dict[str, Any]:
-    from kernelscope.tracer.version import VERSION
-
     return {"kernelscope": VERSION}
 
 
@@ -73,10 +78,8 @@ class Comparison:
     """A folder that `compare` wrote. Its tables need compare.json only."""
 
     def __init__(self, folder: Path, full_paths: bool):
-        from kernelscope.cli import report
-
         self._folder = folder
-        self._result = sharing.shareable(report.recorded_comparison([folder]) or {}, full_paths)
+        self._result = sharing.shareable(recorded.recorded_comparison([folder]) or {}, full_paths)
 
     def facts(self) -> dict[str, Any]:
         """See Source."""
@@ -84,21 +87,15 @@ class Comparison:
 
     def traces(self) -> list[tuple[str, Trace]]:
         """See Source."""
-        from kernelscope.cli import report
-
-        return [_side(run) for run in report.opened([self._folder])[0]]
+        return [_side(run) for run in recorded.opened([self._folder])[0]]
 
     def sheets(self) -> list[Sheet]:
         """See Source."""
-        from kernelscope.reports.export import sheets
-
         found = sheets.of_comparison(self._result)
         return [sheets.about({**self.facts(), **sheets.sides_of(self._result)}), *found, sheets.described(found)]
 
     def markdown(self) -> str:
         """See Source."""
-        from kernelscope.reports.export import markdown
-
         return markdown.comparison(self._result)
 
 
@@ -106,21 +103,15 @@ class OneRun:
     """A run folder. It is made to be passed on, but reasons why something is missing name the folder itself."""
 
     def __init__(self, path: Path, full_paths: bool):
-        from kernelscope.analysis.recordings.run import Run
-
         self._run, self._full_paths = Run(path), full_paths
 
     @cached_property
     def _result(self) -> dict[str, Any]:
-        from kernelscope.analysis.comparisons.comparison import compare
-
         return sharing.shareable(compare([self._run]), self._full_paths)
 
     @cached_property
     def _breakdowns(self) -> list[dict[str, Any]]:
-        from kernelscope.cli import report
-
-        return sharing.shareable(report.breakdowns(self._run), self._full_paths)
+        return sharing.shareable(tables(self._run.trace()), self._full_paths)
 
     def facts(self) -> dict[str, Any]:
         """See Source."""
@@ -132,16 +123,12 @@ class OneRun:
 
     def sheets(self) -> list[Sheet]:
         """See Source."""
-        from kernelscope.reports.export import sheets
-
         found = [sheet for sheet in sheets.of_comparison(self._result) if sheet.name in _OF_A_RUN]
         found += [*sheets.of_breakdowns(self._breakdowns), *sheets.of_trace(self._run.trace())]
         return [sheets.about(self.facts(), self._breakdowns), *found, sheets.described(found)]
 
     def markdown(self) -> str:
         """See Source."""
-        from kernelscope.reports.export import markdown
-
         return markdown.run(self._result, self._breakdowns)
 
 
@@ -149,27 +136,18 @@ class Capture:
     """A capture as `import` takes it."""
 
     def __init__(self, path: Path, full_paths: bool):
-        import kernelscope.analysis as ka
-        from kernelscope.cli import warn
-
         self._trace = sharing.shareable_trace(ka.read(path), full_paths)
         warn.about(self._trace)
 
     @cached_property
     def _record(self) -> dict[str, Any]:
         """What import.json would say, as far as reports need it."""
-        from kernelscope.analysis.device.busy import busy
-        from kernelscope.analysis.trace import TABLES
-
-        tables = {name: len(getattr(self._trace, name)) for name in TABLES if len(getattr(self._trace, name))}
-        return {"info": self._trace.info, "sources": [], "devices": busy(self._trace), "tables": tables}
+        sizes = {name: len(getattr(self._trace, name)) for name in TABLES if len(getattr(self._trace, name))}
+        return {"info": self._trace.info, "sources": [], "devices": busy(self._trace), "tables": sizes}
 
     @cached_property
     def _breakdowns(self) -> list[dict[str, Any]]:
-        from kernelscope.analysis.accounting.breakdowns import BY, breakdowns
-
-        made = breakdowns(self._trace, tuple(BY))
-        return [{"by": by, "unavailable": a, "rows": []} if isinstance(a, str) else a.as_dict() for by, a in made.items()]
+        return tables(self._trace)
 
     def facts(self) -> dict[str, Any]:
         """See Source."""
@@ -182,15 +160,11 @@ class Capture:
 
     def sheets(self) -> list[Sheet]:
         """See Source."""
-        from kernelscope.reports.export import sheets
-
         found = [*sheets.of_breakdowns(self._breakdowns), *sheets.of_trace(self._trace)]
         return [sheets.about(self.facts(), self._breakdowns), *found, sheets.described(found)]
 
     def markdown(self) -> str:
         """See Source."""
-        from kernelscope.reports.export import markdown
-
         return markdown.capture(self._record, self._breakdowns)
 
 
@@ -198,9 +172,6 @@ class Imported(Capture):
     """A folder that `import` wrote: its breakdowns are there already."""
 
     def __init__(self, path: Path, full_paths: bool):
-        from kernelscope.analysis.recordings import imported
-        from kernelscope.cli import warn
-
         self._imported, self._full_paths = imported.Imported(path), full_paths
         warn.about_info(self._imported.record["info"])
 

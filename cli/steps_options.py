@@ -5,6 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from kernelscope.analysis.attribution.steps import parse
+from kernelscope.analysis.errors import EvidenceError
+from kernelscope.tracer.outside.errors import UsageError
+
 if TYPE_CHECKING:
     from kernelscope.analysis.attribution.steps import Request
 
@@ -29,10 +33,6 @@ def configure(parser: argparse.ArgumentParser, default: str = AUTO) -> None:
 
 def request(arguments: argparse.Namespace) -> Request:
     """Return what was asked for; raise UsageError where it cannot be read."""
-    from kernelscope.analysis.attribution.steps import parse
-    from kernelscope.analysis.errors import EvidenceError
-    from kernelscope.tracer.outside.errors import UsageError
-
     try:
         return parse(arguments.steps, arguments.device, arguments.window)
     except EvidenceError as error:
