@@ -12,7 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kernelscope.tracer.outside.building import Progress
+    from kernelscope.tracer.outside.building import BuildProgress
 
 NAME = "env"
 HELP = "create, list or remove the environments that frameworks run in"
@@ -111,7 +111,7 @@ def _remove(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _progress(name: str) -> Iterator[Progress]:
+def _progress(name: str) -> Iterator[BuildProgress]:
     """Show stages on stderr: a spinner on a terminal, lines elsewhere. Being terminated cleans up like Ctrl-C."""
 
     def terminate(_number: int, _frame: FrameType | None) -> None:

@@ -18,7 +18,7 @@ from kernelscope.cli.output import FORMATS
 if TYPE_CHECKING:
     from kernelscope.tracer.outside.cells import Cell
     from kernelscope.tracer.outside.experiments import Experiment
-    from kernelscope.tracer.outside.sweep import Progress, Sweep
+    from kernelscope.tracer.outside.sweep import RunningSweep, SweepProgress
 
 NAME = "sweep"
 HELP = "run an experiment: all combinations that a TOML file lists"
@@ -145,7 +145,7 @@ def _list(experiment: Experiment, cells: Sequence[Cell], arguments: argparse.Nam
     print(f"{sum(row['seconds'] != 0 for row in rows)} cells to run, about {duration(round(total * 1e9))}", file=sys.stderr)
 
 
-def _summarise(sweep: Sweep, cells: Sequence[Cell], form: str) -> None:
+def _summarise(sweep: RunningSweep, cells: Sequence[Cell], form: str) -> None:
     """Print one row a cell, and how many cells came to what."""
     from kernelscope.analysis.comparisons import sweeps
     from kernelscope.cli.output import write_rows
@@ -181,7 +181,7 @@ def _readable(row: dict[str, Any], printable: Callable[[object], str]) -> dict[s
 
 
 @contextmanager
-def _shown() -> Iterator[Callable[[Progress], None]]:
+def _shown() -> Iterator[Callable[[SweepProgress], None]]:
     """Show how far the sweep is on stderr: a bar on a terminal, a line per cell elsewhere."""
     if not sys.stderr.isatty():
         yield _line
@@ -189,13 +189,13 @@ def _shown() -> Iterator[Callable[[Progress], None]]:
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
+    from rich.progress import SweepProgress as Bar
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     with Bar(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("starting", total=None)
 
-        def told(progress: Progress) -> None:
+        def told(progress: SweepProgress) -> None:
             if progress.result is not None:
                 bar.console.print(escape(_outcome(progress)), highlight=False)
             text = f"{_time(progress.left_s)} left · {escape(progress.text)}"
@@ -204,13 +204,13 @@ def _shown() -> Iterator[Callable[[Progress], None]]:
         yield told
 
 
-def _line(progress: Progress) -> None:
+def _line(progress: SweepProgress) -> None:
     if progress.result is not None:
         left = f", {_time(progress.left_s)} left" if progress.over < progress.wanted else ""
         print(f"[{progress.over}/{progress.wanted}] {_outcome(progress)}{left}", file=sys.stderr, flush=True)
 
 
-def _outcome(progress: Progress) -> str:
+def _outcome(progress: SweepProgress) -> str:
     """Return what came of a cell, in a line."""
     from kernelscope.reports.text import printable
     from kernelscope.reports.units import duration

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kernelscope.cli import outlets
 
 if TYPE_CHECKING:
-    from kernelscope.analysis.recordings.progress import Progress
+    from kernelscope.analysis.recordings.progress import RecordingProgress
 
 NAME = "watch"
 HELP = "how far a recording in progress is"
@@ -49,7 +49,7 @@ def planned(options: Mapping[str, Any]) -> list[tuple[str, int]]:
     return [*found, *([(energy.NAME, 1)] if options.get("energy") else [])]
 
 
-def _until_the_end(folder: Path, seen: Progress) -> Progress:
+def _until_the_end(folder: Path, seen: RecordingProgress) -> RecordingProgress:
     """Show a recording until it ends or Ctrl-C is pressed: in place on a terminal, elsewhere a line when a pass changes."""
     from kernelscope.analysis.recordings import progress
     from kernelscope.cli.output import console
@@ -70,7 +70,7 @@ def _until_the_end(folder: Path, seen: Progress) -> Progress:
     return seen
 
 
-def _lines(folder: Path, seen: Progress) -> Progress:
+def _lines(folder: Path, seen: RecordingProgress) -> RecordingProgress:
     from kernelscope.analysis.recordings import progress
     from kernelscope.reports.progress import line, state
 
@@ -87,7 +87,7 @@ def _lines(folder: Path, seen: Progress) -> Progress:
         seen = progress.read(folder, planned)
 
 
-def _show(seen: Progress) -> None:
+def _show(seen: RecordingProgress) -> None:
     from kernelscope.cli.output import console
     from kernelscope.reports.progress import Drawn
 

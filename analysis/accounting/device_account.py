@@ -77,7 +77,7 @@ class DeviceAccount:
 
 
 @dataclass
-class _Work:
+class _PartWork:
     """Device work of one part: intervals and, for each, the row of keys, and whether a measured step launched it."""
 
     part: str
@@ -130,7 +130,7 @@ def account(trace: Trace, device: str | None = None) -> DeviceAccount:
 # --- what the device did ------------------------------------------------------------------------------------------------------
 
 
-def _kernels(trace: Trace, device: str | None, communicating: bool) -> _Work:
+def _kernels(trace: Trace, device: str | None, communicating: bool) -> _PartWork:
     table = trace.kernels
     timed = table["start_ns"].notna().to_numpy(bool)
     table = table[timed & (_communicates(table) == communicating) & _on(table, device)]
@@ -142,12 +142,12 @@ def _communicates(kernels: pd.DataFrame) -> npt.NDArray[np.bool_]:
     return (kernels["kind"] == "communication").fillna(False).to_numpy(bool)
 
 
-def _graphs(trace: Trace, device: str | None) -> _Work:
+def _graphs(trace: Trace, device: str | None) -> _PartWork:
     table = trace.graphs[_on(trace.graphs, device)]
     return _work(trace, GRAPH, table, pd.DataFrame({"name": "CUDA graph", "kind": "graph"}, index=table.index))
 
 
-def _copies(trace: Trace, device: str | None) -> _Work:
+def _copies(trace: Trace, device: str | None) -> _PartWork:
     table = trace.copies
     table = table[table["start_ns"].notna().to_numpy(bool) & _on(table, device)]
     keys = pd.DataFrame({"kind": table["operation"].astype("string"), "name": table["memory"].astype("string")})
@@ -161,15 +161,15 @@ def _on(table: pd.DataFrame, device: str | None) -> npt.NDArray[np.bool_]:
     return (table["device"].isna() | (table["device"] == device)).to_numpy(bool)
 
 
-def _work(trace: Trace, part: str, table: pd.DataFrame, keys: pd.DataFrame) -> _Work:
+def _work(trace: Trace, part: str, table: pd.DataFrame, keys: pd.DataFrame) -> _PartWork:
     start, end = (table[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
-    return _Work(part, keys.reset_index(drop=True), start, end, device_steps.measured(trace, table))
+    return _PartWork(part, keys.reset_index(drop=True), start, end, device_steps.measured(trace, table))
 
 
 # --- windows ------------------------------------------------------------------------------------------------------------------
 
 
-def _windows(trace: Trace, works: list[_Work]) -> tuple[Int, Int]:
+def _windows(trace: Trace, works: list[_PartWork]) -> tuple[Int, Int]:
     """Return the measured steps on the device; without steps the time from its first work to its last."""
     steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
     if len(steps):
@@ -181,7 +181,7 @@ def _windows(trace: Trace, works: list[_Work]) -> tuple[Int, Int]:
 _MOSTLY = 0.5
 
 
-def _is_mostly_idle(trace: Trace, works: list[_Work], windows: tuple[Int, Int]) -> bool:
+def _is_mostly_idle(trace: Trace, works: list[_PartWork], windows: tuple[Int, Int]) -> bool:
     """Return whether the device idles most of the time, and nothing tells what the host did meanwhile but calls."""
     if len(trace.operators) or len(trace.ranges):
         return False
@@ -190,7 +190,7 @@ def _is_mostly_idle(trace: Trace, works: list[_Work], windows: tuple[Int, Int]) 
     return bool((left[1] - left[0]).sum() > _MOSTLY * (windows[1] - windows[0]).sum()) and any(len(w.start) for w in works[:2])
 
 
-def _of_kernels(device: str, works: list[_Work]) -> DeviceAccount:
+def _of_kernels(device: str, works: list[_PartWork]) -> DeviceAccount:
     """Return the account of kernels alone, of a capture without steps whose device mostly idles."""
     tables, matrices = [], []
     for work in works[:3]:
@@ -229,7 +229,7 @@ def _of_totals(trace: Trace) -> DeviceAccount:
 
 
 def _part(
-    works: list[_Work], windows: tuple[Int, Int], free: tuple[Int, Int]
+    works: list[_PartWork], windows: tuple[Int, Int], free: tuple[Int, Int]
 ) -> tuple[list[tuple[pd.DataFrame, Float]], tuple[Int, Int]]:
     """Return the rows of parts that share a level, with their time in each step, and what they leave of the free time."""
     start, end = (np.concatenate([getattr(work, side) for work in works]) for side in ("start", "end"))
@@ -244,7 +244,7 @@ def _part(
     return found, intervals.uncovered(first, last, *free) if len(first) else free
 
 
-def _added(work: _Work, owned: Float, index: Int, window: Int, steps: int) -> tuple[pd.DataFrame, Float]:
+def _added(work: _PartWork, owned: Float, index: Int, window: Int, steps: int) -> tuple[pd.DataFrame, Float]:
     """Return a part's rows per step, and their time in each step."""
     names = [name for name in work.keys if name != "bytes"]
     if not len(work.keys):
@@ -297,7 +297,7 @@ def _rows(tables: list[pd.DataFrame]) -> pd.DataFrame:
     return whole.astype({**dict.fromkeys(KEYS, "string"), "bytes": "Float64"})
 
 
-def _outside(works: list[_Work]) -> pd.DataFrame:
+def _outside(works: list[_PartWork]) -> pd.DataFrame:
     rows = [
         {
             "part": work.part,

@@ -100,7 +100,7 @@ class _Activity:
     row: npt.NDArray[np.int64]
     start: npt.NDArray[np.int64]
     end: npt.NDArray[np.int64]
-    work: _Work | None = None
+    work: _Executions | None = None
 
     def within(self, start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> _Activity:
         """Return the pieces inside windows that follow each other; what has no length there owns nothing, but is counted."""
@@ -117,7 +117,7 @@ class _Activity:
 
 
 @dataclass(frozen=True)
-class _Work:
+class _Executions:
     """Per row of device work: executions, their durations added (ns), and whether it belongs to a measured step."""
 
     count: npt.NDArray[np.int64]
@@ -358,7 +358,7 @@ def _device_work(trace: Trace, table: pd.DataFrame, level: int, keys: pd.DataFra
     count = table["count"].to_numpy(np.int64) if "count" in table else np.ones(len(table), dtype=np.int64)
     duration = table["duration_ns"].to_numpy(np.int64) if "duration_ns" in table else end - start
     timed = np.flatnonzero(table["start_ns"].notna().to_numpy(bool))
-    return _Activity(level, keys, timed, start[timed], end[timed], _Work(count, duration, measured))
+    return _Activity(level, keys, timed, start[timed], end[timed], _Executions(count, duration, measured))
 
 
 def _kernels(trace: Trace) -> _Activity:

@@ -37,7 +37,7 @@ def assign(trace: Trace, on_device: bool = False) -> None:
     on_device: the steps' times are the device's own: work belongs to the step in which it starts.
     """
     steps = trace.steps.sort_values("start_ns")
-    found = _Work.of(trace, steps, on_device)
+    found = _StepWork.of(trace, steps, on_device)
     bounds_and_firsts = None if on_device else _bounds(found, steps)
     found_bounds = bounds_and_firsts[:2] if bounds_and_firsts else None
     if bounds_and_firsts is not None:
@@ -101,7 +101,7 @@ def bounds(steps: pd.DataFrame) -> tuple[Int, Int]:
 
 
 @dataclass
-class _Work:
+class _StepWork:
     """Rows of device work of all tables, one after another, and the step (position, -1: none) that each belongs to.
 
     positions: the same by table. behind: on a device that works behind the host. opening: may be the first work of a step.
@@ -117,7 +117,7 @@ class _Work:
     opening: Bool
 
     @classmethod
-    def of(cls, trace: Trace, steps: pd.DataFrame, on_device: bool) -> _Work:
+    def of(cls, trace: Trace, steps: pd.DataFrame, on_device: bool) -> _StepWork:
         columns: dict[str, list[npt.NDArray[np.int64] | Bool]] = {name: [] for name in ("start", "end", "launch", "thread")}
         behind, opening, sizes = [], [], []
         for name in DEVICE_TABLES:
@@ -147,7 +147,7 @@ def _is_accelerator(devices: pd.Series) -> Bool:
     return (devices.notna() & (devices != "cpu")).to_numpy(bool)
 
 
-def _place_unlaunched(work: _Work, begun: Int, over: Int, first: Int) -> None:
+def _place_unlaunched(work: _StepWork, begun: Int, over: Int, first: Int) -> None:
     """Put work whose launch is not in the capture into the step in whose time on the device it starts, in place.
 
     What runs before the first work of a step is left of what was launched before: it is in no step.
@@ -161,7 +161,7 @@ def _place_unlaunched(work: _Work, begun: Int, over: Int, first: Int) -> None:
 # --- from when to when ----------------------------------------------------------------------------------------------------------
 
 
-def _bounds(work: _Work, steps: pd.DataFrame) -> tuple[Int, Int, Int] | None:
+def _bounds(work: _StepWork, steps: pd.DataFrame) -> tuple[Int, Int, Int] | None:
     """Return when each step starts and ends on the devices, and when its own work does; None where nothing was launched on one.
 
     The first of consecutive steps starts when the host's does, unless work was launched right before it, as by a warm-up step.
@@ -201,7 +201,7 @@ def _run_of(joined: Bool) -> Int:
     return np.asarray(np.flatnonzero(opens)[np.cumsum(opens) - 1], dtype=np.int64)
 
 
-def _first(work: _Work, mine: Bool, steps: pd.DataFrame) -> Int:
+def _first(work: _StepWork, mine: Bool, steps: pd.DataFrame) -> Int:
     """Return when each step's first work starts: that launched by the loop's thread where it launches any, else by any thread."""
     start, _ = _edges(steps)
     by_loop = work.thread == steps["thread"].to_numpy(np.int64)[np.maximum(work.position, 0)]
@@ -220,7 +220,7 @@ def _joined(steps: pd.DataFrame, start: Int, end: Int, usual: int) -> Bool:
     return np.append(near & (window[1:] == window[:-1]), False)
 
 
-def _busy_before(work: _Work, start: Int, first: Int) -> Bool:
+def _busy_before(work: _StepWork, start: Int, first: Int) -> Bool:
     """Return whether the device is still busy with work of no step when each step starts on the host."""
     others = work.behind & ((work.position < 0) | (work.launch < 0)) & (work.start >= 0)
     order = np.argsort(work.start[others], kind="stable")
@@ -229,14 +229,14 @@ def _busy_before(work: _Work, start: Int, first: Int) -> Bool:
     return np.asarray((before >= 0) & (np.append(reached, -1)[before] > start))
 
 
-def _launched_before(work: _Work, launched: Bool, start: Int, usual: int) -> Bool:
+def _launched_before(work: _StepWork, launched: Bool, start: Int, usual: int) -> Bool:
     """Return whether the capture holds launches right before each step."""
     launch = np.sort(work.launch[launched & work.opening])
     before = np.searchsorted(launch, start, side="left") - 1
     return np.asarray((before >= 0) & (start - launch[np.maximum(before, 0)] <= _PAUSE * usual))
 
 
-def _run_end(work: _Work, launched: Bool, end: Int, own: Int, usual: int) -> Int:
+def _run_end(work: _StepWork, launched: Bool, end: Int, own: Int, usual: int) -> Int:
     """Return when each step would end if no other came after it: by itself (`own`), or with the first work launched after it."""
     opening = launched & work.opening
     order = np.argsort(work.launch[opening], kind="stable")

@@ -32,7 +32,7 @@ _MIB = 1 << 20
 
 
 @dataclass(frozen=True)
-class Column:
+class ResultColumn:
     """One column of results.parquet: its type, its unit and what it means. Only those `required` are never null."""
 
     name: str
@@ -42,8 +42,8 @@ class Column:
     required: bool = False
 
 
-def _columns(*rows: tuple[Any, ...]) -> tuple[Column, ...]:
-    return tuple(Column(*row) for row in rows)
+def _columns(*rows: tuple[Any, ...]) -> tuple[ResultColumn, ...]:
+    return tuple(ResultColumn(*row) for row in rows)
 
 
 _NUMBERS = pa.list_(pa.float64())

@@ -7,7 +7,7 @@ from math import prod
 
 import pandas as pd
 
-from kernelscope.analysis.device.amounts import Work
+from kernelscope.analysis.device.amounts import Amount
 from kernelscope.analysis.device.tensors import Shape, as_problem, list_of, shapes_of, short_name
 
 Triple = tuple[Shape, Shape, Shape]  # input, weights and output of a convolution, channels first
@@ -38,18 +38,18 @@ def _fitting_ones(seen: Sequence[Triple], **known: Shape) -> list[Triple]:
     return sorted({triple for triple in seen if all(triple[places[name]] == shape for name, shape in known.items())})
 
 
-def of_convolution(name: str, tensors: Sequence[Shape], arguments: str, size: int | None, seen: Sequence[Triple]) -> Work:
+def of_convolution(name: str, tensors: Sequence[Shape], arguments: str, size: int | None, seen: Sequence[Triple]) -> Amount:
     """Return the work of a convolution; where several could be meant, what is the same in all of them."""
     found = _candidates(short_name(name), [shape for shape in tensors if len(shape) > 2], arguments, seen)
     if not found or any(len({len(shape) for shape in triple}) != 1 for triple in found):
-        return Work()
+        return Amount()
     problems = {as_problem([x, weights]) for x, weights, _ in found}
     flops = {2 * prod(y) * prod(weights[1:]) for _, weights, y in found}
     elements = {sum(map(prod, triple)) for triple in found}
     moved = size * elements.pop() if size and len(elements) == 1 else None
     told = flops.pop() if len(flops) == 1 else None
     source = f"shapes of {name}" if told is not None else None
-    return Work(problems.pop() if len(problems) == 1 else None, flops=told, bytes=moved, source=source)
+    return Amount(problems.pop() if len(problems) == 1 else None, flops=told, bytes=moved, source=source)
 
 
 def _candidates(short: str, known: list[Shape], arguments: str, seen: Sequence[Triple]) -> list[Triple]:

@@ -21,7 +21,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-class _Source(NamedTuple):
+class _ShareColumn(NamedTuple):
     """A column of shares, and which metrics of which unit it is: the first pattern that a kernel has a metric for counts."""
 
     column: str
@@ -29,15 +29,15 @@ class _Source(NamedTuple):
 
 
 _SHARES = (
-    _Source("achieved_occupancy", (r"Achieved Occupancy", r"sm__warps_active\.avg\.pct_of_peak_sustained_active")),
-    _Source(
+    _ShareColumn("achieved_occupancy", (r"Achieved Occupancy", r"sm__warps_active\.avg\.pct_of_peak_sustained_active")),
+    _ShareColumn(
         "sm_throughput",
         (
             r"Compute \(SM\) Throughput|Compute \(SM\) \[%\]|SM \[%\]|SOL SM",
             r"sm__throughput\.avg\.pct_of_peak_sustained_elapsed",
         ),
     ),
-    _Source(
+    _ShareColumn(
         "memory_throughput",
         (
             r"Memory Throughput|Memory \[%\]|SOL Memory",
@@ -45,7 +45,7 @@ _SHARES = (
             r"gpu__compute_memory_access_throughput\.avg\.pct_of_peak_sustained_elapsed",
         ),
     ),
-    _Source(
+    _ShareColumn(
         "tensor_pipe",
         (
             r"sm__pipe_tensor\w*cycles_active\.avg\.pct_of_peak_sustained_(?:active|elapsed)",

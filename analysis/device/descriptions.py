@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
-from kernelscope.analysis.device.amounts import ELEMENT_BYTES, ELEMENTS, PRODUCTS, Work
+from kernelscope.analysis.device.amounts import ELEMENT_BYTES, ELEMENTS, PRODUCTS, Amount
 from kernelscope.analysis.device.tensors import Shape
 
 _SIZE = re.compile(r"(?<![a-z])([a-z]+)(\d{1,18})(?!\d)")
@@ -17,7 +17,7 @@ _VECTOR = re.compile(r"n(\d{1,18})(?: .*)?")
 _GATES = (("vanilla_rnn", 1), ("vanilla_lstm", 4), ("augru", 3), ("gru", 3))
 
 
-class Description(NamedTuple):
+class KernelColumns(NamedTuple):
     """A kernel's own columns of a Trace; None for what they do not tell."""
 
     kind: str | None
@@ -34,9 +34,9 @@ class Description(NamedTuple):
     transpose: str | None
 
 
-def of_description(told: Description) -> Work:
+def of_description(told: KernelColumns) -> Amount:
     """Return the work of one execution of a kernel of the CPU, from its columns of the trace; nothing where they do not tell."""
-    nothing = Work(told.problem, told.m, told.n, told.k, told.transpose)
+    nothing = Amount(told.problem, told.m, told.n, told.k, told.transpose)
     size = _element_bytes(told.dtype)
     if told.library is None or (told.problem is None and told.m is None):
         return nothing
@@ -57,7 +57,7 @@ def of_description(told: Description) -> Work:
     return nothing
 
 
-def with_pooled(kernels: Sequence[Description], works: Sequence[Work]) -> list[Work]:
+def with_pooled(kernels: Sequence[KernelColumns], works: Sequence[Amount]) -> list[Amount]:
     """Return works with the bytes of PyTorch's forward pooling, which tells its input only: its backward pass has both shapes."""
     outputs: dict[str, set[str]] = {}
     for kernel in kernels:
@@ -85,7 +85,7 @@ def _sizes(problem: str) -> dict[str, int]:
     return {name: int(size) for name, size in _SIZE.findall(problem)}
 
 
-def _product(nothing: Work, problem: str | None, size: tuple[int, int] | None) -> Work:
+def _product(nothing: Amount, problem: str | None, size: tuple[int, int] | None) -> Amount:
     m, n, k = nothing.m or 0, nothing.n or 0, nothing.k or 0
     batch = 1
     if problem and re.fullmatch(r"\d+(?:x\d+)+:\d+(?:x\d+)+(?::\d+(?:x\d+)+)?", problem):  # oneDNN's, with the batch in front
@@ -95,7 +95,7 @@ def _product(nothing: Work, problem: str | None, size: tuple[int, int] | None) -
     return replace(nothing, flops=2 * batch * m * n * k, bytes=moved, source="m, n, k")
 
 
-def _window(nothing: Work, sizes: dict[str, int], size: tuple[int, int] | None) -> Work:
+def _window(nothing: Amount, sizes: dict[str, int], size: tuple[int, int] | None) -> Amount:
     """Return the work of a convolution or of pooling that oneDNN's problem describes."""
     if not {"mb", "ic"} <= sizes.keys():
         return nothing
@@ -108,7 +108,7 @@ def _window(nothing: Work, sizes: dict[str, int], size: tuple[int, int] | None) 
     return replace(nothing, flops=flops, bytes=size and size[0] * (read + weights + written), source="problem")
 
 
-def _pooled(nothing: Work, text: str, library: str, size: tuple[int, int] | None) -> Work:
+def _pooled(nothing: Amount, text: str, library: str, size: tuple[int, int] | None) -> Amount:
     """Return the bytes of pooling where the shapes of what is read and of what is written are both told."""
     if size is None or library != "aten" or text.count(":") != 1 or not _TENSORS.fullmatch(text):
         return nothing
@@ -116,7 +116,7 @@ def _pooled(nothing: Work, text: str, library: str, size: tuple[int, int] | None
     return replace(nothing, bytes=size[0] * sum(map(prod, shapes)), source="shapes")
 
 
-def _recurrent(nothing: Work, sizes: dict[str, int], algorithm: str, backward: bool, size: tuple[int, int] | None) -> Work:
+def _recurrent(nothing: Amount, sizes: dict[str, int], algorithm: str, backward: bool, size: tuple[int, int] | None) -> Amount:
     gates = next((count for cell, count in _GATES if cell in algorithm), None)
     if gates is None or not {"l", "t", "mb", "sic", "slc", "dhc"} <= sizes.keys():
         return nothing
@@ -127,7 +127,7 @@ def _recurrent(nothing: Work, sizes: dict[str, int], algorithm: str, backward: b
     return replace(nothing, flops=2 * passes * layers * cells * weights, bytes=moved, source="problem")
 
 
-def _of_vector(nothing: Work, name: str, length: int, size: tuple[int, int] | None) -> Work:
+def _of_vector(nothing: Amount, name: str, length: int, size: tuple[int, int] | None) -> Amount:
     """Return the work of BLAS's axpy (y += a x) and scal (x *= a)."""
     for ending, flops, elements in (("axpy", 2, 3), ("scal", 1, 2)):
         if name.lower().endswith(ending):

@@ -32,7 +32,7 @@ import pandas as pd
 
 from kernelscope.analysis.device.amounts import COLUMNS, NUMBERS, frame_of
 from kernelscope.analysis.device.convolutions import known_convolutions
-from kernelscope.analysis.device.descriptions import Description, of_description, with_pooled
+from kernelscope.analysis.device.descriptions import KernelColumns, of_description, with_pooled
 from kernelscope.analysis.device.operators import of_operator
 from kernelscope.analysis.trace import Trace, intervals
 
@@ -59,12 +59,12 @@ def of_kernels(trace: Trace) -> pd.DataFrame:
 
 def _of_descriptions(kernels: pd.DataFrame) -> pd.DataFrame:
     """Return what each kernel's own columns tell; distinct ones are looked at once."""
-    names = list(Description._fields)
+    names = list(KernelColumns._fields)
     number = kernels.groupby(names, dropna=False, observed=True, sort=False).ngroup().to_numpy()
     _, first = np.unique(number, return_index=True)
     distinct = kernels[names].take(first).astype(object)
     plain = distinct.where(distinct.notna(), None)
-    told = [Description(*row) for row in plain.itertuples(index=False, name=None)]
+    told = [KernelColumns(*row) for row in plain.itertuples(index=False, name=None)]
     found = frame_of(with_pooled(told, [of_description(each) for each in told])).take(number).set_axis(kernels.index)
     several = (kernels["count"] != 1).to_numpy()
     for name in ("flops", "bytes"):

@@ -11,9 +11,9 @@ import pandas as pd
 from kernelscope.analysis.accounting.breakdowns import layer_labels
 from kernelscope.analysis.attribution.device_steps import step_at
 from kernelscope.analysis.energy.counter import Counter
-from kernelscope.analysis.energy.layers import Layers, Readings, by_class, from_counter, from_power
+from kernelscope.analysis.energy.layers import Layers, PowerSamples, by_class, from_counter, from_power
 from kernelscope.analysis.energy.profile import profile
-from kernelscope.analysis.energy.recording import Recording, Source, recording
+from kernelscope.analysis.energy.recording import Consumer, EnergyRepeat, recording
 from kernelscope.analysis.energy.replay import Replay, beside
 from kernelscope.analysis.energy.replay import replays as replays_of
 from kernelscope.analysis.energy.summary import Summary, summarise
@@ -77,7 +77,7 @@ def replays(run: Run) -> list[Replay]:
     return replays_of(found, source, summarise(found, source))
 
 
-def _computing(found: Recording, device: str) -> Source:
+def _computing(found: EnergyRepeat, device: str) -> Consumer:
     """Return the source that the kernels run on: the GPU, or all of the processor's packages together."""
     sources = found.sources()
     if device != "cpu":
@@ -92,10 +92,10 @@ def _computing(found: Recording, device: str) -> Source:
         return packages[0]
     count = min(len(source.counter.time_ns) for source in packages)  # they are polled together
     joules = np.sum([source.counter.joules[:count] for source in packages], axis=0)
-    return Source("processors", "cpu", Counter(f"{found.folder}: processors", packages[0].counter.time_ns[:count], joules))
+    return Consumer("processors", "cpu", Counter(f"{found.folder}: processors", packages[0].counter.time_ns[:count], joules))
 
 
-def _readings(found: Recording, source: Source, record: dict[str, Any]) -> Readings:
+def _readings(found: EnergyRepeat, source: Consumer, record: dict[str, Any]) -> PowerSamples:
     """Return the power samples of a source: of a GPU's power field where it is fast, else of the energy counter."""
     if source.device == "cpu":
         return from_counter(source.counter, RAPL_LAG_NS)

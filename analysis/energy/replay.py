@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from kernelscope.analysis.energy.counter import Counter
-from kernelscope.analysis.energy.recording import Recording, Source
+from kernelscope.analysis.energy.recording import Consumer, EnergyRepeat
 from kernelscope.analysis.energy.summary import Summary, micro
 from kernelscope.analysis.errors import EvidenceError
 
@@ -34,7 +34,7 @@ class Replay:
     reason: str | None = None
 
 
-def replays(recording: Recording, source: Source, summary: Summary) -> list[Replay]:
+def replays(recording: EnergyRepeat, source: Consumer, summary: Summary) -> list[Replay]:
     """Return each layer that the pass tried to run alone. summary: of the same source; it knows the idle power."""
     rows = recording.windows[recording.windows["kind"] == "replay"]
     return [_replay(row, source.counter, summary) for row in rows.to_dict("records")]

@@ -37,7 +37,7 @@ def changed(case: Case) -> list[dict[str, Any]]:
 
 
 def _row(
-    change: program.Change, times: dict[str, pd.DataFrame | None], sources: Mapping[str, Mapping[str, str]], floor: float
+    change: program.LineChange, times: dict[str, pd.DataFrame | None], sources: Mapping[str, Mapping[str, str]], floor: float
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"file": change.file}
     for name, (first, texts) in (("a", change.a), ("b", change.b)):
@@ -56,7 +56,7 @@ def _row(
     return row
 
 
-def _both(change: program.Change, times: Mapping[str, pd.DataFrame | None], column: str) -> tuple[int | None, int | None]:
+def _both(change: program.LineChange, times: Mapping[str, pd.DataFrame | None], column: str) -> tuple[int | None, int | None]:
     """Return what the changed lines take on both sides (see _time)."""
     (a, a_texts), (b, b_texts) = change.a, change.b
     return _time(times["a"], change.a_file, a, len(a_texts), column), _time(times["b"], change.b_file, b, len(b_texts), column)

@@ -18,7 +18,7 @@ MADE_OF_PARTS = {"attention", "recurrent", "lstm", "gru", "rnn"}
 _Positions = tuple[int, ...]
 
 
-class Group(Protocol):
+class LayerGroup(Protocol):
     """Positions of layers of both sides that stand for the same, and how that was found."""
 
     @property
@@ -34,7 +34,7 @@ class Group(Protocol):
         """How it was found: name, map, alignment, fused, missing."""
 
 
-G = TypeVar("G", bound=Group)
+G = TypeVar("G", bound=LayerGroup)
 
 
 def joined(groups: list[G], layers: tuple[Sequence[Layer], Sequence[Layer]]) -> list[G]:
@@ -100,7 +100,7 @@ def _fit(one: Layer, mine: Sequence[Layer], parts: Sequence[Layer]) -> bool:
     return abs(after - one.parameters) <= abs(before - one.parameters)
 
 
-def _sides(group: Group, side: int) -> tuple[_Positions, _Positions]:
+def _sides(group: LayerGroup, side: int) -> tuple[_Positions, _Positions]:
     """Return a group's positions on this side and on the other."""
     return (group.b, group.a) if side else (group.a, group.b)
 

@@ -18,7 +18,7 @@ import pandas as pd
 
 from kernelscope.analysis.explain import problems
 from kernelscope.analysis.explain.model import Layer
-from kernelscope.analysis.explain.problems import Shape, Work
+from kernelscope.analysis.explain.problems import Problem, Shape
 from kernelscope.analysis.trace import Trace
 
 # Kinds that move data about inside of a layer and do not make its type, unless there is nothing else
@@ -125,7 +125,7 @@ def _pyprof(text: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class _Step:
+class _StepRows:
     """Operators and kernels of one step in order of time, with columns layer (text), forward (bool) and first_ns."""
 
     operators: pd.DataFrame
@@ -143,7 +143,7 @@ class _Told:
     operators: list[str] = field(default_factory=list)
     read: list[Shape] = field(default_factory=list)
     after: list[Shape] = field(default_factory=list)
-    calls: list[Work] = field(default_factory=list)
+    calls: list[Problem] = field(default_factory=list)
     kernels: list[tuple[Any, ...]] = field(default_factory=list)
 
 
@@ -161,14 +161,14 @@ def _told(trace: Trace, names: Sequence[str], first: int) -> list[Layer]:
     return [_layer(name, first + rank, told[name], batch) for rank, name in enumerate(ranked)]
 
 
-def _one_step(trace: Trace) -> _Step:
+def _one_step(trace: Trace) -> _StepRows:
     """Return the work of the measured step in the middle, or of the whole capture where it has no steps."""
     steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
     middle = len(steps) // 2
     window = (int(steps["start_ns"].iloc[middle]), int(steps["end_ns"].iloc[middle])) if len(steps) else None
     operators = trace.operators.assign(first_ns=trace.operators["start_ns"])
     kernels = trace.kernels.assign(first_ns=trace.kernels["launch_ns"].fillna(trace.kernels["start_ns"]))
-    return _Step(*(_labelled(table, trace.ranges, window) for table in (operators, kernels)))
+    return _StepRows(*(_labelled(table, trace.ranges, window) for table in (operators, kernels)))
 
 
 def _labelled(table: pd.DataFrame, ranges: pd.DataFrame, window: tuple[int, int] | None) -> pd.DataFrame:
@@ -186,7 +186,7 @@ def _forward(phases: pd.Series) -> pd.Series[bool]:
     return phases.isna() | (phases == "forward")
 
 
-def _beginnings(step: _Step, trace: Trace) -> dict[str, tuple[int, int]]:
+def _beginnings(step: _StepRows, trace: Trace) -> dict[str, tuple[int, int]]:
     """Return for each layer when it begins: (0, ns) by its forward work of the step, (1, ns) by other work, (2, ns) elsewhere.
 
     What is much shorter than the layer's longest piece of work does not count: variables are read and streams are prepared
@@ -294,7 +294,7 @@ def _layer(name: str, order: int, told: _Told, batch: int | None) -> Layer:
     )  # fmt: skip
 
 
-def _of_kernels(told: _Told) -> list[Work]:
+def _of_kernels(told: _Told) -> list[Problem]:
     """Return the matrix products and convolutions among the forward kernels."""
     works = [problems.of_kernel(problem, m, n, k) for _, _, problem, m, n, k, _, _, forward in told.kernels if forward]
     times = [kernel[6] for kernel in told.kernels if kernel[8]]
@@ -318,7 +318,7 @@ def _type(told: _Told) -> str | None:
     return named[0] if named else max(known, key=lambda name: (known[name], name)) if known else None
 
 
-def _output(told: _Told, kind: str | None, works: list[Work]) -> Shape | None:
+def _output(told: _Told, kind: str | None, works: list[Problem]) -> Shape | None:
     """Return the shape of what the layer hands on, with the batch; None where nothing tells it."""
     outputs = [work.output for work in works if work.output is not None]
     if outputs:

@@ -25,7 +25,7 @@ _NO_KEY = 1 << 61  # numbers that stand for processes and threads whose keys are
 Key = int | str | float | None
 
 
-class _Event(msgspec.Struct, gc=False):
+class _ChromeEvent(msgspec.Struct, gc=False):
     ph: str = ""
     name: Any = None
     pid: Key = None
@@ -35,13 +35,13 @@ class _Event(msgspec.Struct, gc=False):
     args: msgspec.Raw = msgspec.Raw(b"")
 
 
-class _Names(msgspec.Struct, gc=False):
+class _EventNames(msgspec.Struct, gc=False):
     name: Any = None
     start_us: Any = msgspec.field(name="start_time_since_epoch_in_micros", default=None)
 
 
-_EVENTS = msgspec.json.Decoder(list[_Event])
-_NAMES = msgspec.json.Decoder(_Names)
+_EVENTS = msgspec.json.Decoder(list[_ChromeEvent])
+_NAMES = msgspec.json.Decoder(_EventNames)
 
 
 @dataclass
@@ -135,7 +135,7 @@ class _Collected:
         except msgspec.ValidationError:
             return self._decoder.decode(b"{}")
 
-    def _name(self, rows: list[_Event]) -> None:
+    def _name(self, rows: list[_ChromeEvent]) -> None:
         for row in rows:
             try:
                 told = _NAMES.decode(bytes(row.args) or b"{}")
@@ -175,7 +175,7 @@ def _text(value: Any) -> str | None:
     return str(value) if isinstance(value, int | float) else None
 
 
-def _times(rows: list[_Event], name: str) -> pd.arrays.IntegerArray:
+def _times(rows: list[_ChromeEvent], name: str) -> pd.arrays.IntegerArray:
     values, valid = json_numbers.thousandfold([bytes(value) for value in _all(rows, name)])
     return pd.arrays.IntegerArray(values, ~valid)
 

@@ -222,7 +222,7 @@ def _of_zstd(file: BinaryIO, packed: bytes, path: Path | str, allowed: int) -> I
     """Yield what zstd data holds: one frame or several."""
     import pyarrow as pa
 
-    source, size = _Counted(file, packed), 0
+    source, size = _CountingFile(file, packed), 0
     try:
         with pa.CompressedInputStream(pa.PythonFile(source, mode="r"), "zstd") as stream:
             while block := stream.read(_BLOCK):
@@ -233,7 +233,7 @@ def _of_zstd(file: BinaryIO, packed: bytes, path: Path | str, allowed: int) -> I
         raise _damaged(path, error) from error
 
 
-class _Counted(io.RawIOBase):
+class _CountingFile(io.RawIOBase):
     """A file whose first bytes were read already, and how much of it was asked for."""
 
     def __init__(self, file: BinaryIO, first: bytes) -> None:

@@ -51,7 +51,7 @@ class _Column(NamedTuple):
     row_id: bool  # INTEGER PRIMARY KEY: the record holds null and the row's number is the value
 
 
-class _Table(NamedTuple):
+class _StoredTable(NamedTuple):
     root: int
     columns: dict[str, _Column]
 
@@ -96,7 +96,7 @@ class Database:
 
     def __init__(self, path: Path):
         self.path = path
-        self._tables: dict[str, _Table] = {}
+        self._tables: dict[str, _StoredTable] = {}
         self._found: dict[str, Integers] = {}
         try:
             self._file = path.open("rb", buffering=0)
@@ -208,13 +208,13 @@ class Database:
             reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
             raise EvidenceError(f"{self.path}: damaged SQLite file ({reason}); copy or export it again") from error
 
-    def _table(self, name: str) -> _Table:
+    def _table(self, name: str) -> _StoredTable:
         if name not in self._tables:
             columns = self._schema("SELECT cid, name, upper(type), pk, hidden, dflt_value FROM pragma_table_xinfo(?)", name)
             if any(hidden for *_, hidden, _ in columns):
                 raise EvidenceError(f"{self.path}: table {name} has computed columns, as nsys never writes; export it again")
             keys = sum(1 for _, _, _, key, _, _ in columns if key)
-            self._tables[name] = _Table(
+            self._tables[name] = _StoredTable(
                 int(self._roots[name]),
                 {
                     column: _Column(position, bool(key) and keys == 1 and kind == "INTEGER")

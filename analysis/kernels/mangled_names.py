@@ -33,14 +33,14 @@ def readable(name: str) -> str:
 
     Never raises: what does not follow the rules is left out.
     """
-    reader = _Reader(name)
+    reader = _NameReader(name)
     position = 2
     while position < len(name):
         position = reader.step(position)
     return "".join(reader.parts)
 
 
-class _Reader:
+class _NameReader:
     """One pass over a name. `open` holds what E closes: N a nested name, I template arguments, U a lambda, others.
 
     L is a value whose type comes next, = a value whose type is read: its number follows.

@@ -26,7 +26,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Pair:
+class PublishedPair:
     """One framework of a group. Ratios are to the group's reference, in the direction of the published metric."""
 
     framework: str
@@ -38,7 +38,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Group:
+class ConditionGroup:
     """Frameworks that were published under one set of conditions and measured under one set.
 
     dataset, network, hardware, metric, unit: as published. here: conditions of the measurement (see recordings.sweeps).
@@ -55,7 +55,7 @@ class Group:
     here: dict[str, Any]
     same_kind: bool
     reference: str
-    pairs: list[Pair]
+    pairs: list[PublishedPair]
     spearman: float | None
     spearman_p: float | None
     kendall: float | None
@@ -71,7 +71,7 @@ class Group:
         return {**asdict(self), "n": self.n}
 
 
-def compare(cells: Iterable[Row], published: Iterable[Value] | None = None) -> list[Group]:
+def compare(cells: Iterable[Row], published: Iterable[Value] | None = None) -> list[ConditionGroup]:
     """Return every group of at least two frameworks, published conditions first, those on the same kind of device before others.
 
     cells: rows of results.parquet (see recordings.sweeps), with None for null, of which those that are done count; `sweep` may
@@ -95,7 +95,7 @@ def compare(cells: Iterable[Row], published: Iterable[Value] | None = None) -> l
     return sorted(groups, key=lambda group: not group.same_kind)
 
 
-def _group(stated: Sequence[Value], rows: Sequence[Row], here: dict[str, Any]) -> Group | None:
+def _group(stated: Sequence[Value], rows: Sequence[Row], here: dict[str, Any]) -> ConditionGroup | None:
     """Return the group of these values and cells; None when they have fewer than two frameworks with numbers in common."""
     first = stated[0]
     measure = _MEASURED[first.metric]
@@ -108,11 +108,11 @@ def _group(stated: Sequence[Value], rows: Sequence[Row], here: dict[str, Any]) -
     found = np.array([measured[name] for name in names], dtype=float)
     reference = names.index(_REFERENCE) if _REFERENCE in names else 0
     pairs = [
-        Pair(name, value.framework, float(p), float(p / published[reference]), float(m), float(m / found[reference]))
+        PublishedPair(name, value.framework, float(p), float(p / published[reference]), float(m), float(m / found[reference]))
         for name, value, p, m in zip(names, both, published, found, strict=True)
     ]
     same_kind = (first.device, first.devices) == (here["device"], here["devices"] or 1)
-    return Group(
+    return ConditionGroup(
         first.source, first.dataset, first.network, first.hardware, first.metric, first.unit, here, same_kind, names[reference],
         pairs, *_spearman(published, found), *_kendall(published, found),
     )  # fmt: skip

@@ -18,7 +18,7 @@ DATA = Path(__file__).parent / "data"
 
 
 @dataclass(frozen=True)
-class Source:
+class Publication:
     """Where values come from. key: what `Value.source` holds. experiment: the sweep that repeats it. conditions: on what."""
 
     key: str
@@ -30,15 +30,15 @@ class Source:
 SOURCES = {
     source.key: source
     for source in (
-        Source(
+        Publication(
             "thesis", "a thesis on evaluating deep-learning environments, 2018, appendix A", "thesis",
             "E5-2630 with 12 or 20 cores, one and two K20m, one and two P100; training, float32; means of 3 runs",
         ),
-        Source(
+        Publication(
             "eleven", "a comparison of eleven frameworks in a public repository, 2017", "eleven",
             "K80 and P100, CUDA 8, cuDNN 6; seconds for the whole work",
         ),
-        Source(
+        Publication(
             "keras_backends", "slides \"Benchmark on Deep Learning Frameworks\", about 2018", "keras_backends",
             "keras_benchmarks' MLP on 56 cores and on one GPU; line_profiler's tables",
         ),

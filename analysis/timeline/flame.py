@@ -48,7 +48,7 @@ def flame(trace: Trace, most: int = MOST) -> dict[str, Any]:
     or cells; null for what was put together). Trees of more than `most` nodes have their smallest ones in frames "rest".
     left_out: what there is no tree of, with the reason. Raises EvidenceError when there is nothing on a timeline.
     """
-    names = _Names()
+    names = _FrameNames()
     cells, steps = _cells(trace, names)
     found, left_out = [cells], []
     found += _lines(trace, names)
@@ -68,7 +68,7 @@ def flame(trace: Trace, most: int = MOST) -> dict[str, Any]:
     return {"schema": SCHEMA, "steps": steps, "names": texts, "frames": list(FRAMES), "trees": trees, "left_out": left_out}
 
 
-class _Names:
+class _FrameNames:
     """Texts of frames, numbered; a code is a text together with the kind of frame that it names."""
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ def _added(nodes: _Nodes, node: Int, values: Int) -> Int:
 # --- the partition's cells ------------------------------------------------------------------------------------------------
 
 
-def _cells(trace: Trace, names: _Names) -> tuple[_Tree, int]:
+def _cells(trace: Trace, names: _FrameNames) -> tuple[_Tree, int]:
     """Return the tree of the mean step's cells, and the number of steps."""
     found = partition(trace)
     cells = found.cells
@@ -178,7 +178,7 @@ class _Frames:
 _Part = tuple[pd.DataFrame, Int]  # rows with thread, start_ns and end_ns, and the code of each
 
 
-def _host_frames(trace: Trace, names: _Names) -> _Frames:
+def _host_frames(trace: Trace, names: _FrameNames) -> _Frames:
     """Return everything that encloses other work on a thread of the host."""
     ranges = trace.ranges[(trace.ranges["nested"] & ~trace.ranges["category"].isin(["step", "mark"])).to_numpy()]
     kinds = {"phase": "phase", "data": "phase", "sync": "phase", "layer": "layer"}
@@ -189,12 +189,12 @@ def _host_frames(trace: Trace, names: _Names) -> _Frames:
     return _together([_steps(trace, names), *parts, *_work(trace, names)])
 
 
-def _steps(trace: Trace, names: _Names) -> _Part:
+def _steps(trace: Trace, names: _FrameNames) -> _Part:
     steps = _measured(trace)
     return steps, np.full(len(steps), names.code("step", "step"), dtype=np.int64)
 
 
-def _work(trace: Trace, names: _Names) -> list[_Part]:
+def _work(trace: Trace, names: _FrameNames) -> list[_Part]:
     """Return operators, calls and kernels of CPU threads."""
     operators = trace.operators[trace.operators["thread"].notna()]
     kernels = _on_threads(trace, operators)
@@ -209,7 +209,7 @@ def _together(parts: Sequence[_Part]) -> _Frames:
     return _Frames(thread, start, end, np.concatenate([codes for _, codes in parts]))
 
 
-def _lines(trace: Trace, names: _Names) -> list[_Tree]:
+def _lines(trace: Trace, names: _FrameNames) -> list[_Tree]:
     """Return the tree of the loop's thread by the lines that it was in; nothing where they were not recorded."""
     lines, steps = trace.host_lines, _measured(trace)
     if lines.empty or steps.empty:
@@ -311,7 +311,7 @@ def _folded(frames: _Frames) -> tuple[_Nodes, Int, Int]:
 # --- devices ----------------------------------------------------------------------------------------------------------------
 
 
-def _device(trace: Trace, host: _Frames, names: _Names, steps: int) -> _Tree | None:
+def _device(trace: Trace, host: _Frames, names: _FrameNames, steps: int) -> _Tree | None:
     """Return the tree of kernels that ran on GPUs in the measured steps; None without any."""
     kernels = trace.kernels
     kernels = kernels[(kernels["device"] != "cpu").fillna(True).to_numpy(bool) & kernels["start_ns"].notna().to_numpy()]
@@ -338,7 +338,7 @@ def _device(trace: Trace, host: _Frames, names: _Names, steps: int) -> _Tree | N
 # --- the result -------------------------------------------------------------------------------------------------------------
 
 
-def _as_dict(tree: _Tree, most: int, names: _Names) -> dict[str, Any]:
+def _as_dict(tree: _Tree, most: int, names: _FrameNames) -> dict[str, Any]:
     """Return a tree as plain data: depth first, the largest child first, the smallest nodes put together."""
     parent, totals = tree.nodes.parent, tree.own_ns.copy()
     for node in range(len(parent) - 1, -1, -1):  # a node comes after its parent
@@ -361,7 +361,9 @@ def _as_dict(tree: _Tree, most: int, names: _Names) -> dict[str, Any]:
 _Row = tuple[int, int, int, int | None]  # code, depth, total_ns, count
 
 
-def _depth_first(parent: Int, totals: Int, kept: npt.NDArray[np.bool_], code: Int, count: Int, names: _Names) -> Iterable[_Row]:
+def _depth_first(
+    parent: Int, totals: Int, kept: npt.NDArray[np.bool_], code: Int, count: Int, names: _FrameNames
+) -> Iterable[_Row]:
     """Return the rows of all kept nodes; after the children of each, one row for those that were not."""
     children: dict[int, list[int]] = {}
     rest: dict[int, list[int]] = {}
@@ -387,6 +389,6 @@ def _below(node: int, depth: int, children: dict[int, list[int]], rest: dict[int
     return found[::-1]
 
 
-def _small(small: Sequence[int], depth: int, totals: Int, names: _Names) -> _Row:
+def _small(small: Sequence[int], depth: int, totals: Int, names: _FrameNames) -> _Row:
     what = "1 smaller frame" if len(small) == 1 else f"{len(small)} smaller frames"
     return names.code("rest", f"({what})"), depth, int(sum(int(totals[node]) for node in small)), None

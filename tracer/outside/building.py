@@ -56,7 +56,7 @@ print("\\nkernelscope-probe: " + json.dumps({"version": first.__version__, "cuda
 """
 
 
-class Progress(Protocol):
+class BuildProgress(Protocol):
     """Told what is going on: `stage` once per stage, `detail` often."""
 
     def stage(self, text: str) -> None:
@@ -128,7 +128,9 @@ class Builder:
     `lock` is the descriptor of the lock that the caller holds: pip inherits it, see locks.exclusive.
     """
 
-    def __init__(self, recipe: Recipe, interpreter: Interpreter, folder: Path, log_path: Path, lock: int, progress: Progress):
+    def __init__(
+        self, recipe: Recipe, interpreter: Interpreter, folder: Path, log_path: Path, lock: int, progress: BuildProgress
+    ):
         self.recipe = recipe
         self.interpreter = interpreter
         self.folder = folder

@@ -169,7 +169,7 @@ def _cupti(framework: str, environment: Environment | None) -> str | None:
     return done.stdout.decode("utf8", "replace").strip() or None
 
 
-class Recording:
+class ToolCollector:
     """A child's kernels pass under nsys or nvprof (see process.Collector). Raises ChildError for what this release cannot do.
 
     keep: nsys's report stays beside its export. It holds the environment of every process (see privacy), which run folders, made

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from kernelscope.tracer.outside.samplers.nvml import NvmlSource
 from kernelscope.tracer.outside.samplers.rapl import RaplSource
-from kernelscope.tracer.outside.samplers.sampler import Sampler, Source
+from kernelscope.tracer.outside.samplers.sampler import Sampler, SampleSource
 
 NAME = "energy"
 FILE = "windows.jsonl"
@@ -64,10 +64,10 @@ class Worker(Protocol):
         """Wait until it does not run."""
 
 
-def sources(device: str) -> tuple[list[Source], str | None]:
+def sources(device: str) -> tuple[list[SampleSource], str | None]:
     """Return what can tell the energy of a run on this device, or why nothing can: RAPL always, NVML for GPUs."""
     rapl = RaplSource()
-    found: list[Source] = [] if rapl.unavailable else [rapl]
+    found: list[SampleSource] = [] if rapl.unavailable else [rapl]
     if device == "cpu":
         return found, rapl.unavailable
     nvml = NvmlSource(energy=True, measure=True)

@@ -23,7 +23,7 @@ from kernelscope.tracer.outside.building import (
     MARKER,
     SCHEMA,
     Builder,
-    Progress,
+    BuildProgress,
     Silent,
     library_variables,
     probe,
@@ -64,7 +64,7 @@ def home() -> Path:
 
 
 def create(
-    framework: str, python: str | None = None, *, variant: str | None = None, progress: Progress | None = None
+    framework: str, python: str | None = None, *, variant: str | None = None, progress: BuildProgress | None = None
 ) -> Environment:
     """Return the ready environment of a framework, building it when there is none.
 

@@ -46,7 +46,7 @@ Publish = Callable[[list[Row]], None]
 
 
 @dataclass(frozen=True)
-class Progress:
+class SweepProgress:
     """How far a sweep is: cells that are over and that are wanted, and the time left in s.
 
     text: the cell and its pass that begins now or, with `result`, the cell that is over.
@@ -100,7 +100,7 @@ class _Running:
         self._walk.close()
 
 
-class Sweep:
+class RunningSweep:
     """A sweep in its folder; see `opened`. results: of the cells that have one, by key."""
 
     def __init__(self, folder: Path, experiment: Experiment, measure: Measure, publish: Publish, lock: int):
@@ -124,7 +124,7 @@ class Sweep:
         known = {key for key, result in self.results.items() if result.status not in again}
         return [cell for cell in cells if cell.key not in known and cell.excluded is None]
 
-    def run(self, cells: Sequence[Cell], told: Callable[[Progress], None], budget_s: float | None = None) -> None:
+    def run(self, cells: Sequence[Cell], told: Callable[[SweepProgress], None], budget_s: float | None = None) -> None:
         """Run these cells, which are `pending`, and write the results after each.
 
         budget_s: begin nothing that is not expected to be over within it. Raises InputError where files cannot be written.
@@ -146,9 +146,9 @@ class Sweep:
             self.publish()
             shutil.rmtree(staged, ignore_errors=True)
 
-    def _progress(self, cells: Sequence[Cell], text: str, result: Result | None) -> Progress:
+    def _progress(self, cells: Sequence[Cell], text: str, result: Result | None) -> SweepProgress:
         left = [cell for cell in cells if cell.key not in self.results and cell.key not in self._skipped]
-        return Progress(len(cells) - len(left), len(cells), self.estimates.total(left), text, result)
+        return SweepProgress(len(cells) - len(left), len(cells), self.estimates.total(left), text, result)
 
     def _run_group(self, cells: list[Cell], staged: Path, told: Callable[[str, Result | None], None]) -> None:
         """Run cells that differ in nothing but the framework: passes take turns, so that the machine's drift hits all alike.
@@ -297,7 +297,7 @@ def _environment(framework: str, device: str, devices: int) -> Environment | str
 @contextmanager
 def opened(
     folder: Path, experiment: Experiment, measure: Measure, publish: Publish, waiting: Callable[[], None]
-) -> Iterator[Sweep]:
+) -> Iterator[RunningSweep]:
     """Give the sweep in a folder, which is made if need be, for as long as no other process has it.
 
     waiting: called once where another process, or a child that a killed one left behind, has it. Raises InputError for a folder
@@ -311,7 +311,7 @@ def opened(
     if foreign and not (folder / SWEEP_FILE).is_file():
         raise InputError(f"{folder}: holds files that no sweep wrote, such as {min(foreign)}; name another folder")
     with locks.exclusive(folder / LOCK, waiting) as lock:
-        yield Sweep(folder, experiment, measure, publish, lock)
+        yield RunningSweep(folder, experiment, measure, publish, lock)
 
 
 def finished(folder: Path, cell: Cell) -> Result | None:

@@ -81,7 +81,7 @@ def match(queued: Queued, names: pd.Series, start_ns: Int) -> tuple[Int, npt.NDA
         begun, until = (np.searchsorted(start_ns[mine], table[name].to_numpy(np.int64)) for name in ("queued_ns", "until_ns"))
         key = (id(queued.sources[number]), tuple(order), tuple(begun), tuple(until))
         if key not in replayed:
-            step_queue = _Step(table, begun.tolist(), until.tolist(), queued.sources[number])
+            step_queue = _QueuedStep(table, begun.tolist(), until.tolist(), queued.sources[number])
             chosen = step_queue.replay(order)
             replayed[key] = chosen, [step_queue.either(row) for row in chosen], step_queue.early
         chosen, layers, violations = replayed[key]
@@ -98,7 +98,7 @@ def _by_rank(names: pd.Series, nodes: pd.DataFrame) -> Int:
     return mine.merge(ranked, on=["op", "rank"], how="left")["step"].to_numpy(np.int64)
 
 
-class _Step:
+class _QueuedStep:
     """The queued operators of one step, as rows of a table; `early` counts those that ran before what they wait for."""
 
     def __init__(self, table: pd.DataFrame, begun: list[int], until: list[int], sources: list[list[int]]):

@@ -15,7 +15,7 @@ import pandas as pd
 
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution.steps import calls, inputs, markers, period, ranges
-from kernelscope.analysis.attribution.steps.model import Found, Work, work_of
+from kernelscope.analysis.attribution.steps.model import Found, StreamWork, work_of
 from kernelscope.analysis.attribution.steps.request import Request, parse
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace
@@ -23,7 +23,7 @@ from kernelscope.analysis.trace import Trace
 __all__ = ["Found", "Request", "applied", "candidates", "find", "first_work", "of_device", "parse", "windowed"]
 
 _SEVERAL = 1.8  # times as many steps
-_FINDERS: tuple[Callable[[Trace, Work], Iterator[Found]], ...] = (
+_FINDERS: tuple[Callable[[Trace, StreamWork], Iterator[Found]], ...] = (
     ranges.find,
     inputs.find,
     calls.find,
@@ -61,7 +61,7 @@ def _is_shorter(one: Found, first: Found) -> bool:
     return one.method == "period" and not named and period.is_exact(one) and len(one.table) > _SEVERAL * len(first.table)
 
 
-def _named(trace: Trace, work: Work, request: Request) -> Iterator[Found]:
+def _named(trace: Trace, work: StreamWork, request: Request) -> Iterator[Found]:
     if request.method == "period":
         yield from period.find(work)
     elif request.method == "kernel":
@@ -70,7 +70,7 @@ def _named(trace: Trace, work: Work, request: Request) -> Iterator[Found]:
         yield from ranges.of_name(trace, work, request.pattern)
 
 
-def _why_not(trace: Trace, work: Work, request: Request) -> str:
+def _why_not(trace: Trace, work: StreamWork, request: Request) -> str:
     """Return why what was asked for makes no steps."""
     if request.method == "period":
         return "the sequence of kernels does not repeat"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kernelscope.analysis.attribution.steps.judging import judged
-from kernelscope.analysis.attribution.steps.model import LEAST, Found, Work
+from kernelscope.analysis.attribution.steps.model import LEAST, Found, StreamWork
 from kernelscope.analysis.attribution.steps.ranges import labelled, of_rows
 from kernelscope.analysis.trace import Trace
 
@@ -16,7 +16,7 @@ _ONCE = re.compile(r"(?i)optimi[sz]er.*step|zero_grad|ApplyGradient")
 _CALLS = re.compile(r"GraphLaunch|DeviceSynchronize|CtxSynchronize|StreamSynchronize")
 
 
-def find(trace: Trace, work: Work) -> Iterator[Found]:
+def find(trace: Trace, work: StreamWork) -> Iterator[Found]:
     """Yield the steps that ranges of the optimizer mark, then those of calls."""
     for label, rows in labelled(trace):
         if _ONCE.search(label):

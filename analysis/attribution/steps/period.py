@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelscope.analysis.attribution.steps.judging import judged
-from kernelscope.analysis.attribution.steps.model import LEAST, Found, Int, Work, commonest
+from kernelscope.analysis.attribution.steps.model import LEAST, Found, Int, StreamWork, commonest
 
 _MOST = 40  # numbers of occurrences that are tried
 _AS_GOOD = 0.01  # likeness that is no difference, unless parts are the same in everything
@@ -26,7 +26,7 @@ _SHORTEST = 8  # kernels of a step that is found so
 _NAME = 60  # characters of a kernel's name in a sentence
 
 
-def find(work: Work) -> Iterator[Found]:
+def find(work: StreamWork) -> Iterator[Found]:
     """Yield the steps that repeat in the kernels, the best first."""
     counts = np.bincount(work.name, minlength=len(work.names))
     distinct = np.unique(counts[counts > LEAST])
@@ -46,23 +46,23 @@ def is_exact(found: Found) -> bool:
     return found.likeness >= _SAME and found.covered >= _COVERED
 
 
-def of_kernel(work: Work, pattern: str) -> Iterator[Found]:
+def of_kernel(work: StreamWork, pattern: str) -> Iterator[Found]:
     """Yield the steps that begin with the kernels whose names fit a regular expression."""
     found = _beginning(work, _fitting(work, pattern), f"kernel:{pattern}")
     if found is not None:
         yield found
 
 
-def matching(work: Work, pattern: str) -> int:
+def matching(work: StreamWork, pattern: str) -> int:
     """Return how many kernels there are whose names fit a regular expression."""
     return int(_fitting(work, pattern).sum())
 
 
-def _fitting(work: Work, pattern: str) -> npt.NDArray[np.bool_]:
+def _fitting(work: StreamWork, pattern: str) -> npt.NDArray[np.bool_]:
     return np.isin(work.name, [number for number, name in enumerate(work.names) if re.search(pattern, name)])
 
 
-def _of_distance(work: Work) -> Found | None:
+def _of_distance(work: StreamWork) -> Found | None:
     """Return the steps after which the sequence of kernels is the same again, from the wait that is the longest within each."""
     sequence = work.name[len(work) // 4 :][:_LONGEST]  # without what may be warm-up
     if len(sequence) < 2 * _SHORTEST:
@@ -81,7 +81,7 @@ def _of_distance(work: Work) -> Found | None:
     return _beginning(work, begins, f"every {distance} kernels")
 
 
-def _of_count(work: Work, counts: Int, count: int) -> Found | None:
+def _of_count(work: StreamWork, counts: Int, count: int) -> Found | None:
     """Return the steps that begin with a kernel of so many occurrences: that before which the device waits longest."""
     names = np.flatnonzero(counts == count)
     waits = [float(np.median(work.gaps[work.name == name])) for name in names[:50]]
@@ -91,6 +91,6 @@ def _of_count(work: Work, counts: Int, count: int) -> Found | None:
     return _beginning(work, work.name == name, source)
 
 
-def _beginning(work: Work, rows: npt.NDArray[np.bool_], source: str) -> Found | None:
+def _beginning(work: StreamWork, rows: npt.NDArray[np.bool_], source: str) -> Found | None:
     """Return the steps that begin with these pieces of work."""
     return judged(work, "period", source, np.unique(work.at[rows]), thread=commonest(work.launcher[rows]))

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.attribution.steps.judging import judged
-from kernelscope.analysis.attribution.steps.model import LEAST, Found, Work
+from kernelscope.analysis.attribution.steps.model import LEAST, Found, StreamWork
 from kernelscope.analysis.trace import Trace
 
 _NUMBER = re.compile(r"\d+")
@@ -22,7 +22,7 @@ _MOST = 60  # labels that are tried
 _HOLDS = 0.5  # share of the device's time that ranges without such a name must launch
 
 
-def find(trace: Trace, work: Work) -> Iterator[Found]:
+def find(trace: Trace, work: StreamWork) -> Iterator[Found]:
     """Yield the steps that ranges mark, those named like steps first, then those that hold most of the device's work."""
     found = []
     for label, rows in labelled(trace):
@@ -54,7 +54,7 @@ def without_warmup(trace: Trace, found: Found) -> Found:
     return replace(found, table=found.table[~inside].reset_index(drop=True), warmup=found.warmup + int(inside.sum()))
 
 
-def of_name(trace: Trace, work: Work, pattern: str) -> Iterator[Found]:
+def of_name(trace: Trace, work: StreamWork, pattern: str) -> Iterator[Found]:
     """Yield the steps that ranges of a name mark; * stands for any text, # for a number."""
     mine = _of_name(trace, pattern)
     if len(mine):
@@ -94,7 +94,7 @@ def labelled(trace: Trace) -> Iterator[tuple[str, pd.DataFrame]]:
         yield str(labels[number]), grouped.get_group((number, thread)).sort_values("start_ns")
 
 
-def of_rows(work: Work, method: str, label: str, rows: pd.DataFrame) -> Found | None:
+def of_rows(work: StreamWork, method: str, label: str, rows: pd.DataFrame) -> Found | None:
     """Return the steps that start where these ranges, sorted, start; None where they do not repeat as steps do."""
     begins, ends = rows["start_ns"].to_numpy(np.int64), rows["end_ns"].to_numpy(np.int64)
     outer = np.append(True, begins[1:] >= np.maximum.accumulate(ends)[:-1])  # a range inside one of its own name begins no step
@@ -103,7 +103,7 @@ def of_rows(work: Work, method: str, label: str, rows: pd.DataFrame) -> Found | 
     return found if found is not None and work.by_launch else None
 
 
-def share_inside(rows: pd.DataFrame, work: Work) -> float:
+def share_inside(rows: pd.DataFrame, work: StreamWork) -> float:
     """Return the share of the device's time that is launched inside of these ranges, sorted by start."""
     if not len(work) or not work.by_launch:
         return 0.0

@@ -57,7 +57,7 @@ def convolution_algorithms(case: Case) -> list[Suspicion]:
     return found
 
 
-def _comparable(case: Case) -> list[ev.Group]:
+def _comparable(case: Case) -> list[ev.RowGroup]:
     """Return the groups in which only the algorithm can differ: the same types, libraries in common, the same memory layout.
 
     Between two runs of one framework another layout of images is the cause, and another implementation follows from it.
@@ -72,7 +72,7 @@ def _comparable(case: Case) -> list[ev.Group]:
     ]
 
 
-def _other_convolutions(group: ev.Group) -> list[str]:
+def _other_convolutions(group: ev.RowGroup) -> list[str]:
     """Return the directions that both sides compute, by kernels of no common name and, where told, of the same problem."""
     kinds = []
     for kind in ev.CONVOLUTIONS:
@@ -82,11 +82,11 @@ def _other_convolutions(group: ev.Group) -> list[str]:
     return kinds
 
 
-def _difference(group: ev.Group, kinds: list[str]) -> int:
+def _difference(group: ev.RowGroup, kinds: list[str]) -> int:
     return group.time_ns("b", kinds) - group.time_ns("a", kinds)
 
 
-def _way(group: ev.Group, side: str, kinds: list[str]) -> str:
+def _way(group: ev.RowGroup, side: str, kinds: list[str]) -> str:
     """Return in words how a side computes these convolutions: the algorithms, where they tell the sides apart."""
     algorithms = {side: group.executed(side, "algorithm", kinds) for side in SIDES}
     names = group.executed(side, "kernel", kinds)
@@ -117,7 +117,7 @@ def product_forms(case: Case) -> list[Suspicion]:
     return found
 
 
-def _products(group: ev.Group, side: str) -> list[tuple[tuple[int, int, int], Kernel]]:
+def _products(group: ev.RowGroup, side: str) -> list[tuple[tuple[int, int, int], Kernel]]:
     """Return a side's products with their sizes, as far as known; as libraries see transposes, the smaller of m and n first."""
     found = []
     for one in group.of(side, ["gemm"]):
@@ -126,17 +126,17 @@ def _products(group: ev.Group, side: str) -> list[tuple[tuple[int, int, int], Ke
     return found
 
 
-def _sizes(group: ev.Group, side: str) -> set[tuple[int, int, int]]:
+def _sizes(group: ev.RowGroup, side: str) -> set[tuple[int, int, int]]:
     return {size for size, _ in _products(group, side)}
 
 
-def _work(group: ev.Group, side: str) -> float:
+def _work(group: ev.RowGroup, side: str) -> float:
     """Return the operations per step of a side's products; 0 where those of any are not known."""
     each = [(one.flops, one.count) for one in group.of(side, ["gemm"])]
     return sum(flops * count for flops, count in each if flops is not None) if all(flops for flops, _ in each) else 0.0
 
 
-def _other_flags(group: ev.Group) -> bool:
+def _other_flags(group: ev.RowGroup) -> bool:
     """Return whether the products have the same sizes and other transposition flags.
 
     A product can be written as itself or as its transpose (row-major frameworks do); then NN stands for NN and NT for TN.
@@ -150,7 +150,7 @@ def _order(flags: str) -> str:
     return "".join(sorted(flags.upper()))
 
 
-def _other_shapes(group: ev.Group) -> bool:
+def _other_shapes(group: ev.RowGroup) -> bool:
     """Return whether the same number of multiplications, within a tenth, is done in products of other sizes."""
     work = [_work(group, side) for side in SIDES]
     sizes = [_sizes(group, side) for side in SIDES]

@@ -36,7 +36,7 @@ def in_parts(case: Case) -> list[Suspicion]:
     return found
 
 
-def _written_out(case: Case, group: ev.Group, parts: str, fused: str) -> bool:
+def _written_out(case: Case, group: ev.RowGroup, parts: str, fused: str) -> bool:
     """Return whether only one side has a fused operator in a group, and the other products or a softmax in its place."""
     if not case.same_framework or ev.types_differ(case, group) or ev.again(case, group):
         return False

@@ -56,7 +56,7 @@ def unfused_ends(case: Case) -> list[Suspicion]:
     return found
 
 
-def _fused_away(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
+def _fused_away(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
     """Return whether only one side has small kernels in a layer that both compute, or which is all of them on that side."""
     if not group.is_layer or group.count(slow, ev.SMALL) < ev.ONCE or group.count(fast, ev.SMALL) >= ev.ONCE:
         return False
@@ -69,7 +69,7 @@ def _fused_away(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
     return any(match.label == group.layer and match.a and match.b for match in case.matches)
 
 
-def _examples(case: Case, chosen: list[ev.Group], order: tuple[str, str]) -> list[str]:
+def _examples(case: Case, chosen: list[ev.RowGroup], order: tuple[str, str]) -> list[str]:
     """Return for each side which small kernels it executes in the group with the largest difference."""
     group = ev.largest(chosen)
     return [

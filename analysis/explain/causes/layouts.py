@@ -72,7 +72,7 @@ def conversions(case: Case) -> list[Suspicion]:
     return found
 
 
-def _converts(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
+def _converts(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
     """Return whether one side converts more often, which takes longer, and for no stronger reason."""
     if case.same_framework and (ev.stronger(case, group) or ev.other_layout(group)):
         return False  # between frameworks another library is no reason: conversions are claimed apart from what it computes
@@ -80,7 +80,7 @@ def _converts(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
     return more >= ev.ONCE and group.time_ns(slow, ["layout"]) > group.time_ns(fast, ["layout"])
 
 
-def _moves(case: Case, chosen: list[ev.Group], order: tuple[str, str], kinds: tuple[str, ...]) -> str:
+def _moves(case: Case, chosen: list[ev.RowGroup], order: tuple[str, str], kinds: tuple[str, ...]) -> str:
     """Return in words how often each side moves data, and how long that takes."""
     what = " and ".join({"layout": "conversions", "copy": "copies"}[kind] for kind in kinds)
     counts = {side: sum(group.count(side, kinds) for group in chosen) for side in order}
@@ -88,7 +88,7 @@ def _moves(case: Case, chosen: list[ev.Group], order: tuple[str, str], kinds: tu
     return "; ".join(f"{ev.name(case, side)}: {ev.number(counts[side])} {what} per step, {ev.ms(times[side])}" for side in order)
 
 
-def _layouts_of(case: Case, chosen: list[ev.Group], order: tuple[str, str], kinds: tuple[str, ...]) -> list[str]:
+def _layouts_of(case: Case, chosen: list[ev.RowGroup], order: tuple[str, str], kinds: tuple[str, ...]) -> list[str]:
     """Return for the group with the largest difference what each side converts, and the layouts of its convolutions."""
     group = ev.largest(chosen)
     found = []
@@ -121,14 +121,14 @@ def copies(case: Case) -> list[Suspicion]:
     return found
 
 
-def _only_copies(case: Case, group: ev.Group) -> bool:
+def _only_copies(case: Case, group: ev.RowGroup) -> bool:
     """Return whether a group's copies have no stronger reason, such as another layout, type, library or an unrolled layer."""
     if ev.stronger(case, group):
         return False
     return group.phase != "optimizer" and not (case.same_framework and ev.other_layout(group))
 
 
-def _copy_claims(case: Case, group: ev.Group) -> dict[str, float]:
+def _copy_claims(case: Case, group: ev.RowGroup) -> dict[str, float]:
     """Return the claims of copies: what the layer takes longer within one framework, else the copies themselves."""
     whole = ev.claim(case, group, ["copy"], strict=True)
     if any(group.rows.loc[row, "cell"] != "copy" for row in whole):

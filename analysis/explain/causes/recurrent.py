@@ -70,7 +70,7 @@ def _recurrent_labels(case: Case) -> set[str]:
     return {match.label for match in case.matches if kinds & {*match.a, *match.b}}
 
 
-def _looped(group: ev.Group, side: str) -> bool:
+def _looped(group: ev.RowGroup, side: str) -> bool:
     """Return whether a side runs a group by many products and no fused kernel."""
     return group.count(side, ["gemm"]) >= LEAST_CELLS and group.count(side, ["recurrent"]) < ev.ONCE
 

@@ -44,7 +44,7 @@ _BATCHES = 7  # of steps: what alternates from step to step is steadier over sev
 
 
 @dataclass(frozen=True)
-class Finding:
+class DeviceFinding:
     """A cause with the rows that it accounts for: what is different, what shows it, what to do. confidence: high, medium, low.
 
     structural: its rows replace each other, so that they belong together even where they cost the same and there is no cause.
@@ -60,7 +60,7 @@ class Finding:
 
 
 @dataclass
-class Case:
+class DeviceCase:
     """Two sides and the rows of their difference.
 
     rows: row, part, kind, name, cause, detail, a_ns, b_ns, delta_ns (per step; these add up to the difference of the steps), and
@@ -80,7 +80,7 @@ class Case:
         """The rows that no finding has yet."""
         return self.rows[~self.rows["row"].isin(self.taken).to_numpy(bool)]
 
-    def rows_of(self, finding: Finding) -> pd.DataFrame:
+    def rows_of(self, finding: DeviceFinding) -> pd.DataFrame:
         """Return the rows that a finding accounts for."""
         return self.rows[self.rows["row"].isin(finding.rows).to_numpy(bool)]
 
@@ -229,10 +229,10 @@ def reach(a: Float, b: Float) -> float | None:
     return reach_of_difference(batches(a), batches(b))
 
 
-Rule = Callable[[Case], Iterator[Finding]]
+Rule = Callable[[DeviceCase], Iterator[DeviceFinding]]
 
 
-def case_of(a: DeviceSide, b: DeviceSide) -> Case:
+def case_of(a: DeviceSide, b: DeviceSide) -> DeviceCase:
     """Return the case of two sides: rows with the same part, kernel, cause and detail are one."""
     tables, numbers = [], {}
     kinds = _kinds(a.account, b.account)
@@ -256,7 +256,7 @@ def case_of(a: DeviceSide, b: DeviceSide) -> Case:
         }
         for key, side in zip(SIDES, (a, b), strict=True)
     }
-    return Case(a, b, rows, _series=series)
+    return DeviceCase(a, b, rows, _series=series)
 
 
 def _kinds(a: DeviceAccount, b: DeviceAccount) -> dict[str, str]:

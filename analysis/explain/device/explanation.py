@@ -15,9 +15,9 @@ from kernelscope.analysis.attribution.steps import Found, Request
 from kernelscope.analysis.explain import again
 from kernelscope.analysis.explain.device import account_rows, alignment, causes, words
 from kernelscope.analysis.explain.device.alignment import Replacement
-from kernelscope.analysis.explain.device.case import MAIN, Case, Finding, case_of, reach
+from kernelscope.analysis.explain.device.case import MAIN, DeviceCase, DeviceFinding, case_of, reach
 from kernelscope.analysis.explain.device.labels import labels
-from kernelscope.analysis.explain.device.side import Capture, DeviceSide, side_of, takes_all
+from kernelscope.analysis.explain.device.side import CaptureSide, DeviceSide, side_of, takes_all
 from kernelscope.analysis.trace import Trace
 from kernelscope.analysis.trace.notebook import Shown
 
@@ -30,13 +30,13 @@ _OTHER_WORK = 1.5  # times as many products, convolutions and attentions: anothe
 _LESS_SURE = {"high": "medium", "medium": "low", "low": "low"}
 
 
-def explain(a: Capture, b: Capture, request: Request | None = None) -> dict[str, Any]:
+def explain(a: CaptureSide, b: CaptureSide, request: Request | None = None) -> dict[str, Any]:
     """Return why B takes another time than A, as analysis.explain does: rows that add up to the difference, and findings.
 
     request: what to take as steps, and which device. Raises EvidenceError where that is not in a capture.
     """
     request = request or Request()
-    a, b = (Capture(side.path, finding_steps.windowed(side.trace, request)) for side in (a, b))
+    a, b = (CaptureSide(side.path, finding_steps.windowed(side.trace, request)) for side in (a, b))
     names = labels(a.path, b.path)
     whole = request.device is None and takes_all(a.trace, b.trace)
     found = _steps(a, b, request)
@@ -47,7 +47,7 @@ def explain(a: Capture, b: Capture, request: Request | None = None) -> dict[str,
     return Shown(_result(case, findings))
 
 
-def _steps(a: Capture, b: Capture, request: Request) -> tuple[Found | None, Found | None]:
+def _steps(a: CaptureSide, b: CaptureSide, request: Request) -> tuple[Found | None, Found | None]:
     """Return the steps of both sides: of what they may be, the likeliest that are of one kind and size on both."""
     tried = [finding_steps.candidates(side.trace, request) for side in (a, b)]
     if not all(tried):
@@ -81,7 +81,7 @@ def _amount(trace: Trace, found: Found, graphs: bool) -> float:
     return max(total / max(len(found.table), 1), 0.5)
 
 
-def _settled(case: Case) -> list[Finding]:
+def _settled(case: DeviceCase) -> list[DeviceFinding]:
     """Return the findings that stand out of the noise, those that account for most first; each row is in one of them."""
     found = []
     for rule in causes.rules():
@@ -95,14 +95,14 @@ def _settled(case: Case) -> list[Finding]:
     return sorted(found, key=lambda finding: -abs(_explains(case, finding)))
 
 
-def _explains(case: Case, finding: Finding) -> int:
+def _explains(case: DeviceCase, finding: DeviceFinding) -> int:
     return int(case.rows_of(finding)["delta_ns"].sum())
 
 
 # --- plain data -----------------------------------------------------------------------------------------------------------------
 
 
-def _result(case: Case, findings: list[Finding]) -> dict[str, Any]:
+def _result(case: DeviceCase, findings: list[DeviceFinding]) -> dict[str, Any]:
     a, b = case.a, case.b
     delta = b.account.step_ns - a.account.step_ns
     interval = _interval(case)
@@ -173,7 +173,7 @@ def _missing(side: DeviceSide) -> dict[str, str]:
     return {"steps": what.get(side.account.basis, "")}
 
 
-def _interval(case: Case) -> tuple[int, int] | None:
+def _interval(case: DeviceCase) -> tuple[int, int] | None:
     """Return the interval (95%) of the difference of the mean steps, by how they vary; None with one step a side."""
     off = reach(*(side.account.lengths.astype(float) for side in (case.a, case.b)))
     if off is None:
@@ -189,7 +189,7 @@ def _replacement(one: Replacement) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _finding(case: Case, finding: Finding, delta: int, owner: dict[str, str]) -> dict[str, Any]:
+def _finding(case: DeviceCase, finding: DeviceFinding, delta: int, owner: dict[str, str]) -> dict[str, Any]:
     explains = _explains(case, finding)
     rows = case.rows_of(finding)
     off = case.reach_ns(rows)
@@ -209,7 +209,7 @@ def _finding(case: Case, finding: Finding, delta: int, owner: dict[str, str]) ->
     }
 
 
-def _abstained(case: Case, findings: list[Finding]) -> tuple[str | None, str | None]:
+def _abstained(case: DeviceCase, findings: list[DeviceFinding]) -> tuple[str | None, str | None]:
     a, b = case.a, case.b
     if a.path == b.path:
         return "both sides are the same recording", "name two different ones"
@@ -221,7 +221,7 @@ def _abstained(case: Case, findings: list[Finding]) -> tuple[str | None, str | N
     return _too_little(case), again.OF_CAPTURES
 
 
-def _too_little(case: Case) -> str:
+def _too_little(case: DeviceCase) -> str:
     """Return in words why what differs most is no cause."""
     labels = np.array([account_rows.label(row) for row in case.rows.itertuples()])
     largest = str(case.rows["delta_ns"].groupby(labels).sum().abs().idxmax())
@@ -233,19 +233,19 @@ def _too_little(case: Case) -> str:
     return f"what differs most ({what}) differs by no more than two runs of one program can"
 
 
-def _confidence(case: Case, finding: Finding, explains: int, off: float | None) -> str:
+def _confidence(case: DeviceCase, finding: DeviceFinding, explains: int, off: float | None) -> str:
     """Return how sure a finding is: less where the work differs, and not high where its interval includes zero."""
     unsure = off is not None and abs(explains) <= off and finding.confidence == "high"
     return _LESS_SURE[finding.confidence] if unsure or _other_work(case) else finding.confidence
 
 
-def _other_ranks(case: Case) -> list[str]:
+def _other_ranks(case: DeviceCase) -> list[str]:
     """Return how many ranks the jobs have, where that differs."""
     sizes = [(side.facts.get("distributed") or {}).get("world_size") for side in (case.a, case.b)]
     return [f"{sizes[0]} ranks in A, {sizes[1]} in B"] if None not in sizes and sizes[0] != sizes[1] else []
 
 
-def _other_work(case: Case) -> list[str]:
+def _other_work(case: DeviceCase) -> list[str]:
     """Return how the work of both sides differs, where it does by so much that a cause may be that alone.
 
     Fused attention stands for two products.
@@ -260,7 +260,7 @@ def _other_work(case: Case) -> list[str]:
     return [f"{words.count(a)} products, convolutions and attentions {case.per} in A, {words.count(b)} in B"]
 
 
-def _hidden(case: Case, findings: list[Finding]) -> str | None:
+def _hidden(case: DeviceCase, findings: list[DeviceFinding]) -> str | None:
     """Return a sentence where what gets faster and what gets slower hide one another; None where they do not."""
     moves = [_explains(case, finding) for finding in findings]
     up, down = sum(ns for ns in moves if ns > 0), sum(ns for ns in moves if ns < 0)
@@ -274,7 +274,7 @@ def _hidden(case: Case, findings: list[Finding]) -> str | None:
     )
 
 
-def _notes(case: Case) -> list[str]:
+def _notes(case: DeviceCase) -> list[str]:
     notes = []
     for side in (case.a, case.b):
         steps = f": {side.found.sentence()}" if side.found else ""

@@ -15,7 +15,7 @@ from kernelscope.analysis.trace import Trace
 
 
 @dataclass(frozen=True)
-class Capture:
+class CaptureSide:
     """What is to be explained: where it is and its Trace, read and related."""
 
     path: str
@@ -57,7 +57,7 @@ def applies(a: Trace, b: Trace) -> bool:
     return all(timed) and any(critical_device(trace) is not None for trace in (a, b))
 
 
-def side_of(capture: Capture, label: str, found: Found | None, request: Request, whole: bool) -> DeviceSide:
+def side_of(capture: CaptureSide, label: str, found: Found | None, request: Request, whole: bool) -> DeviceSide:
     """Return a side with its account. label: see labels.labels. found: its steps. whole: take all devices as one."""
     trace = finding_steps.applied(capture.trace, found)
     done = account(trace, ALL if whole else request.device)

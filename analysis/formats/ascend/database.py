@@ -50,10 +50,10 @@ def read(path: Path) -> Trace:
                 f"{path}: analysis.db of Ascend's profiler, which has totals of steps and of communication only ({found}) and no "
                 f"work of an NPU; {_BESIDE}"
             )
-        return _Reader(database).trace()
+        return _DatabaseReader(database).trace()
 
 
-class _Reader:
+class _DatabaseReader:
     """Makes tables of a database; what is odd is counted in diagnostics."""
 
     def __init__(self, database: Database) -> None:

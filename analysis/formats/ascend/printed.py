@@ -89,7 +89,7 @@ def read(path: Path) -> Trace:
         raise EvidenceError(f"{path}: the table cannot be taken apart ({error}); export it again") from error
     loose = _loose(odd, width)
     cells = pd.concat([cells, loose], ignore_index=True) if len(loose) else cells
-    table = _Table(cells, header)
+    table = _CellTable(cells, header)
     diagnostics = {"lines that cannot be read": len([line for line in odd if line.strip()]) - len(loose)}
     trace = _traced(table, diagnostics) if "start" in header else _summed(table, diagnostics)
     if not any(len(getattr(trace, name)) for name in ("kernels", "copies", "syncs")):
@@ -104,7 +104,7 @@ def _loose(lines: Sequence[str], width: int) -> pd.DataFrame:
     return pd.DataFrame(rows, dtype="str") if rows else pd.DataFrame()
 
 
-class _Table:
+class _CellTable:
     """Cells by what their columns are."""
 
     def __init__(self, cells: pd.DataFrame, header: dict[str, tuple[int, str | None]]) -> None:
@@ -148,7 +148,7 @@ class _Table:
         }
 
 
-def _traced(table: _Table, diagnostics: dict[str, int]) -> Trace:
+def _traced(table: _CellTable, diagnostics: dict[str, int]) -> Trace:
     """Return rows with their times as kernels, copies and waits."""
     start, duration = table.time("start"), table.time("duration")
     # rows of N/A are operators that did not run; a duration alone has no place on the timeline
@@ -171,7 +171,7 @@ def _traced(table: _Table, diagnostics: dict[str, int]) -> Trace:
     )
 
 
-def _summed(table: _Table, diagnostics: dict[str, int]) -> Trace:
+def _summed(table: _CellTable, diagnostics: dict[str, int]) -> Trace:
     """Return totals of operators' types as kernels without times."""
     rows = pd.DataFrame(table.described()).assign(
         name=table.text("operator"), count=table.whole("count"), duration_ns=table.time("total"), library="cann"

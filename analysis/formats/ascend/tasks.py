@@ -45,7 +45,7 @@ _DTYPES = {
 
 
 @dataclass(frozen=True)
-class Work:
+class TaskTables:
     """Tables of device work, to be conformed."""
 
     kernels: pd.DataFrame
@@ -53,7 +53,7 @@ class Work:
     syncs: pd.DataFrame
 
 
-def sort(tasks: pd.DataFrame, collectives: pd.DataFrame, diagnostics: dict[str, int]) -> Work:
+def sort(tasks: pd.DataFrame, collectives: pd.DataFrame, diagnostics: dict[str, int]) -> TaskTables:
     """Return the tables that tasks and collectives make; counts are added to the diagnostics.
 
     Both have columns start_ns, end_ns, device, thread (stream), name, connection, and what else those tables have; tasks also
@@ -78,7 +78,7 @@ def sort(tasks: pd.DataFrame, collectives: pd.DataFrame, diagnostics: dict[str, 
     diagnostics["tasks of unknown types, taken for kernels"] = int((other & ~is_known).sum())
     waits = kept[is_wait].reset_index(drop=True)
     kernels = _joined(kept[other].assign(library="cann"), collectives)
-    return Work(_timed(kernels), _copies(kept[is_copy]), waits.assign(kind=waits["name"]))
+    return TaskTables(_timed(kernels), _copies(kept[is_copy]), waits.assign(kind=waits["name"]))
 
 
 def _joined(*tables: pd.DataFrame) -> pd.DataFrame:

@@ -26,7 +26,7 @@ from kernelscope.analysis.formats.kineto import categories as kineto_categories
 from kernelscope.analysis.formats.kineto import columns as kineto_columns
 from kernelscope.analysis.formats.kineto import tables as kineto
 from kernelscope.analysis.formats.kineto import trace as kineto_trace
-from kernelscope.analysis.formats.kineto.groups import Group
+from kernelscope.analysis.formats.kineto.groups import EventGroup
 from kernelscope.analysis.formats.kineto.tables import Scan
 from kernelscope.analysis.formats.kineto.unread import text_of
 from kernelscope.analysis.trace import Trace, conform
@@ -43,9 +43,9 @@ _HOST = {name: kineto_categories.GROUPS[name] for name in ("operators", "annotat
 _HOST_CATEGORIES = frozenset().union(*(_HOST[name].categories or () for name in ("operators", "annotations", "modules")))
 GROUPS = {
     **_HOST,
-    "calls": Group(_QUEUE, arguments=("queue",)),
-    "arrows": Group(_ARROWS, frozenset("sf")),
-    "rest": Group(
+    "calls": EventGroup(_QUEUE, arguments=("queue",)),
+    "arrows": EventGroup(_ARROWS, frozenset("sf")),
+    "rest": EventGroup(
         None,
         arguments=("connection", "task_type", "task_stream", "operation", "task_bytes"),
         without=_HOST_CATEGORIES | _QUEUE | {"overhead", "Trace"},
@@ -76,7 +76,7 @@ def read(path: Any) -> Trace:
     """Read a trace; raises EvidenceError when it cannot be read or holds no work of an NPU."""
     scan = kineto.tables_of(kineto_columns.gather(path, GROUPS), GROUPS)
     diagnostics = kineto_trace.counted(scan)
-    named = _Names(scan)
+    named = _TrackNames(scan)
     rest, arrows = scan.tables.pop("rest"), scan.tables.pop("arrows")
     which = _sorted(named, rest)
     if not which["hardware"].any() and not which["collective"].any():
@@ -110,7 +110,7 @@ def read(path: Any) -> Trace:
 # --- names of processes and threads ---------------------------------------------------------------------------------------
 
 
-class _Names:
+class _TrackNames:
     """What the processes and threads of a scan's tracks are called; taken out of the scan."""
 
     def __init__(self, scan: Scan) -> None:
@@ -168,7 +168,7 @@ def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
-def _sorted(named: _Names, rest: pd.DataFrame) -> dict[str, Bool]:
+def _sorted(named: _TrackNames, rest: pd.DataFrame) -> dict[str, Bool]:
     """Return which rows are tasks of hardware, collectives, their planes, CANN's calls, or what is derived from others."""
     track = rest["track"].to_numpy()
     hardware, communication, cann, overlap, step_trace = (
@@ -185,7 +185,7 @@ def _sorted(named: _Names, rest: pd.DataFrame) -> dict[str, Bool]:
 # --- the host -------------------------------------------------------------------------------------------------------------
 
 
-def _join_calls(scan: Scan, named: _Names, cann: pd.DataFrame) -> None:
+def _join_calls(scan: Scan, named: _TrackNames, cann: pd.DataFrame) -> None:
     """Put CANN's calls to those of the task queue, on the thread of the host's process that has the same number.
 
     msprof gives the calls a process of their own.
@@ -236,7 +236,7 @@ def _as_list(text: str) -> str | None:
 # --- the device -----------------------------------------------------------------------------------------------------------
 
 
-def _work(rows: pd.DataFrame, named: _Names, tracks: pd.DataFrame) -> pd.DataFrame:
+def _work(rows: pd.DataFrame, named: _TrackNames, tracks: pd.DataFrame) -> pd.DataFrame:
     """Return tasks or collectives with device and stream. The stream of a collective is not told: it has a track of its own."""
     track = rows["track"].to_numpy()
     stream = rows["task_stream"].reset_index(drop=True)
@@ -273,7 +273,9 @@ def _ends(arrows: pd.DataFrame, tracks: pd.DataFrame) -> pd.DataFrame:
 # --- what the file says of itself -----------------------------------------------------------------------------------------
 
 
-def _info(scan: Scan, named: _Names, rest: pd.DataFrame, which: dict[str, Bool], timed: list[pd.DataFrame]) -> dict[str, Any]:
+def _info(
+    scan: Scan, named: _TrackNames, rest: pd.DataFrame, which: dict[str, Bool], timed: list[pd.DataFrame]
+) -> dict[str, Any]:
     """Return what is known of the capture, and what of it is not read."""
     starts = [int(table["start_ns"].min()) for table in timed if len(table)]
     devices = sorted({device for table in timed[:2] for device in table["device"].unique().tolist()})

@@ -58,7 +58,7 @@ def read_timeline(path: Path | str) -> pd.DataFrame:
 _Number = Annotated[int, msgspec.Meta(ge=0, le=9_000_000_000_000_000)]  # more us than fit 64 bits as ns are damage
 
 
-class _Event(msgspec.Struct, gc=False):
+class _TimelineEvent(msgspec.Struct, gc=False):
     """One line of the timeline; pid and cat say nothing more."""
 
     tid: _Number
@@ -67,7 +67,7 @@ class _Event(msgspec.Struct, gc=False):
     ts: _Number
 
 
-_DECODER = msgspec.json.Decoder(list[_Event])
+_DECODER = msgspec.json.Decoder(list[_TimelineEvent])
 
 
 def _paired(events: pd.DataFrame) -> pd.DataFrame:

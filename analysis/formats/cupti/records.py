@@ -75,7 +75,7 @@ _VERSIONED = re.compile(r"_(v\d+|ptsz|ptds)")
 
 
 @dataclass(frozen=True)
-class Capture:
+class CuptiCapture:
     """What a file holds. header: process, versions and kinds of activity as the collector wrote them.
 
     truncated: why and where reading ended early; None for a file that was closed. report: the collector's account at its end
@@ -93,7 +93,7 @@ def read(path: Path | str) -> dict[str, pd.DataFrame]:
     return load(path).tables
 
 
-def load(path: Path | str) -> Capture:
+def load(path: Path | str) -> CuptiCapture:
     """Return the tables with the header, and whether the file is whole; raise EvidenceError as `read` does."""
     found = _blocks(Path(path))
     raw = {name: _joined(found, name) for name in _TABLES}
@@ -101,7 +101,7 @@ def load(path: Path | str) -> Capture:
     tables["copies"] = pd.concat([tables["copies"], _peer_copies(raw["peer_copies"])], ignore_index=True)
     devices = tables["contexts"].drop_duplicates("context", keep="last").set_index("context")["device"]
     tables["syncs"].insert(3, "device", tables["syncs"]["context"].map(devices).astype("Int64"))
-    return Capture(found.header, tables, found.truncated, found.report)
+    return CuptiCapture(found.header, tables, found.truncated, found.report)
 
 
 def to_monotonic(clock: pd.DataFrame, times: pd.Series) -> pd.Series:
@@ -123,7 +123,7 @@ def to_monotonic(clock: pd.DataFrame, times: pd.Series) -> pd.Series:
 
 
 @dataclass
-class _File:
+class _Contents:
     header: dict[str, Any] = field(default_factory=dict)
     layouts: dict[bytes, tuple[str, np.dtype[Any]]] = field(default_factory=dict)
     parts: dict[str, list[npt.NDArray[Any]]] = field(default_factory=dict)
@@ -133,7 +133,7 @@ class _File:
     report: dict[str, Any] | None = None
 
 
-def _blocks(path: Path) -> _File:
+def _blocks(path: Path) -> _Contents:
     """Return what the blocks of a file hold, up to the first that is damaged or cut."""
     try:
         with path.open("rb") as file:
@@ -142,7 +142,7 @@ def _blocks(path: Path) -> _File:
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise EvidenceError(f"{path}: {error.strerror or error}") from error
-    found = _File()
+    found = _Contents()
     place, size = len(CUPTI_RECORDS_MAGIC), len(content)
     while found.truncated is None and place < size:
         place = _block(found, memoryview(content), place)
@@ -154,7 +154,7 @@ def _blocks(path: Path) -> _File:
     return found
 
 
-def _block(found: _File, content: memoryview, place: int) -> int:
+def _block(found: _Contents, content: memoryview, place: int) -> int:
     """Read one block into `found`; return where the next begins."""
     if place + _BLOCK.size > len(content):
         found.truncated = f"byte {place}: cut off in the beginning of a block"
@@ -180,7 +180,7 @@ def _block(found: _File, content: memoryview, place: int) -> int:
     return end
 
 
-def _json_block(found: _File, tag: bytes, content: memoryview, place: int) -> None:
+def _json_block(found: _Contents, tag: bytes, content: memoryview, place: int) -> None:
     try:
         value = json.loads(bytes(content))
         if tag == b"HEAD":
@@ -207,12 +207,12 @@ def _layouts(described: Mapping[str, Any]) -> dict[bytes, tuple[str, np.dtype[An
     return found
 
 
-def _joined(found: _File, name: str) -> _Rows:
+def _joined(found: _Contents, name: str) -> _RecordRows:
     parts = found.parts.get(name)
-    return _Rows(np.concatenate(parts) if parts else None, found.texts, found.functions)
+    return _RecordRows(np.concatenate(parts) if parts else None, found.texts, found.functions)
 
 
-class _Rows:
+class _RecordRows:
     """The rows of one table as written; a column that the file does not have holds zeros."""
 
     def __init__(self, rows: npt.NDArray[Any] | None, texts: Mapping[int, str], functions: Mapping[tuple[int, int], str]) -> None:
@@ -264,7 +264,7 @@ def _categorical(values: npt.NDArray[np.int64], name_of: Callable[[int], str | N
     return pd.Categorical.from_codes(inner[codes], categories=pd.Index(categories, dtype="str"))
 
 
-def _kernels(rows: _Rows) -> pd.DataFrame:
+def _kernels(rows: _RecordRows) -> pd.DataFrame:
     times = {name: rows.time(name) for name in ("start_ns", "end_ns", "queued_ns", "submitted_ns", "completed_ns")}
     launch = [f"{part}_{axis}" for part in ("grid", "block", "cluster") for axis in "xyz"]
     sizes = ("registers", "static_shared", "dynamic_shared", "shared_executed", "local_thread", "channel")
@@ -272,7 +272,7 @@ def _kernels(rows: _Rows) -> pd.DataFrame:
     return pd.DataFrame({**times, **named, **rows.place(), **rows.graph(), **{name: rows[name] for name in (*launch, *sizes)}})
 
 
-def _copies(rows: _Rows) -> pd.DataFrame:
+def _copies(rows: _RecordRows) -> pd.DataFrame:
     columns = {
         **rows.span(),
         "operation": rows.named("operation", _OPERATIONS, "other"),
@@ -289,17 +289,17 @@ def _copies(rows: _Rows) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _peer_copies(rows: _Rows) -> pd.DataFrame:
+def _peer_copies(rows: _RecordRows) -> pd.DataFrame:
     frame = _copies(rows)
     return frame.assign(operation=pd.Categorical(["peer to peer"] * len(frame)))
 
 
-def _memsets(rows: _Rows) -> pd.DataFrame:
+def _memsets(rows: _RecordRows) -> pd.DataFrame:
     own = {"bytes": rows["bytes"], "value": rows["value"], "memory": rows.named("memory", _MEMORIES, "unknown")}
     return pd.DataFrame({**rows.span(), **own, **rows.place(), **rows.graph()})
 
 
-def _calls(rows: _Rows) -> pd.DataFrame:
+def _calls(rows: _RecordRows) -> pd.DataFrame:
     api, number = rows["api"], rows["number"]
 
     def name_of(both: int) -> str:
@@ -312,26 +312,26 @@ def _calls(rows: _Rows) -> pd.DataFrame:
     return pd.DataFrame({**rows.span(), **names, **{name: rows[name] for name in ("process", "thread", "correlation", "status")}})
 
 
-def _syncs(rows: _Rows) -> pd.DataFrame:
+def _syncs(rows: _RecordRows) -> pd.DataFrame:
     own = {"kind": rows.named("kind", _SYNCS), "context": rows["context"], "stream": rows.optional("stream", _NONE)}
     return pd.DataFrame({**rows.span(), **own, "event": rows.optional("event", _NONE), "correlation": rows["correlation"]})
 
 
-def _graphs(rows: _Rows) -> pd.DataFrame:
+def _graphs(rows: _RecordRows) -> pd.DataFrame:
     return pd.DataFrame({**rows.span(), **rows.place(), "graph": rows["graph"], "end_device": rows.optional("end_device", _NONE)})
 
 
-def _external(rows: _Rows) -> pd.DataFrame:
+def _external(rows: _RecordRows) -> pd.DataFrame:
     kind = rows.named("kind", _EXTERNALS)
     return pd.DataFrame({"correlation": rows["correlation"], "kind": kind, "external": rows["external"]})
 
 
-def _ranges(rows: _Rows) -> pd.DataFrame:
+def _ranges(rows: _RecordRows) -> pd.DataFrame:
     named = {"id": rows["id"], "name": rows.texts("name"), "thread": rows["thread"]}
     return pd.DataFrame({**named, **{name: rows[name] for name in ("start_monotonic_ns", "end_monotonic_ns")}})
 
 
-def _overheads(rows: _Rows) -> pd.DataFrame:
+def _overheads(rows: _RecordRows) -> pd.DataFrame:
     told = (rows["object"] != 1) & (rows["object"] != _THREAD)
     thread = pd.arrays.IntegerArray(rows["thread"], rows["object"] != _THREAD)
     process = pd.arrays.IntegerArray(rows["process"], told)
@@ -339,7 +339,7 @@ def _overheads(rows: _Rows) -> pd.DataFrame:
     return pd.DataFrame({**rows.span(), "kind": kind, "process": process, "thread": thread, "correlation": rows["correlation"]})
 
 
-def _memory(rows: _Rows) -> pd.DataFrame:
+def _memory(rows: _RecordRows) -> pd.DataFrame:
     columns = {
         "time_ns": rows.time("time_ns"),
         "operation": rows.named("operation", _MEMORY_OPERATIONS),
@@ -353,16 +353,16 @@ def _memory(rows: _Rows) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _dropped(rows: _Rows) -> pd.DataFrame:
+def _dropped(rows: _RecordRows) -> pd.DataFrame:
     return pd.DataFrame({"context": rows.optional("context", -1), "stream": rows.optional("stream", -1), "count": rows["count"]})
 
 
-def _clock(rows: _Rows) -> pd.DataFrame:
+def _clock(rows: _RecordRows) -> pd.DataFrame:
     numbers = {name: rows[name] for name in ("cupti_ns", "monotonic_ns", "uncertainty_ns")}
     return pd.DataFrame({**numbers, "place": rows.named("place", _PLACES)})
 
 
-def _devices(rows: _Rows) -> pd.DataFrame:
+def _devices(rows: _RecordRows) -> pd.DataFrame:
     mig = rows["mig"] != 0
     both = zip(rows.texts("uuid"), rows.texts("mig_uuid"), mig.tolist(), strict=True)
     uuid = [_uuid(instance, "MIG-") if is_mig else _uuid(whole, "GPU-") for whole, instance, is_mig in both]
@@ -379,11 +379,11 @@ def _uuid(digits: Any, prefix: str) -> str | None:
     return f"{prefix}{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-def _contexts(rows: _Rows) -> pd.DataFrame:
+def _contexts(rows: _RecordRows) -> pd.DataFrame:
     return pd.DataFrame({"context": rows["context"], "device": rows["device"]})
 
 
-_BUILDERS: dict[str, Callable[[_Rows], pd.DataFrame]] = {
+_BUILDERS: dict[str, Callable[[_RecordRows], pd.DataFrame]] = {
     "kernels": _kernels, "copies": _copies, "memsets": _memsets, "calls": _calls, "syncs": _syncs, "graphs": _graphs,
     "external": _external, "ranges": _ranges, "overheads": _overheads, "memory": _memory, "dropped": _dropped, "clock": _clock,
     "devices": _devices, "contexts": _contexts,

@@ -16,7 +16,7 @@ import pandas as pd
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.files.magic import CUPTI_RECORDS_MAGIC
 from kernelscope.analysis.formats.cupti import records as cupti_records
-from kernelscope.analysis.formats.cupti.records import Capture
+from kernelscope.analysis.formats.cupti.records import CuptiCapture
 from kernelscope.analysis.trace import Trace, conform
 from kernelscope.analysis.trace.categories import translated
 
@@ -140,7 +140,7 @@ def _memory(rows: pd.DataFrame, clock: pd.DataFrame, odd: Counter[str]) -> pd.Da
     return conform("memory", frame.sort_values("time_ns", kind="stable", ignore_index=True))
 
 
-def _info(capture: Capture) -> dict[str, Any]:
+def _info(capture: CuptiCapture) -> dict[str, Any]:
     notes = [f"the file is not whole: {capture.truncated}"] if capture.truncated else []
     totals = capture.tables["overheads"].assign(ns=lambda rows: rows["end_ns"] - rows["start_ns"])
     for kind, (count, total) in totals.groupby("kind", observed=True)["ns"].agg(["count", "sum"]).iterrows():

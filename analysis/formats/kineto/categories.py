@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from kernelscope.analysis.formats.kineto.groups import Group
+from kernelscope.analysis.formats.kineto.groups import EventGroup
 
 # Names of categories; capitalised before PyTorch 1.10
 _OPERATORS = frozenset({"cpu_op", "Operator", "collective_comm"})
@@ -32,30 +32,30 @@ _TELLING = frozenset({
 })  # fmt: skip
 
 GROUPS = {
-    "operators": Group(
+    "operators": EventGroup(
         _OPERATORS, arguments=("sequence", "forward_thread", "external_id", "shapes", "types", "strides", "arguments")
     ),
-    "annotations": Group(_ANNOTATIONS),
-    "modules": Group(frozenset({"python_function"}), required="module"),
-    "calls": Group(frozenset(CALLS), arguments=("correlation",)),
-    "kernels": Group(
+    "annotations": EventGroup(_ANNOTATIONS),
+    "modules": EventGroup(frozenset({"python_function"}), required="module"),
+    "calls": EventGroup(frozenset(CALLS), arguments=("correlation",)),
+    "kernels": EventGroup(
         _KERNELS,
         arguments=(
             "correlation", "external_id", "device", "stream", "grid", "block", "registers", "shared_memory", "graph",
             "collective", "dtype", "direction", "bytes",
         ),
     ),
-    "copies": Group(_COPIES, arguments=("correlation", "external_id", "device", "stream", "bytes")),
-    "syncs": Group(_SYNCS, arguments=("correlation", "device", "stream", "sync_kind")),
-    "memory": Group(
+    "copies": EventGroup(_COPIES, arguments=("correlation", "external_id", "device", "stream", "bytes")),
+    "syncs": EventGroup(_SYNCS, arguments=("correlation", "device", "stream", "sync_kind")),
+    "memory": EventGroup(
         _INSTANTS, frozenset("iI"), ("bytes", "allocated_bytes", "reserved_bytes", "device_type", "device_id", "address")
     ),
-    "flows": Group(_FORWARD_BACKWARD, frozenset("sf")),
-    "plain": Group(frozenset({""})),
-    "labels": Group(frozenset({"", "__metadata"}), frozenset("M"), ("labels",), timed=False),
+    "flows": EventGroup(_FORWARD_BACKWARD, frozenset("sf")),
+    "plain": EventGroup(frozenset({""})),
+    "labels": EventGroup(frozenset({"", "__metadata"}), frozenset("M"), ("labels",), timed=False),
 }  # fmt: skip
 _KNOWN = frozenset().union(*(group.categories or () for group in GROUPS.values()))
-GROUPS["others"] = Group(None, without=_KNOWN | _NO_WORK)  # what no other group knows
+GROUPS["others"] = EventGroup(None, without=_KNOWN | _NO_WORK)  # what no other group knows
 
 _HEAD_CATEGORY = re.compile(rb'"cat"\s*:\s*"(\w+)"')
 _HEAD_KEYS = re.compile(rb'"(?:baseTimeNanoseconds|deviceProperties|computeProperties|distributedInfo)"\s*:')

@@ -18,7 +18,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.chrome_json import SIZE, Buffer, EventList
 from kernelscope.analysis.files.combinations import combinations
 from kernelscope.analysis.formats.kineto.events import FIELDS, Decoding, Piece, Texts
-from kernelscope.analysis.formats.kineto.groups import ARGUMENTS, FLOW, INTEGER, JSON, TEXT, Group
+from kernelscope.analysis.formats.kineto.groups import ARGUMENTS, FLOW, INTEGER, JSON, TEXT, EventGroup
 
 Array = npt.NDArray[Any]
 
@@ -30,7 +30,7 @@ _NUMBERED = {**dict.fromkeys(TEXTS), **dict.fromkeys(name for name, a in ARGUMEN
 TIME = "time"
 
 
-def columns_of(group: Group) -> dict[str, str]:
+def columns_of(group: EventGroup) -> dict[str, str]:
     """Return the names of the columns that a group's table has, and what each holds: times, integers, or texts as numbers."""
     texts = dict.fromkeys((name for name in TEXTS if name != "flow" or group.phases & FLOW), TEXT)
     arguments = {name: INTEGER if ARGUMENTS[name].kind == INTEGER else TEXT for name in group.arguments}
@@ -49,7 +49,7 @@ Column = Array | Integers
 
 
 @dataclass(frozen=True)
-class Columns:
+class EventColumns:
     """What was read of a file.
 
     tables: columns by group, none where a group has no events: start_ns and duration_ns (as the file counts), texts as their
@@ -68,11 +68,11 @@ class Columns:
 
 def gather(
     path: Path | str,
-    groups: Mapping[str, Group],
+    groups: Mapping[str, EventGroup],
     size: int = SIZE,
     content: bytes | None = None,
     parts: Sequence[Path] = (),
-) -> Columns:
+) -> EventColumns:
     """Return the groups' columns; raises EvidenceError for what is no trace or cannot be read.
 
     size: bytes of JSON that are decoded at once. content: the file's bytes, if they are read; `path` then only names it.
@@ -88,10 +88,10 @@ def gather(
         for pair, count in piece.counts.items():
             counts[pair] = counts.get(pair, 0) + count
     untimed = {name: sum(piece.untimed.get(name, 0) for piece in pieces) for name in groups}
-    return Columns(tables, texts, counts, untimed, files[0].header, sum(file.repaired for file in files))
+    return EventColumns(tables, texts, counts, untimed, files[0].header, sum(file.repaired for file in files))
 
 
-def _pieces(file: EventList[_Part]) -> list[_Part]:
+def _pieces(file: EventList[_PieceColumns]) -> list[_PieceColumns]:
     try:
         return list(file)
     except msgspec.ValidationError as error:
@@ -99,7 +99,7 @@ def _pieces(file: EventList[_Part]) -> list[_Part]:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _PieceColumns:
     """What was made of a piece: columns by group, numbers of events by phase and category, events without a usable time."""
 
     tables: dict[str, dict[str, Column]]
@@ -110,22 +110,22 @@ class _Part:
 class _Gathering:
     """Makes columns of pieces, and numbers the texts of all."""
 
-    def __init__(self, groups: Mapping[str, Group]) -> None:
+    def __init__(self, groups: Mapping[str, EventGroup]) -> None:
         self._groups = groups
         self._decoding = Decoding(groups)
         self.texts = {name: Texts() for name in _NUMBERED}
 
-    def decode(self, text: Buffer) -> _Part:
+    def decode(self, text: Buffer) -> _PieceColumns:
         """Return the columns of a piece of the list of events."""
-        found: _Part = self._decoding.columns(text, self._part)
+        found: _PieceColumns = self._decoding.columns(text, self._part)
         return found
 
-    def _part(self, piece: Piece) -> _Part:
+    def _part(self, piece: Piece) -> _PieceColumns:
         phase, category = (piece.texts(TEXTS[name], self.texts[name]) for name in ("phase", "category"))
         pairs = combinations((phase, None), (category, None))
         phases, categories = ([*self.texts[name].all, ""] for name in ("phase", "category"))  # the last: none
         texts = [(phases[one or 0], categories[other or 0]) for one, other in pairs.distinct]
-        found = _Part({}, dict(zip(texts, np.bincount(pairs.codes).tolist(), strict=True)), {})
+        found = _PieceColumns({}, dict(zip(texts, np.bincount(pairs.codes).tolist(), strict=True)), {})
         for name, group in self._groups.items():
             taken = np.array([group.takes(*pair) for pair in texts], dtype=bool)
             if taken.any():
@@ -134,7 +134,7 @@ class _Gathering:
                 found.tables[name], found.untimed[name] = self._table(piece.of(rows), group, columns)
         return found
 
-    def _table(self, piece: Piece, group: Group, columns: dict[str, Any]) -> tuple[dict[str, Column], int]:
+    def _table(self, piece: Piece, group: EventGroup, columns: dict[str, Any]) -> tuple[dict[str, Column], int]:
         """Return the columns of a group's events, and of how many the time is not usable, which are left out.
 
         columns: phase and category.

@@ -40,7 +40,7 @@ _COPY_EVENTS, _WAIT_EVENTS = ("dma_request",), ("event_record", "event_wait")  #
 
 
 @dataclass(frozen=True)
-class Work:
+class DeviceTables:
     """What devices did. accelerators: whether the file names any device that is no CPU; devices: as info lists them."""
 
     kernels: pd.DataFrame
@@ -51,7 +51,9 @@ class Work:
     devices: list[dict[str, Any]]
 
 
-def read(scan: Scan, tracks: pd.DataFrame, calls: pd.DataFrame, operators: pd.DataFrame, diagnostics: dict[str, int]) -> Work:
+def read(
+    scan: Scan, tracks: pd.DataFrame, calls: pd.DataFrame, operators: pd.DataFrame, diagnostics: dict[str, int]
+) -> DeviceTables:
     """Return the tables of device work. tracks: process and thread of each track. diagnostics: counts are added to it."""
     accelerator = _accelerator(scan, calls)
     rows = {name: _common(scan, name, accelerator, calls, operators) for name in ("kernels", "copies", "syncs")}
@@ -68,7 +70,7 @@ def read(scan: Scan, tracks: pd.DataFrame, calls: pd.DataFrame, operators: pd.Da
     memory = _memory(scan, tracks)
     used = {name for table in (kernels, copies, syncs, memory) for name in table["device"].dropna().unique()} - {"cpu"}
     properties = _properties(scan)
-    return Work(kernels, copies, syncs, memory, bool(used or properties), _described(used, properties, accelerator))
+    return DeviceTables(kernels, copies, syncs, memory, bool(used or properties), _described(used, properties, accelerator))
 
 
 def _common(scan: Scan, name: str, accelerator: str, calls: pd.DataFrame, operators: pd.DataFrame) -> pd.DataFrame:

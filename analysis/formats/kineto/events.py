@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from kernelscope.analysis.files import json_numbers
 from kernelscope.analysis.files.chrome_json import Buffer
-from kernelscope.analysis.formats.kineto.groups import ARGUMENTS, INTEGER, JSON, TEXT, Group
+from kernelscope.analysis.formats.kineto.groups import ARGUMENTS, INTEGER, JSON, TEXT, EventGroup
 
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -90,14 +90,14 @@ _UNWANTED = (  # common in traces and large
 )  # fmt: skip
 
 
-def _decoder_of(groups: Mapping[str, Group]) -> msgspec.json.Decoder[Any]:
+def _decoder_of(groups: Mapping[str, EventGroup]) -> msgspec.json.Decoder[Any]:
     """Return a decoder of events of usual categories and those that groups name."""
     named = [category for group in groups.values() for category in group.categories or () if category]
     types = [_event_type(category, groups.values()) for category in dict.fromkeys([*_UNWANTED, *named])]
     return msgspec.json.Decoder(list[reduce(or_, types)])  # type: ignore[misc]
 
 
-def _event_type(category: str, groups: Iterable[Group]) -> Any:
+def _event_type(category: str, groups: Iterable[EventGroup]) -> Any:
     """Return the type of a category's events: with the arguments that groups ask for, without anything if none takes it."""
     wanting = [group for group in groups if group.takes_category(category)]
     constants: dict[str, Any] = {"cat": category} if wanting else {"cat": category, "ts": _NAN, "dur": _NAN}
@@ -117,7 +117,7 @@ _UNTYPED = msgspec.json.Decoder(list[_UntypedEvent])
 # --- distinct texts ------------------------------------------------------------------------------------------------------
 
 
-class _Numbers(dict[Any, int]):
+class _ValueNumbers(dict[Any, int]):
     """Numbers of the values met so far; that of a new one is asked for."""
 
     def __init__(self, number: Callable[[Any], int]) -> None:
@@ -134,11 +134,11 @@ class Texts:
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
-        self._met: dict[Callable[[Any], str | None], _Numbers] = {}
+        self._met: dict[Callable[[Any], str | None], _ValueNumbers] = {}
 
     def codes(self, values: Iterable[Any], text: Callable[[Any], str | None]) -> Codes:
         """Return the number of each value's text; `text` is asked once for each distinct value."""
-        met = self._met.get(text) or self._met.setdefault(text, _Numbers(lambda value: self.number(text(value))))
+        met = self._met.get(text) or self._met.setdefault(text, _ValueNumbers(lambda value: self.number(text(value))))
         listed = list(values)
         if listed and listed.count(listed[0]) == len(listed):  # as phases and processes often are
             return np.full(len(listed), met[listed[0]], dtype=np.int32)
@@ -279,7 +279,7 @@ def _to_ns(values: npt.NDArray[np.float64]) -> tuple[Int, Bool, bool]:
 class Decoding:
     """Decodes pieces of one file's list of events for some groups, and remembers what its events are like."""
 
-    def __init__(self, groups: Mapping[str, Group]) -> None:
+    def __init__(self, groups: Mapping[str, EventGroup]) -> None:
         self._by_category, self._patience = _decoder_of(groups), 4  # pieces that it may fail for
         self._as_text = False
 

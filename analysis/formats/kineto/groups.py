@@ -61,7 +61,7 @@ PAIR, FLOW = frozenset("BE"), frozenset("sf")
 
 
 @dataclass(frozen=True)
-class Group:
+class EventGroup:
     """Events to read into one table.
 
     categories: theirs, None for all but those in `without`. phases: X takes complete events and pairs of B and E. arguments:

@@ -23,8 +23,8 @@ import pandas as pd
 
 from kernelscope.analysis.files import json_numbers
 from kernelscope.analysis.files.chrome_json import SIZE
-from kernelscope.analysis.formats.kineto.columns import Column, Columns, Integers, gather
-from kernelscope.analysis.formats.kineto.groups import ARGUMENTS, FLOW, INTEGER, PAIR, Group
+from kernelscope.analysis.formats.kineto.columns import Column, EventColumns, Integers, gather
+from kernelscope.analysis.formats.kineto.groups import ARGUMENTS, FLOW, INTEGER, PAIR, EventGroup
 
 _LATEST = 4_500_000_000_000_000_000  # ns: 142 years
 
@@ -60,7 +60,7 @@ class Scan:
 
 def scan(
     path: Path | str,
-    groups: Mapping[str, Group],
+    groups: Mapping[str, EventGroup],
     size: int = SIZE,
     content: bytes | None = None,
     parts: Sequence[Path] = (),
@@ -73,7 +73,7 @@ def scan(
     return tables_of(gather(path, groups, size, content, parts=parts), groups)
 
 
-def tables_of(columns: Columns, groups: Mapping[str, Group]) -> Scan:
+def tables_of(columns: EventColumns, groups: Mapping[str, EventGroup]) -> Scan:
     """Return the groups' tables, of columns that were gathered for them; the columns are used up."""
     untimed = dict(columns.untimed)
     found = Scan({}, pd.DataFrame(), columns.header, None, columns.counts, untimed, repaired=columns.repaired)
@@ -94,7 +94,9 @@ def tables_of(columns: Columns, groups: Mapping[str, Group]) -> Scan:
     return found
 
 
-def _frame(columns: dict[str, Column], texts: Mapping[str, list[str]], group: Group, base: int, tracks: _Tracks) -> pd.DataFrame:
+def _frame(
+    columns: dict[str, Column], texts: Mapping[str, list[str]], group: EventGroup, base: int, tracks: _Tracks
+) -> pd.DataFrame:
     """Return a group's table."""
     none = np.empty(0, dtype=np.int64)
     table: dict[str, Any] = {key: columns.get(key, none) for key in ("start_ns", "duration_ns")}

@@ -291,7 +291,7 @@ def _calls(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _host_kernels(
-    scan: Scan, operators: pd.DataFrame, calls: pd.DataFrame, work: kineto_devices.Work
+    scan: Scan, operators: pd.DataFrame, calls: pd.DataFrame, work: kineto_devices.DeviceTables
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """Return the operators that compute as kernels of the CPU, if all work was the CPU's; and what is unavailable."""
     if ("X", "cuda_profiler_range") in scan.counts:
@@ -305,7 +305,7 @@ def _host_kernels(
 # --- what the file says of itself ----------------------------------------------------------------------------------------
 
 
-def _info(scan: Scan, work: kineto_devices.Work, unavailable: dict[str, str], left: kineto_unread.Left) -> dict[str, Any]:
+def _info(scan: Scan, work: kineto_devices.DeviceTables, unavailable: dict[str, str], left: kineto_unread.Left) -> dict[str, Any]:
     """Return what is known of the capture; nothing of hosts, users, jobs and paths, which traces name too."""
     starts = [int(table["start_ns"].min()) for table in scan.tables.values() if len(table)]
     legacy = not any(category for phase, category in scan.counts if phase in {"X", "B", "E"})

@@ -134,7 +134,7 @@ class _Mark:
     """What MARK puts on the stack."""
 
 
-class _Stats:
+class _LineStats:
     """Stands for LineStats, whichever module it was in. It holds what it is given and does nothing."""
 
     def __init__(self) -> None:
@@ -195,14 +195,14 @@ class _Machine:
             wanted = argument if name == "GLOBAL" else f"{_of(stack.pop(), str)} {_of(function, str)}"
             if wanted not in _CLASSES:
                 raise ValueError(f"wants {wanted[:100]!r}, which is not line_profiler's")
-            stack.append(_Stats)
+            stack.append(_LineStats)
         elif name in ("NEWOBJ", "REDUCE"):
-            if stack.pop() != () or stack.pop() is not _Stats:
+            if stack.pop() != () or stack.pop() is not _LineStats:
                 raise ValueError(f"{name} of something else than LineStats")
-            stack.append(_Stats())
+            stack.append(_LineStats())
         elif name == "BUILD":
             state = stack.pop()
-            _of(stack[-1], _Stats).state = state
+            _of(stack[-1], _LineStats).state = state
         else:
             raise ValueError(f"operation {name}, which line_profiler's files do not have")
 
@@ -247,7 +247,7 @@ def parse_pickle(content: bytes, place: str) -> list[Function]:
     """Return the functions of a .lprof file; raise EvidenceError when it is none, or asks for anything else than its data."""
     try:
         stats = _Machine().run(content)
-        state = _of(_of(stats, _Stats).state, dict)
+        state = _of(_of(stats, _LineStats).state, dict)
         timings, unit = _of(state["timings"], dict), state["unit"]
         if not isinstance(unit, int | float) or not 1e-15 <= unit <= 1e6:
             raise ValueError("no timer's unit")

@@ -19,7 +19,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import stream
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats.ncu import tables
-from kernelscope.analysis.formats.ncu.tables import Output
+from kernelscope.analysis.formats.ncu.tables import NcuOutput
 from kernelscope.analysis.trace import Trace, conform
 
 pc: Any = pyarrow.compute
@@ -80,7 +80,7 @@ def read(path: Path) -> Trace:
     )
 
 
-def _metrics(output: Output, diagnostics: dict[str, int]) -> pd.DataFrame:
+def _metrics(output: NcuOutput, diagnostics: dict[str, int]) -> pd.DataFrame:
     """Return launch, section, metric, unit and value (float64, in units without powers of ten) of what is a number."""
     rows = output.metrics
     text = stream.strings_of(rows["value"].astype("string").fillna("").str.strip())
@@ -131,7 +131,7 @@ def _of_launches(metrics: pd.DataFrame, names: tuple[str, ...], count: int) -> p
     return found
 
 
-def _kernels(output: Output, metrics: pd.DataFrame) -> pd.DataFrame:
+def _kernels(output: NcuOutput, metrics: pd.DataFrame) -> pd.DataFrame:
     """Return the launches as kernels without times; the duration is null where none was taken."""
     launches, count = output.launches, len(output.launches)
     nothing = pd.Series(None, index=launches.index, dtype="str")
@@ -172,7 +172,7 @@ def _extent(texts: pd.Series) -> pd.Series:
     return parts[0] + "," + parts[1] + "," + parts[2]
 
 
-def _info(output: Output, metrics: pd.DataFrame) -> dict[str, Any]:
+def _info(output: NcuOutput, metrics: pd.DataFrame) -> dict[str, Any]:
     """Return what is known of the capture; nothing of hosts and programs' names, which the table repeats in every row."""
     capability = output.launches.get("CC", pd.Series(None, index=output.launches.index, dtype="str")).fillna("")
     processors = _of_launches(metrics, _PROCESSORS, len(output.launches))

@@ -20,7 +20,7 @@ from kernelscope.analysis.files import text_tables
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats import printed as printed_tables
 from kernelscope.analysis.formats.nsys import stats_tables as nsys_stats
-from kernelscope.analysis.formats.nsys.stats_tables import Table
+from kernelscope.analysis.formats.nsys.stats_tables import StatsTable
 from kernelscope.analysis.trace import Trace
 
 # Columns by which a report is told where the file does not name it; the first that fits counts.
@@ -124,9 +124,9 @@ def _report_of(name: str | None, columns: list[str]) -> str | None:
     return fitting[0] if fitting and name is None else None
 
 
-def _by_report(path: Path, tables: list[Table]) -> dict[str, Table]:
+def _by_report(path: Path, tables: list[StatsTable]) -> dict[str, StatsTable]:
     """Return the tables that are read by report; the same report of two captures is refused, of one it counts once."""
-    found: dict[str, Table] = {}
+    found: dict[str, StatsTable] = {}
     for table in tables:
         report = _report_of(table.report, list(table.rows.columns))
         if report is None:
@@ -149,7 +149,7 @@ def _by_report(path: Path, tables: list[Table]) -> dict[str, Table]:
     return found
 
 
-def _choose(tables: Mapping[str, Table], printed: list[Table], result: Trace) -> dict[str, str]:
+def _choose(tables: Mapping[str, StatsTable], printed: list[StatsTable], result: Trace) -> dict[str, str]:
     """Return for each kind of work the report to take it from, and note which others repeat it."""
     chosen: dict[str, str] = {}
     for work, reports in _SOURCES.items():
@@ -166,7 +166,7 @@ def _choose(tables: Mapping[str, Table], printed: list[Table], result: Trace) ->
     return chosen
 
 
-def _has(table: Table, report: str, work: str) -> bool:
+def _has(table: StatsTable, report: str, work: str) -> bool:
     """Whether a table has this kind of work."""
     rows = table.rows
     if "Category" in rows:
@@ -178,10 +178,10 @@ def _has(table: Table, report: str, work: str) -> bool:
     return True
 
 
-def _fill(path: Path, tables: Mapping[str, Table], chosen: Mapping[str, str], result: Trace) -> None:
+def _fill(path: Path, tables: Mapping[str, StatsTable], chosen: Mapping[str, str], result: Trace) -> None:
     frames: dict[str, list[pd.DataFrame]] = {"totals": [], "ranges": []}
     process = _process(tables)
-    readings = {report: _Reading(path, report, tables[report], result) for report in sorted(set(chosen.values()))}
+    readings = {report: _StatsReader(path, report, tables[report], result) for report in sorted(set(chosen.values()))}
     for work, report in chosen.items():
         reading = readings[report]
         if work in ("kernels", "copies"):
@@ -202,7 +202,7 @@ def _fill(path: Path, tables: Mapping[str, Table], chosen: Mapping[str, str], re
             setattr(result, name, trace.conform(name, pd.concat(parts, ignore_index=True)))
 
 
-def _process(tables: Mapping[str, Table]) -> int | None:
+def _process(tables: Mapping[str, StatsTable]) -> int | None:
     """Return the only process that any table names: device work has none of its own, and then it can be no other's."""
     found: set[int] = set()
     for table in tables.values():
@@ -212,10 +212,10 @@ def _process(tables: Mapping[str, Table]) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
-class _Reading(printed_tables.Remarks):
+class _StatsReader(printed_tables.Remarks):
     """One table being turned into rows of a Trace; what is odd is counted in the Trace."""
 
-    def __init__(self, path: Path, report: str, table: Table, result: Trace) -> None:
+    def __init__(self, path: Path, report: str, table: StatsTable, result: Trace) -> None:
         super().__init__(result)
         self.path, self.report, self.table = path, report, table
         self.rows = table.rows
@@ -336,7 +336,7 @@ class _Reading(printed_tables.Remarks):
             return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
         return _bytes(self.table, column, self.note, self.report)
 
-    def summed_work(self, work: str, size_table: Table | None) -> pd.DataFrame:
+    def summed_work(self, work: str, size_table: StatsTable | None) -> pd.DataFrame:
         """Return kernels or copies of a summary."""
         frame = pd.DataFrame({"duration_ns": self.ns("Total Time"), "count": self.numbers(_count_column(self.rows))})
         frame["name"] = self.names()
@@ -430,7 +430,7 @@ def _count_column(rows: pd.DataFrame) -> str:
     return next(column for column in _COUNTS if column in rows)
 
 
-def _bytes(table: Table, column: str, note: Any, report: str) -> pd.Series:
+def _bytes(table: StatsTable, column: str, note: Any, report: str) -> pd.Series:
     unit = table.units.get(column)
     if unit is None:
         return pd.Series(pd.NA, index=table.rows.index, dtype="Int64")
@@ -447,7 +447,7 @@ def _has_domains(names: pd.Series) -> bool:
     return bool(len(distinct) and all(":" in name for name in distinct) and any(name.startswith(":") for name in distinct))
 
 
-def _explain(output: nsys_stats.Output, chosen: Mapping[str, str], result: Trace) -> None:
+def _explain(output: nsys_stats.StatsOutput, chosen: Mapping[str, str], result: Trace) -> None:
     """Say what users would expect and the file does not hold."""
     reports: dict[str, tuple[str, ...]] = {
         "kernels": ("cuda_gpu_kern_sum", "cuda_gpu_trace"),

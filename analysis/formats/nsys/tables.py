@@ -181,7 +181,7 @@ class _Growing:
         return np.zeros(0, dtype=np.int64) if self._one is None else np.broadcast_to(self._one[: self._size], self._size)
 
 
-class Column:
+class GrowingColumn:
     """A column that grows by parts of rows.
 
     distinct: what the values of Combinations stand for. texts: texts in the column itself, with the row where they begin.
@@ -250,12 +250,12 @@ def _spread(stored: NDArray[Any]) -> NDArray[Any]:
 class Gathered:
     """Columns by name, and by name what was told of parts: numbers added up, lists joined. Columns without rows are empty."""
 
-    columns: Mapping[str, Column]
+    columns: Mapping[str, GrowingColumn]
     counts: Counter[str]
     lists: dict[str, list[Any]] = field(default_factory=dict)
 
-    def __getitem__(self, name: str) -> Column:
-        return self.columns.get(name) or Column(0)
+    def __getitem__(self, name: str) -> GrowingColumn:
+        return self.columns.get(name) or GrowingColumn(0)
 
 
 # A table, columns to be read, and what makes parts of columns from its Rows, or numbers to be added up, or lists to be joined.
@@ -268,7 +268,7 @@ def gather(tables: Tables, *sources: Source) -> Gathered:
     A column's memory is had at once: many freed pieces would stay with the process. Raises EvidenceError where it is too little.
     """
     capacity = sum(tables.rows(table) for table, _, _ in sources)
-    columns: dict[str, Column] = {}
+    columns: dict[str, GrowingColumn] = {}
     counts, lists = Counter[str](), defaultdict[str, list[Any]](list)
     for table, names, convert in sources:
         for parts in tables.scan(table, names, convert):
@@ -280,7 +280,7 @@ def gather(tables: Tables, *sources: Source) -> Gathered:
                     lists[name] += part
                     continue
                 try:
-                    columns.setdefault(name, Column(capacity)).add(part)
+                    columns.setdefault(name, GrowingColumn(capacity)).add(part)
                 except MemoryError as error:
                     raise EvidenceError(f"{tables.path}: table {table} does not fit into memory; export fewer tables") from error
                 except ValueError as error:

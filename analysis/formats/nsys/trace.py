@@ -19,7 +19,7 @@ from kernelscope.analysis import trace
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats.nsys.columns import CALL_TABLES, GATHERED, KERNEL, NVTX, RUNTIME, interval, process_of
 from kernelscope.analysis.formats.nsys.frames import Strings, integers, labelled, named
-from kernelscope.analysis.formats.nsys.tables import Column, Gathered, Ids, Integers, Rows, Tables, small_table
+from kernelscope.analysis.formats.nsys.tables import Gathered, GrowingColumn, Ids, Integers, Rows, Tables, small_table
 
 # ENUM_CUDA_MEMCPY_OPER, ENUM_CUDA_MEM_KIND, ENUM_CUPTI_SYNC_TYPE. Arrays are memory of the device.
 _OPERATIONS = (
@@ -53,7 +53,7 @@ class _Capture:
     last_ns: int = 0
     devices: set[str] = field(default_factory=set)
 
-    def names(self, column: Column, drop: str = "") -> pd.Categorical:
+    def names(self, column: GrowingColumn, drop: str = "") -> pd.Categorical:
         """Return a column of names, and count those that StringIds lacks."""
         names, unknown = named(column, self.strings, drop)
         self.diagnostics["names that StringIds lacks"] += unknown

@@ -18,7 +18,7 @@ from kernelscope.analysis.files import stream, text_tables
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats import printed as printed_tables
 from kernelscope.analysis.formats.nvprof import printed_tables as nvprof_table
-from kernelscope.analysis.formats.nvprof.printed_tables import Output, Table
+from kernelscope.analysis.formats.nvprof.printed_tables import NvprofOutput, PrintedTable
 from kernelscope.analysis.trace import Trace
 
 _BANNERS = re.compile(
@@ -67,7 +67,7 @@ def read(path: Path) -> Trace:
     frames: dict[str, list[pd.DataFrame]] = {}
     steps: dict[str, int] = {}
     sizes = _size_units(output.tables)
-    readings = [_Reading(table, result, steps, sizes) for table in output.tables]
+    readings = [_PrintedReader(table, result, steps, sizes) for table in output.tables]
     for reading in readings:
         for name, frame in reading.frames(output.tables).items():
             if len(frame):
@@ -80,7 +80,7 @@ def read(path: Path) -> Trace:
     return result
 
 
-def _nothing(output: Output) -> str:
+def _nothing(output: NvprofOutput) -> str:
     """Return why a log gives nothing."""
     sections = sorted({table.section for table in output.tables})
     if "CPU profiling result" in sections:
@@ -96,10 +96,10 @@ def _nothing(output: Output) -> str:
     return f"{what}; record with --print-gpu-trace or without print options"
 
 
-class _Reading(printed_tables.Remarks):
+class _PrintedReader(printed_tables.Remarks):
     """One table being turned into rows of a Trace; what is odd is counted in the Trace."""
 
-    def __init__(self, table: Table, result: Trace, steps: dict[str, int], sizes: dict[str, int]) -> None:
+    def __init__(self, table: PrintedTable, result: Trace, steps: dict[str, int], sizes: dict[str, int]) -> None:
         """steps: the coarsest step in ns between times that can be written as those of a column, by column; filled here.
 
         sizes: bytes of each unit of size.
@@ -110,7 +110,7 @@ class _Reading(printed_tables.Remarks):
         self.columns = set(table.rows.columns)
         self.known = False
 
-    def frames(self, tables: list[Table]) -> dict[str, pd.DataFrame]:
+    def frames(self, tables: list[PrintedTable]) -> dict[str, pd.DataFrame]:
         """Return rows by table of the Trace; none for a table that is not read or repeats another."""
         read = None
         if self.table.section == "NVTX result" and self.columns >= _SUMMARY:
@@ -131,7 +131,7 @@ class _Reading(printed_tables.Remarks):
             return {}
         return read()
 
-    def repeats(self, other: Table) -> bool:
+    def repeats(self, other: PrintedTable) -> bool:
         """Whether another table is this summary for one device."""
         return other.device is not None and other.process == self.table.process and set(other.rows.columns) == self.columns
 
@@ -344,7 +344,7 @@ class _Reading(printed_tables.Remarks):
         return f"cuda:{int(match['number'])}"
 
 
-def _size_units(tables: list[Table]) -> dict[str, int]:
+def _size_units(tables: list[PrintedTable]) -> dict[str, int]:
     """Return bytes by unit of size: powers of 1024, but of 1000 where sizes, durations and throughput agree only so.
 
     The first versions wrote 409600 bytes as 409.60KB. A row tells where size and throughput have different prefixes.
@@ -388,7 +388,7 @@ def _paired(edges: pd.DataFrame, remarks: printed_tables.Remarks) -> pd.DataFram
     return found.assign(end_ns=found["end_ns"].fillna(edges["start_ns"].max()))
 
 
-def _explain(output: Output, steps: dict[str, int], result: Trace) -> None:
+def _explain(output: NvprofOutput, steps: dict[str, int], result: Trace) -> None:
     """Say what nvprof warns of, how exact the times are, and what users would expect and the log does not hold."""
     info = result.info
     for text, count in output.warnings.items():

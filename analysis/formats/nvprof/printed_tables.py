@@ -51,7 +51,7 @@ _FIRST_CELLS = {"Start": r"^[\d.,e+-]+(?:[num]?s)?$", "Time(%)": r"^[\d.,e+-]+%?
 
 
 @dataclass(frozen=True)
-class Table:
+class PrintedTable:
     """One table. rows: cells as text, columns by title (a Name column without a title has one here); units: from the units row.
 
     section: that of the banner before, "Profiling result" where there was none; process, device: from the banners, None where
@@ -68,14 +68,14 @@ class Table:
 
 
 @dataclass
-class Output:
+class NvprofOutput:
     """What was printed. processes: all that nvprof says it profiled; idle: whether it says that no kernels were.
 
     announced: whether the line that announces a result is there. warnings: what nvprof warns of, up to the first sentence's end,
     with the number of records that it tells, 0 where it tells none.
     """
 
-    tables: list[Table] = field(default_factory=list)
+    tables: list[PrintedTable] = field(default_factory=list)
     processes: set[int] = field(default_factory=set)
     idle: bool = False
     announced: bool = False
@@ -83,7 +83,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _PrintedPlace:
     """What a table is: what stood before it, its header and its units."""
 
     section: str = "Profiling result"
@@ -102,29 +102,29 @@ class _Block:
     end: int
 
 
-def read(path: Path | str) -> Output:
+def read(path: Path | str) -> NvprofOutput:
     """Return the tables of a log; raises EvidenceError when it cannot be read."""
     return parse(stream.lines(path), str(path))
 
 
-def parse(lines: Sequence[str], name: str) -> Output:
+def parse(lines: Sequence[str], name: str) -> NvprofOutput:
     """Return the tables among these lines; name stands for the file in messages.
 
     Tables of one section, process and device with the same header and units are one: there is one for every NVTX range.
     """
     found = pc.match_substring_regex(stream.strings_of(lines), pattern=_LANDMARK)
     marks = np.asarray(pc.indices_nonzero(found)).tolist()
-    output, place = Output(), _Place()
-    blocks: dict[_Place, list[_Block]] = {}
+    output, place = NvprofOutput(), _PrintedPlace()
+    blocks: dict[_PrintedPlace, list[_Block]] = {}
     for position, index in enumerate(marks):
         line = lines[index].rstrip("\r")
         if match := re.search(_PROFILED, line):
             output.processes.add(_number(match[2]))
         elif match := re.search(_BANNER, line):
-            place = _Place(match["section"], _number(match["process"]) if match["process"] else None)
+            place = _PrintedPlace(match["section"], _number(match["process"]) if match["process"] else None)
             output.announced |= match["section"] in ("Profiling result", "API calls")
         elif match := re.match(_DEVICE, line):
-            place = _Place(place.section, place.process, match["device"])
+            place = _PrintedPlace(place.section, place.process, match["device"])
         elif match := re.search(_WARNING, line):
             _warn(output, match)
         elif line.startswith(_IDLE):
@@ -158,7 +158,7 @@ def header_of(line: str) -> list[str]:
     return titles if usual else []
 
 
-def _warn(output: Output, match: re.Match[str]) -> None:
+def _warn(output: NvprofOutput, match: re.Match[str]) -> None:
     """Add a warning, with the sum of the numbers where several processes were warned."""
     text = match["text"].strip()
     if text in output.warnings or len(output.warnings) < _MOST_WARNINGS:
@@ -170,7 +170,7 @@ def _number(digits: str) -> int:
     return int(digits[:10])
 
 
-def _table(lines: Sequence[str], blocks: list[_Block], place: _Place) -> Table:
+def _table(lines: Sequence[str], blocks: list[_Block], place: _PrintedPlace) -> PrintedTable:
     titles, units = header_of(place.header), dict(place.units)
     rows_of = _csv_rows if "," in place.header else _text_rows
     inside: list[str] = []
@@ -187,7 +187,7 @@ def _table(lines: Sequence[str], blocks: list[_Block], place: _Place) -> Table:
     if "Type" in table:
         table["Type"] = table["Type"].str.rstrip(":").ffill()
     unreadable = sum(not _is_remark(text) for text in odd)
-    return Table(place.section, place.process, place.device, blocks[0].header + 1, table, units, unreadable)
+    return PrintedTable(place.section, place.process, place.device, blocks[0].header + 1, table, units, unreadable)
 
 
 def _units(header: str, line: str, titles: list[str]) -> dict[str, str]:

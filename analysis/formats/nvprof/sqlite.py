@@ -20,7 +20,7 @@ import pandas as pd
 
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats.cupti import callbacks as cupti_callbacks
-from kernelscope.analysis.formats.nvprof.sqlite_tables import PREFIX, STRINGS, Database
+from kernelscope.analysis.formats.nvprof.sqlite_tables import PREFIX, STRINGS, NvprofDatabase
 from kernelscope.analysis.trace import Trace, conform
 
 _UINT32 = 0xFFFFFFFF
@@ -76,8 +76,8 @@ def matches(head: Head) -> bool:
 
 def read(path: Path) -> Trace:
     """Return the Trace of one file; raise EvidenceError when it is damaged or no file of nvprof's."""
-    with Database(path) as database:
-        source = _Source(database, database.strings())
+    with NvprofDatabase(path) as database:
+        source = _ActivityDatabase(database, database.strings())
         calls = source.calls()
         processes = source.processes(calls)
         kernels = source.kernels(calls, processes)
@@ -101,10 +101,10 @@ def read(path: Path) -> Trace:
 
 
 @dataclass
-class _Source:
+class _ActivityDatabase:
     """A database with its texts; `odd` counts what is odd in it, by name."""
 
-    database: Database
+    database: NvprofDatabase
     texts: dict[int, str]
     odd: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)

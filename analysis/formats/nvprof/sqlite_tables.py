@@ -30,7 +30,7 @@ _HIDDEN = (2, 3)  # as PRAGMA table_xinfo marks generated columns, whose express
 _TYPES = {"int": "integer", "int?": "integer", "text": "text", "blob": "blob"}
 
 
-class Database:
+class NvprofDatabase:
     """One file, opened read-only; use it in a `with` statement. Every failure is an EvidenceError that names the file.
 
     columns: of each table of activity records and names. unreadable: table -> rows that were left out (see `select`).
@@ -58,7 +58,7 @@ class Database:
             self._connection.close()
             raise
 
-    def __enter__(self) -> Database:
+    def __enter__(self) -> NvprofDatabase:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

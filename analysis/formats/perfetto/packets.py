@@ -52,7 +52,7 @@ def read(path: Path) -> Packets:
     content = packed.read_content(path)
     try:
         packets = _unpacked(_split(content), path)
-        return _Reader(packets).read()
+        return _PacketReader(packets).read()
     except (DecodeError, ValueError, zlib.error) as error:
         told = " ".join(str(error).split())[:200]
         raise EvidenceError(f"{path}: no Perfetto trace, or damaged or cut short ({told}); record or export it again") from error
@@ -102,7 +102,7 @@ def _joined(packets: list[bytes]) -> tuple[bytes, npt.NDArray[np.uint8], Integer
     return content, padded(content), ends - lengths, ends
 
 
-class _Reader:
+class _PacketReader:
     """Takes packets apart."""
 
     def __init__(self, packets: list[bytes]) -> None:

@@ -49,7 +49,7 @@ _DEVICES = msgspec.json.Decoder(dict[str, dict[str, dict[str, Any]]])
 
 
 @dataclass
-class _Rows:
+class _KernelRows:
     """Kernels as they are met. others: how many frames have which metric that is not read. doubtful: frames with a time that is
     none, or without a number of executions.
     """
@@ -70,7 +70,7 @@ def read(path: Path) -> Trace:
     """Read a profile; raises EvidenceError when it cannot be read or is none."""
     try:
         parts = _LIST.decode(read_content(path))
-        rows, devices = _Rows(), []
+        rows, devices = _KernelRows(), []
         for part in parts:
             if b'"frame"' in bytes(part):
                 _walk(part, rows)
@@ -103,7 +103,7 @@ def read(path: Path) -> Trace:
     )
 
 
-def _walk(root: msgspec.Raw, rows: _Rows) -> None:
+def _walk(root: msgspec.Raw, rows: _KernelRows) -> None:
     """Add the kernels of a tree: from frame to frame, not by recursion, as trees of Python's stacks are deep."""
     waiting: list[tuple[msgspec.Raw, str]] = [(root, "")]
     while waiting:
@@ -114,7 +114,7 @@ def _walk(root: msgspec.Raw, rows: _Rows) -> None:
         waiting += [(child, inner) for child in reversed(node.children)]
 
 
-def _add(node: _Node, scope: str, rows: _Rows) -> None:
+def _add(node: _Node, scope: str, rows: _KernelRows) -> None:
     """Add a frame's own metrics."""
     metrics = node.metrics
     for name, value in metrics.items():
@@ -175,7 +175,7 @@ def _devices(told: dict[str, dict[str, dict[str, Any]]]) -> list[dict[str, Any]]
     return found
 
 
-def _notes(rows: _Rows) -> list[str]:
+def _notes(rows: _KernelRows) -> list[str]:
     notes = ["layers are the frames around a kernel: the program's own scopes, or Python's stack"]
     if any(_HOOK in (row["layer"] or "") for row in rows.kernels):
         notes.append(f"kernels below {_HOOK} were run to count a launch's operations and bytes, not by the program")

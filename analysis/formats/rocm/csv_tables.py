@@ -20,7 +20,7 @@ _SHOWN = 40  # characters of a cell in an error
 
 
 @dataclass
-class Table:
+class CsvTable:
     """rows: of texts, empty cells null, by plain title. unreadable: lines that are no rows."""
 
     path: Path
@@ -74,7 +74,7 @@ def head_titles(text: str) -> frozenset[str]:
     return frozenset(titles_of(line))
 
 
-def read(path: Path) -> Table:
+def read(path: Path) -> CsvTable:
     """Return the table of a file; raise EvidenceError where it has no header or no row."""
     lines = stream.lines(path)
     first = next((number for number, line in enumerate(lines) if line.strip()), None)
@@ -90,4 +90,4 @@ def read(path: Path) -> Table:
         raise EvidenceError(f"{path}: cannot be taken apart into columns ({error}); copy it again") from error
     if rows.empty and odd:
         raise EvidenceError(f"{path}, line {first + 2}: no row of {len(titles)} columns; copy it again")
-    return Table(path, rows.set_axis(titles, axis=1), len(odd))
+    return CsvTable(path, rows.set_axis(titles, axis=1), len(odd))

@@ -20,7 +20,7 @@ import pandas as pd
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.sqlite_pages import Database
 from kernelscope.analysis.formats.rocm import sqlite_columns, work
-from kernelscope.analysis.formats.rocm.work import Findings
+from kernelscope.analysis.formats.rocm.work import RowsRead
 from kernelscope.analysis.trace import Trace
 
 _STRINGS = re.compile(r"rocpd_string(_[0-9A-Za-z_]+)")
@@ -44,7 +44,7 @@ def parts(tables: Collection[str]) -> list[str]:
 
 def read(database: Database) -> Trace:
     """Return the Trace of all sets of tables; raise EvidenceError where they are of several hosts, whose clocks differ."""
-    findings = Findings()
+    findings = RowsRead()
     sets = [_Set(database, suffix, findings) for suffix in parts(database.tables)]
     nodes = {node for part in sets for node in part.nodes}
     if len(nodes) > 1:
@@ -71,7 +71,7 @@ class _Set:
 
     database: Database
     suffix: str
-    findings: Findings
+    findings: RowsRead
 
     def load(self, table: str, needed: tuple[str, ...], others: tuple[str, ...] = ()) -> pd.DataFrame:
         return sqlite_columns.load(self.database, f"rocpd_{table}{self.suffix}", needed, others)

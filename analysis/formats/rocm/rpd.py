@@ -14,7 +14,7 @@ import pandas as pd
 
 from kernelscope.analysis.files.sqlite_pages import Database
 from kernelscope.analysis.formats.rocm import sqlite_columns, work
-from kernelscope.analysis.formats.rocm.work import Findings
+from kernelscope.analysis.formats.rocm.work import RowsRead
 from kernelscope.analysis.trace import Trace
 
 SIGNS = frozenset({"rocpd_string", "rocpd_api", "rocpd_op"})
@@ -36,7 +36,7 @@ _KINDS = {1: "HostToDevice", 2: "DeviceToHost", 3: "DeviceToDevice", 0: "HostToH
 
 def read(database: Database) -> Trace:
     """Return the Trace of an rpd database."""
-    source = _Source(database)
+    source = _RpdDatabase(database)
     source.device_work()
     source.host()
     findings = source.findings
@@ -47,12 +47,12 @@ def read(database: Database) -> Trace:
     return findings.trace({"format": "rocpd", "tool": "rpd", "version": None, "schema": str(schema[0])}, [])
 
 
-class _Source:
+class _RpdDatabase:
     """A database with its texts."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.findings = Findings()
+        self.findings = RowsRead()
         self.strings = sqlite_columns.names(database, "rocpd_string")
 
     @cached_property

@@ -18,7 +18,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.files.packed import read_content
 from kernelscope.analysis.formats.rocm import work
-from kernelscope.analysis.formats.rocm.work import Findings
+from kernelscope.analysis.formats.rocm.work import RowsRead
 from kernelscope.analysis.trace import Trace
 
 T = TypeVar("T")
@@ -69,7 +69,7 @@ class _Kernel(_Record, frozen=True, gc=False):
     stream_id: _Handle = _Handle()
 
 
-class _Counted(_Record, frozen=True, gc=False):
+class _CountedDispatch(_Record, frozen=True, gc=False):
     dispatch_data: _Kernel
     stream_id: _Handle = _Handle()
 
@@ -151,7 +151,7 @@ class _Process(_Record, frozen=True):
     callback_records: dict[str, msgspec.Raw] = {}
 
 
-class _File(_Record, frozen=True):
+class _SdkFile(_Record, frozen=True):
     processes: list[_Process] | _Process = msgspec.field(name="rocprofiler-sdk-tool")
 
 
@@ -163,13 +163,13 @@ def matches(head: Head) -> bool:
 def read(path: Path) -> Trace:
     """Return the Trace of all processes in a file; raise EvidenceError where it is damaged."""
     content = read_content(path).removeprefix(b"\xef\xbb\xbf")
-    found = _decoded(path, content, _File, "")
+    found = _decoded(path, content, _SdkFile, "")
     del content
     processes = found.processes if isinstance(found.processes, list) else [found.processes]
-    findings = Findings()
+    findings = RowsRead()
     devices: dict[str, dict[str, Any]] = {}
     for one in processes:
-        reading = _Reading(path, one, findings)
+        reading = _ProcessReader(path, one, findings)
         reading.read()
         devices |= {row["device"]: row for row in reading.devices()}
     source = {"format": "rocprof-json", "tool": "rocprofv3", "version": None, "schema": None}
@@ -186,10 +186,10 @@ def _decoded(path: Path, content: bytes | msgspec.Raw, kind: type[T], place: str
         raise EvidenceError(f"{path}: damaged or cut short ({error}); copy it again, or let the program end by itself") from error
 
 
-class _Reading:
+class _ProcessReader:
     """The records of one process."""
 
-    def __init__(self, path: Path, process: _Process, findings: Findings) -> None:
+    def __init__(self, path: Path, process: _Process, findings: RowsRead) -> None:
         self.path, self.process, self.findings = path, process, findings
         self.agents = {agent.id.handle: _device(agent) for agent in process.agents if agent.id.handle is not None}
         self.kinds = process.strings.buffer_records
@@ -206,7 +206,7 @@ class _Reading:
 
     def read(self) -> None:
         """Read all records into the findings."""
-        counted = self._records(self.process.callback_records, "counter_collection", _Counted)
+        counted = self._records(self.process.callback_records, "counter_collection", _CountedDispatch)
         kernels = self._records(self.process.buffer_records, "kernel_dispatch", _Kernel)
         self.findings.odd["dispatches with hardware counters, whose values are not read"] += len(counted)
         self.kernels(kernels or [_with_stream(record) for record in counted])
@@ -348,7 +348,7 @@ def _sides(records: list[_Copy]) -> tuple[list[_Handle], list[_Handle]]:
     return [record.src_agent_id for record in records], [record.dst_agent_id for record in records]
 
 
-def _with_stream(record: _Counted) -> _Kernel:
+def _with_stream(record: _CountedDispatch) -> _Kernel:
     return msgspec.structs.replace(record.dispatch_data, stream_id=record.stream_id)
 
 

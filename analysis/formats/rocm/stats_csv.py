@@ -15,7 +15,7 @@ import pandas as pd
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats.rocm import csv_tables, work
-from kernelscope.analysis.formats.rocm.work import Findings
+from kernelscope.analysis.formats.rocm.work import RowsRead
 from kernelscope.analysis.trace import Trace
 
 _TITLES = frozenset({"name", "calls", "totaldurationns"})
@@ -44,7 +44,7 @@ def read(path: Path) -> Trace:
     """Return the Trace of a table of totals."""
     table = csv_tables.read(path)
     table.require(*sorted(_TITLES))
-    findings = Findings()
+    findings = RowsRead()
     findings.odd["lines that are no rows"] += table.unreadable
     frame = pd.DataFrame({"name": table.column("name").astype("object"), "count": table.numbers("calls")})
     frame["duration_ns"] = table.durations("totaldurationns")
@@ -60,7 +60,7 @@ def read(path: Path) -> Trace:
     return trace
 
 
-def _sort_out(path: Path, frame: pd.DataFrame, findings: Findings) -> None:
+def _sort_out(path: Path, frame: pd.DataFrame, findings: RowsRead) -> None:
     """Add the rows to the tables that they are of."""
     domain = frame["name"].map(lambda name: name in _DOMAINS or _DOMAIN.fullmatch(name) is not None)
     told = next((kind for pattern, kind in _FILES if pattern.search(path.name)), None)

@@ -31,7 +31,7 @@ _DEVICES_NOTE = "ROCm numbers all its agents, CPUs first: the lowest number here
 
 
 @dataclass
-class Findings:
+class RowsRead:
     """What a reader finds: rows by table of the Trace, what is odd, by name, and lines about what is left out."""
 
     rows: dict[str, list[pd.DataFrame]] = field(default_factory=dict)
@@ -186,7 +186,7 @@ def api(domain: str) -> str:
     return "runtime" if "hip" in low and "hipfile" not in low else low.split("_")[0]
 
 
-def add_host_rows(findings: Findings, rows: pd.DataFrame) -> None:
+def add_host_rows(findings: RowsRead, rows: pd.DataFrame) -> None:
     """Sort what the host did into calls and ranges.
 
     rows: start_ns, end_ns, process, thread, correlation, domain, function (the operation), message (the text of a range).
@@ -221,7 +221,7 @@ def _asked(values: pd.Series, function: Any) -> Any:
     return told[values.cat.codes.to_numpy()]
 
 
-def allocations(findings: Findings, rows: pd.DataFrame) -> None:
+def allocations(findings: RowsRead, rows: pd.DataFrame) -> None:
     """Add events of memory: what is given back has the size and the device of what was taken at its address last.
 
     rows: time_ns, address, bytes, device, thread, taken (whether memory was taken).

@@ -15,7 +15,7 @@ import pandas as pd
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.files.packed import read_content
 from kernelscope.analysis.formats.smi import tables as nvidia_smi
-from kernelscope.analysis.formats.smi.tables import Readings
+from kernelscope.analysis.formats.smi.tables import SmiReadings
 from kernelscope.analysis.trace import Trace, conform
 
 # Metric without its unit's ending: the unit where the tool tells none, and the tools' names of it in lower case.
@@ -142,7 +142,7 @@ def _metric(name: str, unit: str) -> tuple[str, int, int]:
     return metric + ending, factor, divisor
 
 
-def _timed(rows: pd.DataFrame, readings: Readings) -> tuple[pd.DataFrame, str, int]:
+def _timed(rows: pd.DataFrame, readings: SmiReadings) -> tuple[pd.DataFrame, str, int]:
     """Return the rows with a time, the clock, and how many have none. Without any time, samples of a GPU are numbered."""
     known = rows["time_ns"].notna()
     if known.any():
@@ -153,7 +153,7 @@ def _timed(rows: pd.DataFrame, readings: Readings) -> tuple[pd.DataFrame, str, i
     return numbered, "none", 0
 
 
-def _info(readings: Readings, clock: str, samples: pd.DataFrame) -> dict[str, Any]:
+def _info(readings: SmiReadings, clock: str, samples: pd.DataFrame) -> dict[str, Any]:
     tool = "DCGM" if "dcgm" in readings.form.lower() else "nvidia-smi"
     source = {"format": "gpu-samples", "tool": tool, "version": readings.version, "schema": readings.form}
     notes = [_NUMBERS.format(tool)] if samples["device"].notna().any() else []

@@ -33,7 +33,7 @@ _LONGEST = 1 << 14  # characters of a heading
 
 
 @dataclass
-class Table:
+class OperatorTable:
     """One table. rows: its columns under the names of the module's documentation. device: what the table calls the accelerator,
     such as CUDA; empty without one. others: headings that are not read. totals: lines below it, such as {"CPU": "7.1ms"}.
     line: of its heading, counted from 1. odd: lines inside that are no rows. cut: the file ends inside of it.
@@ -58,7 +58,7 @@ def is_told(text: str) -> bool:
     return next(_headings(lines), None) is not None
 
 
-def tables(lines: Sequence[str]) -> list[Table]:
+def tables(lines: Sequence[str]) -> list[OperatorTable]:
     """Return the tables among lines of text, in their order: those with columns for names and numbers of calls."""
     found = []
     starts = list(_headings(lines))
@@ -77,7 +77,7 @@ def _headings(lines: Sequence[str]) -> Iterator[int]:
             yield number
 
 
-def _table(lines: Sequence[str], heading: int, until: int) -> Table:
+def _table(lines: Sequence[str], heading: int, until: int) -> OperatorTable:
     """Return the table whose heading stands at a line; until: where the next table begins at the latest."""
     above = _is_rule(lines[heading - 1])
     rule = lines[heading - 1] if above else lines[heading + 1]
@@ -97,7 +97,7 @@ def _table(lines: Sequence[str], heading: int, until: int) -> Table:
     others = [name for name in names if name not in known and not _SHARE.search(name)]
     told = rows["name"].notna() if "name" in rows else np.zeros(len(rows), dtype=bool)
     named = rows[told].reset_index(drop=True)  # rows without a name go on with a stack
-    return Table(heading + 1, named, device, others, _totals(lines[last + 1 : until]), len(odd), last == until)
+    return OperatorTable(heading + 1, named, device, others, _totals(lines[last + 1 : until]), len(odd), last == until)
 
 
 def _names(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:

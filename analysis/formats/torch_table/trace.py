@@ -21,7 +21,7 @@ from kernelscope.analysis.files import stream, text_tables
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats import printed
 from kernelscope.analysis.formats.torch_table import tables as torch_tables
-from kernelscope.analysis.formats.torch_table.tables import Table
+from kernelscope.analysis.formats.torch_table.tables import OperatorTable
 from kernelscope.analysis.trace import Trace, conform
 
 Flags = npt.NDArray[np.bool_]
@@ -57,7 +57,7 @@ def read(path: Path) -> Trace:
     )
     remarks = printed.Remarks(trace)
     chosen = _chosen(found, remarks)
-    parts = [_Reader(table, remarks).read() for table in chosen]
+    parts = [_TableReader(table, remarks).read() for table in chosen]
     for name in ("kernels", "copies", "totals"):
         frames = [part[name] for part in parts if len(part[name])]
         setattr(trace, name, conform(name, pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()))
@@ -68,12 +68,12 @@ def read(path: Path) -> Trace:
     return trace
 
 
-def _chosen(found: list[Table], remarks: printed.Remarks) -> list[Table]:
+def _chosen(found: list[OperatorTable], remarks: printed.Remarks) -> list[OperatorTable]:
     """Return the tables that count: of one profile printed several times (sorted, grouped, cut in other ways) the fullest.
 
     Tables are of one profile where the sums below them are the same.
     """
-    groups: dict[Any, list[Table]] = {}
+    groups: dict[Any, list[OperatorTable]] = {}
     for table in found:
         key = tuple(sorted(table.totals.items())) if table.totals else table.line
         groups.setdefault(key, []).append(table)
@@ -89,9 +89,9 @@ def _chosen(found: list[Table], remarks: printed.Remarks) -> list[Table]:
     return chosen
 
 
-def _fullness(table: Table) -> tuple[int, int]:
+def _fullness(table: OperatorTable) -> tuple[int, int]:
     """Return how much device or CPU time a table's rows tell, and its number of rows."""
-    reader = _Reader(table, None)
+    reader = _TableReader(table, None)
     chosen = reader.kernel_rows() if table.device else reader.host
     own = reader.ns("self_device" if table.device else "self_cpu")
     return int(own[chosen].fillna(0).sum()), len(table.rows)
@@ -102,10 +102,10 @@ def _operation(name: str) -> str:
     return printed.operation(re.sub(r"\b([HDMS])2([HDMS])\b", lambda match: f"{_SIDES[match[1]]}to{_SIDES[match[2]]}", name))
 
 
-class _Reader:
+class _TableReader:
     """Takes one table apart."""
 
-    def __init__(self, table: Table, remarks: printed.Remarks | None) -> None:
+    def __init__(self, table: OperatorTable, remarks: printed.Remarks | None) -> None:
         self.table, self.rows, self.remarks = table, table.rows, remarks
         self.name = table.rows["name"].astype("string")
         self.device = table.device.lower()

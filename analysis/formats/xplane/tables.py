@@ -252,7 +252,7 @@ def _events(plane: Any, path: Path | str, integer_stats: Sequence[str], text_sta
     with_stats = bool(integer_stats or text_stats)
     try:
         fields, blocks = decode(buffer, ends - lengths, ends, wanted, (_STATS,) if with_stats else ())
-        stats = _Stats(plane, buffer, blocks[_STATS]) if with_stats else None
+        stats = _EventStats(plane, buffer, blocks[_STATS]) if with_stats else None
     except ValueError as error:
         raise EvidenceError(f"{path}: plane {_text(plane.name)!r}: {error}; the file is damaged, record it again") from error
     entries = plane.event_metadata
@@ -281,7 +281,7 @@ def _events(plane: Any, path: Path | str, integer_stats: Sequence[str], text_sta
     return table
 
 
-class _Stats:
+class _EventStats:
     """The statistics of a plane's events, decoded once and looked up by name."""
 
     def __init__(self, plane: Any, buffer: npt.NDArray[np.uint8], blocks: tuple[Integers, Integers, Integers]):

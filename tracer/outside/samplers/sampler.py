@@ -36,7 +36,7 @@ class _Row(NamedTuple):
     sample: Sample
 
 
-class Source(Protocol):
+class SampleSource(Protocol):
     """Something that can be sampled."""
 
     name: str
@@ -54,7 +54,7 @@ class Sampler:
     Between windows it sleeps. The rate that was asked for stands beside the one that was reached (`describe`).
     """
 
-    def __init__(self, sources: list[Source], rate_hz: float = RATE_HZ):
+    def __init__(self, sources: list[SampleSource], rate_hz: float = RATE_HZ):
         self._sources = sources
         self._period = 1.0 / rate_hz
         self._rows: dict[int, list[_Row]] = {}
