@@ -112,10 +112,10 @@ def account(trace: Trace, device: str | None = None) -> DeviceAccount:
     tables, matrices, free = [], [], windows
     busy = 0
     for level in [works] if is_host_timed(trace) else [[work] for work in works]:
-        found, left = _part(level, windows, free)
+        result, left = _part(level, windows, free)
         busy += int((free[1] - free[0]).sum() - (left[1] - left[0]).sum())
-        tables += [table for table, _ in found]
-        matrices += [matrix for _, matrix in found]
+        tables += [table for table, _ in result]
+        matrices += [matrix for _, matrix in result]
         free = left
     idle, matrix, waited = _idle(trace, windows, free)
     tables.append(idle)
@@ -236,12 +236,12 @@ def _part(
     index, _, first, last = intervals.split_at(start, end, *free)
     window = np.searchsorted(windows[0], first, side="right") - 1
     owned = intervals.shares(first, last)
-    found, before = [], 0
+    result, before = [], 0
     for work in works:
         mine = (index >= before) & (index < before + len(work.start))
-        found.append(_added(work, owned[mine], index[mine] - before, window[mine], len(windows[0])))
+        result.append(_added(work, owned[mine], index[mine] - before, window[mine], len(windows[0])))
         before += len(work.start)
-    return found, intervals.uncovered(first, last, *free) if len(first) else free
+    return result, intervals.uncovered(first, last, *free) if len(first) else free
 
 
 def _added(work: _PartWork, owned: Float, index: Int, window: Int, steps: int) -> tuple[pd.DataFrame, Float]:

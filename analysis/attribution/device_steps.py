@@ -37,16 +37,16 @@ def assign(trace: Trace, on_device: bool = False) -> None:
     on_device: the steps' times are the device's own: work belongs to the step in which it starts.
     """
     steps = trace.steps.sort_values("start_ns")
-    found = _StepWork.of(trace, steps, on_device)
-    bounds_and_firsts = None if on_device else _bounds(found, steps)
-    found_bounds = bounds_and_firsts[:2] if bounds_and_firsts else None
+    result = _StepWork.of(trace, steps, on_device)
+    bounds_and_firsts = None if on_device else _bounds(result, steps)
+    edges = bounds_and_firsts[:2] if bounds_and_firsts else None
     if bounds_and_firsts is not None:
-        _place_unlaunched(found, *bounds_and_firsts)
-    for name, position in found.positions.items():
+        _place_unlaunched(result, *bounds_and_firsts)
+    for name, position in result.positions.items():
         getattr(trace, name)["step"] = _numbers(position, steps)
     columns = {
         name: pd.Series(pd.NA if values is None else values, index=steps.index, dtype="Int64").reindex(trace.steps.index)
-        for name, values in zip(("device_start_ns", "device_end_ns"), found_bounds or (None, None), strict=True)
+        for name, values in zip(("device_start_ns", "device_end_ns"), edges or (None, None), strict=True)
     }
     trace.steps = trace.steps.assign(**columns)
 
@@ -78,8 +78,8 @@ def assigned(trace: Trace) -> Trace:
 def drop_empty_tail(trace: Trace) -> None:
     """Drop the last step where it launched nothing on a device and others did, in place: the profiler's stop, and no step."""
     last = trace.steps.index[trace.steps["start_ns"] == trace.steps["start_ns"].max()]
-    found = pd.concat([getattr(trace, name)["step"].value_counts() for name in DEVICE_TABLES])
-    counts = found.groupby(level=0).sum().reindex(trace.steps["step"]).fillna(0)
+    result = pd.concat([getattr(trace, name)["step"].value_counts() for name in DEVICE_TABLES])
+    counts = result.groupby(level=0).sum().reindex(trace.steps["step"]).fillna(0)
     lasted = trace.steps["end_ns"] - trace.steps["start_ns"]
     if len(last) != 1 or len(counts) < 2 or not (counts > 0).any() or (counts.loc[trace.steps.loc[last[0], "step"]] > 0).any():
         return
@@ -90,11 +90,11 @@ def drop_empty_tail(trace: Trace) -> None:
 
 def bounds(steps: pd.DataFrame) -> tuple[Int, Int]:
     """Return when each step starts and ends on the device; on the host where no device works behind it."""
-    found = []
+    result = []
     for side in ("start", "end"):
         known = steps[f"device_{side}_ns"].to_numpy(np.int64, na_value=-1)
-        found.append(np.where(known >= 0, known, steps[f"{side}_ns"].to_numpy(np.int64)))
-    return found[0], found[1]
+        result.append(np.where(known >= 0, known, steps[f"{side}_ns"].to_numpy(np.int64)))
+    return result[0], result[1]
 
 
 # --- device work --------------------------------------------------------------------------------------------------------------
@@ -205,12 +205,12 @@ def _first(work: _StepWork, mine: Bool, steps: pd.DataFrame) -> Int:
     """Return when each step's first work starts: that launched by the loop's thread where it launches any, else by any thread."""
     start, _ = _edges(steps)
     by_loop = work.thread == steps["thread"].to_numpy(np.int64)[np.maximum(work.position, 0)]
-    found = np.full(len(steps), _NEVER, dtype=np.int64)
+    result = np.full(len(steps), _NEVER, dtype=np.int64)
     for rows in (mine & work.opening & by_loop, mine & work.opening, mine):
         tried = np.full(len(steps), _NEVER, dtype=np.int64)
         np.minimum.at(tried, work.position[rows], work.start[rows])
-        found = np.where(found == _NEVER, tried, found)
-    return np.maximum.accumulate(np.where(found == _NEVER, start, found))
+        result = np.where(result == _NEVER, tried, result)
+    return np.maximum.accumulate(np.where(result == _NEVER, start, result))
 
 
 def _joined(steps: pd.DataFrame, start: Int, end: Int, usual: int) -> Bool:

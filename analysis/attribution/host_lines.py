@@ -58,9 +58,9 @@ def _places(function: dict[str, Any]) -> dict[int, tuple[Any, ...]]:
     """Return of each line of a function its statement: file, function, line, last_line, text; of line 0 that of its def."""
     source, first = list(map(str, function["source"])), int(function["first_line"])
     name = (str(function["file"]), str(function["function"]))
-    found = {line: (*name, *place) for line, place in extents(source, first).items()}
-    found[0] = found.get(first, (*name, first, None, ""))
-    return found
+    result = {line: (*name, *place) for line, place in extents(source, first).items()}
+    result[0] = result.get(first, (*name, first, None, ""))
+    return result
 
 
 def _pieces(session: dict[str, Any], places: list[dict[int, tuple[Any, ...]]]) -> pd.DataFrame:

@@ -68,8 +68,8 @@ class Recording:
         if self.kind not in patterns:
             return [self]
         folder = self.path.parent if self.path.is_file() else self.path
-        found = sorted(file.parent for file in folder.glob(f"{patterns[self.kind]}/{kinds.RUN}"))
-        return [Recording(path, Kind.RUN) for path in found]
+        result = sorted(file.parent for file in folder.glob(f"{patterns[self.kind]}/{kinds.RUN}"))
+        return [Recording(path, Kind.RUN) for path in result]
 
 
 def open_recording(path: str | Path) -> Recording:

@@ -262,13 +262,13 @@ def disturbed(cells: Iterable[Mapping[str, Any]]) -> str | None:
 
     Their numbers tell of that, too: threads that wait for each other wait for the others as well.
     """
-    found = [float(cell["foreign_cores"]) for cell in cells if cell["foreign_cores"] is not None]
-    busy = sorted(cores for cores in found if cores >= core_use.FOREIGN_CORES)
+    result = [float(cell["foreign_cores"]) for cell in cells if cell["foreign_cores"] is not None]
+    busy = sorted(cores for cores in result if cores >= core_use.FOREIGN_CORES)
     if not busy:
         return None
     most = f"{busy[0]:.1f} to {busy[-1]:.1f} cores" if len(busy) > 1 else f"{busy[0]:.1f} cores"
     return (
-        f"other processes kept {most} busy beside {len(busy)} of {len(found)} cells for which that is known: their numbers tell "
+        f"other processes kept {most} busy beside {len(busy)} of {len(result)} cells for which that is known: their numbers tell "
         "of those, too; measure them again on a machine that has nothing else to do"
     )
 
@@ -277,10 +277,10 @@ def _energy(run: Run) -> dict[str, Any]:
     """Return energy and power as the energy pass has them; nothing where there is none or its counter cannot tell."""
     computing = "cuda" if run.record["options"]["device"] == "cuda" else "processor"
     try:
-        found = [summary for summary in energy.steps(run) if summary.source.startswith(computing)]
+        result = [summary for summary in energy.steps(run) if summary.source.startswith(computing)]
     except EvidenceError:
         return {}
-    if not found:
+    if not result:
         return {}
-    joules = sum(summary.sample_uj for summary in found) / 1e6
-    return {"power_w": sum(summary.power_w for summary in found), "energy_j_per_sample": joules}
+    joules = sum(summary.sample_uj for summary in result) / 1e6
+    return {"power_w": sum(summary.power_w for summary in result), "energy_j_per_sample": joules}

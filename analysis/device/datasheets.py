@@ -142,11 +142,11 @@ def table() -> tuple[Datasheet, ...]:
 @cache
 def _by_words() -> Mapping[tuple[str, ...], list[Datasheet]]:
     """Return the data sheets by the words of each of their names."""
-    found: dict[tuple[str, ...], list[Datasheet]] = defaultdict(list)
+    result: dict[tuple[str, ...], list[Datasheet]] = defaultdict(list)
     for row in table():
         for name in row.names:
-            found[_words(name)].append(row)
-    return dict(found)
+            result[_words(name)].append(row)
+    return dict(result)
 
 
 def _words(name: str) -> tuple[str, ...]:
@@ -179,5 +179,5 @@ def _row(row: Mapping[str, str]) -> Datasheet:
 
 def _link_rate(link: str | None) -> float | None:
     """Return bytes/s in one direction of a link such as "PCIe 4 x16"."""
-    found = re.fullmatch(r"PCIe (\d) x(\d+)", link or "")
-    return _LANE[int(found[1])] * int(found[2]) if found else _CHIP_TO_CHIP.get(link or "")
+    match = re.fullmatch(r"PCIe (\d) x(\d+)", link or "")
+    return _LANE[int(match[1])] * int(match[2]) if match else _CHIP_TO_CHIP.get(link or "")

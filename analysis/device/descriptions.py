@@ -34,25 +34,25 @@ class KernelColumns(NamedTuple):
     transpose: str | None
 
 
-def of_description(told: KernelColumns) -> Amount:
+def of_description(columns: KernelColumns) -> Amount:
     """Return the work of one execution of a kernel of the CPU, from its columns of the trace; nothing where they do not tell."""
-    nothing = Amount(told.problem, told.m, told.n, told.k, told.transpose)
-    size = _element_bytes(told.dtype)
-    if told.library is None or (told.problem is None and told.m is None):
+    nothing = Amount(columns.problem, columns.m, columns.n, columns.k, columns.transpose)
+    size = _element_bytes(columns.dtype)
+    if columns.library is None or (columns.problem is None and columns.m is None):
         return nothing
-    if told.m is not None and told.n is not None and told.k is not None:
-        return _product(nothing, told.problem, size)
-    text = str(told.problem)
-    backward = told.phase == "backward" or "backward" in f"{told.name} {told.operator}".lower()
-    if told.kind in PRODUCTS[1:4] or told.kind == "pooling":
-        return _window(nothing, _sizes(text), size) if "_" in text else _pooled(nothing, text, told.library, size)
-    if told.kind == "recurrent":
-        return _recurrent(nothing, _sizes(text), str(told.algorithm), backward, size)
-    if found := _VECTOR.fullmatch(text):
-        return _of_vector(nothing, str(told.name), int(found[1]), size)
+    if columns.m is not None and columns.n is not None and columns.k is not None:
+        return _product(nothing, columns.problem, size)
+    text = str(columns.problem)
+    backward = columns.phase == "backward" or "backward" in f"{columns.name} {columns.operator}".lower()
+    if columns.kind in PRODUCTS[1:4] or columns.kind == "pooling":
+        return _window(nothing, _sizes(text), size) if "_" in text else _pooled(nothing, text, columns.library, size)
+    if columns.kind == "recurrent":
+        return _recurrent(nothing, _sizes(text), str(columns.algorithm), backward, size)
+    if match := _VECTOR.fullmatch(text):
+        return _of_vector(nothing, str(columns.name), int(match[1]), size)
     if _TENSORS.fullmatch(text):
         shapes = [tuple(map(int, part.split("x"))) for part in text.split(":")]
-        moved = _moved(str(told.kind), told.library, str(told.operator or told.name), shapes, backward, size)
+        moved = _moved(str(columns.kind), columns.library, str(columns.operator or columns.name), shapes, backward, size)
         return replace(nothing, bytes=moved, source="shapes" if moved is not None else None)
     return nothing
 
@@ -65,12 +65,12 @@ def with_pooled(kernels: Sequence[KernelColumns], works: Sequence[Amount]) -> li
         if kernel.kind == "pooling" and problem and problem.count(":") == 1 and _TENSORS.fullmatch(problem):
             after, before = problem.split(":")
             outputs.setdefault(before, set()).add(after)
-    found = []
+    result = []
     for kernel, work in zip(kernels, works, strict=True):
-        told = outputs.get(str(kernel.problem), set()) if kernel.kind == "pooling" and kernel.library == "aten" else set()
-        both = f"{kernel.problem}:{next(iter(told))}" if len(told) == 1 else ""
-        found.append(replace(_pooled(work, both, "aten", _element_bytes(kernel.dtype)), problem=work.problem) if both else work)
-    return found
+        sizes = outputs.get(str(kernel.problem), set()) if kernel.kind == "pooling" and kernel.library == "aten" else set()
+        both = f"{kernel.problem}:{next(iter(sizes))}" if len(sizes) == 1 else ""
+        result.append(replace(_pooled(work, both, "aten", _element_bytes(kernel.dtype)), problem=work.problem) if both else work)
+    return result
 
 
 def _element_bytes(dtype: str | None) -> tuple[int, int] | None:

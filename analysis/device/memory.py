@@ -62,8 +62,8 @@ def _step(trace: Trace, at: int) -> int | None:
 
 def _phase(trace: Trace, events: pd.DataFrame, at: int) -> str | None:
     row = _operator_of(trace, events.iloc[[at]])[0]
-    found = trace.operators["phase"].iloc[row] if row >= 0 else None
-    return None if found is None or pd.isna(found) else str(found)
+    result = trace.operators["phase"].iloc[row] if row >= 0 else None
+    return None if result is None or pd.isna(result) else str(result)
 
 
 def kinds(trace: Trace) -> pd.DataFrame:
@@ -79,14 +79,14 @@ def kinds(trace: Trace) -> pd.DataFrame:
         blocks["kind"] = _kinds(blocks, trace)
         counted = mine["allocated_bytes"].fillna(mine["bytes"].cumsum()).to_numpy(np.int64)
         at = int(counted.argmax())
-        held = blocks[(blocks["taken"] <= at) & (blocks["given"] > at)]
-        sums = held.groupby("kind")["bytes"].agg(["sum", "size"])
+        live = blocks[(blocks["taken"] <= at) & (blocks["given"] > at)]
+        sums = live.groupby("kind")["bytes"].agg(["sum", "size"])
         rows += [{"device": device, "kind": kind, "bytes": int(s), "blocks": int(n)} for kind, (s, n) in sums.iterrows()]
-        rest = int(counted[at]) - int(held["bytes"].sum())
+        rest = int(counted[at]) - int(live["bytes"].sum())
         if rest:
             rows.append({"device": device, "kind": BEFORE, "bytes": rest, "blocks": None})
-    found = pd.DataFrame(rows, columns=columns).astype({"blocks": "Int64"})
-    return found.sort_values(["device", "bytes"], ascending=[True, False], kind="stable").reset_index(drop=True)
+    result = pd.DataFrame(rows, columns=columns).astype({"blocks": "Int64"})
+    return result.sort_values(["device", "bytes"], ascending=[True, False], kind="stable").reset_index(drop=True)
 
 
 def _blocks(events: pd.DataFrame) -> pd.DataFrame:
@@ -99,8 +99,8 @@ def _blocks(events: pd.DataFrame) -> pd.DataFrame:
     given = np.where(follows, np.append(order[1:], 0), len(table))
     taking = size > 0
     rows = order[taking]
-    found = table.take(rows)[["time_ns", "thread", "bytes"]].reset_index(drop=True)
-    return found.assign(taken=rows, given=given[taking], given_ns=_times(table, given[taking]))
+    result = table.take(rows)[["time_ns", "thread", "bytes"]].reset_index(drop=True)
+    return result.assign(taken=rows, given=given[taking], given_ns=_times(table, given[taking]))
 
 
 def _times(table: pd.DataFrame, rows: Int) -> Int:

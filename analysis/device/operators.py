@@ -32,7 +32,7 @@ def of_operator(
     if kind == "gemm":
         return _of_product(name, shapes, tensors, strides, size)
     if kind in PRODUCTS[1:4]:
-        element = next((found for found in size if found), None)
+        element = next((one for one in size if one), None)
         return of_convolution(name, tensors, arguments, element, seen)
     if kind == "attention":
         return _of_attention(name, tensors, size)
@@ -41,9 +41,9 @@ def of_operator(
 
 def _sizes_of(types: str, tensors: tuple[Shape, ...], dtype: str) -> list[int | None]:
     """Return how many bytes an element of each input has."""
-    told = list_of(types)
+    dtypes = list_of(types)
     known = ELEMENT_BYTES.get(dtype)
-    return [_TYPES.get(str(told[place])) if place < len(told) else known for place in range(len(tensors))]
+    return [_TYPES.get(str(dtypes[place])) if place < len(dtypes) else known for place in range(len(tensors))]
 
 
 def _of_product(name: str, text: str, tensors: tuple[Shape, ...], strides: str, size: list[int | None]) -> Amount:

@@ -73,11 +73,11 @@ def copies(trace: Trace) -> pd.DataFrame:
     group = rows.groupby(keys, dropna=False, observed=True, sort=False)
     sums = group[["count", "duration_ns", "known_ns"]].sum()
     sums["bytes"] = group["bytes"].sum(min_count=1)
-    found = sums.reset_index()
-    timed = found["known_ns"].where(found["known_ns"] > 0).astype("Float64")
-    found["gbytes_per_s"] = found["bytes"].astype("Float64") / timed
-    found = found.drop(columns="known_ns").sort_values("duration_ns", ascending=False, kind="stable")
-    return found.reset_index(drop=True)
+    result = sums.reset_index()
+    timed = result["known_ns"].where(result["known_ns"] > 0).astype("Float64")
+    result["gbytes_per_s"] = result["bytes"].astype("Float64") / timed
+    result = result.drop(columns="known_ns").sort_values("duration_ns", ascending=False, kind="stable")
+    return result.reset_index(drop=True)
 
 
 _Windows = tuple[Int, Int]
@@ -131,12 +131,12 @@ def _levels(start: Int, end: Int, weight: Int, windows: _Windows) -> dict[int, i
     order = np.argsort(times, kind="stable")
     level = np.cumsum(np.concatenate([weight, -weight])[order])
     lasted = np.diff(times[order])
-    found: dict[int, int] = {}
+    result: dict[int, int] = {}
     for value in np.unique(level[:-1]).tolist():
         if value:
             time_ns = int(lasted[level[:-1] == value].sum())
-            found |= {int(value): time_ns} if time_ns else {}
-    return {0: whole - sum(found.values()), **found}
+            result |= {int(value): time_ns} if time_ns else {}
+    return {0: whole - sum(result.values()), **result}
 
 
 def _with_share(table: pd.DataFrame, windows: _Windows) -> pd.DataFrame:

@@ -36,13 +36,13 @@ def tables(trace: Trace, names: Sequence[str], record: Record | None = None) -> 
 
     record: run.json of our own run, which tells settings and the network.
     """
-    found: dict[str, Rows | str] = {}
+    result: dict[str, Rows | str] = {}
     for name in names:
         try:
-            found[name] = _rows(trace, name, record or {})
+            result[name] = _rows(trace, name, record or {})
         except EvidenceError as error:
-            found[name] = str(error)
-    return found
+            result[name] = str(error)
+    return result
 
 
 def _rows(trace: Trace, name: str, record: Record) -> Rows:
@@ -64,9 +64,9 @@ def _rows(trace: Trace, name: str, record: Record) -> Rows:
 
 def _memory(trace: Trace, record: Record) -> Rows:
     """Return memory by kind at the peak; of a run without such a recording, what its network takes by its description."""
-    found = _plain(memory.kinds(trace))
-    if found:
-        return [{**row, "how": "allocator's events, at the peak"} for row in found]
+    result = _plain(memory.kinds(trace))
+    if result:
+        return [{**row, "how": "allocator's events, at the peak"} for row in result]
     if len(trace.memory):
         raise EvidenceError("the memory events have no addresses, which tie what is given back to what was taken")
     network, options = record.get("network"), record.get("options")

@@ -48,12 +48,12 @@ def of_kernels(trace: Trace) -> pd.DataFrame:
     """
     kernels = trace.kernels
     own = _of_descriptions(kernels)
-    told = _of_operators(trace, own["flops"].isna() & own["bytes"].isna())
-    found = own.where(~told["source"].notna(), told) if told["source"].notna().any() else own
+    operators = _of_operators(trace, own["flops"].isna() & own["bytes"].isna())
+    result = own.where(~operators["source"].notna(), operators) if operators["source"].notna().any() else own
     for name in ("problem", "m", "n", "k", "transpose"):
-        found[name] = found[name].where(found[name].notna(), kernels[name].astype(object))
+        result[name] = result[name].where(result[name].notna(), kernels[name].astype(object))
     types: dict[str, Any] = {name: "Int64" if name in NUMBERS else "string" for name in COLUMNS}
-    typed: pd.DataFrame = found.where(found.notna(), None).astype(types)
+    typed: pd.DataFrame = result.where(result.notna(), None).astype(types)
     return typed
 
 
@@ -64,13 +64,13 @@ def _of_descriptions(kernels: pd.DataFrame) -> pd.DataFrame:
     _, first = np.unique(number, return_index=True)
     distinct = kernels[names].take(first).astype(object)
     plain = distinct.where(distinct.notna(), None)
-    told = [KernelColumns(*row) for row in plain.itertuples(index=False, name=None)]
-    found = frame_of(with_pooled(told, [of_description(each) for each in told])).take(number).set_axis(kernels.index)
+    described = [KernelColumns(*row) for row in plain.itertuples(index=False, name=None)]
+    result = frame_of(with_pooled(described, [of_description(each) for each in described])).take(number).set_axis(kernels.index)
     several = (kernels["count"] != 1).to_numpy()
     for name in ("flops", "bytes"):
         if several.any():
-            found.loc[several, name] *= kernels["count"].to_numpy()[several]
-    return found
+            result.loc[several, name] *= kernels["count"].to_numpy()[several]
+    return result
 
 
 def _of_operators(trace: Trace, wanted: pd.Series) -> pd.DataFrame:
@@ -113,9 +113,9 @@ def _shared(amount: pd.Series, group: Int, duration: Int) -> pd.Series:
     """Return each kernel's share of its operator's amount by duration; the last digits go to the first kernel of the group."""
     known = amount.notna().to_numpy()
     whole = np.where(known, amount.fillna(0), 0).astype(np.int64)
-    together = np.bincount(group, weights=duration.astype(float))[group]
+    total = np.bincount(group, weights=duration.astype(float))[group]
     alone = np.bincount(group)[group]
-    part = np.where(together > 0, duration / np.maximum(together, 1), 1 / alone)
+    part = np.where(total > 0, duration / np.maximum(total, 1), 1 / alone)
     share = np.where(alone == 1, whole, np.floor(whole * part)).astype(np.int64)
     _, first = np.unique(group, return_index=True)
     given = np.zeros(len(first), dtype=np.int64)

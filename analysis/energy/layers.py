@@ -112,7 +112,7 @@ def by_class(
 
 def _best(fits: list[Fit]) -> Fit:
     """Return the fit that leaves least: of settings that are not known, the likeliest."""
-    return min(fits, key=lambda found: found.misfit_w)
+    return min(fits, key=lambda result: result.misfit_w)
 
 
 def _length(steps: pd.DataFrame) -> int:
@@ -165,11 +165,11 @@ def _rows(profile: Profile, fits: list[Fit], step_ns: float, step_uj: int, idle_
     """Return the rows, refused ones without energy, and (not resolved) with what these have together."""
     share = profile.until[-1]
     centre = _best(fits)
-    slack = max(abs(found.gain - 1.0) for found in fits)
+    slack = max(abs(one.gain - 1.0) for one in fits)
     energy = intervals.apportion(centre.watts * share, step_uj)
     scale = step_ns / 1e3  # microjoules of a watt for a whole step
-    low = np.maximum(np.min([found.low for found in fits], axis=0) * share * scale - slack * energy, 0.0)
-    high = np.max([found.high for found in fits], axis=0) * share * scale + slack * energy
+    low = np.maximum(np.min([one.low for one in fits], axis=0) * share * scale - slack * energy, 0.0)
+    high = np.max([one.high for one in fits], axis=0) * share * scale + slack * energy
     rows = profile.classes.copy()
     rows["time_ns"] = np.rint(share * step_ns).astype(np.int64)
     rows["energy_uj"] = pd.array(energy, dtype="Int64")
@@ -178,7 +178,7 @@ def _rows(profile: Profile, fits: list[Fit], step_ns: float, step_uj: int, idle_
     )
     rows["idle_uj"] = pd.array([None if idle_w is None else round(idle_w * part * scale) for part in share], dtype="Int64")
     rows["power_w"] = np.where(share > 0, energy / np.maximum(share * scale, 1e-9), np.nan)
-    seen = np.all([found.seen for found in fits], axis=0)
+    seen = np.all([one.seen for one in fits], axis=0)
     facts = zip(energy, low, high, seen, rows["time_ns"] < gap_ns, strict=True)
     rows["reason"] = pd.array([_refusal(slack, *fact) for fact in facts], dtype="string")
     refused = rows["reason"].notna().to_numpy()

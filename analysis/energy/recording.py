@@ -48,19 +48,19 @@ class EnergyRepeat:
 
     def sources(self) -> list[Consumer]:
         """Return every energy counter that was polled, GPUs first; raise EvidenceError when there is none."""
-        found = []
+        result = []
         for metric, what in COUNTERS.items():
             mine = self.samples[self.samples["metric"] == metric]
             for _, rows in mine.groupby(["device", "core"], dropna=False, sort=True):
                 device = str(rows["device"].iloc[0]) if metric == "gpu_energy_j" else "cpu"
                 name = f"{what} {int(rows['core'].iloc[0])}" if device == "cpu" else device
                 counter = Counter(f"{self.folder}: {name}", rows["time_ns"].to_numpy(np.int64), rows["value"].to_numpy(float))
-                found.append(Consumer(name, device, counter))
-        if not found:
+                result.append(Consumer(name, device, counter))
+        if not result:
             raise EvidenceError(
                 f"{self.folder}: no energy counter in samples.parquet; run again with --energy where one can be read"
             )
-        return found
+        return result
 
     def readings(self, metric: str, device: str) -> pd.DataFrame:
         """Return the readings of one GPU's metric in order of time."""
@@ -76,10 +76,10 @@ class EnergyRepeat:
         """Return the steps of each measured window, in order of time; raise EvidenceError when there is none."""
         numbers = self.windows.loc[self.windows["kind"] == "window", "window"]
         steps = [self.steps[self.steps["window"] == number].sort_values("start_ns") for number in numbers]
-        found = [table for table in steps if len(table)]
-        if not found:
+        result = [table for table in steps if len(table)]
+        if not result:
             raise EvidenceError(f"{self.folder}: no measured window; the energy pass ended before its first")
-        return found
+        return result
 
 
 def recording(run: Run) -> EnergyRepeat:

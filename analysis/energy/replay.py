@@ -44,8 +44,8 @@ def _replay(row: dict[Any, Any], counter: Counter, summary: Summary) -> Replay:
     layer = str(row.get("layer"))
     steps = row.get("steps")
     if pd.isna(steps) or int(steps) < 1:
-        told = row.get("reason")
-        return Replay(layer, reason="not replayed" if pd.isna(told) else f"not replayed: {told}")
+        reason = row.get("reason")
+        return Replay(layer, reason="not replayed" if pd.isna(reason) else f"not replayed: {reason}")
     calls, start, end = int(steps), int(row["start_ns"]), int(row["end_ns"])
     call_ns = round((end - start) / calls)
     try:
@@ -62,9 +62,9 @@ def _replay(row: dict[Any, Any], counter: Counter, summary: Summary) -> Replay:
     return Replay(layer, micro(energy.joules / calls - summary.idle_w * call_s), low, high, call_ns, calls)
 
 
-def beside(rows: pd.DataFrame, found: list[Replay]) -> pd.DataFrame:
+def beside(rows: pd.DataFrame, result: list[Replay]) -> pd.DataFrame:
     """Return the rows by layer with COLUMNS and NOTE: why there is no replay, or that the two disagree beyond both intervals."""
-    by_layer = {replay.layer: replay for replay in found}
+    by_layer = {replay.layer: replay for replay in result}
     mine = [by_layer.get(layer) for layer in rows["layer"]]
     joined = rows.copy()
     after = list(joined).index("idle_uj") + 1

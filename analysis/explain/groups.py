@@ -27,8 +27,8 @@ def moves(a: Traits, b: Traits, pairs: Likeness) -> list[Move]:
     sizes = range(2, LARGEST + 1)
     fused = [_several(a, b, pairs, size) for size in sizes if size <= len(a)]
     split = [_several(b, a, pairs.mirrored(), size) for size in sizes if size <= len(b)]
-    found = [move for move in fused if move is not None]
-    return found + [Move(move.width, move.height, move.alike.T) for move in split if move is not None]
+    result = [move for move in fused if move is not None]
+    return result + [Move(move.width, move.height, move.alike.T) for move in split if move is not None]
 
 
 def _several(many: Traits, one: Traits, pairs: Likeness, size: int) -> Move | None:

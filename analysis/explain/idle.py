@@ -67,5 +67,5 @@ def _threads_at_once(trace: Trace, steps: pd.DataFrame) -> dict[int, int]:
     running = np.minimum(np.cumsum(change[order])[:-1], 2).astype(np.int64)
     inside = np.cumsum(within[order])[:-1] > 0
     lengths = np.where(inside, np.diff(times[order]), 0)
-    found = np.bincount(np.maximum(running, 0), weights=lengths, minlength=3)
-    return {number: int(ns) for number, ns in enumerate(found)}
+    result = np.bincount(np.maximum(running, 0), weights=lengths, minlength=3)
+    return {number: int(ns) for number, ns in enumerate(result)}

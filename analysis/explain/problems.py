@@ -102,7 +102,7 @@ class Problem:
 
 def type_of_operator(name: str) -> str | None:
     """Return the type of layer that an operator of any framework stands for; None where its name does not tell."""
-    return next((found or None for pattern, found in _TYPES if pattern.search(name)), None)
+    return next((result or None for pattern, result in _TYPES if pattern.search(name)), None)
 
 
 def may_become(before: Shape, after: Shape, kind: str) -> bool:
@@ -119,11 +119,11 @@ def shapes(text: str) -> tuple[Shape, ...]:
         entries = json.loads(text)
     except (ValueError, RecursionError):
         return ()
-    found: list[Shape] = []
+    result: list[Shape] = []
     for entry in entries if isinstance(entries, list) else ():
         inner = entry if isinstance(entry, list) and entry and isinstance(entry[0], list) else [entry]
-        found += [tuple(sizes) if isinstance(sizes, list) and all(type(n) is int for n in sizes) else () for sizes in inner]
-    return tuple(found)
+        result += [tuple(sizes) if isinstance(sizes, list) and all(type(n) is int for n in sizes) else () for sizes in inner]
+    return tuple(result)
 
 
 @lru_cache(maxsize=65536)
@@ -180,18 +180,18 @@ def _convolution(sizes: list[Shape]) -> Problem | None:
 @lru_cache(maxsize=65536)
 def of_problem(text: str) -> Problem | None:
     """Return what a problem descriptor says of a forward primitive; None where it is in no known form."""
-    if found := _CONVOLUTION.match(text):
-        size = {name: int(value) for name, value in found.groupdict(default="1").items()}
-        space = tuple(size[name] for name in ("od", "oh", "ow") if found[name] is not None)
-        if found["oc"] is None:  # pooling
+    if match := _CONVOLUTION.match(text):
+        size = {name: int(value) for name, value in match.groupdict(default="1").items()}
+        space = tuple(size[name] for name in ("od", "oh", "ow") if match[name] is not None)
+        if match["oc"] is None:  # pooling
             return Problem(output=(size["mb"], size["ic"], *space), batch=size["mb"])
         weights = size["oc"] * size["ic"] // size["g"] * size["kd"] * size["kh"] * size["kw"]
         return Problem((size["mb"], size["oc"], *space), 2 * size["mb"] * weights * prod(space), weights, size["mb"])
-    if found := _INNER_PRODUCT.fullmatch(text):
-        mb, ic, oc = int(found["mb"]), prod(int(n) for n in re.findall(r"i[a-z](\d+)", text)), int(found["oc"])
+    if match := _INNER_PRODUCT.fullmatch(text):
+        mb, ic, oc = int(match["mb"]), prod(int(n) for n in re.findall(r"i[a-z](\d+)", text)), int(match["oc"])
         return Problem((mb, oc), 2 * mb * ic * oc, ic * oc, mb)
-    if found := _MATMUL.fullmatch(text):
-        x, y = (tuple(map(int, part.split("x"))) for part in found.groups())
+    if match := _MATMUL.fullmatch(text):
+        x, y = (tuple(map(int, part.split("x"))) for part in match.groups())
         return _product(x, y, None)
     return Problem(output=tuple(map(int, text.split("x")))) if _TENSOR.fullmatch(text) else None
 
@@ -207,8 +207,8 @@ def of_kernel(problem: str | None, m: int | None, n: int | None, k: int | None) 
 def completed(calls: Iterable[Problem], candidates: Iterable[Shape]) -> list[Problem]:
     """Return the calls with the output of convolutions filled in from shapes that were seen after them."""
     seen = list(candidates)
-    found = []
+    result = []
     for call in calls:
         output = next((shape for shape in seen if call.fits(shape)), None) if call.channels is not None else None
-        found.append(call.with_output(output) if output else call)
-    return found
+        result.append(call.with_output(output) if output else call)
+    return result

@@ -55,14 +55,14 @@ def changes(case: Case) -> list[LineChange]:
         return []
     mine, other = (_named(side) for side in (a, b))
     paths = [{_name(side, path): path for path in side.sources} for side in (a, b)]
-    found = []
+    result = []
     for name in sorted(mine.keys() | other.keys()):
         texts = [side.get(name, "").splitlines() for side in (mine, other)]
         for tag, first, last, begin, end in difflib.SequenceMatcher(None, texts[0], texts[1], autojunk=False).get_opcodes():
             if tag != "equal":
                 sides = (first + 1, texts[0][first:last]), (begin + 1, texts[1][begin:end])
-                found.append(LineChange(paths[0].get(name), paths[1].get(name), *sides))
-    return [change for change in found if _is_code(change)][:_MOST_CHANGES]
+                result.append(LineChange(paths[0].get(name), paths[1].get(name), *sides))
+    return [change for change in result if _is_code(change)][:_MOST_CHANGES]
 
 
 def enclosing(text: str, line: int) -> list[str]:
@@ -71,13 +71,13 @@ def enclosing(text: str, line: int) -> list[str]:
         inner: ast.AST | None = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    found = []
+    result = []
     while inner is not None:
         if isinstance(inner, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            found.append(inner.name)
+            result.append(inner.name)
         inside = [node for node in ast.iter_child_nodes(inner) if isinstance(node, ast.stmt)]
         inner = next((node for node in inside if node.lineno <= line <= (node.end_lineno or node.lineno)), None)
-    return found
+    return result
 
 
 def _is_code(change: LineChange) -> bool:

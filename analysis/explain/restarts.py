@@ -30,8 +30,8 @@ def load(path: Path) -> Side:
 
     Raises EvidenceError where these did different work, or one of them cannot be read.
     """
-    found = recordings(path)
-    return sides.load(path) if not found else merged([sides.load(one) for one in found], path.name)
+    result = recordings(path)
+    return sides.load(path) if not result else merged([sides.load(one) for one in result], path.name)
 
 
 def merged(restarts: Sequence[Side], name: str) -> Side:

@@ -197,7 +197,7 @@ def of_ratio(a: Vector, b: Vector, span: float = 1.0) -> Vector:
 def name_likeness(a: Sequence[str], b: Sequence[str]) -> Matrix:
     """Return the share of letter triples that two names have in common (Dice's coefficient)."""
     sides = [[_triples(name) for name in names] for names in (a, b)]
-    ids = {triple: number for number, triple in enumerate(sorted({t for side in sides for found in side for t in found}))}
+    ids = {triple: number for number, triple in enumerate(sorted({t for side in sides for one in side for t in one}))}
     rows, columns = (_indicator(side, ids) for side in sides)
     sizes = rows.sum(axis=1)[:, None] + columns.sum(axis=1)[None, :]
     return np.asarray(2.0 * (rows @ columns.T) / np.maximum(sizes, 1.0), dtype=float)
@@ -209,7 +209,7 @@ def _triples(name: str) -> set[str]:
 
 
 def _indicator(side: list[set[str]], ids: dict[str, int]) -> npt.NDArray[np.float32]:
-    found = np.zeros((len(side), len(ids)), dtype=np.float32)
+    result = np.zeros((len(side), len(ids)), dtype=np.float32)
     for row, triples in enumerate(side):
-        found[row, [ids[triple] for triple in triples]] = 1.0
-    return found
+        result[row, [ids[triple] for triple in triples]] = 1.0
+    return result

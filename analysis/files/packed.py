@@ -162,9 +162,9 @@ def _as_it_is(file: BinaryIO, block: bytes) -> Iterator[bytes]:
 
 
 def _damaged(path: Path | str, reason: object = None) -> EvidenceError:
-    told = " ".join(str(reason).split())[:200] if reason else ""
+    shown = " ".join(str(reason).split())[:200] if reason else ""
     return EvidenceError(
-        f"{path}: compressed data is damaged or cut short{f' ({told})' if told else ''}; record or copy it again"
+        f"{path}: compressed data is damaged or cut short{f' ({shown})' if shown else ''}; record or copy it again"
     )
 
 

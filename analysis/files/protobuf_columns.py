@@ -46,7 +46,7 @@ def decode(
 
     buffer: see `padded`. Raises ValueError as `integers` does.
     """
-    found = {number: np.zeros(len(starts), dtype=np.int64) for number in wanted}
+    result = {number: np.zeros(len(starts), dtype=np.int64) for number in wanted}
     blocks: dict[int, list[Blocks]] = {number: [] for number in wanted_blocks}
     cursor = starts.copy()
     rows = np.flatnonzero(cursor < ends)
@@ -62,7 +62,7 @@ def decode(
         position += np.select([is_block & ~too_long, wire == 1, wire == 5], [values, 8, 4], default=0)
         if not np.isin(wire, (0, 1, 2, 5)).all() or too_long.any() or (position > ends[rows]).any():
             raise ValueError("an event's fields do not end where the event ends")
-        for number, column in found.items():
+        for number, column in result.items():
             chosen = is_integer & (numbers == number)
             column[rows[chosen]] = values[chosen]
         for number, pieces in blocks.items():
@@ -70,7 +70,7 @@ def decode(
             pieces.append((rows[chosen], begin[chosen], position[chosen]))
         cursor[rows] = position
         rows = rows[position < ends[rows]]
-    return found, {number: _joined(pieces) for number, pieces in blocks.items()}
+    return result, {number: _joined(pieces) for number, pieces in blocks.items()}
 
 
 def _joined(pieces: list[Blocks]) -> Blocks:

@@ -97,7 +97,7 @@ class Database:
     def __init__(self, path: Path):
         self.path = path
         self._tables: dict[str, _StoredTable] = {}
-        self._found: dict[str, Integers] = {}
+        self._pages: dict[str, Integers] = {}
         try:
             self._file = path.open("rb", buffering=0)
         except OSError as error:
@@ -187,9 +187,9 @@ class Database:
         if self._page_size not in {1 << bits for bits in range(9, 17)} or self.usable < 480:
             raise EvidenceError(f"{self.path}: damaged SQLite header; copy or export it again")
         self.page_count = size // self._page_size
-        told, current = int.from_bytes(header[28:32], "big"), header[24:28] == header[92:96]
-        if current and told > self.page_count:
-            raise EvidenceError(f"{self.path}: cut short: {self.page_count} of {told} pages are there; copy or export it again")
+        stated, current = int.from_bytes(header[28:32], "big"), header[24:28] == header[92:96]
+        if current and stated > self.page_count:
+            raise EvidenceError(f"{self.path}: cut short: {self.page_count} of {stated} pages are there; copy or export it again")
         self.encoding = _ENCODINGS.get(int.from_bytes(header[56:60], "big"), "utf8")
 
     def _schema(self, query: str, *parameters: str) -> list[Any]:
@@ -225,9 +225,9 @@ class Database:
 
     def _leaves(self, table: str) -> Integers:
         """Return the numbers of the table's leaf pages in the order of the rows."""
-        if table not in self._found:
-            self._found[table] = self._descended(table)
-        return self._found[table]
+        if table not in self._pages:
+            self._pages[table] = self._descended(table)
+        return self._pages[table]
 
     def _descended(self, table: str) -> Integers:
         """Go down from the root, level by level. All leaves are equally deep."""
@@ -379,7 +379,7 @@ class _Decoder:
         if _beyond(at, stop) or _beyond(stop, length):
             raise self._damaged("a row's head is longer than the row")
         wanted = {column.position: name for name, column in self._columns.items()}
-        found: dict[str, _Values] = {}
+        result: dict[str, _Values] = {}
         for position in range(max(wanted, default=-1) + 1):
             code, after = records.codes(at)
             if _beyond(at + 1, stop):  # columns that were added after the row was written
@@ -391,11 +391,11 @@ class _Decoder:
             if position in wanted:
                 name = wanted[position]
                 given = rows if self._columns[name].row_id else None
-                found[name] = _Values(self._database, f"{self._table}, column {name}", records, code, data, given)
+                result[name] = _Values(self._database, f"{self._table}, column {name}", records, code, data, given)
             data = data + _sizes(code)
             if _beyond(data, shortest if isinstance(data, int) else length):
                 raise self._damaged("a value is longer than its row")
-        return Batch(record.size, found)
+        return Batch(record.size, result)
 
 
 class _Records:

@@ -52,8 +52,8 @@ def operation(name: str) -> str:
         return "set"
     if re.search(r"\b(?:PtoP|P2P|Peer-to-Peer)\b", name):
         return "peer to peer"
-    found = direction(name)
-    return found if found in trace.COPY_OPERATIONS else "other"
+    result = direction(name)
+    return result if result in trace.COPY_OPERATIONS else "other"
 
 
 def direction(name: str) -> str | None:

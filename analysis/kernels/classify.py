@@ -127,8 +127,8 @@ def kinds(names: pd.Series, phases: pd.Series | None = None) -> pd.Series:
     pairs = pd.DataFrame({"name": names.astype("object"), "phase": None if phases is None else phases.astype("object")})
     pairs = pairs.where(pairs.notna(), None)
     codes, distinct = pd.factorize(pd.MultiIndex.from_frame(pairs))
-    found = [UNKNOWN if name is None else operator_kind(name, phase) for name, phase in map(_given, distinct)]
-    return pd.Series(found, dtype="string").take(codes).set_axis(names.index)
+    result = [UNKNOWN if name is None else operator_kind(name, phase) for name, phase in map(_given, distinct)]
+    return pd.Series(result, dtype="string").take(codes).set_axis(names.index)
 
 
 def simplify(name: str) -> str:

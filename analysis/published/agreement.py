@@ -105,16 +105,16 @@ def _group(stated: Sequence[Value], rows: Sequence[Row], here: dict[str, Any]) -
         return None
     names = [str(value.our_framework) for value in both]
     published = np.array([value.value for value in both], dtype=float)
-    found = np.array([measured[name] for name in names], dtype=float)
+    result = np.array([measured[name] for name in names], dtype=float)
     reference = names.index(_REFERENCE) if _REFERENCE in names else 0
     pairs = [
-        PublishedPair(name, value.framework, float(p), float(p / published[reference]), float(m), float(m / found[reference]))
-        for name, value, p, m in zip(names, both, published, found, strict=True)
+        PublishedPair(name, value.framework, float(p), float(p / published[reference]), float(m), float(m / result[reference]))
+        for name, value, p, m in zip(names, both, published, result, strict=True)
     ]
     same_kind = (first.device, first.devices) == (here["device"], here["devices"] or 1)
     return ConditionGroup(
         first.source, first.dataset, first.network, first.hardware, first.metric, first.unit, here, same_kind, names[reference],
-        pairs, *_spearman(published, found), *_kendall(published, found),
+        pairs, *_spearman(published, result), *_kendall(published, result),
     )  # fmt: skip
 
 
@@ -147,20 +147,20 @@ def _spearman(one: Float, other: Float) -> tuple[float | None, float | None]:
     """Return Spearman's coefficient and its p: of all orders where they are few, else of Student's t, as scipy has it."""
     if not _rankable(one, other):
         return None, None
-    found = stats.spearmanr(one, other)
+    result = stats.spearmanr(one, other)
     if len(one) > _EXACT:
-        return float(found.statistic), float(found.pvalue)
+        return float(result.statistic), float(result.pvalue)
     ranks = stats.rankdata(other)
     exact = stats.permutation_test(
         (stats.rankdata(one),), lambda order: abs(np.corrcoef(order, ranks)[0, 1]), permutation_type="pairings",
         n_resamples=np.inf, vectorized=False, alternative="greater",
     )  # fmt: skip
-    return float(found.statistic), float(exact.pvalue)
+    return float(result.statistic), float(exact.pvalue)
 
 
 def _kendall(one: Float, other: Float) -> tuple[float | None, float | None]:
     """Return Kendall's tau-b and its p: exact without ties, else the normal approximation, as scipy has it."""
     if not _rankable(one, other):
         return None, None
-    found = stats.kendalltau(one, other)
-    return float(found.statistic), float(found.pvalue)
+    result = stats.kendalltau(one, other)
+    return float(result.statistic), float(result.pvalue)

@@ -145,16 +145,16 @@ def _thesis() -> Iterator[Value]:
     rates = {_identity(row): value for _, row, value in rows if row["metric"] == "throughput"}
     for _, row, value in rows:
         device, devices = _hardware(row["hardware"])
-        odd = _odd(row, value, rates)
+        implausible = _doubt(row, value, rates)
         yield Value(
             "thesis", row["dataset"], row["network"], row["framework"], row["hardware"], row["metric"], value, row["unit"],
-            "; ".join(filter(None, (row["note"], odd))),
+            "; ".join(filter(None, (row["note"], implausible))),
             value is not None and not (device == "cpu" and row["metric"] != "throughput"),
             FRAMEWORKS.get(row["framework"]), _NETWORKS[row["dataset"]][row["network"]], "train", device, devices,
         )  # fmt: skip
 
 
-def _odd(row: dict[str, str], value: float | None, rates: dict[tuple[str, ...], float | None]) -> str:
+def _doubt(row: dict[str, str], value: float | None, rates: dict[tuple[str, ...], float | None]) -> str:
     """Return what is odd about a value of the thesis, "" for nothing."""
     if value is None:
         return ""
@@ -223,7 +223,7 @@ def statements(run: str) -> list[Statement]:
 
     That time stands on the last line of a call that spans lines, so that a statement whose last line has none is unknown.
     """
-    found: list[Statement] = []
+    result: list[Statement] = []
     lines: list[LineRow] = []
     depth = 0
     for row in line_rows():
@@ -232,9 +232,9 @@ def statements(run: str) -> list[Statement]:
         lines.append(row)
         depth += sum(map(row.source.count, "([{")) - sum(map(row.source.count, ")]}"))
         if depth <= 0:
-            found += [_statement(lines)] if lines[0].source else []
+            result += [_statement(lines)] if lines[0].source else []
             lines, depth = [], 0
-    return found
+    return result
 
 
 def _statement(lines: list[LineRow]) -> Statement:

@@ -71,13 +71,13 @@ class Imported:
 
     def breakdowns(self) -> list[dict[str, Any]]:
         """Return every breakdown's envelope; where the capture does not allow one {"by", "unavailable": reason, "rows": []}."""
-        found = []
+        result = []
         for by in BY:
             try:
-                found.append(self.breakdown(by))
+                result.append(self.breakdown(by))
             except EvidenceError as error:
-                found.append({"by": by, "unavailable": str(error), "rows": []})
-        return found
+                result.append({"by": by, "unavailable": str(error), "rows": []})
+        return result
 
 
 def _given(envelope: dict[str, Any]) -> dict[str, Any]:

@@ -196,7 +196,7 @@ def _left(folder: Path, planned: list[tuple[str, int]], begun: list[tuple[Path, 
         took.setdefault(path.parent.name, []).append(end - start)
     if not took or len(ends) == len(planned):
         return None
-    every = mean(seconds for found in took.values() for seconds in found)
+    every = mean(seconds for one in took.values() for seconds in one)
     waiting = planned[len(ends) :]
     total = sum(mean(took[name]) if name in took else every for name, _ in waiting)
     going_on = _written([folder]) - starts[-1] if len(starts) > len(ends) else 0.0

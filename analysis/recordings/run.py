@@ -100,13 +100,13 @@ class Run:
         if not (folder / "index.json").is_file():
             return None, {}
         index = read_object(folder / "index.json")
-        found = {}
+        result = {}
         for number, entry in enumerate(index.get("files") or []):
             file = folder / f"{number}.py"
             if isinstance(entry, dict) and entry.get("file") == file.name and file.is_file():
-                found[str(entry.get("path"))] = file.read_text("utf8", "replace")
+                result[str(entry.get("path"))] = file.read_text("utf8", "replace")
         main = index.get("main")
-        return (main if isinstance(main, str) else None), found
+        return (main if isinstance(main, str) else None), result
 
     def clean_steps(self) -> pd.DataFrame:
         """The measured steps of all repeats of the clean pass; an empty table when there is none."""
@@ -119,15 +119,15 @@ class Run:
         Much of the noise is per process (a heap that is given back and faulted in again, say), so that one repeat can be in
         another state than the clean pass was. Raises EvidenceError when there is no repeat.
         """
-        found = self.passes("kernels")
-        if not found:
+        result = self.passes("kernels")
+        if not result:
             entry = self.record.get("passes", {}).get("kernels", {})
             reason = entry.get("reason") or self.record.get("reason") or "it was not recorded"
             raise EvidenceError(f"{self.path}: no kernels pass: {reason}; run it again")
         clean = mean_step_ns(self.clean_steps())
         if clean is None:
-            return found[0]
-        return min(found, key=lambda data: abs((mean_step_ns(data.measured) or 0) - clean))
+            return result[0]
+        return min(result, key=lambda data: abs((mean_step_ns(data.measured) or 0) - clean))
 
     def trace(self) -> Trace:
         """Return the Trace of the kernels pass with the host lines of the lines pass, from the cache if it is still true."""

@@ -221,14 +221,14 @@ def _judged(cells: list[StoredCell], option: bool, thorough: bool) -> Generator[
     A cell is judged by what it holds, by its row's name (columns name and value, of environments) and, where command lines are
     kept one argument a row, by the option in the row before.
     """
-    held = secret_patterns.spans_of([cell.value for cell in cells], thorough)
+    spans = secret_patterns.spans_of([cell.value for cell in cells], thorough)
     for place, cell in enumerate(cells):
-        found = held.get(place, [])
+        result = spans.get(place, [])
         if cell.name is not None:
-            if not found:
-                found = _judged_by_name(cell, option, thorough)
+            if not result:
+                result = _judged_by_name(cell, option, thorough)
             option = secret_patterns.secret_option(cell.value)
-        for span in found:
+        for span in result:
             yield CellHit(cell.table, cell.row, cell.column, span.start, span.end, span.what, cell.value[span.start : span.end])
     return option
 

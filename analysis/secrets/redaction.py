@@ -132,7 +132,7 @@ def _pack(copy: Path, kind: str) -> None:
 
 def _overwrite(copy: Path, source: Path) -> list[Overwrite]:
     """Overwrite findings in a file of text, and the same values elsewhere in it, until there are none; return them in order."""
-    found: list[tuple[int, int, str]] = []
+    result: list[tuple[int, int, str]] = []
     values: set[bytes] = set()
     for _ in range(_PASSES):
         with copy.open("rb") as file:
@@ -144,17 +144,17 @@ def _overwrite(copy: Path, source: Path) -> list[Overwrite]:
         _patch(copy, again)
         if not new and not again:
             break
-        found = sorted([*found, *new, *again])
+        result = sorted([*result, *new, *again])
     else:
         raise _stubborn(source)
     with copy.open("rb") as file:
-        named = secret_texts.places(file, copy, [start for start, _, _ in found]) if found else []
-    return [Overwrite(place, what, end - start) for place, (start, end, what) in zip(named, found, strict=True)]
+        named = secret_texts.places(file, copy, [start for start, _, _ in result]) if result else []
+    return [Overwrite(place, what, end - start) for place, (start, end, what) in zip(named, result, strict=True)]
 
 
-def _few(found: Iterator[_Found], source: Path) -> list[_Found]:
+def _few(result: Iterator[_Found], source: Path) -> list[_Found]:
     """Return findings as a list; raise EvidenceError where there are absurdly many."""
-    listed = list(islice(found, _MOST_FINDINGS + 1))
+    listed = list(islice(result, _MOST_FINDINGS + 1))
     if len(listed) > _MOST_FINDINGS:
         raise EvidenceError(f"{source}: more than {_MOST_FINDINGS} findings; look at the file, it cannot be a capture")
     return listed
@@ -268,9 +268,9 @@ def _write(database: sqlite3.Connection, source: Path, hits: list[secret_cells.C
     """Overwrite findings in cells; before the first time, take triggers out. Return what was done."""
     changes = _drop_triggers(database, source) if hits and first else []
     for _, group in groupby(hits, key=lambda hit: (hit.table, hit.row, hit.column)):
-        found = list(group)
-        _rewrite_cell(database, source, found)
-        changes += [Overwrite(hit.place, hit.what, hit.end - hit.start) for hit in found]
+        result = list(group)
+        _rewrite_cell(database, source, result)
+        changes += [Overwrite(hit.place, hit.what, hit.end - hit.start) for hit in result]
     return changes
 
 

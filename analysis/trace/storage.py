@@ -55,7 +55,7 @@ def _packed(name: str, rows: pd.DataFrame) -> pa.Table:
     if rows.empty:
         return _EMPTY[name]
     nullable = {column.name for column in TABLES[name] if column.default is None and column.dtype not in _NEVER_NULL}
-    held: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     same: dict[str, int | str] = {}
     for column in rows:
         values = rows[column].array
@@ -63,13 +63,13 @@ def _packed(name: str, rows: pd.DataFrame) -> pa.Table:
             continue
         value = _same(values) if len(values) >= _MANY else None
         if value is None:
-            held[str(column)] = _without_mask(values)
+            columns[str(column)] = _without_mask(values)
         else:
             same[str(column)] = value
-    if not held:  # one says how many rows there are
+    if not columns:  # one says how many rows there are
         first = next(iter(same))
-        held[first] = rows[first].array
-    table = pa.Table.from_pandas(pd.DataFrame(held, copy=False), preserve_index=False, nthreads=1)  # others have other work
+        columns[first] = rows[first].array
+    table = pa.Table.from_pandas(pd.DataFrame(columns, copy=False), preserve_index=False, nthreads=1)  # others have other work
     fields = [field.with_nullable(table[field.name].null_count > 0) for field in table.schema]
     metadata: Any = {**(table.schema.metadata or {}), _SAME: json.dumps(same)}
     return pa.Table.from_arrays(table.columns, schema=pa.schema(fields, metadata))

@@ -58,10 +58,10 @@ def of(environment: Environment, device: str, threads: int, again: bool = False)
         if known is not None and not again and not _worth_another(known, file):
             return known
         with locks.exclusive(file.with_suffix(".lock"), lambda: None):
-            found = {"schema": SCHEMA, "source": "measured", **about, **_measured(environment, device, threads)}
-            found = merged(_kept(file), found)
-            _keep(file, found)
-            return found
+            result = {"schema": SCHEMA, "source": "measured", **about, **_measured(environment, device, threads)}
+            result = merged(_kept(file), result)
+            _keep(file, result)
+            return result
     except (OSError, InputError) as error:
         return _none(about, f"{type(error).__name__}: {error}")
     except subprocess.TimeoutExpired:
@@ -116,13 +116,13 @@ def merged(before: Ceilings | None, after: Ceilings) -> Ceilings:
     return {**result, **{name: quieter.get(name) for name in _STATE}, "history": list(history.values())[-REMEMBERED:]}
 
 
-def _dated(found: Ceilings, name: str) -> list[dict[str, Any]]:
-    return [{"measured": found.get("measured"), **entry} for entry in found.get(name, [])]
+def _dated(result: Ceilings, name: str) -> list[dict[str, Any]]:
+    return [{"measured": result.get("measured"), **entry} for entry in result.get(name, [])]
 
 
-def _history(found: Ceilings) -> list[dict[str, Any]]:
+def _history(result: Ceilings) -> list[dict[str, Any]]:
     """Return when something was measured, and how disturbed, from the first to the last time."""
-    return list(found.get("history") or [{name: found.get(name) for name in _STATE}])
+    return list(result.get("history") or [{name: result.get(name) for name in _STATE}])
 
 
 def _none(about: Mapping[str, Any], reason: str) -> Ceilings:
@@ -156,9 +156,9 @@ def _kept(file: Path) -> Ceilings | None:
     return content if isinstance(content, dict) and content.get("schema") == SCHEMA else None
 
 
-def _keep(file: Path, found: Ceilings) -> None:
+def _keep(file: Path, result: Ceilings) -> None:
     temporary = file.with_suffix(".new")
-    temporary.write_text(json.dumps(found, indent=1), encoding="utf8")
+    temporary.write_text(json.dumps(result, indent=1), encoding="utf8")
     os.replace(temporary, file)
 
 
@@ -174,8 +174,8 @@ def _measured(environment: Environment, device: str, threads: int) -> dict[str, 
             command, env=_variables(environment, device, threads, staged), cwd=folder, check=True, timeout=TIMEOUT_S,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
-        found: dict[str, Any] = json.loads(out.read_text(encoding="utf8"))
-    return {"measured": datetime.now(UTC).isoformat(timespec="seconds"), **found}
+        result: dict[str, Any] = json.loads(out.read_text(encoding="utf8"))
+    return {"measured": datetime.now(UTC).isoformat(timespec="seconds"), **result}
 
 
 def _variables(environment: Environment, device: str, threads: int, staged: Path) -> dict[str, str]:

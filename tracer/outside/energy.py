@@ -67,13 +67,13 @@ class Worker(Protocol):
 def sources(device: str) -> tuple[list[SampleSource], str | None]:
     """Return what can tell the energy of a run on this device, or why nothing can: RAPL always, NVML for GPUs."""
     rapl = RaplSource()
-    found: list[SampleSource] = [] if rapl.unavailable else [rapl]
+    result: list[SampleSource] = [] if rapl.unavailable else [rapl]
     if device == "cpu":
-        return found, rapl.unavailable
+        return result, rapl.unavailable
     nvml = NvmlSource(energy=True, measure=True)
     lacking = nvml.lacks("gpu_energy_j")
     # the processor's energy alone would pass for the run's
-    return ([], f"{lacking} (the energy counter is there since Volta)") if lacking else ([nvml, *found], None)
+    return ([], f"{lacking} (the energy counter is there since Volta)") if lacking else ([nvml, *result], None)
 
 
 def heaviest(network: dict[str, Any] | None) -> list[str]:

@@ -40,7 +40,7 @@ def keep(framework: str, measured: Noise) -> None:
 
 def known() -> dict[str, Noise]:
     """Return what was measured on this machine, by framework; files that cannot be read count as not there."""
-    found = {}
+    result = {}
     suffix = f"-{_machine()}"
     for file in sorted(_folder().glob(f"*{suffix}.json")):
         try:
@@ -48,8 +48,8 @@ def known() -> dict[str, Noise]:
         except (OSError, ValueError):
             continue
         if isinstance(content, dict) and content.get("schema") == SCHEMA:
-            found[file.stem.removesuffix(suffix)] = content
-    return found
+            result[file.stem.removesuffix(suffix)] = content
+    return result
 
 
 def _folder() -> Path:

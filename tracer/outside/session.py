@@ -258,7 +258,7 @@ class Session:
             variables.update(side.recording.variables())
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, (str(staged), variant.variables.get("PYTHONPATH"))))
         side.pass_folder = folder
-        with interrupts.held():  # a child that is started and not yet known here would be left behind
+        with interrupts.deferred():  # a child that is started and not yet known here would be left behind
             side.child = Child(
             variant.environment.python, spec, folder, variables, options.timeout_s, collector=side.recording,
             inherited=self._inherited,
@@ -337,16 +337,16 @@ class Session:
     def _verify(self, side: SessionSide, recording: ToolCollector, report: dict[str, Any]) -> None:
         """Finish what a profiler recorded of the child, and write down whether all is there that was asked for."""
         emitted = report.get("nvtx_emitted", {}).get("names", {})
-        found = recording.finish(emitted, report.get("versions", {}), self.options.timeout_s)
+        result = recording.finish(emitted, report.get("versions", {}), self.options.timeout_s)
         side.recording = None
         where = str(side.pass_folder.relative_to(side.folder.path))
-        side.verified[where] = found
+        side.verified[where] = result
         record = side.folder.record
-        record["passes"]["kernels"]["verified"] = collectors.together(side.verified)
-        wrong = collectors.problems(found)
+        record["passes"]["kernels"]["verified"] = collectors.merged(side.verified)
+        wrong = collectors.problems(result)
         if wrong:
             record["unavailable"][f"collector {side.choice.used}"] = f"{where}: {wrong[0]}"
-        self.warnings += [f"{side.label}, {where}: {line}" for line in (*wrong, *found.get("warnings", ()))]
+        self.warnings += [f"{side.label}, {where}: {line}" for line in (*wrong, *result.get("warnings", ()))]
 
 
 def _host_batches(options: RunOptions) -> int:

@@ -90,8 +90,8 @@ def input_ranges(ranges: pd.DataFrame) -> pd.DataFrame:
     spans = [making[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns")]
     inside = intervals.innermost(*spans, *(ranges[name].to_numpy(np.int64) for name in ("thread", "start_ns"))) >= 0
     inside &= says
-    told = {"category": "data", "phase": "data", "layer": None}
-    texts = {name: ranges[name].astype("string").mask(inside, value).astype(ranges[name].dtype) for name, value in told.items()}
+    values = {"category": "data", "phase": "data", "layer": None}
+    texts = {name: ranges[name].astype("string").mask(inside, value).astype(ranges[name].dtype) for name, value in values.items()}
     return ranges.assign(**texts) if inside.any() else ranges
 
 

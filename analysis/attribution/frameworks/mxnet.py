@@ -99,13 +99,13 @@ def _operators(folder: Path, context: Context, diagnostics: dict[str, int]) -> p
 def _attributed(folder: Path, operators: pd.DataFrame, diagnostics: dict[str, int]) -> None:
     """Add scope, layer, phase and attribution to the operators, which stand in the order of their starts."""
     path = folder / GRAPH_FILE
-    found = read_object(path)
-    if not isinstance(found.get("graphs"), list):
+    result = read_object(path)
+    if not isinstance(result.get("graphs"), list):
         raise EvidenceError(f"{path}: holds no graphs; record the run again")
-    if "steps" in found:
-        _attribute_queued(operators, mxnet_queue.parse(found, path), diagnostics)
+    if "steps" in result:
+        _attribute_queued(operators, mxnet_queue.parse(result, path), diagnostics)
     else:
-        _attribute(operators, _nodes(found["graphs"]), diagnostics)
+        _attribute(operators, _nodes(result["graphs"]), diagnostics)
     del operators["place"]
 
 
@@ -143,12 +143,12 @@ def _attribute(operators: pd.DataFrame, nodes: pd.DataFrame, diagnostics: dict[s
     whole = set(common[repeats == calls])
     size = operators["name"].map(in_graph).fillna(1).astype("int64")
     operators["rank"] = operators.groupby(["place", "name"]).cumcount() % size
-    found = operators[["name", "rank"]].merge(
+    result = operators[["name", "rank"]].merge(
         nodes.rename(columns={"name": "scope", "op": "name"}), on=["name", "rank"], how="left"
     )
     ordered = operators["name"].isin(whole)
     for column in ("scope", "layer", "phase"):
-        operators[column] = found[column].astype("string").where(ordered)
+        operators[column] = result[column].astype("string").where(ordered)
     operators["attribution"] = np.where(ordered & operators["layer"].notna(), "graph order", "none")
     _attribute_by_name(operators, nodes, ordered)
     del operators["rank"]
@@ -206,8 +206,8 @@ def _running(operators: pd.DataFrame, at: npt.NDArray[np.int64]) -> npt.NDArray[
     end = operators["end_ns"].to_numpy(np.int64)[computing] + 1000  # stamps are cut to whole microseconds
     running = np.full((len(np.unique(thread)), len(at)), -1, dtype=np.int64)
     for row, value in enumerate(np.unique(thread)):
-        found = intervals.innermost(thread, start, end, np.full(len(at), value), at)
-        running[row] = np.where(found >= 0, computing[np.maximum(found, 0)] if len(computing) else -1, -1)
+        result = intervals.innermost(thread, start, end, np.full(len(at), value), at)
+        running[row] = np.where(result >= 0, computing[np.maximum(result, 0)] if len(computing) else -1, -1)
     return running
 
 
@@ -221,7 +221,7 @@ def _settled(
     began or ended closest to it.
     """
     placed = np.flatnonzero(owner >= 0)
-    known = [_said(kernels.iloc[placed], operators.iloc[owner[placed]], own, others) for own, others in _TELLING]
+    known = [_words(kernels.iloc[placed], operators.iloc[owner[placed]], own, others) for own, others in _TELLING]
     start, end = (operators[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
     begun, done = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
     settled, best = owner.copy(), np.full(len(owner), -np.inf)
@@ -232,7 +232,7 @@ def _settled(
         off = np.minimum(np.abs(start[at] - begun[mine]), np.abs(end[at] - done[mine]))
         score = -off.astype(np.float64)
         for seen, (own, others) in zip(known, _TELLING, strict=True):
-            score += _FAR_NS * _said(kernels.iloc[mine], operators.iloc[at], own, others).isin(seen)
+            score += _FAR_NS * _words(kernels.iloc[mine], operators.iloc[at], own, others).isin(seen)
         score += _FAR_NS * _calls(kernels["name"].iloc[mine], operators["name"].iloc[at])
         better = holds & (score > best[mine])
         settled[mine[better]], best[mine[better]] = at[better], score[better]
@@ -248,7 +248,7 @@ def _calls(primitives: pd.Series, operators: pd.Series) -> npt.NDArray[np.bool_]
     return np.array(fits, dtype=bool)[codes]
 
 
-def _said(kernels: pd.DataFrame, operators: pd.DataFrame, own: Sequence[str], others: Sequence[str]) -> pd.MultiIndex:
+def _words(kernels: pd.DataFrame, operators: pd.DataFrame, own: Sequence[str], others: Sequence[str]) -> pd.MultiIndex:
     """Return what these columns of primitives and those of their operators say, which are in the same order."""
     columns = [kernels[name] for name in own] + [operators[name] for name in others]
     return pd.MultiIndex.from_arrays([column.astype("string").fillna("").to_numpy(str) for column in columns])
@@ -272,10 +272,10 @@ def _place_by_shape(kernels: pd.DataFrame, owner: npt.NDArray[np.int64]) -> None
         layer=("layer", "first"), layers=("layer", "nunique"), phase=("phase", "first"), phases=("phase", "nunique")
     )
     unique = unique[(unique["layers"] == 1) & (unique["phases"] == 1)]
-    found = kernels[keys].merge(unique, left_on=keys, right_index=True, how="left")
-    free = (owner < 0) & found["layer"].notna().to_numpy()
-    kernels["layer"] = kernels["layer"].mask(free, found["layer"].to_numpy())
-    kernels["phase"] = kernels["phase"].mask(free, found["phase"].to_numpy())
+    result = kernels[keys].merge(unique, left_on=keys, right_index=True, how="left")
+    free = (owner < 0) & result["layer"].notna().to_numpy()
+    kernels["layer"] = kernels["layer"].mask(free, result["layer"].to_numpy())
+    kernels["phase"] = kernels["phase"].mask(free, result["phase"].to_numpy())
     kernels["attribution"] = kernels["attribution"].mask(free, "shape")
 
 

@@ -62,14 +62,14 @@ def match(queued: Queued, names: pd.Series, start_ns: Int) -> tuple[Int, npt.NDA
 
     names, start_ns: of the operators that ran, by start.
     """
-    found, either = np.full(len(names), -1, dtype=np.int64), np.full(len(names), None, dtype=object)
+    result, either = np.full(len(names), -1, dtype=np.int64), np.full(len(names), None, dtype=object)
     nodes = queued.nodes
     known = nodes["op"].value_counts()
     ran = names.value_counts()
     whole = [name for name in known.index if ran.get(name, 0) == known[name]]
     rows = np.flatnonzero(names.isin(whole).to_numpy())
     if not len(rows):
-        return found, either, 0
+        return result, either, 0
     kept = nodes[nodes["op"].isin(whole)]
     step = _by_rank(names.iloc[rows], kept)
     early = 0
@@ -85,10 +85,10 @@ def match(queued: Queued, names: pd.Series, start_ns: Int) -> tuple[Int, npt.NDA
             chosen = step_queue.replay(order)
             replayed[key] = chosen, [step_queue.either(row) for row in chosen], step_queue.early
         chosen, layers, violations = replayed[key]
-        found[mine] = table.index.to_numpy(np.int64)[chosen]
+        result[mine] = table.index.to_numpy(np.int64)[chosen]
         either[mine] = layers
         early += violations
-    return found, either, early
+    return result, either, early
 
 
 def _by_rank(names: pd.Series, nodes: pd.DataFrame) -> Int:
@@ -142,8 +142,8 @@ class _QueuedStep:
         others = [row for row in ready if row < best and self._until[best] > self._sources_end(row)]
         others = [row for row in others if self._layers[row] != self._layers[best]]
         if others:
-            together = set().union({best}, others, *(self._unclear.get(row, ()) for row in [best, *others]))
-            self._unclear.update(dict.fromkeys(together, together))
+            merged = set().union({best}, others, *(self._unclear.get(row, ()) for row in [best, *others]))
+            self._unclear.update(dict.fromkeys(merged, merged))
 
 
 def _waiting(sources: list[list[int]], row_of: dict[int, int]) -> list[list[int]]:

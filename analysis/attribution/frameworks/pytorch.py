@@ -37,8 +37,8 @@ def read(folder: Path, context: Context) -> Evidence:
     files = context.report.get("operator_files") or [TRACE_FILE]
     path, *parts = (folder / file for file in files)
     # on a device these files mostly hold its work too, and are read once for both
-    found = collected.find(folder, context) if context.device != "cpu" else None
-    whole = found in [("framework", file) for file in (path, *parts)]
+    result = collected.find(folder, context) if context.device != "cpu" else None
+    whole = result in [("framework", file) for file in (path, *parts)]
     scan = kineto.scan(path, GROUPS if whole else {"operators": GROUPS["operators"]}, parts=parts)
     operators = _operators(scan, context)
     _attribute(operators, context.ranges)
@@ -92,15 +92,15 @@ def _in_measured_step(at: Int, steps: pd.DataFrame) -> Bool:
 
 def _attribute(operators: pd.DataFrame, ranges: pd.DataFrame) -> None:
     """Add layer, phase and attribution: from the ranges open on the operator's thread, else from its forward operator."""
-    layer, phase, found = _from_ranges(ranges, operators["thread"].to_numpy(np.int64), operators["start_ns"].to_numpy())
+    layer, phase, result = _from_ranges(ranges, operators["thread"].to_numpy(np.int64), operators["start_ns"].to_numpy())
     operators["layer"], operators["phase"] = layer, phase
-    operators["attribution"] = np.where(found, "launch range", "none")
+    operators["attribution"] = np.where(result, "launch range", "none")
     backward = autograd.backward_sequence(operators)
     operators["phase"] = operators["phase"].mask(operators["phase"].isna() & backward.notna(), "backward").fillna("other")
     forward = autograd.forward_operators(operators)
-    tied = operators["layer"].reindex(np.where(forward >= 0, forward, -1)).reset_index(drop=True)
-    missing = operators["layer"].isna() & tied.notna()
-    operators["layer"] = operators["layer"].mask(missing, tied)
+    layers = operators["layer"].reindex(np.where(forward >= 0, forward, -1)).reset_index(drop=True)
+    missing = operators["layer"].isna() & layers.notna()
+    operators["layer"] = operators["layer"].mask(missing, layers)
     operators["attribution"] = operators["attribution"].mask(missing, "sequence number")
 
 
@@ -160,11 +160,11 @@ def _threads_by_rank(operators: pd.DataFrame, steps: pd.DataFrame) -> list[int]:
 
 def _innermost_on_any(operators: pd.DataFrame, threads: list[int], at: Int) -> Int:
     """Return the index of the innermost operator open at each time, on the first of these threads that has one; -1 without."""
-    found = np.full(len(at), -1, dtype=np.int64)
+    result = np.full(len(at), -1, dtype=np.int64)
     for thread in threads:
         open_here = intervals.innermost(*_spans(operators), np.full(len(at), thread), at)
-        found = np.where(found >= 0, found, open_here)
-    return found
+        result = np.where(result >= 0, result, open_here)
+    return result
 
 
 def _timed_marks(markers: pd.DataFrame, primitives: pd.DataFrame) -> pd.DataFrame:
@@ -255,8 +255,8 @@ def _with_operator(table: pd.DataFrame, operators: pd.DataFrame, otherwise: str)
     otherwise: the attribution of lines whose layer only the range tells.
     """
     index = table["index"].to_numpy()
-    held = index >= 0
-    picked = operators.reindex(np.where(held, index, -1))
+    owned = index >= 0
+    picked = operators.reindex(np.where(owned, index, -1))
     layer = picked["layer"].astype("string").array
     table = table.assign(
         thread=picked["thread"].array,
@@ -265,7 +265,7 @@ def _with_operator(table: pd.DataFrame, operators: pd.DataFrame, otherwise: str)
         phase=pd.Series(picked["phase"].array, dtype="string").fillna(table["range_phase"]).fillna("other"),
     )
     method = pd.Series(picked["attribution"].array, dtype="string")
-    from_range = pd.Series(~held) & (table["range_layer"].notna() | table["range_phase"].notna())
+    from_range = pd.Series(~owned) & (table["range_layer"].notna() | table["range_phase"].notna())
     return table.assign(attribution=method.mask(from_range, otherwise).fillna("none"))
 
 

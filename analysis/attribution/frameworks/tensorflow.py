@@ -166,7 +166,7 @@ def _graph_operators(events: pd.DataFrame, names: GraphNames | RecordedNames) ->
     table["scope"] = parts.loc[chosen, "scope"].to_numpy()
     codes, resolved = _resolved(events, chosen.to_numpy(dtype=bool), names)
     for column in ("layer", "phase", "attribution"):
-        values = pd.array([getattr(found, column) for found in resolved], dtype="string")
+        values = pd.array([getattr(one, column) for one in resolved], dtype="string")
         table[column] = values.take(codes) if len(codes) else pd.array([], dtype="string")
     _give_to_data(table, events.loc[chosen, "of_data"].to_numpy(bool))
     parent = intervals.parents(*_spans(table))
@@ -239,17 +239,17 @@ def _computes(types: pd.Series) -> Flags:
 
 def _around(table: pd.DataFrame, ranges: pd.DataFrame) -> dict[str, pd.Series]:
     """Return layer, phase and method of the innermost range that says either, for each row of a table with times."""
-    told = ranges[(ranges["layer"].notna() | ranges["phase"].isin(["forward", "backward", "optimizer", "data"])).to_numpy(bool)]
-    row = intervals.innermost(*_spans(told), *_spans(table)[:2])
-    found = {
-        name: told[name].astype("string").take(np.maximum(row, 0)).reset_index(drop=True)
-        if len(told)
+    owners = ranges[(ranges["layer"].notna() | ranges["phase"].isin(["forward", "backward", "optimizer", "data"])).to_numpy(bool)]
+    row = intervals.innermost(*_spans(owners), *_spans(table)[:2])
+    result = {
+        name: owners[name].astype("string").take(np.maximum(row, 0)).reset_index(drop=True)
+        if len(owners)
         else pd.Series(pd.array([None] * len(table), dtype="string"))
         for name in ("layer", "phase")
     }
-    found = {name: values.where(row >= 0) for name, values in found.items()}
+    result = {name: values.where(row >= 0) for name, values in result.items()}
     method = pd.Series(np.where(row >= 0, "launch range", "none"), dtype="string")
-    return {**found, "attribution": method}
+    return {**result, "attribution": method}
 
 
 def _spans(table: pd.DataFrame) -> tuple[Integers, Integers, Integers]:

@@ -133,7 +133,7 @@ class Places:
             for number, instruction in program.instructions.items()
             if instruction.opcode != "parameter" and (name := parsed(instruction.op_name)).function
         }
-        self._told = {number: place for number, name in self._names.items() if (place := scopes.layer(name)) is not None}
+        self._places = {number: place for number, name in self._names.items() if (place := scopes.layer(name)) is not None}
 
     def place(self, instruction: Instruction) -> tuple[str | None, str | None, str] | None:
         """Return layer, phase and method of an instruction that has a name; None of one that XLA made itself."""
@@ -141,8 +141,8 @@ class Places:
         name = self._names.get(number)
         if name is None:
             return None
-        if number in self._told:
-            return (*self._told[number], "operator name")
+        if number in self._places:
+            return (*self._places[number], "operator name")
         if self.silent and not (name.differentiated or name.backward):
             return self._between(number, name)
         phase = "backward" if name.backward else "forward"
@@ -185,7 +185,7 @@ class Places:
     def _model(self, backward: bool) -> set[int]:
         """Return the operations of layers, as scopes tell them, that are forward or backward."""
         phase = "backward" if backward else "forward"
-        return {number for number, place in self._told.items() if place[1] == phase and place[0] not in (None, "loss")}
+        return {number for number, place in self._places.items() if place[1] == phase and place[0] not in (None, "loss")}
 
     @cached_property
     def _derived(self) -> set[int]:
@@ -251,11 +251,11 @@ class Places:
 
 def _reached(start: Collection[int], edges: dict[int, list[int]]) -> set[int]:
     """Return what can be reached over one edge or more."""
-    found: set[int] = set()
+    result: set[int] = set()
     waiting = list(start)
     while waiting:
         for number in edges.get(waiting.pop(), ()):
-            if number not in found:
-                found.add(number)
+            if number not in result:
+                result.add(number)
                 waiting.append(number)
-    return found
+    return result

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.attribution.steps.model import LEAST, Float, Found, Int, StreamWork
+from kernelscope.analysis.attribution.steps.model import LEAST, DetectedSteps, Float, Int, StreamWork
 from kernelscope.analysis.trace import conform
 
 # Of all kernels, the share that must be in what all steps have in common
@@ -23,7 +23,7 @@ _LARGEST = 30_000_000  # steps times kernels' names that are counted at once
 
 def judged(
     work: StreamWork, method: str, source: str, begins: Int, ends: Int | None = None, thread: int | None = None
-) -> Found | None:
+) -> DetectedSteps | None:
     """Return the steps that begin at these times, one ending where the next begins; None where they do not repeat.
 
     begins: sorted. ends: when what marks them ends: where that is right before the next begins, the last one is whole, too.
@@ -60,7 +60,9 @@ def judged(
     cut = len(counts) - last + _unfinished(work, edges)
     left_out = {"warmup": first, "cut": cut, "interrupted": int((~usual).sum())}
     steps, by_device = conform("steps", table), not work.by_launch
-    return Found(method, source, steps, round(common, 4), sure, covered=round(covered, 4), on_device=by_device, **left_out)
+    return DetectedSteps(
+        method, source, steps, round(common, 4), sure, covered=round(covered, 4), on_device=by_device, **left_out
+    )
 
 
 def _counts(at: Int, name: Int, edges: Int) -> Float:

@@ -19,7 +19,7 @@ LEAST = 2  # whole steps
 
 
 @dataclass(frozen=True)
-class Found:
+class DetectedSteps:
     """Steps of a capture.
 
     method: profiler, range, input, call, period. source: what marks them, such as a range's name. table: trace.STEPS, whole
@@ -88,8 +88,8 @@ class StreamWork:
 
 def commonest(values: Int) -> int:
     """Return the value that occurs most; 0 where there is none."""
-    found, counts = np.unique(values, return_counts=True)
-    return int(found[counts.argmax()]) if len(found) else 0
+    result, counts = np.unique(values, return_counts=True)
+    return int(result[counts.argmax()]) if len(result) else 0
 
 
 def critical_device(trace: Trace) -> str | None:

@@ -26,7 +26,7 @@ _PRODUCT = {
 
 def convolution_algorithms(case: Case) -> list[Suspicion]:
     """Convolutions of one direction by algorithms or implementations that the sides have not in common."""
-    found = []
+    result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [(group, kinds) for group in _comparable(case) if (kinds := _other_convolutions(group))]
         if not case.same_framework:
@@ -53,8 +53,8 @@ def convolution_algorithms(case: Case) -> list[Suspicion]:
             claims = host_evidence.everything(case)
         remedy = ev.remedy(case, slow, _CONVOLUTION)
         precedence = 0 if stated else 1
-        found.append(Suspicion("convolution algorithm", title, claims, "high", sentences, remedy, precedence))
-    return found
+        result.append(Suspicion("convolution algorithm", title, claims, "high", sentences, remedy, precedence))
+    return result
 
 
 def _comparable(case: Case) -> list[ev.RowGroup]:
@@ -95,7 +95,7 @@ def _way(group: ev.RowGroup, side: str, kinds: list[str]) -> str:
 
 def product_forms(case: Case) -> list[Suspicion]:
     """Matrix products of the same size with other transposition flags, or the same work in products of other shapes."""
-    found = []
+    result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         for cause, differs in (("transposition of products", _other_flags), ("shapes of products", _other_shapes)):
             chosen = [
@@ -107,23 +107,23 @@ def product_forms(case: Case) -> list[Suspicion]:
             if ev.slower(claims, chosen) != (slow, fast):
                 continue
             group = ev.largest(chosen)
-            said = {side: ev.listed(_forms(group.kernels(side, ["gemm"]))) for side in SIDES}
+            forms = {side: ev.listed(_forms(group.kernels(side, ["gemm"]))) for side in SIDES}
             title = f"{ev.name(case, slow)} multiplies in {ev.layers(chosen)} in another form than {ev.name(case, fast)}"
             sentences = [
-                f"{ev.place(group)}, {ev.name(case, side)}: {said[side]}, {ev.ms(group.time_ns(side, ['gemm']))}"
+                f"{ev.place(group)}, {ev.name(case, side)}: {forms[side]}, {ev.ms(group.time_ns(side, ['gemm']))}"
                 for side in (slow, fast)
             ]
-            found.append(Suspicion(cause, title, claims, "medium", sentences, ev.remedy(case, slow, _PRODUCT)))
-    return found
+            result.append(Suspicion(cause, title, claims, "medium", sentences, ev.remedy(case, slow, _PRODUCT)))
+    return result
 
 
 def _products(group: ev.RowGroup, side: str) -> list[tuple[tuple[int, int, int], Kernel]]:
     """Return a side's products with their sizes, as far as known; as libraries see transposes, the smaller of m and n first."""
-    found = []
+    result = []
     for one in group.of(side, ["gemm"]):
         if one.m is not None and one.n is not None and one.k is not None and one.count >= ev.ONCE:
-            found.append(((min(one.m, one.n), max(one.m, one.n), one.k), one))
-    return found
+            result.append(((min(one.m, one.n), max(one.m, one.n), one.k), one))
+    return result
 
 
 def _sizes(group: ev.RowGroup, side: str) -> set[tuple[int, int, int]]:
@@ -159,13 +159,13 @@ def _other_shapes(group: ev.RowGroup) -> bool:
 
 def _forms(cells: pd.DataFrame) -> list[str]:
     """Return the products with their shapes and flags, what takes longest first."""
-    found = []
+    result = []
     rows = cells[cells["count"] >= ev.ONCE].sort_values("time_ns", ascending=False)
     for row in rows.astype("object").where(rows.notna(), None).to_dict("records"):
         shape = "" if row["m"] is None or row["k"] is None else f" {row['m']}x{row['n']}x{row['k']}"
         flags = f" {row['transpose']}" if row["transpose"] else ""
-        found.append(f"{ev.number(row['count'])} x {ev.short(row['kernel'])}{shape}{flags}")
-    return found
+        result.append(f"{ev.number(row['count'])} x {ev.short(row['kernel'])}{shape}{flags}")
+    return result
 
 
 RULES: tuple[Rule, ...] = (convolution_algorithms, product_forms)

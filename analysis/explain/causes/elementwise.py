@@ -22,7 +22,7 @@ _FUSE = {
 
 def unfused_chains(case: Case) -> list[Suspicion]:
     """Layers in which one side executes several elementwise kernels more than the other."""
-    found = []
+    result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group in ev.candidates(case) if ev.chained(case, group) == (slow, fast)]
         kinds = (*ev.SMALL, *ev.MOVES, "reduction") if case.same_framework else ev.SMALL
@@ -35,13 +35,13 @@ def unfused_chains(case: Case) -> list[Suspicion]:
             f"{ev.name(case, fast)} by {ev.number(count[fast])}"
         )
         sentences = _examples(case, chosen, (slow, fast))
-        found.append(Suspicion("unfused elementwise chain", title, claims, "high", sentences, ev.remedy(case, slow, _FUSE)))
-    return found
+        result.append(Suspicion("unfused elementwise chain", title, claims, "high", sentences, ev.remedy(case, slow, _FUSE)))
+    return result
 
 
 def unfused_ends(case: Case) -> list[Suspicion]:
     """Bias and activation by kernels of their own on one side, and on the other within the kernel of the layer before."""
-    found = []
+    result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group in ev.candidates(case) if _fused_away(case, group, slow, fast)]
         claims = ev.merged(ev.claim(case, group, ev.SMALL, strict=True) for group in chosen)
@@ -52,8 +52,8 @@ def unfused_ends(case: Case) -> list[Suspicion]:
             f"{ev.name(case, fast)} within other kernels"
         )
         sentences = _examples(case, chosen, (slow, fast))
-        found.append(Suspicion("unfused bias or activation", title, claims, "medium", sentences, ev.remedy(case, slow, _FUSE)))
-    return found
+        result.append(Suspicion("unfused bias or activation", title, claims, "medium", sentences, ev.remedy(case, slow, _FUSE)))
+    return result
 
 
 def _fused_away(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:

@@ -127,7 +127,7 @@ def repeats(case: Case, side: str) -> dict[str, float]:
     framework, an operator in it on both sides; between frameworks, the convolution itself. Arithmetic is in both phases.
     """
     forward = {group.layer: group for group in groups(case) if group.phase == "forward" and group.is_layer}
-    found = {}
+    result = {}
     for group in groups(case):
         if group.phase != "backward" or group.layer not in forward:
             continue
@@ -135,8 +135,8 @@ def repeats(case: Case, side: str) -> dict[str, float]:
         known = keys[0] & keys[1] if case.same_framework else {key for key in keys[0] | keys[1] if key[0] == CONVOLUTIONS[0]}
         count = sum(kernel.count for kernel in group.of(side) if (kernel.kind, kernel.operator) in known)
         if count >= ONCE:
-            found[group.layer] = count
-    return found
+            result[group.layer] = count
+    return result
 
 
 def _forward_work(group: RowGroup, side: str) -> set[tuple[str, str]]:
@@ -161,7 +161,7 @@ def _recomputed(case: Case) -> dict[str, set[str]]:
 
 def again(case: Case, group: RowGroup) -> bool:
     """Return whether a group is a backward phase in which a side does forward work again: more kernels come of that."""
-    return group.phase == "backward" and any(group.layer in found for found in recomputed(case).values())
+    return group.phase == "backward" and any(group.layer in one for one in recomputed(case).values())
 
 
 def stronger(case: Case, group: RowGroup) -> bool:

@@ -169,13 +169,13 @@ def _grouped(case: Case) -> list[RowGroup]:
         if kernels[place].kind is not None:
             made[group, side].append(kernels[place])
     named = set(host_evidence.noticed(rows[rows["delta_ns"] != 0]).index)
-    found = []
+    result = []
     for group, mine in rows.groupby(number, sort=False):
         noticed = not named.isdisjoint(mine.index)
         if not noticed and case.account.samples is not None:  # a sum can be sure though none of its parts is
             noticed = host_evidence.noticed_ns(case, mine) != 0
         key = int(group)
-        found.append(
+        result.append(
             RowGroup(
                 layer=str(mine["layer"].iloc[0]),
                 phase=str(phase[mine.index[0]]),
@@ -187,7 +187,7 @@ def _grouped(case: Case) -> list[RowGroup]:
                 places={side: places[key, side] for side in SIDES},
             )
         )
-    return found
+    return result
 
 
 def _plain(cells: pd.DataFrame) -> list[Kernel]:

@@ -54,7 +54,7 @@ def memory_format(case: Case) -> list[Suspicion]:
 
 def conversions(case: Case) -> list[Suspicion]:
     """Layers in which one side converts layouts more often than the other."""
-    found = []
+    result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group in ev.candidates(case) if group.is_layer and _converts(case, group, slow, fast)]
         claims = ev.merged(
@@ -68,8 +68,8 @@ def conversions(case: Case) -> list[Suspicion]:
             _moves(case, chosen, (slow, fast), ("layout",)),
             *_layouts_of(case, chosen, (slow, fast), ("layout",)),
         ]
-        found.append(Suspicion("layout conversions", title, claims, "high", sentences, ev.remedy(case, slow, _LAYOUT)))
-    return found
+        result.append(Suspicion("layout conversions", title, claims, "high", sentences, ev.remedy(case, slow, _LAYOUT)))
+    return result
 
 
 def _converts(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
@@ -91,18 +91,18 @@ def _moves(case: Case, chosen: list[ev.RowGroup], order: tuple[str, str], kinds:
 def _layouts_of(case: Case, chosen: list[ev.RowGroup], order: tuple[str, str], kinds: tuple[str, ...]) -> list[str]:
     """Return for the group with the largest difference what each side converts, and the layouts of its convolutions."""
     group = ev.largest(chosen)
-    found = []
+    result = []
     for side in order:
-        said = [f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side, kinds))}"]
+        parts = [f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side, kinds))}"]
         if layouts := sorted(ev.layouts(group, side)):
-            said.append(f"convolutions read {ev.listed(layouts)}")
-        found.append("; ".join(said))
-    return found
+            parts.append(f"convolutions read {ev.listed(layouts)}")
+        result.append("; ".join(parts))
+    return result
 
 
 def copies(case: Case) -> list[Suspicion]:
     """Layers in which one side copies more, the rest being equal."""
-    found = []
+    result = []
     pairs = list(ev.more(case, ["copy"]))
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group, more, _ in pairs if more == slow and _only_copies(case, group)]
@@ -117,8 +117,8 @@ def copies(case: Case) -> list[Suspicion]:
             f"{ev.listed(sorted(set(group.cells(slow)['operator'].dropna()) & set(_COPYING))) or 'no operator of its own'}",
         ]
         confidence = "high" if case.same_framework else "medium"
-        found.append(Suspicion("extra copies", title, claims, confidence, sentences, ev.remedy(case, slow, _COPY)))
-    return found
+        result.append(Suspicion("extra copies", title, claims, confidence, sentences, ev.remedy(case, slow, _COPY)))
+    return result
 
 
 def _only_copies(case: Case, group: ev.RowGroup) -> bool:

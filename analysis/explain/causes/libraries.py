@@ -101,7 +101,7 @@ def other_library(case: Case) -> list[Suspicion]:
         # within one framework a change of library is one cause, whatever it does to single layers
         sign = "" if case.same_framework else "b" if group.delta_ns > 0 else "a"
         pairs.setdefault((a, b, sign), []).append(group)
-    found = []
+    result = []
     for (a, b, _), chosen in pairs.items():
         claims = ev.merged(ev.claim(case, group, _computed(group)) for group in chosen)
         sides = ev.slower(claims, chosen)
@@ -117,8 +117,8 @@ def other_library(case: Case) -> list[Suspicion]:
         sentences = _examples(case, chosen, sides)
         stated = (case.a if slow == "a" else case.b).facts.get("settings") or {}
         remedy = ev.remedy(case, slow, _ONEDNN if stated.get("onednn") is False else _LIBRARY)
-        found.append(Suspicion("slower library", title, claims, confidence, sentences, remedy))
-    return found
+        result.append(Suspicion("slower library", title, claims, confidence, sentences, remedy))
+    return result
 
 
 def _explained_otherwise(case: Case, group: ev.RowGroup) -> bool:
@@ -132,7 +132,7 @@ def instruction_sets(case: Case) -> list[Suspicion]:
     """The same library's implementations for an older instruction set, or a variable that bounds it."""
     stated = [name for name in _BOUNDS if name in host_evidence.differing(case)]
     bounded = {_BOUNDS[name] for name in stated} if case.same_framework else set()
-    found = []
+    result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group in ev.candidates(case) if _older(case, group, slow, fast)]
         claims = ev.merged(ev.claim(case, group, _computed(group)) for group in chosen)
@@ -153,8 +153,8 @@ def instruction_sets(case: Case) -> list[Suspicion]:
         sentences = [*([host_evidence.stated(case, stated)] if stated else []), *_examples(case, named, (slow, fast))]
         remedy = f"do not set {ev.listed(stated)}" if stated else "run on a processor with, or allow, the newer instructions"
         precedence = 0 if stated and case.same_framework else 1
-        found.append(Suspicion("older instruction set", title, claims, "high", sentences, remedy, precedence))
-    return found
+        result.append(Suspicion("older instruction set", title, claims, "high", sentences, remedy, precedence))
+    return result
 
 
 def _set_of(group: ev.RowGroup, side: str) -> str | None:

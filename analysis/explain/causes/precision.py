@@ -93,7 +93,7 @@ def _others(group: ev.RowGroup, kinds: tuple[str, ...]) -> bool:
 
 def casts(case: Case) -> list[Suspicion]:
     """Conversions between types that the other side does not make, in layers that both compute in the same type."""
-    found = []
+    result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group, more, _ in ev.more(case, ["cast"]) if more == slow and not ev.types_differ(case, group)]
         claims = ev.merged(ev.cell_claims({side: group.kernels(side, ["cast"]) for side in SIDES}) for group in chosen)
@@ -106,8 +106,8 @@ def casts(case: Case) -> list[Suspicion]:
             f"{ev.name(case, side)}: {ev.number(counts[side])} conversions per step, {ev.ms(times[side])}"
             for side in (slow, fast)
         )
-        found.append(Suspicion("type conversions", title, claims, "high", [sentence], ev.remedy(case, slow, _ONE_TYPE)))
-    return found
+        result.append(Suspicion("type conversions", title, claims, "high", [sentence], ev.remedy(case, slow, _ONE_TYPE)))
+    return result
 
 
 RULES: tuple[Rule, ...] = (other_types, chosen_precision, casts)

@@ -53,12 +53,12 @@ def input_gradient(case: Case) -> list[Suspicion]:
 def _first(case: Case) -> ev.RowGroup | None:
     """Return the backward group of the first layer that computes convolutions, products or recurrences on both sides."""
     order = {match.label: _rank(case, match.a, match.b) for match in case.matches}
-    found = [
+    result = [
         group
         for group in ev.groups(case)
         if group.phase == "backward" and group.layer in order and all(group.count(side, ev.MAIN) >= ev.ONCE for side in SIDES)
     ]
-    return min(found, key=lambda group: order[group.layer], default=None)
+    return min(result, key=lambda group: order[group.layer], default=None)
 
 
 def _rank(case: Case, a: tuple[str, ...], b: tuple[str, ...]) -> int:
@@ -79,7 +79,7 @@ def _one_more_gradient(group: ev.RowGroup, slow: str, fast: str) -> bool:
 def recomputation(case: Case) -> list[Suspicion]:
     """Forward work that one side does again in the backward phase, as gradient checkpointing does."""
     repeated = {side: ev.repeats(case, side) for side in SIDES}
-    found = []
+    result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         again = ev.recomputed(case)[slow]
         backward = [group for group in ev.groups(case) if group.phase == "backward"]
@@ -98,8 +98,8 @@ def recomputation(case: Case) -> list[Suspicion]:
             f"{group.layer} backward takes {ev.ms(int(group.rows[f'{slow}_ns'].sum()))} in {ev.name(case, slow)}, "
             f"{ev.ms(int(group.rows[f'{fast}_ns'].sum()))} in {ev.name(case, fast)}",
         ]
-        found.append(Suspicion("recomputation", title, claims, "high", sentences, ev.remedy(case, slow, _RECOMPUTED)))
-    return found
+        result.append(Suspicion("recomputation", title, claims, "high", sentences, ev.remedy(case, slow, _RECOMPUTED)))
+    return result
 
 
 def _recomputed_claims(case: Case, group: ev.RowGroup, slow: str) -> dict[str, float]:
@@ -117,7 +117,7 @@ def _host_claims(case: Case) -> dict[str, float]:
 
 def more_of_the_same(case: Case) -> list[Suspicion]:
     """Layers that one side computes more often, or on more data, than the other."""
-    found = []
+    result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         again = [group for group in ev.candidates(case) if group.is_layer and _once_more(case, group, slow, fast)]
         larger = [group for group in ev.candidates(case) if group.is_layer and _more_work(case, group, slow, fast)]
@@ -135,8 +135,8 @@ def more_of_the_same(case: Case) -> list[Suspicion]:
             for side in (slow, fast)
         ]
         confidence = "medium" if all(_untold(one, fast) for one in chosen) else "high"
-        found.append(Suspicion("more work", title, claims, confidence, sentences, ev.remedy(case, slow, _MORE)))
-    return found
+        result.append(Suspicion("more work", title, claims, confidence, sentences, ev.remedy(case, slow, _MORE)))
+    return result
 
 
 def _once_more(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:

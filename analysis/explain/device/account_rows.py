@@ -30,9 +30,9 @@ def parts(case: DeviceCase) -> list[dict[str, Any]]:
     """Return the rows added up by what they are of, the largest first, the small ones as one."""
     sums = case.rows["delta_ns"].groupby(pd.Series(list(map(label, case.rows.itertuples())), index=case.rows.index)).sum()
     sums = sums.reindex(sums.abs().sort_values(ascending=False, kind="stable").index)
-    found = [{"part": str(part), "delta_ns": int(ns)} for part, ns in sums.iloc[:PARTS].items()]
+    result = [{"part": str(part), "delta_ns": int(ns)} for part, ns in sums.iloc[:PARTS].items()]
     rest = sums.iloc[PARTS:]
-    return [*found, {"part": f"({len(rest)} more)", "delta_ns": int(rest.sum())}] if len(rest) else found
+    return [*result, {"part": f"({len(rest)} more)", "delta_ns": int(rest.sum())}] if len(rest) else result
 
 
 def rows(case: DeviceCase, findings: Sequence[DeviceFinding]) -> tuple[list[dict[str, Any]], dict[str, str]]:

@@ -11,7 +11,7 @@ from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import COMPUTE, GRAPH, IDLE, KERNELS, TOTALS, WINDOW
 from kernelscope.analysis.accounting.statistics import Difference
 from kernelscope.analysis.attribution import steps as finding_steps
-from kernelscope.analysis.attribution.steps import Found, Request
+from kernelscope.analysis.attribution.steps import DetectedSteps, Request
 from kernelscope.analysis.explain import again
 from kernelscope.analysis.explain.device import account_rows, alignment, causes, words
 from kernelscope.analysis.explain.device.alignment import Replacement
@@ -39,21 +39,21 @@ def explain(a: CaptureSide, b: CaptureSide, request: Request | None = None) -> d
     a, b = (CaptureSide(side.path, finding_steps.windowed(side.trace, request)) for side in (a, b))
     names = labels(a.path, b.path)
     whole = request.device is None and takes_all(a.trace, b.trace)
-    found = _steps(a, b, request)
-    sides = [side_of(side, name, steps, request, whole) for side, name, steps in zip((a, b), names, found, strict=True)]
+    result = _steps(a, b, request)
+    sides = [side_of(side, name, steps, request, whole) for side, name, steps in zip((a, b), names, result, strict=True)]
     case = case_of(*sides)
     case.replaced = alignment.replacements(case.a, case.b)
     findings = _settled(case) if a.path != b.path else []
     return Shown(_result(case, findings))
 
 
-def _steps(a: CaptureSide, b: CaptureSide, request: Request) -> tuple[Found | None, Found | None]:
+def _steps(a: CaptureSide, b: CaptureSide, request: Request) -> tuple[DetectedSteps | None, DetectedSteps | None]:
     """Return the steps of both sides: of what they may be, the likeliest that are of one kind and size on both."""
     tried = [finding_steps.candidates(side.trace, request) for side in (a, b)]
     if not all(tried):
         return None, None
     graphs = bool(len(a.trace.graphs) or len(b.trace.graphs))
-    amounts = [[_amount(side.trace, found, graphs) for found in mine] for side, mine in zip((a, b), tried, strict=True)]
+    amounts = [[_amount(side.trace, one, graphs) for one in mine] for side, mine in zip((a, b), tried, strict=True)]
 
     def rank(places: tuple[int, int]) -> tuple[float, int]:
         mine, other = places
@@ -65,34 +65,34 @@ def _steps(a: CaptureSide, b: CaptureSide, request: Request) -> tuple[Found | No
     return tried[0][mine], tried[1][other]
 
 
-def _amount(trace: Trace, found: Found, graphs: bool) -> float:
+def _amount(trace: Trace, steps: DetectedSteps, graphs: bool) -> float:
     """Return how much is in a step, by which other steps on one side stand out, as far apart as the logarithms of it.
 
     That is the number of products, convolutions and attentions; where a side has them in graphs, how long the device is busy.
     """
     tables = [trace.kernels, trace.graphs] if graphs else [trace.kernels]
-    low, high, total = found.table["start_ns"].min(), found.table["end_ns"].max(), 0.0
+    low, high, total = steps.table["start_ns"].min(), steps.table["end_ns"].max(), 0.0
     for table in tables:
         main = table["kind"].isin(MAIN).to_numpy(bool) if "kind" in table and not graphs else np.ones(len(table), dtype=bool)
         rows = table[main] if main.any() else table
-        column = "start_ns" if found.on_device or not rows["launch_ns"].notna().any() else "launch_ns"
+        column = "start_ns" if steps.on_device or not rows["launch_ns"].notna().any() else "launch_ns"
         inside = rows[rows[column].between(low, high).fillna(False).to_numpy(bool)]
         total += float((inside["end_ns"] - inside["start_ns"]).sum()) if graphs else float(len(inside))
-    return max(total / max(len(found.table), 1), 0.5)
+    return max(total / max(len(steps.table), 1), 0.5)
 
 
 def _settled(case: DeviceCase) -> list[DeviceFinding]:
     """Return the findings that stand out of the noise, those that account for most first; each row is in one of them."""
-    found = []
+    result = []
     for rule in causes.rules():
         for finding in rule(case):
             if case.taken & set(finding.rows):
                 continue
             stands_out = case.stands_out(case.rows_of(finding))
-            found += [finding] if stands_out else []
+            result += [finding] if stands_out else []
             if stands_out or finding.structural:
                 case.taken |= set(finding.rows)
-    return sorted(found, key=lambda finding: -abs(_explains(case, finding)))
+    return sorted(result, key=lambda finding: -abs(_explains(case, finding)))
 
 
 def _explains(case: DeviceCase, finding: DeviceFinding) -> int:
@@ -151,7 +151,7 @@ def _side(side: DeviceSide) -> dict[str, Any]:
         "removed_ns": 0,
         "restarts": 1,
         "windows": len(side.account.lengths),
-        "steps": side.found.sentence() if side.found else None,
+        "steps": side.detected.sentence() if side.detected else None,
         "basis": side.account.basis,
         "coverage": round(1 - unseen / max(side.account.step_ns, 1), 4),
         "layers": 0,
@@ -164,7 +164,7 @@ def _missing(side: DeviceSide) -> dict[str, str]:
             "timeline": "totals only: what ran at the same time is not known, and durations are compared",
             "steps": "totals only: nothing says where a step ends",
         }
-    if side.found is not None:
+    if side.detected is not None:
         return {}
     what = {
         WINDOW: "nothing repeats, so that all from the device's first work to its last is compared",
@@ -277,7 +277,7 @@ def _hidden(case: DeviceCase, findings: list[DeviceFinding]) -> str | None:
 def _notes(case: DeviceCase) -> list[str]:
     notes = []
     for side in (case.a, case.b):
-        steps = f": {side.found.sentence()}" if side.found else ""
+        steps = f": {side.detected.sentence()}" if side.detected else ""
         where = f" on {side.hardware}" if side.hardware else ""
         notes.append(f"{side.label} is {side.path}{where}{steps}")
         if len(side.busy_ns) > 1:

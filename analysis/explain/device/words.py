@@ -53,8 +53,8 @@ def kernel(name: object) -> str:
     Of a general kernel, such as PyTorch's elementwise ones, with what it computes: elementwise_kernel (MulFunctor).
     """
     short = _short(name)
-    found = [one for one in _FUNCTOR.findall(str(name)[:2000]) if one not in _WRAPPERS and one != short]
-    return f"{short} ({found[-1]})" if found and _GENERAL.search(short) else short
+    result = [one for one in _FUNCTOR.findall(str(name)[:2000]) if one not in _WRAPPERS and one != short]
+    return f"{short} ({result[-1]})" if result and _GENERAL.search(short) else short
 
 
 def _short(name: object) -> str:

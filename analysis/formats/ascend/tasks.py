@@ -66,8 +66,8 @@ def sort(tasks: pd.DataFrame, collectives: pd.DataFrame, diagnostics: dict[str, 
     collectives = collectives.assign(task_type=COMMUNICATION, kind="communication", library="hccl")
     if collectives["thread"].isna().any():
         streams = tasks[part].drop_duplicates(["device", "connection"])
-        found = collectives[["device", "connection"]].merge(streams, on=["device", "connection"], how="left")["thread"]
-        collectives["thread"] = collectives["thread"].fillna(found.set_axis(collectives.index))
+        result = collectives[["device", "connection"]].merge(streams, on=["device", "connection"], how="left")["thread"]
+        collectives["thread"] = collectives["thread"].fillna(result.set_axis(collectives.index))
     kept = tasks[~part]
     is_copy, is_wait, is_known = (
         autograd.where_text(kept["task_type"], pattern.fullmatch) for pattern in (_COPIES, _WAITS, _KERNELS)
@@ -100,8 +100,8 @@ def _timed(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _copies(rows: pd.DataFrame) -> pd.DataFrame:
     """Return copies with their operation: as the file tells it, "set" where it fills memory, else "other"."""
-    told = rows["operation"] if "operation" in rows else pd.Series(None, index=rows.index, dtype="object")
-    operation = autograd.of_text(told, direction).astype("object")
+    operations = rows["operation"] if "operation" in rows else pd.Series(None, index=rows.index, dtype="object")
+    operation = autograd.of_text(operations, direction).astype("object")
     setting = autograd.where_text(rows["name"], _SETS.search)
     return _timed(rows).assign(operation=operation.where(operation.notna(), "other").mask(setting, "set")).reset_index(drop=True)
 

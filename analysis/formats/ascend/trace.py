@@ -92,7 +92,7 @@ def read(path: Any) -> Trace:
     steps, ranges, operators = kineto_trace.host_side(scan, tracks, diagnostics)
     calls = _calls(scan, tracks)
     work = [_work(rest[which[name]], named, scan.tracks) for name in ("hardware", "collective")]
-    calls = launches.tie(calls, operators, _ends(arrows, tracks), work)
+    calls = launches.correlate(calls, operators, _ends(arrows, tracks), work)
     made = tasks.sort(work[0], work[1], diagnostics)
     return Trace(
         steps=conform("steps", steps),
@@ -142,8 +142,8 @@ class _TrackNames:
 
     def streams(self) -> pd.Series:
         """Return the number of the stream that each track is, as far as its thread's name or number tells."""
-        told = [_STREAM.match(self._threads.get(pair, "")) for pair in self.pairs]
-        texts = [match[1] if match else pair[1] for match, pair in zip(told, self.pairs, strict=True)]
+        streams = [_STREAM.match(self._threads.get(pair, "")) for pair in self.pairs]
+        texts = [match[1] if match else pair[1] for match, pair in zip(streams, self.pairs, strict=True)]
         return kineto.whole_numbers(pd.Series(texts, dtype="object"))
 
     def devices(self) -> list[str]:
@@ -152,16 +152,16 @@ class _TrackNames:
         hosts = {process for process, _ in self.pairs} | {
             str(int(process) >> _HOST_BITS) for process in msprof if _number(process)
         }
-        found, turn = [], dict[str, int]()
+        result, turn = [], dict[str, int]()
         for process, _ in self.pairs:
             number = _number(process)
             if number is not None and number >> _HOST_BITS and str(number >> _HOST_BITS) in hosts:
-                found.append(f"npu:{number & _DEVICE_MASK}")
+                result.append(f"npu:{number & _DEVICE_MASK}")
             else:
-                found.append(
+                result.append(
                     f"npu:{turn.setdefault(process, len(turn)) if _HARDWARE.match(self._processes.get(process, '')) else 0}"
                 )
-        return found
+        return result
 
 
 def _number(text: str) -> int | None:
@@ -176,10 +176,10 @@ def _sorted(named: _TrackNames, rest: pd.DataFrame) -> dict[str, Bool]:
     )
     hardware |= rest["task_type"].notna().to_numpy() & ~communication & ~cann
     plane = named.thread(_PLANE)[track] | ~autograd.where_text(rest["name"], _COLLECTIVE.search)
-    found = {"hardware": hardware, "collective": communication & ~plane, "planes": communication & plane, "cann": cann}
-    found["derived"] = overlap | step_trace
-    found["unknown"] = ~np.logical_or.reduce(list(found.values()))
-    return found
+    result = {"hardware": hardware, "collective": communication & ~plane, "planes": communication & plane, "cann": cann}
+    result["derived"] = overlap | step_trace
+    result["unknown"] = ~np.logical_or.reduce(list(result.values()))
+    return result
 
 
 # --- the host -------------------------------------------------------------------------------------------------------------
@@ -222,12 +222,12 @@ def _calls(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
 def _as_list(text: str) -> str | None:
     """Return shapes or types, which torch_npu joins into one text with ";\\r\\n", as the list of lists that Kineto writes."""
     try:
-        found = json.loads(text)
+        result = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, str):
+    if not isinstance(result, str):
         return text
-    parts = [part.strip() for part in found.split(";")]
+    parts = [part.strip() for part in result.split(";")]
     if all(re.fullmatch(r"(?:\d+(?:,\s*\d+)*,?)?", part) for part in parts):
         return json.dumps([[int(number) for number in part.split(",") if number] for part in parts])
     return json.dumps(parts)
@@ -262,10 +262,10 @@ def _work(rows: pd.DataFrame, named: _TrackNames, tracks: pd.DataFrame) -> pd.Da
 
 def _ends(arrows: pd.DataFrame, tracks: pd.DataFrame) -> pd.DataFrame:
     """Return both ends of each arrow from the host to a device: category, thread and time of one, track and time of the other."""
-    found = kineto_trace.placed(arrows, tracks, "flow", "phase", "category", "track").astype(
+    result = kineto_trace.placed(arrows, tracks, "flow", "phase", "category", "track").astype(
         {"flow": "object", "category": "object"}
     )
-    starts, ends = (found[(found["phase"].astype("object") == phase).to_numpy()] for phase in "sf")
+    starts, ends = (result[(result["phase"].astype("object") == phase).to_numpy()] for phase in "sf")
     starts = starts.drop_duplicates(["category", "flow"])[["category", "flow", "thread", "start_ns"]]
     return ends[["category", "flow", "track", "start_ns"]].merge(starts, on=["category", "flow"], suffixes=("", "_host"))
 
@@ -302,6 +302,6 @@ def _info(
     }
     info["not_read"] = {name: count for name, count in counts.items() if count}
     if len(unknown):
-        told = ", ".join(f"{str(name)[:60]} {count:,}" for name, count in unknown.head(4).items())
-        info["warnings"] = [f"events that may be work are not read ({int(unknown.sum()):,}), of processes: {told}"]
+        shown = ", ".join(f"{str(name)[:60]} {count:,}" for name, count in unknown.head(4).items())
+        info["warnings"] = [f"events that may be work are not read ({int(unknown.sum()):,}), of processes: {shown}"]
     return info

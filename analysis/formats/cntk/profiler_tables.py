@@ -103,9 +103,9 @@ def parse_node_timing(lines: Iterable[str]) -> pd.DataFrame:
     Columns: node, forward_ns and backward_ns (mean of one execution, resolved to 1000 ns), forward_count, backward_count.
     Nodes of a loop count every time step.
     """
-    found = [match.groupdict() for match in map(_TIMING.match, lines) if match]
+    result = [match.groupdict() for match in map(_TIMING.match, lines) if match]
     names = ["node", "forward", "backward", "forward_count", "backward_count"]
-    table = pd.DataFrame(found, columns=names).astype({"node": "string"})
+    table = pd.DataFrame(result, columns=names).astype({"node": "string"})
     nanoseconds = (table[["forward", "backward"]].astype("float64") * _SECOND).round().astype("int64").add_suffix("_ns")
     counts = table[["forward_count", "backward_count"]].astype("int64")
     return pd.concat([table[["node"]], nanoseconds, counts], axis=1)

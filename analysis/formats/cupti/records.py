@@ -95,13 +95,13 @@ def read(path: Path | str) -> dict[str, pd.DataFrame]:
 
 def load(path: Path | str) -> CuptiCapture:
     """Return the tables with the header, and whether the file is whole; raise EvidenceError as `read` does."""
-    found = _blocks(Path(path))
-    raw = {name: _joined(found, name) for name in _TABLES}
+    result = _blocks(Path(path))
+    raw = {name: _joined(result, name) for name in _TABLES}
     tables = {name: build(raw[name]) for name, build in _BUILDERS.items()}
     tables["copies"] = pd.concat([tables["copies"], _peer_copies(raw["peer_copies"])], ignore_index=True)
     devices = tables["contexts"].drop_duplicates("context", keep="last").set_index("context")["device"]
     tables["syncs"].insert(3, "device", tables["syncs"]["context"].map(devices).astype("Int64"))
-    return CuptiCapture(found.header, tables, found.truncated, found.report)
+    return CuptiCapture(result.header, tables, result.truncated, result.report)
 
 
 def to_monotonic(clock: pd.DataFrame, times: pd.Series) -> pd.Series:
@@ -142,74 +142,74 @@ def _blocks(path: Path) -> _Contents:
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise EvidenceError(f"{path}: {error.strerror or error}") from error
-    found = _Contents()
+    result = _Contents()
     place, size = len(CUPTI_RECORDS_MAGIC), len(content)
-    while found.truncated is None and place < size:
-        place = _block(found, memoryview(content), place)
-    if not found.layouts:
-        reason = found.truncated or "ends before its header"
+    while result.truncated is None and place < size:
+        place = _block(result, memoryview(content), place)
+    if not result.layouts:
+        reason = result.truncated or "ends before its header"
         raise EvidenceError(f"{path}: {reason}; nothing was recorded, or copy it again")
-    if found.truncated is None and found.report is None:
-        found.truncated = f"byte {size}: no end; the program ended or was ended before the recording was stopped"
-    return found
+    if result.truncated is None and result.report is None:
+        result.truncated = f"byte {size}: no end; the program ended or was ended before the recording was stopped"
+    return result
 
 
-def _block(found: _Contents, content: memoryview, place: int) -> int:
+def _block(contents: _Contents, content: memoryview, place: int) -> int:
     """Read one block into `found`; return where the next begins."""
     if place + _BLOCK.size > len(content):
-        found.truncated = f"byte {place}: cut off in the beginning of a block"
+        contents.truncated = f"byte {place}: cut off in the beginning of a block"
         return len(content)
     tag, rows, length, checksum = _BLOCK.unpack_from(content, place)
     begin = place + _BLOCK.size
     end: int = begin + length
     whole = end <= len(content)
-    layout = found.layouts.get(tag)
+    layout = contents.layouts.get(tag)
     known = layout is not None or tag in (b"HEAD", b"TEXT", b"NAME", b"DONE")
     if length > _LARGEST_BLOCK or not known or (layout is not None and rows * layout[1].itemsize != length):
-        found.truncated = f"byte {place}: damaged, this is no block"
+        contents.truncated = f"byte {place}: damaged, this is no block"
     elif whole and zlib.crc32(content[begin:end]) != checksum:
-        found.truncated = f"byte {place}: damaged, the checksum of a block differs"
+        contents.truncated = f"byte {place}: damaged, the checksum of a block differs"
     elif layout is not None:
         name, dtype = layout
         rows = min(rows, (len(content) - begin) // dtype.itemsize)
-        found.parts.setdefault(name, []).append(np.frombuffer(content, dtype, rows, begin))
+        contents.parts.setdefault(name, []).append(np.frombuffer(content, dtype, rows, begin))
     elif whole:
-        _json_block(found, tag, content[begin:end], place)
-    if not whole and found.truncated is None:
-        found.truncated = f"byte {place}: cut off in the middle of a block"
+        _json_block(contents, tag, content[begin:end], place)
+    if not whole and contents.truncated is None:
+        contents.truncated = f"byte {place}: cut off in the middle of a block"
     return end
 
 
-def _json_block(found: _Contents, tag: bytes, content: memoryview, place: int) -> None:
+def _json_block(contents: _Contents, tag: bytes, content: memoryview, place: int) -> None:
     try:
         value = json.loads(bytes(content))
         if tag == b"HEAD":
-            found.layouts = _layouts(value["tables"])
-            found.header = {key: item for key, item in value.items() if key != "tables"}
+            contents.layouts = _layouts(value["tables"])
+            contents.header = {key: item for key, item in value.items() if key != "tables"}
         elif tag == b"TEXT":
-            found.texts.update(enumerate(map(str, value["texts"]), int(value["first"])))
+            contents.texts.update(enumerate(map(str, value["texts"]), int(value["first"])))
         elif tag == b"NAME":
-            found.functions.update({(int(kind), int(number)): str(name) for kind, number, name in value})
+            contents.functions.update({(int(kind), int(number)): str(name) for kind, number, name in value})
         elif isinstance(value, dict):
-            found.report = value
+            contents.report = value
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
-        found.truncated = f"byte {place}: damaged {tag.decode('ascii')} block ({type(error).__name__})"
+        contents.truncated = f"byte {place}: damaged {tag.decode('ascii')} block ({type(error).__name__})"
 
 
 def _layouts(described: Mapping[str, Any]) -> dict[bytes, tuple[str, np.dtype[Any]]]:
     """Return the types of rows that a header describes: tag -> (table, type of a row)."""
-    found = {}
+    result = {}
     for tag, table in described.items():
         columns = [(str(name), _CODES[code]) for name, code in table["columns"]]
         if not columns:
             raise ValueError("a table without columns")
-        found[str(tag).encode("ascii")] = str(table["table"]), np.dtype(columns)
-    return found
+        result[str(tag).encode("ascii")] = str(table["table"]), np.dtype(columns)
+    return result
 
 
-def _joined(found: _Contents, name: str) -> _RecordRows:
-    parts = found.parts.get(name)
-    return _RecordRows(np.concatenate(parts) if parts else None, found.texts, found.functions)
+def _joined(contents: _Contents, name: str) -> _RecordRows:
+    parts = contents.parts.get(name)
+    return _RecordRows(np.concatenate(parts) if parts else None, contents.texts, contents.functions)
 
 
 class _RecordRows:
@@ -305,8 +305,8 @@ def _calls(rows: _RecordRows) -> pd.DataFrame:
     def name_of(both: int) -> str:
         kind, identifier = divmod(both, 1 << 32)
         names = cupti_callbacks.RUNTIME if kind == _RUNTIME else cupti_callbacks.DRIVER
-        told = _VERSIONED.sub("", rows.functions.get((kind, identifier), ""))
-        return names.get(identifier) or told or f"{_APIS.get(kind, 'call')} {identifier}"
+        recorded = _VERSIONED.sub("", rows.functions.get((kind, identifier), ""))
+        return names.get(identifier) or recorded or f"{_APIS.get(kind, 'call')} {identifier}"
 
     names = {"api": rows.named("api", _APIS), "name": _categorical(api * (1 << 32) + number, name_of), "number": number}
     return pd.DataFrame({**rows.span(), **names, **{name: rows[name] for name in ("process", "thread", "correlation", "status")}})
@@ -332,9 +332,9 @@ def _ranges(rows: _RecordRows) -> pd.DataFrame:
 
 
 def _overheads(rows: _RecordRows) -> pd.DataFrame:
-    told = (rows["object"] != 1) & (rows["object"] != _THREAD)
+    known = (rows["object"] != 1) & (rows["object"] != _THREAD)
     thread = pd.arrays.IntegerArray(rows["thread"], rows["object"] != _THREAD)
-    process = pd.arrays.IntegerArray(rows["process"], told)
+    process = pd.arrays.IntegerArray(rows["process"], known)
     kind = rows.named("kind", _OVERHEADS)
     return pd.DataFrame({**rows.span(), "kind": kind, "process": process, "thread": thread, "correlation": rows["correlation"]})
 

@@ -32,11 +32,11 @@ def matches(head: Head) -> bool:
 def read(path: Path) -> Trace:
     """Return the Trace of one file, as far as it can be read; raise EvidenceError when nothing can."""
     capture = cupti_records.load(path)
-    odd: Counter[str] = Counter()
+    diagnostics: Counter[str] = Counter()
     tables = capture.tables
-    rows = {name: _timed(tables[name], tables["clock"], name, odd) for name in _TIMED}
-    told = capture.header.get("process")
-    process = told if isinstance(told, int) and 0 < told < 1 << 32 else 0
+    rows = {name: _timed(tables[name], tables["clock"], name, diagnostics) for name in _TIMED}
+    recorded = capture.header.get("process")
+    process = recorded if isinstance(recorded, int) and 0 < recorded < 1 << 32 else 0
     trace = Trace(
         kernels=_kernels(rows["kernels"], process),
         copies=_copies(rows["copies"], rows["memsets"], process),
@@ -44,20 +44,20 @@ def read(path: Path) -> Trace:
         graphs=conform("graphs", rows["graphs"].assign(**_launched(rows["graphs"], process))),
         calls=conform("calls", rows["calls"].astype({"start_ns": "int64", "end_ns": "int64"})),
         ranges=_ranges(tables["ranges"]),
-        memory=_memory(tables["memory"], tables["clock"], odd),
+        memory=_memory(tables["memory"], tables["clock"], diagnostics),
     )
-    odd["records dropped by CUPTI"] = int(tables["dropped"]["count"].sum())
-    trace.diagnostics = {name: count for name, count in odd.items() if count}
+    diagnostics["records dropped by CUPTI"] = int(tables["dropped"]["count"].sum())
+    trace.diagnostics = {name: count for name, count in diagnostics.items() if count}
     trace.info = _info(capture)
     return trace
 
 
-def _timed(rows: pd.DataFrame, clock: pd.DataFrame, name: str, odd: Counter[str]) -> pd.DataFrame:
+def _timed(rows: pd.DataFrame, clock: pd.DataFrame, name: str, diagnostics: Counter[str]) -> pd.DataFrame:
     """Return the rows that have both times in order, with these on our clock; where no clock was read, on CUPTI's."""
     known = (rows["start_ns"].notna() & rows["end_ns"].notna()).to_numpy()
     fine = known & (rows["end_ns"] >= rows["start_ns"]).fillna(False).to_numpy(dtype=bool)
-    odd[f"{name}_without_time"] += int((~known).sum())
-    odd[f"{name}_ending_before_start"] += int((known & ~fine).sum())
+    diagnostics[f"{name}_without_time"] += int((~known).sum())
+    diagnostics[f"{name}_ending_before_start"] += int((known & ~fine).sum())
     rows = rows[fine].reset_index(drop=True)
     duration = (rows["end_ns"] - rows["start_ns"]).astype("int64")
     if len(clock):
@@ -128,9 +128,9 @@ def _ranges(rows: pd.DataFrame) -> pd.DataFrame:
     return conform("ranges", frame.sort_values(["start_ns", "end_ns"], ascending=[True, False], kind="stable", ignore_index=True))
 
 
-def _memory(rows: pd.DataFrame, clock: pd.DataFrame, odd: Counter[str]) -> pd.DataFrame:
+def _memory(rows: pd.DataFrame, clock: pd.DataFrame, diagnostics: Counter[str]) -> pd.DataFrame:
     """Return what was taken and given back of the device's memory and of pinned memory."""
-    odd["memory_without_time"] += int(rows["time_ns"].isna().sum())
+    diagnostics["memory_without_time"] += int(rows["time_ns"].isna().sum())
     rows = rows[rows["time_ns"].notna() & rows["operation"].isin(["allocation", "release"])].reset_index(drop=True)
     sign = np.where(rows["operation"] == "release", -1, 1)
     host = rows["memory"].isin(["pageable", "pinned"])

@@ -62,12 +62,12 @@ _HEAD_KEYS = re.compile(rb'"(?:baseTimeNanoseconds|deviceProperties|computePrope
 _HEAD_PLAIN = re.compile(rb'"pid"\s*:\s*"CPU [Ff]unctions"|"cat"\s*:\s*"kernel".*"correlation"\s*:', re.DOTALL)
 
 
-def is_told(content: bytes) -> bool:
+def mentions_categories(content: bytes) -> bool:
     """Return whether a text begins as a chrome trace with PyTorch's categories, processes or top-level keys."""
     content = content.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not content.startswith((b"{", b"[")):
         return False
-    if any(found.decode() in _TELLING for found in set(_HEAD_CATEGORY.findall(content))):
+    if any(one.decode() in _TELLING for one in set(_HEAD_CATEGORY.findall(content))):
         return True
     if _HEAD_PLAIN.search(content):
         return True

@@ -117,22 +117,22 @@ class _Gathering:
 
     def decode(self, text: Buffer) -> _PieceColumns:
         """Return the columns of a piece of the list of events."""
-        found: _PieceColumns = self._decoding.columns(text, self._part)
-        return found
+        result: _PieceColumns = self._decoding.columns(text, self._part)
+        return result
 
     def _part(self, piece: Piece) -> _PieceColumns:
         phase, category = (piece.texts(TEXTS[name], self.texts[name]) for name in ("phase", "category"))
         pairs = combinations((phase, None), (category, None))
         phases, categories = ([*self.texts[name].all, ""] for name in ("phase", "category"))  # the last: none
         texts = [(phases[one or 0], categories[other or 0]) for one, other in pairs.distinct]
-        found = _PieceColumns({}, dict(zip(texts, np.bincount(pairs.codes).tolist(), strict=True)), {})
+        result = _PieceColumns({}, dict(zip(texts, np.bincount(pairs.codes).tolist(), strict=True)), {})
         for name, group in self._groups.items():
             taken = np.array([group.takes(*pair) for pair in texts], dtype=bool)
             if taken.any():
                 rows = taken[pairs.codes]
                 columns: dict[str, Column] = {"phase": phase[rows], "category": category[rows]}
-                found.tables[name], found.untimed[name] = self._table(piece.of(rows), group, columns)
-        return found
+                result.tables[name], result.untimed[name] = self._table(piece.of(rows), group, columns)
+        return result
 
     def _table(self, piece: Piece, group: EventGroup, columns: dict[str, Any]) -> tuple[dict[str, Column], int]:
         """Return the columns of a group's events, and of how many the time is not usable, which are left out.
@@ -157,20 +157,20 @@ class _Gathering:
     def _argument(self, piece: Piece, name: str) -> Any:
         """Return a column of arguments, from the first of its keys that an event has."""
         kind = ARGUMENTS[name].kind
-        found: Any = None
+        result: Any = None
         for part in FIELDS[name]:
             if kind == INTEGER:
                 values, valid = piece.integers(part)
-                if found is not None:
-                    values, valid = np.where(found.valid, found.values, values), found.valid | valid
-                found, complete = Integers(values, valid), valid.all()
+                if result is not None:
+                    values, valid = np.where(result.valid, result.values, values), result.valid | valid
+                result, complete = Integers(values, valid), valid.all()
             else:
                 codes = (piece.json if kind == JSON else piece.texts)(part, self.texts[name])
-                found = codes if found is None else np.where(found < 0, codes, found)
-                complete = (found >= 0).all()
+                result = codes if result is None else np.where(result < 0, codes, result)
+                complete = (result >= 0).all()
             if complete:
                 break
-        return found
+        return result
 
 
 def _joined(parts: list[dict[str, Any]]) -> dict[str, Column]:

@@ -210,11 +210,11 @@ class Piece:
 
     def having(self, names: Iterable[str]) -> Bool:
         """Return which events have an integer by one of these names of arguments."""
-        found = np.zeros(len(self.events), dtype=bool)
+        result = np.zeros(len(self.events), dtype=bool)
         for name in names:  # without a list of all arguments: most events that are asked for one have none
             values = map(attrgetter(f"args.{name}"), self.events)
-            found |= np.fromiter(values, dtype=np.int64, count=len(self.events)) != _MISSING
-        return found
+            result |= np.fromiter(values, dtype=np.int64, count=len(self.events)) != _MISSING
+        return result
 
     def _values(self, name: str) -> Iterable[Any]:
         return map(attrgetter(name), self._args if name in _ARGUMENT_FIELDS else self.events)
@@ -255,8 +255,8 @@ class _UntypedPiece(Piece):
 
     @cached_property
     def _args(self) -> list[Any]:
-        found = map(attrgetter("args"), self.events)
-        return [args if type(args) is _Untyped else _NO_UNTYPED for args in found]  # what is no object has none
+        result = map(attrgetter("args"), self.events)
+        return [args if type(args) is _Untyped else _NO_UNTYPED for args in result]  # what is no object has none
 
 
 def _to_ns(values: npt.NDArray[np.float64]) -> tuple[Int, Bool, bool]:
@@ -270,10 +270,10 @@ def _to_ns(values: npt.NDArray[np.float64]) -> tuple[Int, Bool, bool]:
     whole = np.floor(filled)
     thousandths = np.rint((filled - whole) * 1000)
     usable = np.abs(filled) < 2.0**43
-    found = np.where(usable, whole, 0).astype(np.int64) * 1000 + thousandths.astype(np.int64)
-    exact = np.where(usable, found / 1000.0 == filled, (filled == whole) & (np.abs(filled) < _LIMIT))
-    found = np.where(usable, found, np.where(exact, filled, 0).astype(np.int64) * 1000)
-    return found, valid, bool(exact.all())
+    result = np.where(usable, whole, 0).astype(np.int64) * 1000 + thousandths.astype(np.int64)
+    exact = np.where(usable, result / 1000.0 == filled, (filled == whole) & (np.abs(filled) < _LIMIT))
+    result = np.where(usable, result, np.where(exact, filled, 0).astype(np.int64) * 1000)
+    return result, valid, bool(exact.all())
 
 
 class Decoding:

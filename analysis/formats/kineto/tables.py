@@ -76,22 +76,22 @@ def scan(
 def tables_of(columns: EventColumns, groups: Mapping[str, EventGroup]) -> Scan:
     """Return the groups' tables, of columns that were gathered for them; the columns are used up."""
     untimed = dict(columns.untimed)
-    found = Scan({}, pd.DataFrame(), columns.header, None, columns.counts, untimed, repaired=columns.repaired)
-    base = found.fact("baseTimeNanoseconds")
-    found.base_ns = base if isinstance(base, int) and not isinstance(base, bool) and abs(base) < _LATEST else None
+    result = Scan({}, pd.DataFrame(), columns.header, None, columns.counts, untimed, repaired=columns.repaired)
+    base = result.fact("baseTimeNanoseconds")
+    result.base_ns = base if isinstance(base, int) and not isinstance(base, bool) and abs(base) < _LATEST else None
     tracks = _Tracks(columns.texts["process"], columns.texts["thread"])
     for name, group in groups.items():
-        frame = _frame(columns.tables.pop(name), columns.texts, group, found.base_ns or 0, tracks)
+        frame = _frame(columns.tables.pop(name), columns.texts, group, result.base_ns or 0, tracks)
         late = frame["start_ns"].to_numpy().astype(np.float64) + frame["duration_ns"].to_numpy() >= 2.0 * _LATEST
         if late.any():
             untimed[name] += int(late.sum())
             frame = frame[~late].reset_index(drop=True)
         if group.phases & PAIR:
             frame, unpaired = paired(frame)
-            found.unpaired += unpaired
-        found.tables[name] = frame
-    found.tracks = tracks.table()
-    return found
+            result.unpaired += unpaired
+        result.tables[name] = frame
+    result.tracks = tracks.table()
+    return result
 
 
 def _frame(
@@ -124,8 +124,8 @@ def _categorical(codes: Any, texts: list[str]) -> pd.Categorical:
 
 
 def _nullable(column: Any) -> Any:
-    found = column or Integers(np.empty(0, dtype=np.int64), np.empty(0, dtype=bool))
-    return pd.arrays.IntegerArray(found.values, ~found.valid)
+    result = column or Integers(np.empty(0, dtype=np.int64), np.empty(0, dtype=bool))
+    return pd.arrays.IntegerArray(result.values, ~result.valid)
 
 
 class _Tracks:
@@ -143,8 +143,8 @@ class _Tracks:
         pairs, inverse = np.unique(
             (process.astype(np.int64) % len(self._processes)) * width + thread % width, return_inverse=True
         )
-        found = [self._pairs.setdefault(pair, len(self._pairs)) for pair in pairs.tolist()]
-        return np.array(found, dtype=np.int32)[inverse]
+        result = [self._pairs.setdefault(pair, len(self._pairs)) for pair in pairs.tolist()]
+        return np.array(result, dtype=np.int32)[inverse]
 
     def table(self) -> pd.DataFrame:
         """Return the pairs as columns process and thread (text), a row each."""

@@ -121,12 +121,12 @@ def _read_rows(text: str, header: re.Match[str], function: Function) -> int:
         position = end + 1
         if not row[number.end() : contents].strip():
             continue
-        found = _MEASURED.match(row)
-        if found is None:
+        match = _MEASURED.match(row)
+        if match is None:
             function.unreadable += 1
             continue
-        hits, time = Fraction(found[2]), Fraction(found[3])
-        function.lines.append(Line(int(found[1]), round(hits), time * unit_ns, (found[6] or "").strip() or None))
+        hits, time = Fraction(match[2]), Fraction(match[3])
+        function.lines.append(Line(int(match[1]), round(hits), time * unit_ns, (match[6] or "").strip() or None))
     return position
 
 

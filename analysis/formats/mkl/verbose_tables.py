@@ -74,8 +74,8 @@ _KINDS = tuple(
 
 def read(path: Path | str) -> pd.DataFrame:
     """Return the calls of a captured stream; raises EvidenceError when the file cannot be read."""
-    found = stream.split(path).mkl
-    return parse(found["text"], found["line_number"])
+    result = stream.split(path).mkl
+    return parse(result["text"], result["line_number"])
 
 
 def parse(lines: Sequence[str] | pd.Series, line_numbers: Sequence[int] | pd.Series | None = None) -> pd.DataFrame:
@@ -85,8 +85,8 @@ def parse(lines: Sequence[str] | pd.Series, line_numbers: Sequence[int] | pd.Ser
     anything, verbose text after other output on the same line included.
     """
     if line_numbers is None:
-        found = stream.split(list(lines)).mkl
-        return parse(found["text"], found["line_number"])
+        result = stream.split(list(lines)).mkl
+        return parse(result["text"], result["line_number"])
     strings = stream.strings_of(lines)
     numbers = np.asarray(line_numbers, dtype=np.int64)
     fields = stream.extract(strings, _CALL)
@@ -205,10 +205,10 @@ def _leading(values: Sequence[str]) -> tuple[list[str], list[int]]:
 
 
 def _sized(flags: Sequence[str], sizes: Sequence[int], batch: int | None) -> dict[str, Any]:
-    found: dict[str, Any] = {"transpose": "".join(flags) or None, "batch": batch}
+    result: dict[str, Any] = {"transpose": "".join(flags) or None, "batch": batch}
     if len(sizes) >= 3:
         m, n, k = sizes[:3]
-        found.update(m=m, n=n, k=k, problem=f"m{m} n{n} k{k}" + (f" batch{batch}" if batch and batch > 1 else ""))
+        result.update(m=m, n=n, k=k, problem=f"m{m} n{n} k{k}" + (f" batch{batch}" if batch and batch > 1 else ""))
         flops = 2 * batch * m * n * k if batch else None
-        found["flops"] = flops if flops is not None and flops < 2**63 else None
-    return found
+        result["flops"] = flops if flops is not None and flops < 2**63 else None
+    return result

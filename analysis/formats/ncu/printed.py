@@ -95,7 +95,7 @@ def _metrics(output: NcuOutput, diagnostics: dict[str, int]) -> pd.DataFrame:
     unit = rows["unit"].astype("string").fillna("").str.strip()
     split = {text: _split(text) for text in unit.unique().tolist()}
     factor = unit.map({text: power for text, (power, _) in split.items()}).to_numpy(np.int64)
-    found = pd.DataFrame(
+    result = pd.DataFrame(
         {
             "launch": rows["launch"].to_numpy(np.int64),
             "section": rows["section"].astype("string").str.strip().array,
@@ -104,7 +104,7 @@ def _metrics(output: NcuOutput, diagnostics: dict[str, int]) -> pd.DataFrame:
             "value": _scaled(value, factor),
         }
     )[valid]
-    once: pd.DataFrame = found.drop_duplicates(["launch", "section", "metric", "unit"]).reset_index(drop=True)
+    once: pd.DataFrame = result.drop_duplicates(["launch", "section", "metric", "unit"]).reset_index(drop=True)
     return once
 
 
@@ -116,19 +116,19 @@ def _scaled(value: np.ndarray[Any, Any], power: np.ndarray[Any, Any]) -> Any:
 
 def _split(unit: str) -> tuple[int, str]:
     """Return the power of ten of a unit and the unit without it: Gbyte/second is 9 and byte/s, nsecond -9 and s."""
-    found = _UNIT.match(unit)
-    power, base = (_POWERS[found["power"]], unit[len(found["power"]) :]) if found else (0, unit)
+    result = _UNIT.match(unit)
+    power, base = (_POWERS[result["power"]], unit[len(result["power"]) :]) if result else (0, unit)
     base = _SECOND.sub(lambda match: "/s" if match[0].startswith("/") else "s", base)
     return power, base.replace("hz", "Hz")
 
 
 def _of_launches(metrics: pd.DataFrame, names: tuple[str, ...], count: int) -> pd.Series:
     """Return each launch's value of the first of these metrics that it has; NaN where it has none."""
-    found = pd.Series(np.nan, index=range(count))
+    result = pd.Series(np.nan, index=range(count))
     for name in names:
         rows = metrics[metrics["metric"] == name].drop_duplicates("launch").set_index("launch")["value"]
-        found = found.fillna(rows)
-    return found
+        result = result.fillna(rows)
+    return result
 
 
 def _kernels(output: NcuOutput, metrics: pd.DataFrame) -> pd.DataFrame:
@@ -162,8 +162,8 @@ def _rounded(values: pd.Series, limit: float) -> pd.Series:
 
 def _whole(texts: pd.Series) -> pd.Series:
     """Return whole numbers (Int64), null for what is none."""
-    found = texts.astype("string").fillna("").str.replace(",", "", regex=False).str.extract(r"^\s*(\d{1,18})\s*$")[0]
-    return pd.to_numeric(found, errors="coerce").astype("Int64")
+    result = texts.astype("string").fillna("").str.replace(",", "", regex=False).str.extract(r"^\s*(\d{1,18})\s*$")[0]
+    return pd.to_numeric(result, errors="coerce").astype("Int64")
 
 
 def _extent(texts: pd.Series) -> pd.Series:
@@ -181,9 +181,9 @@ def _info(output: NcuOutput, metrics: pd.DataFrame) -> dict[str, Any]:
     devices: list[dict[str, Any]] = []
     for device, rows in named.groupby("device", sort=True):
         entry: dict[str, Any] = {"device": str(device)}
-        told = rows["capability"].iloc[0].strip()
-        if re.fullmatch(r"\d{1,2}\.\d", told):
-            entry["compute_capability"] = told
+        stated = rows["capability"].iloc[0].strip()
+        if re.fullmatch(r"\d{1,2}\.\d", stated):
+            entry["compute_capability"] = stated
         if rows["processors"].notna().any():
             entry["multiprocessors"] = int(rows["processors"].dropna().iloc[0])
         devices.append(entry)

@@ -64,10 +64,10 @@ def parse(lines: Sequence[str]) -> NcuOutput:
         rows = _rows(lines[at + 1 : end], header, output)
         if rows.empty:
             continue
-        found = _long(rows, header, output) if "Metric Name" in header else _wide(rows)
-        launches.append(found[0])
-        metrics.append(found[1].assign(launch=found[1]["launch"] + first))
-        first += len(found[0])
+        result = _long(rows, header, output) if "Metric Name" in header else _wide(rows)
+        launches.append(result[0])
+        metrics.append(result[1].assign(launch=result[1]["launch"] + first))
+        first += len(result[0])
     if launches:
         output.launches = pd.concat(launches, ignore_index=True)
         output.metrics = pd.concat(metrics, ignore_index=True)

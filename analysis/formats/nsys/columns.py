@@ -95,13 +95,13 @@ def _kernels(tables: Tables, ids: Ids) -> Gathered:
     names = [name for name in ("demangledName", "shortName", "mangledName") if name in tables.columns(KERNEL)]
 
     def convert(rows: Rows) -> dict[str, Any]:
-        found = np.full(rows.size, -1, dtype=np.int32)
+        result = np.full(rows.size, -1, dtype=np.int32)
         for column in names:
-            if (found < 0).any():
-                found = np.where(found < 0, ids.positions(*rows.integers(column)), found)
+            if (result < 0).any():
+                result = np.where(result < 0, ids.positions(*rows.integers(column)), result)
         return {
             **_device_work(rows),
-            "name": Names(found),
+            "name": Names(result),
             "grid": combinations(*(rows.integers(f"grid{axis}") for axis in "XYZ")),
             "block": combinations(*(rows.integers(f"block{axis}") for axis in "XYZ")),
             "registers": Nullable(*rows.integers("registersPerThread")),
@@ -265,11 +265,11 @@ def _ranges(tables: Tables, ids: Ids) -> Gathered:
     _needed(tables, NVTX, "start", "end", "eventType", "globalTid")
 
     def convert(rows: Rows) -> dict[str, Any]:
-        kinds, odd, domains = rows.integers("eventType")[0], 0, list[Domain]()
+        kinds, unknown, domains = rows.integers("eventType")[0], 0, list[Domain]()
         plain = bool((kinds == _NESTED[0]).all())  # as almost always: then nothing needs to be told apart
         if not plain:
             wanted = np.isin(kinds, _EVENTS)
-            odd = int(np.count_nonzero(~(wanted | np.isin(kinds, _NAMING))))
+            unknown = int(np.count_nonzero(~(wanted | np.isin(kinds, _NAMING))))
             domains = _domains_of(Chosen(rows, kinds == _DOMAIN), ids)
             rows = Chosen(rows, wanted)
         rows, part = _host(rows)
@@ -283,7 +283,7 @@ def _ranges(tables: Tables, ids: Ids) -> Gathered:
             "nested": ~none if plain else np.isin(kinds, _NESTED),
             "mark": marks.view(np.int8),
             "domain": combinations((process, None), domain),
-            "odd": odd,
+            "unknown": unknown,
             "domains": domains,
         }
 

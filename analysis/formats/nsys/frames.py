@@ -37,8 +37,8 @@ def integers(column: GrowingColumn, kind: Any = np.int64) -> pd.arrays.IntegerAr
 def labelled(column: GrowingColumn, label: Callable[..., str | None]) -> pd.Categorical:
     """Return a column of combinations as one categorical, `label` giving the text of each, None for null."""
     texts: dict[str, int] = {}
-    found = (label(*values) for values in column.distinct)
-    new = [-1 if text is None else texts.setdefault(text, len(texts)) for text in found]
+    result = (label(*values) for values in column.distinct)
+    new = [-1 if text is None else texts.setdefault(text, len(texts)) for text in result]
     lookup = np.array([*new, -1], dtype=_code_type(len(texts)))
     stored = column.stored()
     codes = lookup.take(stored) if stored.strides != (0,) else np.full(stored.size, lookup[stored[:1]])

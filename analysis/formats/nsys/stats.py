@@ -126,7 +126,7 @@ def _report_of(name: str | None, columns: list[str]) -> str | None:
 
 def _by_report(path: Path, tables: list[StatsTable]) -> dict[str, StatsTable]:
     """Return the tables that are read by report; the same report of two captures is refused, of one it counts once."""
-    found: dict[str, StatsTable] = {}
+    result: dict[str, StatsTable] = {}
     for table in tables:
         report = _report_of(table.report, list(table.rows.columns))
         if report is None:
@@ -137,16 +137,16 @@ def _by_report(path: Path, tables: list[StatsTable]) -> dict[str, StatsTable]:
             and not table.rows["Name"].str.contains(_API_NAME).fillna(False).any()
         ):
             report = "osrt_sum"
-        first = found.setdefault(report, table)
+        first = result.setdefault(report, table)
         if first is not table and (first.input is None or first.input != table.input):
             raise EvidenceError(
                 f"{path}, lines {first.line} and {table.line}: {report} of two captures; split the file before line {table.line}"
             )
-    inputs = {table.input for table in found.values()}
+    inputs = {table.input for table in result.values()}
     if len(inputs - {None}) > 1:
-        second = next(table for table in found.values() if table.input != next(iter(found.values())).input)
+        second = next(table for table in result.values() if table.input != next(iter(result.values())).input)
         raise EvidenceError(f"{path}, line {second.line}: tables of another capture start here; split the file")
-    return found
+    return result
 
 
 def _choose(tables: Mapping[str, StatsTable], printed: list[StatsTable], result: Trace) -> dict[str, str]:
@@ -204,12 +204,12 @@ def _fill(path: Path, tables: Mapping[str, StatsTable], chosen: Mapping[str, str
 
 def _process(tables: Mapping[str, StatsTable]) -> int | None:
     """Return the only process that any table names: device work has none of its own, and then it can be no other's."""
-    found: set[int] = set()
+    result: set[int] = set()
     for table in tables.values():
         for column in ("Pid", "PID"):
             if column in table.rows:
-                found |= set(text_tables.counts(table.rows[column].drop_duplicates()).dropna())
-    return found.pop() if len(found) == 1 else None
+                result |= set(text_tables.counts(table.rows[column].drop_duplicates()).dropna())
+    return result.pop() if len(result) == 1 else None
 
 
 class _StatsReader(printed_tables.Remarks):
@@ -231,11 +231,11 @@ class _StatsReader(printed_tables.Remarks):
             raise EvidenceError(
                 f"{self.path}, line {self.table.line}: column {column!r} names no unit; print it with one (no nohdrunit)"
             )
-        found = text_tables.nanoseconds(values, unit or "ns")
+        result = text_tables.nanoseconds(values, unit or "ns")
         step = text_tables.resolution(values, unit or "ns") if unit not in (None, "ns") else 1
         if step > 1:
             self.note(f"{self.report}: times are rounded to {step} ns; --timeunit nsec has them exactly")
-        return found
+        return result
 
     def numbers(self, column: str) -> pd.Series:
         if column not in self.rows:
@@ -294,8 +294,8 @@ class _StatsReader(printed_tables.Remarks):
     def shape(self, whole: str, prefix: str) -> pd.Series | None:
         """Return launch dimensions as x,y,z, from one column or three."""
         if whole in self.rows:
-            found = self.rows[whole].str.strip().str.replace(r"\s+", ",", regex=True)
-            return found.where(found.str.match(r"\d+,\d+,\d+$").fillna(False)).astype("category")
+            result = self.rows[whole].str.strip().str.replace(r"\s+", ",", regex=True)
+            return result.where(result.str.match(r"\d+,\d+,\d+$").fillna(False)).astype("category")
         if not {f"{prefix}{axis}" for axis in "XYZ"} <= set(self.rows.columns):
             return None
         x, y, z = (self.rows[f"{prefix}{axis}"].str.replace(" ", "", regex=False) for axis in "XYZ")
@@ -327,8 +327,8 @@ class _StatsReader(printed_tables.Remarks):
         named = names.map(directions).astype("str")
         if "SrcMemKd" not in self.rows or "DstMemKd" not in self.rows:
             return named
-        told = self.rows["SrcMemKd"].str.lower() + " to " + self.rows["DstMemKd"].str.lower()
-        return told.where(told.notna(), named)
+        kinds = self.rows["SrcMemKd"].str.lower() + " to " + self.rows["DstMemKd"].str.lower()
+        return kinds.where(kinds.notna(), named)
 
     def bytes(self, column: str) -> pd.Series:
         """Return sizes in bytes; null where the source rounds them to nothing."""
@@ -348,8 +348,8 @@ class _StatsReader(printed_tables.Remarks):
         frame["operation"], frame["memory"] = self.operations(), self.memory()
         if size_table is not None:
             column = _name_column(size_table.rows)
-            found = _bytes(size_table, "Total", self.note, "cuda_gpu_mem_size_sum")
-            total = found.groupby(size_table.rows[column]).sum(min_count=1)
+            result = _bytes(size_table, "Total", self.note, "cuda_gpu_mem_size_sum")
+            total = result.groupby(size_table.rows[column]).sum(min_count=1)
             frame["bytes"] = self.rows[_name_column(self.rows)].map(total).astype("Int64")
         return self.usable(self.selected(frame, work), "duration_ns", "count")
 
@@ -434,11 +434,11 @@ def _bytes(table: StatsTable, column: str, note: Any, report: str) -> pd.Series:
     unit = table.units.get(column)
     if unit is None:
         return pd.Series(pd.NA, index=table.rows.index, dtype="Int64")
-    found = text_tables.sizes(table.rows[column], text_tables.DECIMAL_SIZES, unit.lower())
+    result = text_tables.sizes(table.rows[column], text_tables.DECIMAL_SIZES, unit.lower())
     if text_tables.DECIMAL_SIZES.get(unit.lower(), 1) == 1:
-        return found
+        return result
     note(f"{report}: sizes are rounded, in {unit} with three decimals; print them with mem=B to have them exactly")
-    return found.where(found > 0)
+    return result.where(result > 0)
 
 
 def _has_domains(names: pd.Series) -> bool:
@@ -457,8 +457,8 @@ def _explain(output: nsys_stats.StatsOutput, chosen: Mapping[str, str], result: 
     have = {"ranges" if work.endswith("ranges") else work for work in chosen}
     for work, names in reports.items():
         if work not in have:
-            told = [re.search("does not contain .*", output.skipped[name]) for name in names if name in output.skipped]
-            why = next((f"the capture {match[0]}" for match in told if match), f"the file has no {names[0]} table")
+            reasons = [re.search("does not contain .*", output.skipped[name]) for name in names if name in output.skipped]
+            why = next((f"the capture {match[0]}" for match in reasons if match), f"the file has no {names[0]} table")
             result.info["unavailable"][work] = why
     if result.info["clock"] == "none":
         result.info["unavailable"]["times"] = "summaries only, totals and counts; print cuda_gpu_trace too"

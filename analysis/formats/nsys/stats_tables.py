@@ -129,8 +129,8 @@ def parse(lines: Sequence[str], name: str) -> StatsOutput:
     """Return the tables among these lines; name stands for the file in messages."""
     if any(line.endswith("\r") for line in lines):
         lines = [line.removesuffix("\r") for line in lines]
-    found = pc.match_substring_regex(stream.strings_of(lines), pattern=_LANDMARK)
-    stops = np.flatnonzero(np.asarray(found))
+    parts = pc.match_substring_regex(stream.strings_of(lines), pattern=_LANDMARK)
+    stops = np.flatnonzero(np.asarray(parts))
     output, place, done = StatsOutput(), _StatsPlace(), -1
     for index in map(int, stops):
         line = lines[index]
@@ -215,30 +215,30 @@ def _table(header: str, lines: Sequence[str], start: _Start, place: _StatsPlace)
     named = [_split_title(title) for title in titles]
     names = [title for title, _ in named]
     stop = next((number for number, line in enumerate(lines) if not line.strip()), len(lines))
-    table, odd = _rows(lines[:stop], names, start.cut)
+    table, unread = _rows(lines[:stop], names, start.cut)
     # names with line ends leave an empty line behind: what follows counts where it has a row's shape
     after = [line for line in lines[stop:] if line.strip()]
     if after:
         table = pd.concat([table, _rows(after, names, start.cut)[0]], ignore_index=True)
     units = {title: unit or (place.unit if title in _MEASURES else None) for title, unit in named}
     known = {title: unit for title, unit in units.items() if unit}
-    return StatsTable(place.report, place.input, place.options, start.header + 1, table, known, odd)
+    return StatsTable(place.report, place.input, place.options, start.header + 1, table, known, unread)
 
 
 def _rows(lines: Sequence[str], titles: list[str], cut: list[tuple[int, int]] | str) -> tuple[pd.DataFrame, int]:
     """Return the lines that are rows of a table, and how many are not."""
     if isinstance(cut, str):
         free = next((titles.index(title) for title in _FREE if title in titles), len(titles) - 1)
-        table, odd = text_tables.delimited(lines, len(titles), free, cut)
+        table, unread = text_tables.delimited(lines, len(titles), free, cut)
     else:
-        table, odd = text_tables.columns_at(lines, cut)
+        table, unread = text_tables.columns_at(lines, cut)
     table.columns = pd.Index(titles)
     table = table.loc[:, ~table.columns.duplicated()]
     measure = next((title for title in titles if title in _KNOWN_TITLES), None)
     if measure is None:
-        return table, len(odd)
+        return table, len(unread)
     good = table[measure].str.match(r"[\d.,]+\u2026?$").fillna(False).astype(bool)
-    return table[good].reset_index(drop=True), len(odd) + int((~good).sum())
+    return table[good].reset_index(drop=True), len(unread) + int((~good).sum())
 
 
 def _split_title(title: str) -> tuple[str, str | None]:

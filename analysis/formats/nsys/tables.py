@@ -120,18 +120,18 @@ class Ids:
     def positions(self, ids: Integers, null: Mask | None) -> NDArray[np.int32]:
         """Return in which row of StringIds these numbers are; -1 for null, -2 for numbers that StringIds does not have."""
         if not self._ids.size:
-            found = np.full(ids.size, -2, dtype=np.int32)
+            result = np.full(ids.size, -2, dtype=np.int32)
         elif self._lookup.size:
             inside = ids.size == 0 or (ids.min() >= 0 and ids.max() < self._lookup.size)
-            found = self._lookup.take(ids if inside else np.clip(ids, 0, self._lookup.size - 1))
+            result = self._lookup.take(ids if inside else np.clip(ids, 0, self._lookup.size - 1))
             if not inside:
-                found[(ids < 0) | (ids >= self._lookup.size)] = -2
+                result[(ids < 0) | (ids >= self._lookup.size)] = -2
         else:
             at = np.minimum(np.searchsorted(self._ids, ids), self._ids.size - 1)
-            found = np.where(self._ids[at] == ids, self._order[at], np.int32(-2)).astype(np.int32)
+            result = np.where(self._ids[at] == ids, self._order[at], np.int32(-2)).astype(np.int32)
         if null is not None:
-            found[null] = -1
-        return found
+            result[null] = -1
+        return result
 
 
 class Nullable(NamedTuple):

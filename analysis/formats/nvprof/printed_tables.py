@@ -112,8 +112,8 @@ def parse(lines: Sequence[str], name: str) -> NvprofOutput:
 
     Tables of one section, process and device with the same header and units are one: there is one for every NVTX range.
     """
-    found = pc.match_substring_regex(stream.strings_of(lines), pattern=_LANDMARK)
-    marks = np.asarray(pc.indices_nonzero(found)).tolist()
+    result = pc.match_substring_regex(stream.strings_of(lines), pattern=_LANDMARK)
+    marks = np.asarray(pc.indices_nonzero(result)).tolist()
     output, place = NvprofOutput(), _PrintedPlace()
     blocks: dict[_PrintedPlace, list[_Block]] = {}
     for position, index in enumerate(marks):
@@ -180,13 +180,13 @@ def _table(lines: Sequence[str], blocks: list[_Block], place: _PrintedPlace) -> 
         stop = next((number for number, line in enumerate(body) if not line.strip()), len(body))
         inside += body[:stop]
         after += [line for line in body[stop:] if line.strip()]
-    table, odd = rows_of(inside, titles)
+    table, unread = rows_of(inside, titles)
     # a program's output may have cut the table with an empty line: what follows counts where it has a row's shape
     if after:
         table = pd.concat([table, rows_of(after, titles)[0]], ignore_index=True)
     if "Type" in table:
         table["Type"] = table["Type"].str.rstrip(":").ffill()
-    unreadable = sum(not _is_remark(text) for text in odd)
+    unreadable = sum(not _is_remark(text) for text in unread)
     return PrintedTable(place.section, place.process, place.device, blocks[0].header + 1, table, units, unreadable)
 
 
@@ -197,34 +197,34 @@ def _units(header: str, line: str, titles: list[str]) -> dict[str, str]:
         if len(cells) != len(titles) or not set(cells) <= _UNITS or not any(cells):
             return {}
         return {title: unit for title, unit in zip(titles, cells, strict=True) if unit}
-    found = list(re.finditer(r"\S+", line))
-    if not found or not {match[0] for match in found} <= _UNITS:
+    result = list(re.finditer(r"\S+", line))
+    if not result or not {match[0] for match in result} <= _UNITS:
         return {}
     ends = [match.end() for match in re.finditer(_TITLE, header)]  # values stand right-aligned under titles
-    return {titles[int(np.abs(np.array(ends) - match.end()).argmin())]: match[0] for match in found}
+    return {titles[int(np.abs(np.array(ends) - match.end()).argmin())]: match[0] for match in result}
 
 
 def _csv_rows(lines: list[str], titles: list[str]) -> tuple[pd.DataFrame, list[str]]:
-    table, odd = text_tables.delimited(lines, len(titles), titles.index("Name"))
+    table, unread = text_tables.delimited(lines, len(titles), titles.index("Name"))
     table.columns = pd.Index(titles)
-    return _checked(table, odd, titles)
+    return _checked(table, unread, titles)
 
 
 def _text_rows(lines: list[str], titles: list[str]) -> tuple[pd.DataFrame, list[str]]:
     if titles[0] != "Type":
-        table, odd = text_tables.spaced(lines, len(titles))
+        table, unread = text_tables.spaced(lines, len(titles))
         table.columns = pd.Index(titles)
-        return _checked(table, odd, titles)
+        return _checked(table, unread, titles)
     # the type stands in the first row of each kind only: it is put before the name, which may hold anything anyway
     moved = pc.replace_substring_regex(
         stream.strings_of(_with_types(lines)), pattern=_TYPED, replacement=r"\2\3\1: \4"
     ).to_pylist()
-    table, odd = text_tables.spaced([str(line) for line in moved], len(titles) - 1)
+    table, unread = text_tables.spaced([str(line) for line in moved], len(titles) - 1)
     table.columns = pd.Index(titles[1:])
     typed = table["Name"].str.extract(rf"^(?P<Type>{_TYPE}|): (?P<Name>.*)$")
     table["Name"] = typed["Name"]
     table.insert(0, "Type", typed["Type"].where(typed["Type"] != "", None))
-    return _checked(table, odd, titles)
+    return _checked(table, unread, titles)
 
 
 def _with_types(lines: list[str]) -> list[str]:
@@ -233,22 +233,22 @@ def _with_types(lines: list[str]) -> list[str]:
     places = np.asarray(pc.indices_nonzero(alone)).tolist()
     if not places:
         return lines
-    found = list(lines)
+    result = list(lines)
     for place in reversed(places):
-        found[place : place + 2] = [f" {' '.join(found[place].split())} {line}" for line in found[place + 1 : place + 2]]
-    return found
+        result[place : place + 2] = [f" {' '.join(result[place].split())} {line}" for line in result[place + 1 : place + 2]]
+    return result
 
 
-def _checked(table: pd.DataFrame, odd: list[str], titles: list[str]) -> tuple[pd.DataFrame, list[str]]:
+def _checked(table: pd.DataFrame, unread: list[str], titles: list[str]) -> tuple[pd.DataFrame, list[str]]:
     """Return the rows whose first cell is what a row of the table starts with, and the other lines."""
     first = next((title for title in titles if title in _FIRST_CELLS), None)
     if first is None or not len(table):
-        return table, odd
+        return table, unread
     good = table[first].str.match(_FIRST_CELLS[first]).fillna(False).astype(bool)
     if first == "Count":
         good |= table[first].isna()  # page faults have none in CSV
-    odd = odd + list(table.loc[~good].iloc[:, -1].fillna("").astype("str"))
-    return table[good].reset_index(drop=True), odd
+    unread = unread + list(table.loc[~good].iloc[:, -1].fillna("").astype("str"))
+    return table[good].reset_index(drop=True), unread
 
 
 def _is_remark(line: str) -> bool:

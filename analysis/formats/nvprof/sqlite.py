@@ -96,17 +96,17 @@ def read(path: Path) -> Trace:
             samples=samples,
         )
         trace.info = source.info(trace)
-    trace.diagnostics = {name: count for name, count in source.odd.items() if count}
+    trace.diagnostics = {name: count for name, count in source.diagnostics.items() if count}
     return trace
 
 
 @dataclass
 class _ActivityDatabase:
-    """A database with its texts; `odd` counts what is odd in it, by name."""
+    """A database with its texts; diagnostics: oddities counted by name."""
 
     database: NvprofDatabase
     texts: dict[int, str]
-    odd: Counter[str] = field(default_factory=Counter)
+    diagnostics: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
 
     def records(self, kind: str, columns: dict[str, str]) -> pd.DataFrame:
@@ -116,8 +116,8 @@ class _ActivityDatabase:
         """Return the rows that have a start and, not before it, an end."""
         known = (rows["start"] > 0) & (rows["end"] > 0)
         ordered = rows["end"] >= rows["start"]
-        self.odd[f"{what}_without_time"] += int((~known).sum())
-        self.odd[f"{what}_ending_before_start"] += int((known & ~ordered).sum())
+        self.diagnostics[f"{what}_without_time"] += int((~known).sum())
+        self.diagnostics[f"{what}_ending_before_start"] += int((known & ~ordered).sum())
         return rows[known & ordered].sort_values(["start", "end"], kind="stable").reset_index(drop=True)
 
     def calls(self) -> pd.DataFrame:
@@ -146,12 +146,12 @@ class _ActivityDatabase:
 
     def processes(self, calls: pd.DataFrame) -> list[int]:
         """Return the processes of which the file says anything."""
-        found = set(calls["process"].unique().tolist())
+        result = set(calls["process"].unique().tolist())
         columns = {"objectKind": "int", "objectId": "blob"}
         for rows in (self.records("NAME", columns), self.markers, self.records("OVERHEAD", columns)):
             mine = rows[rows["objectKind"].isin([_OBJECT_PROCESS, _OBJECT_THREAD])]
-            found |= set(np.unique(_words(mine["objectId"], 1)[:, 0]).tolist())
-        return sorted(found)
+            result |= set(np.unique(_words(mine["objectId"], 1)[:, 0]).tolist())
+        return sorted(result)
 
     def launched(self, rows: pd.DataFrame, calls: pd.DataFrame, processes: Sequence[int]) -> dict[str, Any]:
         """Return the columns that device work has in common: device, thread, process, correlation."""
@@ -161,7 +161,7 @@ class _ActivityDatabase:
         else:
             pairs = calls[["correlationId", "process"]].drop_duplicates().drop_duplicates("correlationId", keep=False)
             process = correlation.map(pairs.set_index("correlationId")["process"]).astype("Int64")
-            self.odd["device_work_of_unknown_process"] += int(process.isna().sum())
+            self.diagnostics["device_work_of_unknown_process"] += int(process.isna().sum())
         stream = _column(rows, "streamId")
         return {
             "device": _categorical(self._devices(rows), lambda number: f"cuda:{number}"),
@@ -216,14 +216,16 @@ class _ActivityDatabase:
     def _once(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return the rows without those that stand in two tables."""
         kept = rows.drop_duplicates([*_DEVICE_WORK, "name"])
-        self.odd["kernels_in_two_tables"] += len(rows) - len(kept)
+        self.diagnostics["kernels_in_two_tables"] += len(rows) - len(kept)
         return kept
 
     def _kernel_names(self, numbers: np.ndarray) -> pd.Categorical:
         used = dict.fromkeys(self.texts[number] for number in np.unique(numbers).tolist() if number in self.texts)
         plain = {name: _demangled(name) for name in list(used)[:_DEMANGLED]}
-        self.odd["kernel_names_not_demangled"] += sum(plain.get(name, name) == name and name.startswith("_Z") for name in used)
-        self.odd["kernels_without_name"] += int((~np.isin(numbers, list(self.texts))).sum())
+        self.diagnostics["kernel_names_not_demangled"] += sum(
+            plain.get(name, name) == name and name.startswith("_Z") for name in used
+        )
+        self.diagnostics["kernels_without_name"] += int((~np.isin(numbers, list(self.texts))).sum())
 
         def name_of(number: int) -> str | None:
             text = self.texts.get(number)
@@ -291,7 +293,7 @@ class _ActivityDatabase:
         """NVTX records in the order of time."""
         columns = {"flags": "int", "timestamp": "int", "id": "int", "objectKind": "int", "objectId": "blob"}
         rows = self.records("MARKER", {**columns, "name": "int", "domain": "int?"})
-        self.odd["marks_without_time"] += int((rows["timestamp"] <= 0).sum())
+        self.diagnostics["marks_without_time"] += int((rows["timestamp"] <= 0).sum())
         return rows[rows["timestamp"] > 0].sort_values("timestamp", kind="stable").reset_index(drop=True)
 
     def ranges(self) -> pd.DataFrame:
@@ -307,20 +309,20 @@ class _ActivityDatabase:
         instant = rows[rows["flags"] & _MARKER_INSTANT != 0]
         spans = self._spans(rows)
         nested = ~spans["whole"].to_numpy(dtype=bool) & _stacked(spans)
-        self.odd["ranges_not_in_stack_order"] += int((~nested & ~spans["whole"].to_numpy(dtype=bool)).sum())
+        self.diagnostics["ranges_not_in_stack_order"] += int((~nested & ~spans["whole"].to_numpy(dtype=bool)).sum())
         marks = instant.assign(start=instant["timestamp"], end=instant["timestamp"])
-        found = pd.concat([spans.assign(nested=nested, category=0), marks.assign(nested=False, category=1)], ignore_index=True)
+        result = pd.concat([spans.assign(nested=nested, category=0), marks.assign(nested=False, category=1)], ignore_index=True)
         frame = pd.DataFrame(
             {
-                "thread": found["thread"],
-                "start_ns": found["start"],
-                "end_ns": found["end"],
+                "thread": result["thread"],
+                "start_ns": result["start"],
+                "end_ns": result["end"],
                 "category": pd.Categorical.from_codes(
-                    found["category"].to_numpy(), categories=pd.Index(["user", "mark"], dtype="str")
+                    result["category"].to_numpy(), categories=pd.Index(["user", "mark"], dtype="str")
                 ),
-                "name": _categorical(found["name"].to_numpy(), self.texts.get),
-                "nested": found["nested"].astype(bool),
-                "domain": _categorical(_column(found, "domain").fillna(0).to_numpy(dtype=np.int64), self.texts.get),
+                "name": _categorical(result["name"].to_numpy(), self.texts.get),
+                "nested": result["nested"].astype(bool),
+                "domain": _categorical(_column(result, "domain").fillna(0).to_numpy(dtype=np.int64), self.texts.get),
             }
         )
         return conform(
@@ -335,12 +337,12 @@ class _ActivityDatabase:
         ends = ends.assign(turn=ends.groupby(keys).cumcount(), end=ends["timestamp"])[[*keys, "turn", "end"]]
         spans = starts.merge(ends, how="left", on=[*keys, "turn"])
         opened = spans["end"].isna()
-        self.odd["open_ranges"] += int(opened.sum())
-        self.odd["range_ends_without_start"] += len(ends) - int((~opened).sum())
+        self.diagnostics["open_ranges"] += int(opened.sum())
+        self.diagnostics["range_ends_without_start"] += len(ends) - int((~opened).sum())
         last = self.last_time()
         spans["end"] = spans["end"].astype("Int64").fillna(last).astype("int64")
         wrong = spans["end"] < spans["start"]
-        self.odd["ranges_ending_before_start"] += int(wrong.sum())
+        self.diagnostics["ranges_ending_before_start"] += int(wrong.sum())
         return spans[~wrong].reset_index(drop=True)
 
     def last_time(self) -> int:
@@ -357,25 +359,25 @@ class _ActivityDatabase:
         rows = rows.assign(device=np.where(on_device, rows["deviceId"], -2))
         taken = rows.assign(time_ns=rows["start"])
         given = rows.assign(time_ns=rows["end"], bytes=-rows["bytes"])
-        found = pd.concat([taken, given], ignore_index=True)
-        found = found[found["time_ns"] > 0].sort_values("time_ns", kind="stable", ignore_index=True)
-        device = _categorical(found["device"].to_numpy(), lambda number: "cpu" if number == -2 else f"cuda:{number}")
-        return conform("memory", pd.DataFrame({"time_ns": found["time_ns"], "device": device, "bytes": found["bytes"]}))
+        result = pd.concat([taken, given], ignore_index=True)
+        result = result[result["time_ns"] > 0].sort_values("time_ns", kind="stable", ignore_index=True)
+        device = _categorical(result["device"].to_numpy(), lambda number: "cpu" if number == -2 else f"cuda:{number}")
+        return conform("memory", pd.DataFrame({"time_ns": result["time_ns"], "device": device, "bytes": result["bytes"]}))
 
     def samples(self) -> pd.DataFrame:
         rows = self.records("ENVIRONMENT", {"deviceId": "int", "timestamp": "int", "environmentKind": "int", "data": "blob"})
         words = _words(rows["data"], 2)
-        found = []
+        result = []
         for kind, metrics in _ENVIRONMENT.items():
             mine = rows["environmentKind"].to_numpy() == kind
             device = "cuda:" + rows["deviceId"][mine].astype("string")
             for place, (metric, factor) in enumerate(metrics):
                 value = words[mine, place] * factor
-                found.append(
+                result.append(
                     pd.DataFrame({"time_ns": rows["timestamp"][mine], "device": device, "metric": metric, "value": value})
                 )
-        found += self._unified_samples()
-        table = pd.concat([frame for frame in found if len(frame)] or found[:1], ignore_index=True)
+        result += self._unified_samples()
+        table = pd.concat([frame for frame in result if len(frame)] or result[:1], ignore_index=True)
         return conform("samples", table.sort_values("time_ns", kind="stable", ignore_index=True))
 
     def _unified_samples(self) -> list[pd.DataFrame]:
@@ -383,15 +385,17 @@ class _ActivityDatabase:
         old = self.records("UNIFIED_MEMORY_COUNTER", {"timestamp": "int", "counterKind": "int", "value": "int"})
         new = self._unified().rename(columns={"start": "timestamp"})
         new = new[~new["counterKind"].isin(_UNIFIED_COPIES)]
-        found = []
+        result = []
         for kind, metric in _UNIFIED_SAMPLES.items():
             for rows in (old, new):
                 mine = rows[rows["counterKind"] == kind]
-                found.append(pd.DataFrame({"time_ns": mine["timestamp"], "metric": metric, "value": mine["value"].astype(float)}))
-        return found
+                result.append(
+                    pd.DataFrame({"time_ns": mine["timestamp"], "metric": metric, "value": mine["value"].astype(float)})
+                )
+        return result
 
     def info(self, trace: Trace) -> dict[str, Any]:
-        self.odd.update({f"unreadable_rows:{table}": count for table, count in self.database.unreadable.items()})
+        self.diagnostics.update({f"unreadable_rows:{table}": count for table, count in self.database.unreadable.items()})
         self._note_overhead()
         info: dict[str, Any] = {
             "source": {"format": "nvprof-sqlite", "tool": "nvprof", "version": None, "schema": self.database.version()},
@@ -418,7 +422,7 @@ class _ActivityDatabase:
         columns = {"id": "int", "name": "int", "globalMemorySize": "int?", "numMultiprocessors": "int?"}
         rows = self.records("DEVICE", {**columns, "computeCapabilityMajor": "int?", "computeCapabilityMinor": "int?"})
         rows = rows.drop_duplicates("id")[:1024]
-        found = []
+        result = []
         for row in rows.to_dict("records"):
             device = {
                 "device": f"cuda:{row['id']}",
@@ -428,8 +432,8 @@ class _ActivityDatabase:
             }
             if not pd.isna(row["computeCapabilityMajor"]) and not pd.isna(row["computeCapabilityMinor"]):
                 device["compute_capability"] = f"{row['computeCapabilityMajor']}.{row['computeCapabilityMinor']}"
-            found.append({key: value for key, value in device.items() if not pd.isna(value)})
-        return found
+            result.append({key: value for key, value in device.items() if not pd.isna(value)})
+        return result
 
     def _unavailable(self, trace: Trace) -> dict[str, str]:
         """Return why tables are empty."""

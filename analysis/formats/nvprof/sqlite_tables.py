@@ -112,9 +112,9 @@ class NvprofDatabase:
         parts: dict[str, list[Any]] = {name: [] for name in wanted}
         if present.issuperset(wanted) and not self._integers(table, wanted, parts):
             self._typed(table, wanted, parts)
-        found = pd.DataFrame({name: _column(part, wanted[name]) for name, part in parts.items()})
-        absent = pd.Series(pd.NA, index=found.index, dtype="Int64")
-        return found.assign(**{name: absent for name in columns if name not in wanted})
+        result = pd.DataFrame({name: _column(part, wanted[name]) for name, part in parts.items()})
+        absent = pd.Series(pd.NA, index=result.index, dtype="Int64")
+        return result.assign(**{name: absent for name in columns if name not in wanted})
 
     def _integers(self, table: str, wanted: Mapping[str, str], parts: dict[str, list[Any]]) -> bool:
         """Read columns of nothing but whole numbers from the file's pages, many times faster; return whether they are that."""
@@ -156,8 +156,8 @@ class NvprofDatabase:
     def strings(self) -> dict[int, str]:
         """Return the texts by their ids; id 0 stands for none."""
         table = self.select(STRINGS, {"_id_": "int", "value": "text"})
-        found = dict(zip(table["_id_"].tolist(), table["value"].tolist(), strict=True))
-        return {number: text for number, text in found.items() if number != 0}
+        result = dict(zip(table["_id_"].tolist(), table["value"].tolist(), strict=True))
+        return {number: text for number, text in result.items() if number != 0}
 
     def version(self) -> int | None:
         """Return the version of the schema, as nvprof counts them: 8 is of CUDA 8, 12 of CUDA 10.1 and later."""

@@ -73,8 +73,8 @@ _GPU = re.compile(r"_verbose,(?:v\d+,)?info,gpu,engine,(\d{1,4}),(?:[^\n]*,)?nam
 
 def read(path: Path | str) -> pd.DataFrame:
     """Return the executed primitives of a captured stream; raises EvidenceError when the file cannot be read."""
-    found = stream.split(path).onednn
-    return parse(found["text"], found["line_number"])
+    result = stream.split(path).onednn
+    return parse(result["text"], result["line_number"])
 
 
 def parse(lines: Sequence[str] | pd.Series, line_numbers: Sequence[int] | pd.Series | None = None) -> pd.DataFrame:
@@ -84,8 +84,8 @@ def parse(lines: Sequence[str] | pd.Series, line_numbers: Sequence[int] | pd.Ser
     anything, verbose text after other output on the same line included.
     """
     if line_numbers is None:
-        found = stream.split(list(lines)).onednn
-        return parse(found["text"], found["line_number"])
+        result = stream.split(list(lines)).onednn
+        return parse(result["text"], result["line_number"])
     strings = stream.strings_of(lines)
     numbers = np.asarray(line_numbers, dtype=np.int64)
     fields = stream.extract(strings, _EXEC)
@@ -117,12 +117,12 @@ def header(path: Path | str) -> dict[str, Any]:
 def header_of(lines: pd.Series) -> dict[str, Any]:
     """Return the same from the library's lines."""
     text = "\n".join(lines[lines.str.contains(",info,", regex=False)])
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for name, pattern in _HEADER_PATTERNS.items():
         match = re.search(pattern, text, re.MULTILINE)
         if match:
-            found[name] = int(match[1]) if name == "threads" else match[1]
-    return found
+            result[name] = int(match[1]) if name == "threads" else match[1]
+    return result
 
 
 def gpus_of(lines: pd.Series) -> dict[int, str]:
@@ -166,9 +166,9 @@ def _count_others(
 
 def _lack_only_their_time(strings: pa.Array[Any], asked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Return which of the lines asked for describe an executed primitive and end before its duration."""
-    found = np.zeros(len(strings), dtype=bool)
+    result = np.zeros(len(strings), dtype=bool)
     if asked.any():
         bodies = stream.extract(strings.filter(pa.array(asked)), _EXEC_WITHOUT_TIME)["body"].fillna("")
         described, codes = _describe(bodies)
-        found[asked] = described["primitive"].notna().to_numpy(dtype=bool)[codes]
-    return found
+        result[asked] = described["primitive"].notna().to_numpy(dtype=bool)[codes]
+    return result

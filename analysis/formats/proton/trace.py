@@ -81,9 +81,9 @@ def read(path: Path) -> Trace:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise EvidenceError(f"{path}: not JSON, or cut short ({error}); write the profile again") from error
     if not rows.kernels and not rows.host:
-        told = ", ".join(sorted(rows.others)[:_NAMED]) or "none at all"
+        shown = ", ".join(sorted(rows.others)[:_NAMED]) or "none at all"
         raise EvidenceError(
-            f"{path}: no frame has a time on a device (its metrics: {told}); profile with the backend cupti or roctracer"
+            f"{path}: no frame has a time on a device (its metrics: {shown}); profile with the backend cupti or roctracer"
         )
     unavailable = {"times": "Proton's profiles are totals; proton.start(data='trace') records a timeline"}
     if not rows.kernels:
@@ -160,10 +160,10 @@ def _prefix(kind: str) -> str:
     return _PREFIXES.get(kind, kind.lower())
 
 
-def _devices(told: dict[str, dict[str, dict[str, Any]]]) -> list[dict[str, Any]]:
+def _devices(properties: dict[str, dict[str, dict[str, Any]]]) -> list[dict[str, Any]]:
     """Return the devices as info has them."""
-    found = []
-    for kind, numbers in told.items():
+    result = []
+    for kind, numbers in properties.items():
         for number, facts in numbers.items():
             arch, units = facts.get("arch"), facts.get("num_sms")
             entry: dict[str, Any] = {"device": f"{_prefix(kind)}:{number}", "name": arch if isinstance(arch, str) else None}
@@ -171,8 +171,8 @@ def _devices(told: dict[str, dict[str, dict[str, Any]]]) -> list[dict[str, Any]]
                 entry |= {"name": None, "compute_capability": f"{arch[:-1]}.{arch[-1]}"}
             if isinstance(units, int):
                 entry["core_count"] = units
-            found.append(entry)
-    return found
+            result.append(entry)
+    return result
 
 
 def _notes(rows: _KernelRows) -> list[str]:
@@ -180,6 +180,6 @@ def _notes(rows: _KernelRows) -> list[str]:
     if any(_HOOK in (row["layer"] or "") for row in rows.kernels):
         notes.append(f"kernels below {_HOOK} were run to count a launch's operations and bytes, not by the program")
     if rows.others:
-        told = ", ".join(f"{name} {count:,}" for name, count in sorted(rows.others.items())[:_NAMED])
-        notes.append(f"metrics that are not read, by frames that have them: {told}")
+        shown = ", ".join(f"{name} {count:,}" for name, count in sorted(rows.others.items())[:_NAMED])
+        notes.append(f"metrics that are not read, by frames that have them: {shown}")
     return notes

@@ -163,9 +163,9 @@ def matches(head: Head) -> bool:
 def read(path: Path) -> Trace:
     """Return the Trace of all processes in a file; raise EvidenceError where it is damaged."""
     content = read_content(path).removeprefix(b"\xef\xbb\xbf")
-    found = _decoded(path, content, _SdkFile, "")
+    result = _decoded(path, content, _SdkFile, "")
     del content
-    processes = found.processes if isinstance(found.processes, list) else [found.processes]
+    processes = result.processes if isinstance(result.processes, list) else [result.processes]
     findings = RowsRead()
     devices: dict[str, dict[str, Any]] = {}
     for one in processes:
@@ -196,19 +196,19 @@ class _ProcessReader:
 
     def devices(self) -> list[dict[str, Any]]:
         """Return what is known of each GPU."""
-        found = []
+        result = []
         for agent in self.process.agents:
             if agent.type == _GPU:
-                told: dict[str, Any] = {"device": _device(agent), "name": agent.product_name or agent.name}
-                told |= {"architecture": agent.name, "multiprocessors": agent.cu_count}
-                found.append({name: value for name, value in told.items() if value is not None})
-        return [row for row in found if "device" in row]
+                entry: dict[str, Any] = {"device": _device(agent), "name": agent.product_name or agent.name}
+                entry |= {"architecture": agent.name, "multiprocessors": agent.cu_count}
+                result.append({name: value for name, value in entry.items() if value is not None})
+        return [row for row in result if "device" in row]
 
     def read(self) -> None:
         """Read all records into the findings."""
         counted = self._records(self.process.callback_records, "counter_collection", _CountedDispatch)
         kernels = self._records(self.process.buffer_records, "kernel_dispatch", _Kernel)
-        self.findings.odd["dispatches with hardware counters, whose values are not read"] += len(counted)
+        self.findings.diagnostics["dispatches with hardware counters, whose values are not read"] += len(counted)
         self.kernels(kernels or [_with_stream(record) for record in counted])
         del kernels, counted
         self.copies(self._records(self.process.buffer_records, "memory_copy", _Copy))
@@ -229,7 +229,7 @@ class _ProcessReader:
     def _unread(self, name: str, raw: msgspec.Raw) -> None:
         count = len(_decoded(self.path, raw, list[msgspec.Raw], name)) if bytes(raw).lstrip().startswith(b"[") else 0
         if count:
-            self.findings.odd[f"records of {name[:60]}, which are not read"] += count
+            self.findings.diagnostics[f"records of {name[:60]}, which are not read"] += count
 
     def _numbers(self, records: Sequence[T], place: str, take: Callable[[T], int | None]) -> pd.Series:
         return work.integers([take(record) for record in records], f"{self.path}, {place}")
@@ -277,9 +277,9 @@ class _ProcessReader:
                 **self._launched(records, place),
             }
         )
-        self.findings.odd["kernels without a name"] += int(frame["name"].isna().sum())
-        found = self.findings.timed("kernels", frame)
-        self.findings.add("kernels", found.assign(duration_ns=found["end_ns"] - found["start_ns"]))
+        self.findings.diagnostics["kernels without a name"] += int(frame["name"].isna().sum())
+        result = self.findings.timed("kernels", frame)
+        self.findings.add("kernels", result.assign(duration_ns=result["end_ns"] - result["start_ns"]))
 
     def _launched(self, records: Sequence[Any], place: str) -> dict[str, Any]:
         correlation = self._numbers(records, place, lambda record: record.correlation_id.internal)
@@ -301,8 +301,8 @@ class _ProcessReader:
             }
         )
         sides = [[self.agents.get(side.handle or -1) for side in pair] for pair in _sides(records)]
-        found = self.findings.timed("copies", work.copies(frame, pd.Categorical(names), sides[0], sides[1]))
-        self.findings.add("copies", found.assign(duration_ns=found["end_ns"] - found["start_ns"]))
+        result = self.findings.timed("copies", work.copies(frame, pd.Categorical(names), sides[0], sides[1]))
+        self.findings.add("copies", result.assign(duration_ns=result["end_ns"] - result["start_ns"]))
 
     def memory(self, records: list[_Allocation]) -> None:
         """Add what takes and gives back memory."""
@@ -359,9 +359,9 @@ def _device(agent: _Agent) -> str | None:
 def _address(raw: msgspec.Raw) -> int | None:
     """Return an address that is a number, a text in base 16 or an object of one of them; None for the null pointer."""
     try:
-        found = msgspec.json.decode(raw)
-        found = next(iter(found.values()), None) if isinstance(found, dict) else found
-        number = int(found, 16) if isinstance(found, str) else found
+        result = msgspec.json.decode(raw)
+        result = next(iter(result.values()), None) if isinstance(result, dict) else result
+        number = int(result, 16) if isinstance(result, str) else result
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None
     return number if isinstance(number, int) and 0 < number < 1 << 63 else None

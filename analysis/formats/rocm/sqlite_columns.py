@@ -22,8 +22,8 @@ def load(database: Database, table: str, needed: Sequence[str], others: Sequence
     present = database.columns(table)
     missing = [name for name in needed if present and name.removeprefix("text:") not in present]
     if missing:
-        told = missing[0].removeprefix("text:")
-        raise EvidenceError(f"{database.path}: table {table}: has no column {told}; export or record it again")
+        lacking = missing[0].removeprefix("text:")
+        raise EvidenceError(f"{database.path}: table {table}: has no column {lacking}; export or record it again")
     names = [*needed, *others]
     plain = [name.removeprefix("text:") for name in names]
 
@@ -50,8 +50,8 @@ def _joined_numbers(pieces: list[tuple[Any, Any]]) -> Any:
 
 
 def _texts(rows: Batch, name: str) -> Any:
-    found = rows.texts(name)
-    return pa.nulls(rows.size, pa.large_string()) if found is None else found.cast(pa.large_string())
+    result = rows.texts(name)
+    return pa.nulls(rows.size, pa.large_string()) if result is None else result.cast(pa.large_string())
 
 
 def _joined_texts(pieces: list[Any]) -> Any:
@@ -62,8 +62,8 @@ def _joined_texts(pieces: list[Any]) -> Any:
 def names(database: Database, table: str, column: str = "string") -> dict[int, str | None]:
     """Return the texts of a table by its ids."""
     rows = load(database, table, ("id", f"text:{column}"))
-    found: list[Any] = rows[column].astype("object").tolist()
-    return dict(zip(rows["id"].tolist(), (text if isinstance(text, str) else None for text in found), strict=True))
+    result: list[Any] = rows[column].astype("object").tolist()
+    return dict(zip(rows["id"].tolist(), (text if isinstance(text, str) else None for text in result), strict=True))
 
 
 def count(database: Database, table: str) -> int:
@@ -73,11 +73,11 @@ def count(database: Database, table: str) -> int:
 
 def unread(database: Database, known: Sequence[str], suffix: str = "") -> dict[str, int]:
     """Return the tables of rocpd that have rows and are not known, by name, and how many."""
-    found = {}
+    result = {}
     for table in sorted(database.tables):
         name = table.removesuffix(suffix) if suffix else table
         if name.startswith("rocpd_") and name not in known and (not suffix or table.endswith(suffix)):
             rows = count(database, table)
             if rows:
-                found[name] = rows
-    return found
+                result[name] = rows
+    return result

@@ -45,12 +45,12 @@ def read(path: Path) -> Trace:
     table = csv_tables.read(path)
     table.require(*sorted(_TITLES))
     findings = RowsRead()
-    findings.odd["lines that are no rows"] += table.unreadable
+    findings.diagnostics["lines that are no rows"] += table.unreadable
     frame = pd.DataFrame({"name": table.column("name").astype("object"), "count": table.numbers("calls")})
     frame["duration_ns"] = table.durations("totaldurationns")
     frame["min_ns"], frame["max_ns"] = table.durations("minns"), table.durations("maxns")
     usable = frame["duration_ns"].notna() & frame["count"].notna() & frame["name"].notna()
-    findings.odd["rows without a name, number or time"] += int((~usable).sum())
+    findings.diagnostics["rows without a name, number or time"] += int((~usable).sum())
     frame = frame[usable]
     if frame.empty:
         raise EvidenceError(f"{path}: no row with a name, calls and a time; record again, something must run on the GPU")
@@ -63,8 +63,8 @@ def read(path: Path) -> Trace:
 def _sort_out(path: Path, frame: pd.DataFrame, findings: RowsRead) -> None:
     """Add the rows to the tables that they are of."""
     domain = frame["name"].map(lambda name: name in _DOMAINS or _DOMAIN.fullmatch(name) is not None)
-    told = next((kind for pattern, kind in _FILES if pattern.search(path.name)), None)
-    kinds = frame["name"].map(lambda name: _kind(name, told))
+    of_file = next((kind for pattern, kind in _FILES if pattern.search(path.name)), None)
+    kinds = frame["name"].map(lambda name: _kind(name, of_file))
     for kind in _KINDS:
         rows = frame[kinds == kind]
         if kind == "kernels":
@@ -79,12 +79,12 @@ def _sort_out(path: Path, frame: pd.DataFrame, findings: RowsRead) -> None:
         findings.notes.append("totals of whole domains: kernels have no names here; name the kernel_stats.csv beside it")
 
 
-def _kind(name: str, told: str | None) -> str:
+def _kind(name: str, of_file: str | None) -> str:
     """Return the table that a row is of; told: what the file's name says."""
     if name in _DOMAINS:
         return _DOMAINS[name]
-    if told is not None:
-        return told
+    if of_file is not None:
+        return of_file
     if work.is_copy(name):
         return "copies"
     return "calls" if _DOMAIN.fullmatch(name) or _FUNCTION.fullmatch(name) else "kernels"

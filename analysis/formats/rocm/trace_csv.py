@@ -38,7 +38,7 @@ def read(path: Path) -> Trace:
     if reader is None:
         raise EvidenceError(f"{path}, line 1: no titles of rocprof's traces; name a *_trace.csv or results.csv")
     findings = RowsRead()
-    findings.odd["lines that are no rows"] += table.unreadable
+    findings.diagnostics["lines that are no rows"] += table.unreadable
     reader(table, findings)
     tool = "rocprof" if "index" in table.rows else "rocprofv2" if "gpuid" in table.rows else "rocprofv3"
     return findings.trace({"format": "rocprof-csv", "tool": tool, "version": None, "schema": None}, [])
@@ -80,7 +80,7 @@ def _kernels(table: CsvTable, findings: RowsRead) -> None:
     if not set(_STARTS) & set(table.rows) or not set(_ENDS) & set(table.rows):
         raise EvidenceError(f"{table.path}, line 1: {_UNTIMED}")
     if "countername" in table.rows and "dispatchid" in table.rows:
-        findings.odd["values of hardware counters, which are not read"] += len(table.rows)
+        findings.diagnostics["values of hardware counters, which are not read"] += len(table.rows)
         table = CsvTable(table.path, table.rows.drop_duplicates(["dispatchid", "agentid"]).reset_index(drop=True), 0)
     names = table.column("kernelname")
     plain = {text: work.kernel_name(text) for text in names.dropna().unique()}
@@ -100,7 +100,7 @@ def _kernels(table: CsvTable, findings: RowsRead) -> None:
             "correlation": table.numbers("correlationid"),
         }
     )
-    findings.odd["kernels without a name"] += int(frame["name"].isna().sum())
+    findings.diagnostics["kernels without a name"] += int(frame["name"].isna().sum())
     frame["grid"], frame["block"] = work.shape(shapes, _GRID, _SIZES), work.shape(shapes, _SIZES)
     if len(frame) and "gridsizex" not in table.rows:
         findings.notes.append("the table tells no launch shapes, only how many work-items a grid and a workgroup have")
@@ -123,7 +123,7 @@ def _copies(table: CsvTable, findings: RowsRead) -> None:
 def _host(table: CsvTable, findings: RowsRead) -> None:
     process, thread = table.numbers("processid", "pid"), table.numbers("threadid", "tid")
     unknown = int((process.isna() | thread.isna()).sum())
-    findings.odd["calls and ranges of unknown thread, which stand on thread 0"] += unknown
+    findings.diagnostics["calls and ranges of unknown thread, which stand on thread 0"] += unknown
     function = table.column("function").astype("object")
     rows = pd.DataFrame(
         {
@@ -146,13 +146,13 @@ def _memory(table: CsvTable, findings: RowsRead) -> None:
     agents = table.column("agentid")
     named = _agents(agents)
     # "Agent 0" may be a CPU or a GPU
-    told = agents.str.match(r"(?:CPU|GPU) \d", case=False).fillna(False).to_numpy(bool)
+    typed = agents.str.match(r"(?:CPU|GPU) \d", case=False).fillna(False).to_numpy(bool)
     frame = pd.DataFrame(
         {
             "time_ns": table.numbers("endtimestamp"),
             "address": work.integers([_address(text) for text in address], str(table.path)),
             "bytes": table.numbers("allocationsize"),
-            "device": np.where(told, named, None),
+            "device": np.where(typed, named, None),
             "thread": table.numbers("threadid"),
             "taken": (operation.str.contains("ALLOCATE", case=False) & taken).to_numpy(bool),
         }
@@ -170,4 +170,4 @@ def _address(text: object) -> int | None:
 
 
 def _scratch(table: CsvTable, findings: RowsRead) -> None:
-    findings.odd["events of scratch memory, which are not read"] += len(table.rows)
+    findings.diagnostics["events of scratch memory, which are not read"] += len(table.rows)

@@ -32,10 +32,10 @@ _DEVICES_NOTE = "ROCm numbers all its agents, CPUs first: the lowest number here
 
 @dataclass
 class RowsRead:
-    """What a reader finds: rows by table of the Trace, what is odd, by name, and lines about what is left out."""
+    """What a reader finds: rows by table of the Trace, diagnostics by name, and lines about what is left out."""
 
     rows: dict[str, list[pd.DataFrame]] = field(default_factory=dict)
-    odd: Counter[str] = field(default_factory=Counter)
+    diagnostics: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
 
     def add(self, table: str, rows: pd.DataFrame) -> None:
@@ -48,8 +48,8 @@ class RowsRead:
         known = (rows["start_ns"].notna() & rows["end_ns"].notna()).to_numpy(bool)
         start, end = (rows[edge].to_numpy(np.int64, na_value=0) for edge in ("start_ns", "end_ns"))
         backwards = known & (end < start)
-        self.odd[f"{what} without a time"] += int((~known).sum())
-        self.odd[f"{what} ending before they start"] += int(backwards.sum())
+        self.diagnostics[f"{what} without a time"] += int((~known).sum())
+        self.diagnostics[f"{what} ending before they start"] += int(backwards.sum())
         good = known & ~backwards
         order = np.lexsort((end[good], start[good]))
         return rows[good].iloc[order].reset_index(drop=True)
@@ -60,13 +60,13 @@ class RowsRead:
         for table, parts in self.rows.items():
             setattr(trace, table, conform(table, pd.concat(parts, ignore_index=True)))
         seen = {name for table in ("kernels", "copies") for name in getattr(trace, table)["device"].dropna().unique()}
-        told = [dict(device) for device in devices if device["device"] in seen or not seen]
-        told += [{"device": name} for name in sorted(seen - {device["device"] for device in devices})]
+        listed = [dict(device) for device in devices if device["device"] in seen or not seen]
+        listed += [{"device": name} for name in sorted(seen - {device["device"] for device in devices})]
         if any(name.startswith("rocm:") and name != "rocm:0" for name in seen):
             self.notes.append(_DEVICES_NOTE)
         timed = trace.kernels["start_ns"].notna().any() or trace.copies["start_ns"].notna().any()
         clock = "relative" if timed or len(trace.calls) or len(trace.ranges) or len(trace.memory) else "none"
-        trace.info = {"source": dict(source), "clock": clock, "devices": told, "notes": self.notes}
+        trace.info = {"source": dict(source), "clock": clock, "devices": listed, "notes": self.notes}
         trace.info["unavailable"] = {
             name: f"the capture holds no {what}"
             for name, what in (
@@ -76,7 +76,7 @@ class RowsRead:
             )
             if not len(getattr(trace, name)) and not (trace.totals["table"] == name).any()
         }
-        trace.diagnostics = {name: count for name, count in self.odd.items() if count}
+        trace.diagnostics = {name: count for name, count in self.diagnostics.items() if count}
         return trace
 
 
@@ -91,8 +91,8 @@ def texts(numbers: pd.Series, names: Mapping[int, str | None]) -> pd.Categorical
     """Return texts for numbers that name them, null where none is known."""
     values: Any = numbers.astype("Int64").array
     codes, distinct = pd.factorize(values)
-    found = np.array([*(names.get(int(number)) for number in distinct), None], dtype=object)
-    inner, categories = pd.factorize(found)
+    result = np.array([*(names.get(int(number)) for number in distinct), None], dtype=object)
+    inner, categories = pd.factorize(result)
     return pd.Categorical.from_codes(inner[codes], categories=pd.Index(categories, dtype="str"))
 
 
@@ -124,11 +124,11 @@ def kernel_name(text: str | None) -> str | None:
 def kernel_names(names: Mapping[int, str | None]) -> dict[int, str | None]:
     """Return kernels' names as source has them; the first thousands that are mangled are demangled."""
     mangled = 0
-    found: dict[int, str | None] = {}
+    result: dict[int, str | None] = {}
     for number, name in names.items():
         mangled += name is not None and name.startswith("_Z")
-        found[number] = kernel_name(name) if mangled <= _DEMANGLED else name
-    return found
+        result[number] = kernel_name(name) if mangled <= _DEMANGLED else name
+    return result
 
 
 def _mangled(name: str) -> bool:
@@ -197,7 +197,7 @@ def add_host_rows(findings: RowsRead, rows: pd.DataFrame) -> None:
     called = ~marker & (_asked(domains, is_call) | _asked(domains, is_marker))
     calls = timed[called]
     names = calls["function"].astype("category")
-    findings.odd["calls of unknown name"] += int(names.isna().sum())
+    findings.diagnostics["calls of unknown name"] += int(names.isna().sum())
     domain = calls["domain"].astype("object").map({name: api(name) for name in domains.cat.categories})
     kept = calls[["start_ns", "end_ns", "process", "thread", "correlation"]]
     findings.add("calls", kept.assign(api=domain, name=names))
@@ -217,8 +217,8 @@ def _ranges(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _asked(values: pd.Series, function: Any) -> Any:
     """Return what a function says of each text, asked once for each; false for null."""
-    told = np.array([*(bool(function(str(text))) for text in values.cat.categories), False], dtype=bool)
-    return told[values.cat.codes.to_numpy()]
+    outcomes = np.array([*(bool(function(str(text))) for text in values.cat.categories), False], dtype=bool)
+    return outcomes[values.cat.codes.to_numpy()]
 
 
 def allocations(findings: RowsRead, rows: pd.DataFrame) -> None:
@@ -227,17 +227,17 @@ def allocations(findings: RowsRead, rows: pd.DataFrame) -> None:
     rows: time_ns, address, bytes, device, thread, taken (whether memory was taken).
     """
     good = (rows["time_ns"].notna() & rows["address"].notna()).to_numpy(bool)
-    findings.odd["memory events without time or address"] += int((~good).sum())
+    findings.diagnostics["memory events without time or address"] += int((~good).sum())
     ordered = rows[good].sort_values("time_ns", kind="stable").reset_index(drop=True)
     by_address = ordered.groupby("address", sort=False)
     before = by_address.shift(1)
     taken = ordered["taken"].to_numpy(bool)
     matched = ~taken & before["taken"].fillna(False).to_numpy(bool)
-    findings.odd["memory given back that was taken before the capture, or is null"] += int((~taken & ~matched).sum())
+    findings.diagnostics["memory given back that was taken before the capture, or is null"] += int((~taken & ~matched).sum())
     ordered.loc[matched, "bytes"] = -before.loc[matched, "bytes"]
     ordered.loc[matched, "device"] = before.loc[matched, "device"]
     sized = (taken | matched) & ordered["bytes"].notna().to_numpy(bool)
-    findings.odd["memory events of unknown size"] += int(((taken | matched) & ~sized).sum())
+    findings.diagnostics["memory events of unknown size"] += int(((taken | matched) & ~sized).sum())
     findings.add("memory", ordered.loc[sized, ["time_ns", "device", "thread", "bytes", "address"]])
 
 

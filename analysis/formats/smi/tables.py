@@ -203,8 +203,8 @@ def _device(table: pd.DataFrame, readings: SmiReadings) -> pd.Series:
 def _note_names(table: pd.DataFrame, device: pd.Series, readings: SmiReadings) -> None:
     column = next((name for name in _NAME_FIELDS if name in table), None)
     if column is not None:
-        found = pd.DataFrame({"device": device, "name": table[column]}).dropna().drop_duplicates("device")[:1024]
-        readings.names |= dict(zip(found["device"].tolist(), found["name"].tolist(), strict=True))
+        result = pd.DataFrame({"device": device, "name": table[column]}).dropna().drop_duplicates("device")[:1024]
+        readings.names |= dict(zip(result["device"].tolist(), result["name"].tolist(), strict=True))
 
 
 def _monitor(text: str) -> SmiReadings:
@@ -274,10 +274,10 @@ def _dcgmi(text: str) -> SmiReadings:
         if _DCGMI.match(line):
             names = line.lstrip("# \t").split()[1:]
             continue
-        found = _ENTITY.match(line)
-        cells = found[2].split() if found else []
-        if found and len(cells) == len(names):
-            parts += [[number, None, int(found[1]), None, name, "", cell] for name, cell in zip(names, cells, strict=True)]
+        match = _ENTITY.match(line)
+        cells = match[2].split() if match else []
+        if match and len(cells) == len(names):
+            parts += [[number, None, int(match[1]), None, name, "", cell] for name, cell in zip(names, cells, strict=True)]
         elif line.strip() and line.split()[0].lower() != "id":
             readings.unreadable += 1
     readings.rows = _frame(parts)
@@ -312,7 +312,7 @@ def _tables(text: str) -> SmiReadings:
     for number, start in enumerate(starts):
         end = starts[number + 1].start() if number + 1 < len(starts) else len(text)
         before = text[max(0, start.start() - 400) : start.start()].rstrip("\r\n").split("\n")
-        date = next((found for line in before[-2:] if (found := _DATE_LINE.search(line.rstrip("\r")))), None)
+        date = next((match for line in before[-2:] if (match := _DATE_LINE.search(line.rstrip("\r")))), None)
         rows += _table(number, _date(date) if date else None, _lines(text[start.start() : end]), readings)
     readings.rows = _frame(rows)
     if _header_line(text) is not None:
@@ -336,19 +336,19 @@ def _table(number: int, time_ns: int | None, lines: Sequence[str], readings: Smi
             yield [number, time_ns, int(process[1]), int(process[2]), "used_gpu_memory", *_split(process[3])]
 
 
-def _date(found: re.Match[str]) -> int | None:
+def _date(match: re.Match[str]) -> int | None:
     """Return the time of a line such as Sun May 24 14:08:41 2026."""
-    if found[1] not in _MONTHS:
+    if match[1] not in _MONTHS:
         return None
-    month = _MONTHS.index(found[1]) + 1
-    times, _ = _times(pd.Series([f"{found[4]}-{month:02}-{int(found[2]):02} {found[3]}"], dtype="str"))
+    month = _MONTHS.index(match[1]) + 1
+    times, _ = _times(pd.Series([f"{match[4]}-{month:02}-{int(match[2]):02} {match[3]}"], dtype="str"))
     return None if pd.isna(times.iloc[0]) else int(times.iloc[0])
 
 
 def _split(cell: str) -> tuple[str, str]:
     """Return a cell's unit and its value."""
-    found = re.fullmatch(_CELL, cell)
-    return (found[2] or "", found[1]) if found else ("", cell)
+    match = re.fullmatch(_CELL, cell)
+    return (match[2] or "", match[1]) if match else ("", cell)
 
 
 def _cells(table: pd.DataFrame, units: dict[str, str], skipped: Iterable[str | None], lines: pd.DataFrame) -> pd.DataFrame:
@@ -358,8 +358,8 @@ def _cells(table: pd.DataFrame, units: dict[str, str], skipped: Iterable[str | N
     """
     parts = []
     for name in table.columns.difference([name for name in skipped if name], sort=False):
-        found = _extract(table[name], _CELL)
-        parts.append(lines.assign(field=name, unit=found[1].fillna(units.get(name, "")), value=found[0]))
+        result = _extract(table[name], _CELL)
+        parts.append(lines.assign(field=name, unit=result[1].fillna(units.get(name, "")), value=result[0]))
     return _joined(parts)
 
 
@@ -422,10 +422,10 @@ def _times(values: pd.Series) -> tuple[pd.Series, bool]:
 def _days(date: str) -> int | None:
     """Return the days from the epoch to a date such as 20201112; None when there is no such day."""
     try:
-        found = datetime.date(int(date[:4]), int(date[4:6]), int(date[6:]))
+        result = datetime.date(int(date[:4]), int(date[4:6]), int(date[6:]))
     except ValueError:
         return None
-    return found.toordinal() - datetime.date(1970, 1, 1).toordinal() if 1970 <= found.year < 2262 else None
+    return result.toordinal() - datetime.date(1970, 1, 1).toordinal() if 1970 <= result.year < 2262 else None
 
 
 def _offset(zone: str) -> int:

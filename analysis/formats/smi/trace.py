@@ -94,13 +94,15 @@ def matches(head: Head) -> bool:
 def read(path: Path) -> Trace:
     """Return the Trace of one file of samples; raise EvidenceError when it has no header."""
     readings = nvidia_smi.parse(Head(path, read_content(path)).text, str(path))
-    rows, odd = _valued(readings.rows)
+    rows, diagnostics = _valued(readings.rows)
     rows, clock, untimed = _timed(rows, readings)
-    odd |= {"unreadable_lines": readings.unreadable, "values_without_time": untimed}
+    diagnostics |= {"unreadable_lines": readings.unreadable, "values_without_time": untimed}
     device = "cuda:" + rows["device"].astype("string")
     frame = pd.DataFrame({"time_ns": rows["time_ns"], "device": device, "metric": rows["metric"], "value": rows["value"]})
     samples = conform("samples", frame.sort_values("time_ns", kind="stable", ignore_index=True))
-    return Trace(samples=samples, info=_info(readings, clock, samples), diagnostics={name: n for name, n in odd.items() if n})
+    return Trace(
+        samples=samples, info=_info(readings, clock, samples), diagnostics={name: n for name, n in diagnostics.items() if n}
+    )
 
 
 def _valued(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
@@ -118,14 +120,14 @@ def _valued(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
     metric = table["metric"].astype("string")
     of_process = kept["process"].notna()
     named = metric.str.replace("gpu_", "gpu_process_", n=1) + ":" + kept["process"].astype("string")
-    found = kept.assign(metric=metric.where(~of_process, named), value=values)
-    return found, {"values_not_available": int(absent.sum()), "values_that_are_no_numbers": int(wordy.sum())}
+    result = kept.assign(metric=metric.where(~of_process, named), value=values)
+    return result, {"values_not_available": int(absent.sum()), "values_that_are_no_numbers": int(wordy.sum())}
 
 
 def _number(cell: str) -> float | None:
     """Return a cell's number: P2 is 2, 0x4 is 4, Active is 1; None for other words."""
-    if found := _NUMBER.fullmatch(cell):
-        return float(found[1])
+    if match := _NUMBER.fullmatch(cell):
+        return float(match[1])
     if _HEXADECIMAL.fullmatch(cell):
         return float(int(cell, 16))
     return _SWITCHES.get(cell.lower())

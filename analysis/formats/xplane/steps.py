@@ -31,10 +31,10 @@ def of_devices(events: pd.DataFrame) -> pd.DataFrame:
     longest = rows[(rows["lane"] == rows["lane"].mode().iloc[0]).to_numpy(dtype=bool)]
     if rows["lane"].nunique() == 1 or rows.duplicated(["lane", "name"]).any():
         return _table(longest)
-    together = rows.groupby("name", sort=False).agg(start_ns=("start_ns", "min"), end_ns=("end_ns", "max"))
-    together = together.sort_values("start_ns", kind="stable").reset_index(drop=True)
-    following = np.append(together["start_ns"].to_numpy()[1:], _NEVER)
-    return _table(together.assign(end_ns=np.minimum(together["end_ns"], following), line_id=int(longest["lane"].iloc[0])))
+    merged = rows.groupby("name", sort=False).agg(start_ns=("start_ns", "min"), end_ns=("end_ns", "max"))
+    merged = merged.sort_values("start_ns", kind="stable").reset_index(drop=True)
+    following = np.append(merged["start_ns"].to_numpy()[1:], _NEVER)
+    return _table(merged.assign(end_ns=np.minimum(merged["end_ns"], following), line_id=int(longest["lane"].iloc[0])))
 
 
 def of_host(events: pd.DataFrame) -> pd.DataFrame:
@@ -69,8 +69,8 @@ def _launched(trace: Trace) -> pd.DataFrame:
     calls = calls.sort_values("start_ns", kind="stable").drop_duplicates(keys)
     tables = [trace.kernels, trace.graphs, trace.copies]
     work = pd.concat([table[[*keys, "start_ns"]] for table in tables if len(table)] or [trace.kernels[[*keys, "start_ns"]]])
-    found = work.dropna().merge(calls.rename(columns={"start_ns": "launch_ns", "thread": "launch_thread"}), on=keys)
-    return found[["start_ns", "launch_ns", "launch_thread"]].astype("int64")
+    result = work.dropna().merge(calls.rename(columns={"start_ns": "launch_ns", "thread": "launch_thread"}), on=keys)
+    return result[["start_ns", "launch_ns", "launch_thread"]].astype("int64")
 
 
 def _moved(steps: pd.DataFrame, work: pd.DataFrame) -> pd.DataFrame:

@@ -155,21 +155,21 @@ class _Planes:
 
 def _sorted_out(space: xplane.Space, diagnostics: dict[str, int]) -> _Planes:
     """Return a file's planes by what they show."""
-    found, names = _Planes(), xplane_devices.Planes()
+    result, names = _Planes(), xplane_devices.Planes()
     for number, plane in enumerate(space.planes):
         device, process = names.device(plane)
         if device and not len(plane.events):
-            found.empty.append(xplane_devices.described(plane, device))
+            result.empty.append(xplane_devices.described(plane, device))
         elif device:
-            found.devices.append(xplane_devices.described(plane, device))
+            result.devices.append(xplane_devices.described(plane, device))
             events = _device_events(plane, device, number).assign(process=process)
-            (found.tpu if device.startswith("tpu") else found.gpu).append(events)
+            (result.tpu if device.startswith("tpu") else result.gpu).append(events)
         elif plane.name.startswith("/host:") and plane.name not in _SILENT_HOSTS:
-            found.hosts.append((plane, process))
+            result.hosts.append((plane, process))
         elif plane.name not in _SILENT_HOSTS:
             _count(diagnostics, "events of other planes not read", len(plane.events))
-    found.unknown = dict(names.unknown)
-    return found
+    result.unknown = dict(names.unknown)
+    return result
 
 
 Tables = dict[str, list[pd.DataFrame]]
@@ -202,8 +202,8 @@ def _matching(column: pd.Series, pattern: str) -> Flags:
 
 def _extracted(column: pd.Series, pattern: str) -> pd.Series:
     """Return the pattern's group from a categorical column as categories, null where it does not match."""
-    found = column.cat.categories.astype("str").str.extract(pattern, expand=False)
-    codes, texts = pd.factorize(pd.Series(found, dtype="object"))
+    result = column.cat.categories.astype("str").str.extract(pattern, expand=False)
+    codes, texts = pd.factorize(pd.Series(result, dtype="object"))
     values = pd.Categorical.from_codes(np.append(codes, -1)[column.cat.codes.to_numpy()], categories=pd.Index(texts, dtype="str"))
     return pd.Series(values, index=column.index)
 
@@ -300,12 +300,12 @@ def _described(events: pd.DataFrame) -> dict[str, pd.Series]:
     named = [
         _operator_of(*[str(text[code]) if code >= 0 else "" for text, code in zip(texts, row, strict=True)]) for row in distinct
     ]
-    found = [scopes.describe(scope, kind) for scope, kind in named]
+    result = [scopes.describe(scope, kind) for scope, kind in named]
     columns = {
         "operator": [kind or None for _, kind in named],
-        "layer": [one.layer for one in found],
-        "phase": [one.phase for one in found],
-        "attribution": ["operator name" if one.layer else "none" for one in found],
+        "layer": [one.layer for one in result],
+        "phase": [one.phase for one in result],
+        "attribution": ["operator name" if one.layer else "none" for one in result],
     }
     texts_of = {name: pd.Series(values, dtype="string") for name, values in columns.items()}
     return {name: values.take(codes).set_axis(events.index).astype("category") for name, values in texts_of.items()}
@@ -488,8 +488,8 @@ def _operators(executed: pd.DataFrame, compiled: pd.DataFrame) -> pd.DataFrame:
     spans = ["start_ns", "end_ns", "line_id"]
     types = _extracted(executed["name"], _OPERATOR.replace("?P<scope>", "?:").replace("?P<type>", ""))
     names = _extracted(executed["name"], _OPERATOR.replace("?P<scope>", "").replace("?P<type>", "?:"))
-    told = scopes.columns(names.astype("string"), types.astype("string"))
-    first = executed[spans].assign(name=types, scope=names, operation=types, **told)
+    attributed = scopes.columns(names.astype("string"), types.astype("string"))
+    first = executed[spans].assign(name=types, scope=names, operation=types, **attributed)
     described = _described(compiled)
     second = compiled[spans].assign(
         name=described["operator"],
@@ -576,6 +576,6 @@ def _info(trace: Trace, space: xplane.Space, planes: _Planes) -> dict[str, Any]:
         "notes": notes,
     }
     if planes.unknown:
-        told = ", ".join(f"{name} {count:,}" for name, count in list(planes.unknown.items())[:_NAMED])
-        info |= {"not_read": planes.unknown, "warnings": [f"events of devices that are not known are not read: {told}"]}
+        shown = ", ".join(f"{name} {count:,}" for name, count in list(planes.unknown.items())[:_NAMED])
+        info |= {"not_read": planes.unknown, "warnings": [f"events of devices that are not known are not read: {shown}"]}
     return info

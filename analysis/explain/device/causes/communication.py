@@ -46,8 +46,8 @@ def exposed(case: DeviceCase) -> Iterator[DeviceFinding]:
 
 def _collective(name: object) -> str:
     """Return the collective that a kernel's name names, such as AllReduce."""
-    found = re.search(r"(?i)all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|send_?recv|reduce", str(name))
-    return found[0] if found else words.kernel(name)
+    match = re.search(r"(?i)all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|send_?recv|reduce", str(name))
+    return match[0] if match else words.kernel(name)
 
 
 RULES = (exposed,)

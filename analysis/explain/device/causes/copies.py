@@ -113,15 +113,15 @@ def _fills(case: DeviceCase) -> list[pd.DataFrame]:
 
 def _operators(case: DeviceCase) -> list[str]:
     """Return a sentence a side on its operators that copy or set memory: what they are called and how long they last."""
-    found = []
+    result = []
     for key in SIDES:
         operators = case.side(key).trace.operators
         names = operators["name"].astype("string")
         mine = operators[names.str.contains(r"(?i)copy|setvalue", regex=True).fillna(False).to_numpy(bool)]
         sums = (mine["end_ns"] - mine["start_ns"]).groupby(mine["name"].astype("string")).sum().sort_values(ascending=False)
         texts = [f"{name} ({words.ms(float(ns))})" for name, ns in sums.head(3).items()]
-        found.append(f"{case.side(key).name}: {', '.join(texts) or 'none'}.")
-    return found
+        result.append(f"{case.side(key).name}: {', '.join(texts) or 'none'}.")
+    return result
 
 
 def _why(case: DeviceCase, rows: pd.DataFrame, slow: str) -> tuple[str, str]:

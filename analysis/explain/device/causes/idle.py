@@ -203,8 +203,8 @@ def _mostly(rows: pd.DataFrame) -> str:
     """Return what holds more than half of the difference, for the title."""
     whole = float(rows["delta_ns"].sum())
     sums = rows.dropna(subset=["detail"]).groupby("detail")["delta_ns"].sum()
-    found = sums[(sums / whole) > 0.5] if whole and len(sums) else sums.iloc[:0]
-    return f", mostly in {_name(found.index[0])}" if len(found) else ""
+    result = sums[(sums / whole) > 0.5] if whole and len(sums) else sums.iloc[:0]
+    return f", mostly in {_name(result.index[0])}" if len(result) else ""
 
 
 RULES = (waiting_for_input, waits_of_the_host, host_bound, synchronisation, compiling, allocating)

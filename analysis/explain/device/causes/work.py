@@ -32,13 +32,13 @@ def by_kind(case: DeviceCase) -> Iterator[DeviceFinding]:
 def _in_place_of(case: DeviceCase) -> dict[str, str]:
     """Return the kind of kernels that took another's place one for one: what is called otherwise may be told as another kind."""
     kinds = case.rows.dropna(subset=["name", "kind"]).drop_duplicates("name").set_index("name")["kind"]
-    found = {}
+    result = {}
     for one in case.replaced:
         if len(one.a) == len(one.b) == 1 and one.a_count == one.b_count:
             (before,), (after,) = one.a, one.b
             if before in kinds.index and after in kinds.index and kinds[before] != kinds[after]:
-                found[str(after)] = str(kinds[before])
-    return found
+                result[str(after)] = str(kinds[before])
+    return result
 
 
 def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
