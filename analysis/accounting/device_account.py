@@ -27,7 +27,6 @@ Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 
 COMPUTE, GRAPH, COMMUNICATION, COPY, IDLE = "compute", "graph", "communication", "copy", "idle"
-PARTS = (COMPUTE, GRAPH, COMMUNICATION, COPY, IDLE)
 
 # What a row of the account is keyed by; null where it does not apply or is not known
 KEYS = (

@@ -27,7 +27,6 @@ SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/sweep", 1
 SWEEP_FILE, RESULTS_FILE, CELLS = "sweep.json", "results.parquet", "cells"
 DONE = "done"
 STATUSES = (DONE, "failed", "out of memory", "timeout", "not available", "left out")
-AXES = ("framework", "network", "mode", "batch", "threads", "device", "devices", "precision", "layout", "autotune")
 _MIB = 1 << 20
 
 
@@ -112,11 +111,6 @@ class Sweep:
     def done(self) -> pd.DataFrame:
         """Return the cells that came to their end."""
         return self.cells[self.cells["status"] == DONE]
-
-
-def is_sweep(path: Path) -> bool:
-    """Return whether a folder is one that `sweep` wrote."""
-    return (Path(path) / SWEEP_FILE).is_file()
 
 
 def read(path: Path | str) -> Sweep:

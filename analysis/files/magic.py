@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-GZIP_MAGIC = b"\x1f\x8b"
 SQLITE_MAGIC = b"SQLite format 3\x00"
 CUPTI_RECORDS_MAGIC = b"KSCUPTI\x01"
 

@@ -29,16 +29,6 @@ def padded(content: bytes) -> npt.NDArray[np.uint8]:
     return np.frombuffer(content + bytes(VARINT_BYTES), dtype=np.uint8)
 
 
-def integers(content: bytes, starts: Integers, ends: Integers, wanted: tuple[int, ...]) -> dict[int, Integers]:
-    """Decode integer fields of many protobuf messages at once.
-
-    content holds the messages, the i-th in [starts[i], ends[i]). Returns for each wanted field number an array with its value
-    in every message, 0 where it is absent (proto3's default). Raises ValueError when a message is malformed.
-    """
-    buffer = padded(content)
-    return decode(buffer, starts, ends, wanted, ())[0]
-
-
 def decode(
     buffer: npt.NDArray[np.uint8], starts: Integers, ends: Integers, wanted: tuple[int, ...], wanted_blocks: tuple[int, ...]
 ) -> tuple[dict[int, Integers], dict[int, Blocks]]:

@@ -31,7 +31,7 @@ def place(
     after the node's first product. Other lines are counted in the diagnostics and left out.
     """
     result = stream.split(path)
-    lines = mkl_verbose.parse(result.mkl["text"], result.mkl["line_number"])
+    lines = mkl_verbose.parse(result.mkl)
     lines = lines.assign(step=_step_of(lines["line_number"], result.markers, steps))
     products = lines[(lines["kind"] == "gemm") & lines["step"].notna()].copy()
     expected = _expected(operators, steps, graph)

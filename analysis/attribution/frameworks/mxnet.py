@@ -28,6 +28,7 @@ import pandas as pd
 
 from kernelscope.analysis.attribution.frameworks import Context, Evidence, mxnet_queue
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import stream
 from kernelscope.analysis.formats.mxnet import tables as mxnet_profiler
 from kernelscope.analysis.formats.onednn import verbose_tables as onednn_verbose
 from kernelscope.analysis.kernels.classify import operator_kind
@@ -176,7 +177,7 @@ def _primitives(
     folder: Path, context: Context, operators: pd.DataFrame, diagnostics: dict[str, int]
 ) -> tuple[pd.DataFrame, npt.NDArray[np.int64]]:
     """Return oneDNN's executions as kernels, and for each the operator that it ran in (-1: none)."""
-    lines = onednn_verbose.read(folder / STREAM_FILE)
+    lines = onednn_verbose.parse(stream.split(folder / STREAM_FILE).onednn)
     diagnostics["unreadable oneDNN lines"] = int(lines.attrs["parse_failures"])
     lines = lines[lines["wall_ns"].notna()].reset_index(drop=True)
     kernels = lines[list(_PRIMITIVE_COLUMNS)].copy()

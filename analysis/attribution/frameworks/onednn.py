@@ -21,7 +21,7 @@ STREAM_FILE = "stdout.raw"
 def read(folder: Path, context: Context) -> Evidence:
     """Return the kernels of a kernels pass; raises EvidenceError when its stream cannot be read."""
     split = stream.split(folder / STREAM_FILE)
-    lines = onednn_verbose.parse(split.onednn["text"], split.onednn["line_number"])
+    lines = onednn_verbose.parse(split.onednn)
     diagnostics = {
         "onednn lines that could not be read": int(lines.attrs["parse_failures"]),
         "onednn lines without a time": int(lines["wall_ns"].isna().sum()),

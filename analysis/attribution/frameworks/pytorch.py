@@ -125,8 +125,8 @@ def _library_lines(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return oneDNN's primitives and MKL's calls in measured steps, placed in time and each with its operator's `index`."""
     split = stream.split(path)
-    primitives = onednn_verbose.parse(split.onednn["text"], split.onednn["line_number"])
-    calls = mkl_verbose.parse(split.mkl["text"], split.mkl["line_number"])
+    primitives = onednn_verbose.parse(split.onednn)
+    calls = mkl_verbose.parse(split.mkl)
     diagnostics["onednn_unreadable_lines"] = int(primitives.attrs["parse_failures"])
     diagnostics["mkl_unreadable_lines"] = int(calls.attrs["parse_failures"])
     diagnostics["onednn_untimed_lines"] = int(primitives["wall_ns"].isna().sum())

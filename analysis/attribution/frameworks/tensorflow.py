@@ -40,6 +40,7 @@ from kernelscope.analysis.attribution.frameworks.tensorflow_names import (
     fits_shape,
     names_of,
 )
+from kernelscope.analysis.files import stream
 from kernelscope.analysis.formats.onednn import verbose_tables as onednn_verbose
 from kernelscope.analysis.formats.xplane import tables as xplane
 from kernelscope.analysis.kernels import classify
@@ -291,7 +292,7 @@ def _waits(table: pd.DataFrame, graph: pd.DataFrame) -> Flags:
 def _primitives(folder: Path, context: Context) -> pd.DataFrame:
     """Return the timed oneDNN lines inside of measured steps, with start_ns and end_ns on our clock."""
     path = folder / STREAM_FILE
-    lines = onednn_verbose.read(path) if path.is_file() else onednn_verbose.parse([])
+    lines = onednn_verbose.parse(stream.split(path if path.is_file() else []).onednn)
     failures = int(lines.attrs.get("parse_failures", 0))
     lines = lines[lines["wall_ns"].notna()].reset_index(drop=True)
     lines["start_ns"] = context.clock.from_wall(lines["wall_ns"].to_numpy(np.int64))

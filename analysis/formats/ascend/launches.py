@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.trace import intervals
-
-Int = npt.NDArray[np.int64]
 
 _OPERATOR_ARROW = "async_npu"
 

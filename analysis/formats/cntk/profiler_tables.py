@@ -88,15 +88,6 @@ def _paired(events: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def read_node_timing(path: Path | str) -> pd.DataFrame:
-    """Return what trainer.print_node_timing() wrote into a stream, from a file (see `parse_node_timing`)."""
-    try:
-        text = Path(path).read_text(encoding="utf8", errors="replace")
-    except OSError as error:
-        raise EvidenceError(f"{path}: {error.strerror or error}") from error
-    return parse_node_timing(text.splitlines())
-
-
 def parse_node_timing(lines: Iterable[str]) -> pd.DataFrame:
     """Return one row a node; other lines are passed over.
 

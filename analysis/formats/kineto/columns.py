@@ -18,23 +18,13 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.chrome_json import SIZE, Buffer, EventList
 from kernelscope.analysis.files.combinations import combinations
 from kernelscope.analysis.formats.kineto.events import FIELDS, Decoding, Piece, Texts
-from kernelscope.analysis.formats.kineto.groups import ARGUMENTS, FLOW, INTEGER, JSON, TEXT, EventGroup
+from kernelscope.analysis.formats.kineto.groups import ARGUMENTS, FLOW, INTEGER, JSON, EventGroup
 
 Array = npt.NDArray[Any]
 
 # The texts of events, by the column's name: a process and a thread may be numbers, which count as their digits
 TEXTS = {"phase": "ph", "category": "cat", "name": "name", "process": "pid", "thread": "tid", "flow": "id"}
 _NUMBERED = {**dict.fromkeys(TEXTS), **dict.fromkeys(name for name, a in ARGUMENTS.items() if a.kind != INTEGER)}
-
-
-TIME = "time"
-
-
-def columns_of(group: EventGroup) -> dict[str, str]:
-    """Return the names of the columns that a group's table has, and what each holds: times, integers, or texts as numbers."""
-    texts = dict.fromkeys((name for name in TEXTS if name != "flow" or group.phases & FLOW), TEXT)
-    arguments = {name: INTEGER if ARGUMENTS[name].kind == INTEGER else TEXT for name in group.arguments}
-    return {"start_ns": TIME, "duration_ns": TIME, **texts, **arguments}
 
 
 @dataclass(frozen=True)

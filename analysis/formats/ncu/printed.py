@@ -37,7 +37,6 @@ _REGISTERS = ("launch__registers_per_thread", "Registers Per Thread")
 _STATIC = ("launch__shared_mem_per_block_static", "Static Shared Memory Per Block")
 _DYNAMIC = ("launch__shared_mem_per_block_dynamic", "Dynamic Shared Memory Per Block")
 _PROCESSORS = ("launch__sm_count", "# SMs", "device__attribute_multiprocessor_count")
-_CHIP = ("device__attribute_display_name",)
 _REPLAY = (
     "Nsight Compute runs each kernel several times for its counters, with caches flushed and clocks fixed as set: there is no "
     "timeline, and durations are those of such runs"

@@ -22,7 +22,6 @@ from kernelscope.analysis.files.combinations import Combinations
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Texts = Any  # a pa.DictionaryArray of large strings
-Codes = NDArray[np.signedinteger[Any]]
 T = TypeVar("T")
 
 

@@ -54,8 +54,8 @@ def read(path: Path) -> Trace:
     result = stream.split(stream.verbose_lines(path))
     if result.onednn.empty and result.mkl.empty:
         raise EvidenceError(f"{path}: no verbose line of oneDNN or MKL; set ONEDNN_VERBOSE=1 or MKL_VERBOSE=1 and record again")
-    onednn = onednn_verbose.parse(result.onednn["text"], result.onednn["line_number"])
-    mkl = mkl_verbose.parse(result.mkl["text"], result.mkl["line_number"])
+    onednn = onednn_verbose.parse(result.onednn)
+    mkl = mkl_verbose.parse(result.mkl)
     timed = onednn[onednn["wall_ns"].notna()]
     untimed = onednn[onednn["wall_ns"].isna()]
     kernels = pd.concat([_timed(timed), _summed_onednn(untimed), _summed_mkl(mkl)], ignore_index=True)
@@ -63,8 +63,8 @@ def read(path: Path) -> Trace:
     totals = pd.concat([conform("totals", _created(strings)), conform("totals", _partitions(strings))], ignore_index=True)
     diagnostics = {
         "oneDNN lines that end before the duration": int(onednn.attrs["without_time"]),
-        "unreadable oneDNN lines": onednn_verbose.parse_failures(onednn),
-        "unreadable MKL lines": mkl_verbose.parse_failures(mkl),
+        "unreadable oneDNN lines": onednn.attrs["parse_failures"],
+        "unreadable MKL lines": mkl.attrs["parse_failures"],
     }
     return Trace(
         kernels=conform("kernels", kernels),

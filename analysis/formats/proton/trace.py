@@ -30,8 +30,6 @@ _HOOK = "__proton_launch_metadata"
 _ROOT = "ROOT"
 _NAMED = 6  # metrics in a note
 
-Number = int | float
-
 
 class _Frame(msgspec.Struct, gc=False):
     name: str = ""

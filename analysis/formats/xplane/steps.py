@@ -8,15 +8,12 @@ moved to when the host launched their work, because work belongs to the step tha
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.trace import Trace
 
 LINE = "Steps"
 _NEVER = np.iinfo(np.int64).max
-
-Int = npt.NDArray[np.int64]
 
 
 def of_devices(events: pd.DataFrame) -> pd.DataFrame:
