@@ -161,7 +161,7 @@ def _on(table: pd.DataFrame, device: str | None) -> npt.NDArray[np.bool_]:
 
 
 def _work(trace: Trace, part: str, table: pd.DataFrame, keys: pd.DataFrame) -> _PartWork:
-    start, end = (table[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    start, end = intervals.edges(table)
     return _PartWork(part, keys.reset_index(drop=True), start, end, device_steps.measured(trace, table))
 
 

@@ -223,8 +223,8 @@ class _Host:
         self, table: pd.DataFrame, cause: Labels, detail: npt.NDArray[np.object_], phase: str | pd.Series | None
     ) -> _Level:
         """Return the innermost of a table's intervals at each instant of each thread, on the axis."""
-        thread, start, end = (table[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns"))
-        row, first, last = intervals.leaves(thread, start, end)
+        thread = table["thread"].to_numpy(np.int64)
+        row, first, last = intervals.leaves(*intervals.spans(table))
         base = self.place(thread[row]) * self.length - self.low
         order = np.argsort(base + first, kind="stable")
         phases = _Texts(phase).values if isinstance(phase, pd.Series) else _each(phase, len(table))

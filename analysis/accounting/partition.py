@@ -403,13 +403,13 @@ def copy_name(operation: str) -> str:
 
 def _reaching(table: pd.DataFrame, free: _Free) -> pd.DataFrame:
     """Return the rows of a table that reach into a gap."""
-    reaches = intervals.reaching(table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64), *free)
+    reaches = intervals.reaching(*intervals.edges(table), *free)
     return table if reaches.all() else table[reaches]
 
 
 def _flat(rows: pd.DataFrame, level: int, keys: pd.DataFrame, chosen: npt.NDArray[np.bool_] | None = None) -> _Activity:
     """Return the chosen rows' activities as pieces that do not overlap: each instant of a thread goes to its innermost row."""
-    columns = [rows[name].to_numpy(np.int64, na_value=-1) for name in ("thread", "start_ns", "end_ns")]
+    columns = intervals.spans(rows)
     if chosen is None or chosen.all():
         return _Activity(level, keys, *intervals.leaves(*columns))
     row, start, end = intervals.leaves(*(column[chosen] for column in columns))
@@ -435,7 +435,7 @@ def _flat_within(
     if rows.empty:
         return _flat(rows, level, keys), taken(ranges["name"], np.empty(0, dtype=np.int64))
     with ThreadPoolExecutor(max_workers=1) as beside:  # numpy leaves the interpreter to others while it walks through a column
-        making = beside.submit(Stacks, *(ranges[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns")))
+        making = beside.submit(Stacks, *intervals.spans(ranges))
         activity = _flat(rows, level, keys, chosen)
         stacks = making.result()
     first = np.full(len(rows), -1, dtype=np.int64)

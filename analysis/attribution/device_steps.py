@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace, intervals
 
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -26,7 +26,7 @@ _NEVER = np.iinfo(np.int64).max
 def step_at(times: pd.Series, steps: pd.DataFrame) -> pd.Series:
     """Return the step in which each time (ns) lies, null outside of steps and for null."""
     ordered = steps.sort_values("start_ns")
-    position = _position(times.to_numpy(np.int64, na_value=-1), *_edges(ordered))
+    position = intervals.containing(times.to_numpy(np.int64, na_value=-1), *intervals.edges(ordered))
     return _numbers(position, ordered).set_axis(times.index)
 
 
@@ -131,7 +131,7 @@ class _StepWork:
         whole = {name: np.concatenate(parts).astype(np.int64) for name, parts in columns.items()}
         launched = np.concatenate(behind) & (whole["launch"] >= 0) & (not on_device)
         at = np.where(launched, whole["launch"], whole["start"])
-        position = _position(at, *_edges(steps))
+        position = intervals.containing(at, *intervals.edges(steps))
         parts = np.split(position, np.cumsum(sizes)[:-1])  # views: what is changed in one is changed in the other
         return cls(dict(zip(DEVICE_TABLES, parts, strict=True)), position, **whole,
                    behind=np.concatenate(behind), opening=np.concatenate(opening))  # fmt: skip
@@ -154,7 +154,7 @@ def _place_unlaunched(work: _StepWork, begun: Int, over: Int, first: Int) -> Non
     """
     rows = np.flatnonzero(work.behind & (work.launch < 0))
     start = work.start[rows]
-    position = np.where(start >= 0, _position(start, begun, over), -1)
+    position = np.where(start >= 0, intervals.containing(start, begun, over), -1)
     work.position[rows] = np.where((position >= 0) & (start < first[np.maximum(position, 0)]), -1, position)
 
 
@@ -172,7 +172,7 @@ def _bounds(work: _StepWork, steps: pd.DataFrame) -> tuple[Int, Int, Int] | None
     mine = launched & (work.position >= 0)
     if not mine.any():
         return None
-    start, end = _edges(steps)
+    start, end = intervals.edges(steps)
     first = _first(work, mine, steps)
     last = np.full(len(steps), -1, dtype=np.int64)
     np.maximum.at(last, work.position[mine], work.end[mine])
@@ -203,7 +203,7 @@ def _run_of(joined: Bool) -> Int:
 
 def _first(work: _StepWork, mine: Bool, steps: pd.DataFrame) -> Int:
     """Return when each step's first work starts: that launched by the loop's thread where it launches any, else by any thread."""
-    start, _ = _edges(steps)
+    start, _ = intervals.edges(steps)
     by_loop = work.thread == steps["thread"].to_numpy(np.int64)[np.maximum(work.position, 0)]
     result = np.full(len(steps), _NEVER, dtype=np.int64)
     for rows in (mine & work.opening & by_loop, mine & work.opening, mine):
@@ -247,19 +247,6 @@ def _run_end(work: _StepWork, launched: Bool, end: Int, own: Int, usual: int) ->
 
 
 # --- steps ----------------------------------------------------------------------------------------------------------------------
-
-
-def _edges(steps: pd.DataFrame) -> tuple[Int, Int]:
-    return steps["start_ns"].to_numpy(np.int64), steps["end_ns"].to_numpy(np.int64)
-
-
-def _position(times: Int, start: Int, end: Int) -> Int:
-    """Return the position of the interval, of some that follow each other, in which each time lies, or -1."""
-    if not len(start):
-        return np.full(len(times), -1, dtype=np.int64)
-    position = np.searchsorted(start, times, side="right") - 1
-    inside = (position >= 0) & (times < end[np.maximum(position, 0)])
-    return np.asarray(np.where(inside, position, -1), dtype=np.int64)
 
 
 def _numbers(position: Int, steps: pd.DataFrame) -> pd.Series:

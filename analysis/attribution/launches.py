@@ -23,7 +23,7 @@ from kernelscope.analysis.attribution.correlation import (
     enclosing,
     launched,
 )
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace, intervals
 from kernelscope.analysis.trace.categories import filled, taken, translated
 from kernelscope.analysis.trace.stacks import Stacks, sorting
 
@@ -99,7 +99,7 @@ def _enclosing(trace: Trace) -> Enclosing | None:
     """Return the ranges that nest; None where there are none."""
     ranges = trace.ranges
     nested = ((ranges["category"] != "mark") & ranges["nested"]).to_numpy()
-    return enclosing(nested, *(ranges[name].to_numpy() for name in ("thread", "start_ns", "end_ns")))
+    return enclosing(nested, *intervals.spans(ranges))
 
 
 def _count_oddities(name: str, table: pd.DataFrame, position: Int, calls: pd.DataFrame, diagnostics: dict[str, int]) -> None:
@@ -186,7 +186,7 @@ def _name_phases(trace: Trace) -> None:
     if not len(saying) or not kernels["launch_ns"].notna().any():
         return
     mine = trace.ranges.iloc[saying]
-    stacks = Stacks(mine["thread"].to_numpy(), mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy())
+    stacks = Stacks(*intervals.spans(mine))
     thread, at = (kernels[name].to_numpy(np.int64, na_value=-1) for name in ("launch_thread", "launch_ns"))
     kernels["phase"] = filled(kernels["phase"], _at(mine["phase"].reset_index(drop=True), stacks.innermost(thread, at)))
 

@@ -110,9 +110,8 @@ def _times(table: pd.DataFrame, rows: Int) -> Int:
 
 def _operator_of(trace: Trace, events: pd.DataFrame) -> Int:
     """Return the row of the innermost operator around each event on its thread, or -1."""
-    thread, start, end = (trace.operators[name].to_numpy(np.int64, na_value=-1) for name in ("thread", "start_ns", "end_ns"))
     at = events["time_ns"].to_numpy(np.int64)
-    return intervals.innermost(thread, start, end, events["thread"].to_numpy(np.int64, na_value=-1), at)
+    return intervals.innermost(*intervals.spans(trace.operators), intervals.whole(events["thread"]), at)
 
 
 def _kinds(blocks: pd.DataFrame, trace: Trace) -> npt.NDArray[np.object_]:
@@ -141,7 +140,7 @@ def _end_of_backward(trace: Trace, at: Int) -> Int:
     operators = trace.operators.sort_values("start_ns", kind="stable")
     telling = operators[operators["phase"].isin(["forward", "backward", "optimizer"])]
     backward = (telling["phase"] == "backward").to_numpy()
-    start, end = telling["start_ns"].to_numpy(np.int64), telling["end_ns"].to_numpy(np.int64)
+    start, end = intervals.edges(telling)
     run = np.cumsum(np.append(True, backward[1:] != backward[:-1])[: len(backward)])
     ends = np.zeros(int(run.max(initial=0)) + 1, dtype=np.int64)
     np.maximum.at(ends, run, end)

@@ -87,7 +87,7 @@ def _windows(trace: Trace) -> _Windows:
     """Return starts and ends of the measured steps, or of the whole capture where it has none."""
     steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
     if len(steps):
-        return steps["start_ns"].to_numpy(np.int64), steps["end_ns"].to_numpy(np.int64)
+        return intervals.edges(steps)
     tables = (trace.kernels, trace.graphs, trace.copies, trace.syncs, trace.calls, trace.operators, trace.ranges)
     timed = [table for table in tables if table["start_ns"].notna().any()]
     if not timed:
@@ -110,7 +110,7 @@ def _work(trace: Trace) -> pd.DataFrame:
 
 def _clipped(rows: pd.DataFrame, windows: _Windows) -> tuple[Int, Int]:
     """Return the pieces of intervals inside the windows."""
-    begun, over = rows["start_ns"].to_numpy(np.int64), rows["end_ns"].to_numpy(np.int64)
+    begun, over = intervals.edges(rows)
     _, _, start, end = intervals.split_at(begun, over, *windows)
     return start, end
 

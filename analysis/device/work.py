@@ -80,9 +80,8 @@ def _of_operators(trace: Trace, wanted: pd.Series) -> pd.DataFrame:
     chosen = np.flatnonzero((wanted & kernels["launch_ns"].notna()).to_numpy(dtype=bool))
     if not len(chosen) or operators["shapes"].isna().all():
         return nothing
-    columns = [operators[name].to_numpy(np.int64, na_value=-1) for name in ("thread", "start_ns", "end_ns")]
     mine = kernels.iloc[chosen]
-    at = intervals.innermost(*columns, *(mine[name].to_numpy(np.int64, na_value=-1) for name in ("launch_thread", "launch_ns")))
+    at = intervals.innermost(*intervals.spans(operators), *map(intervals.whole, (mine["launch_thread"], mine["launch_ns"])))
     chosen, at, mine = chosen[at >= 0], at[at >= 0], mine[at >= 0]
     if not len(chosen):
         return nothing

@@ -22,7 +22,7 @@ from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.calls import cause
 from kernelscope.analysis.attribution.steps import DetectedSteps
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace, intervals
 from kernelscope.analysis.trace.categories import translated
 
 SCHEMA = "kernelscope/timeline/1"
@@ -131,7 +131,7 @@ def _named(kind: str, table: pd.DataFrame) -> pd.DataFrame:
 
 def _within(events: pd.DataFrame, low: int, high: int) -> pd.DataFrame:
     """Return the events that reach into the window, cut at its ends, sorted by start, longest first; what has no length stays."""
-    start, end = (events[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    start, end = intervals.edges(events)
     inside = (start < high) & (end > low) | (start == end) & (start >= low) & (start < high)
     start, end, rows = start[inside], end[inside], events[inside]
     cut = (start < low) | (end > high)
@@ -173,7 +173,7 @@ class _Lane:
 def _lanes(table: Table, label: Int, low: int) -> Iterator[_Lane]:
     """Yield the lanes of a table: one for each thread, or each device and its streams or threads."""
     kind, events = table
-    start, end = (events[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    start, end = intervals.edges(events)
     thread = events["thread"].astype("Int64")
     at, known = thread.to_numpy(np.int64, na_value=0), thread.notna().to_numpy()
     device = events["device"].astype("string") if "device" in events else pd.Series(pd.NA, events.index, "string")

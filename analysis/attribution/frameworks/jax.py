@@ -97,7 +97,7 @@ def _events(path: Path, context: Context) -> tuple[pd.DataFrame, int]:
     operations = events[is_operation].sort_values("start_ns", kind="stable").reset_index(drop=True)
     operations["end_ns"] = _ends(operations, done)
     operations["launch_ns"] = launches(operations, events)
-    inside = _in_steps(operations["start_ns"].to_numpy(np.int64), context.steps)
+    inside = context.in_steps(operations["start_ns"].to_numpy(np.int64))
     return operations[inside].reset_index(drop=True), int((~inside).sum())
 
 
@@ -113,14 +113,6 @@ def _ends(operations: pd.DataFrame, done: pd.DataFrame) -> Integers:
     late = end.copy()
     np.maximum.at(late, matched["row"].to_numpy(np.int64), matched["at"].to_numpy(np.int64))
     return late
-
-
-def _in_steps(start: Integers, steps: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    measured = steps[~steps["warmup"]].sort_values("start_ns")
-    if measured.empty:
-        return np.zeros(len(start), dtype=bool)
-    position = np.searchsorted(measured["start_ns"].to_numpy(np.int64), start, side="right") - 1
-    return np.asarray((position >= 0) & (start < measured["end_ns"].to_numpy(np.int64)[np.maximum(position, 0)]))
 
 
 def _described(events: pd.DataFrame, path: Path, context: Context) -> tuple[pd.DataFrame, int]:
@@ -174,8 +166,7 @@ def _place_in_ranges(table: pd.DataFrame, context: Context) -> None:
         telling |= context.ranges["layer"].notna() | (context.ranges["phase"] == "optimizer")
     ranges = context.ranges[telling.to_numpy(dtype=bool)].reset_index(drop=True)
     loop = np.full(len(table), int(context.steps["thread"].iloc[0]) if len(context.steps) else 0, dtype=np.int64)
-    thread, start, end = (ranges[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns"))
-    around = intervals.innermost(thread, start, end, loop, table["start_ns"].to_numpy(np.int64))
+    around = intervals.innermost(*intervals.spans(ranges), loop, table["start_ns"].to_numpy(np.int64))
     called = unknown & (around >= 0)
     for name in ("layer", "phase"):
         values = pd.Series(taken(ranges[name], around), dtype="string").where(pd.Series(called))

@@ -223,8 +223,8 @@ def _settled(
     """
     placed = np.flatnonzero(owner >= 0)
     known = [_words(kernels.iloc[placed], operators.iloc[owner[placed]], own, others) for own, others in _TELLING]
-    start, end = (operators[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
-    begun, done = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    start, end = intervals.edges(operators)
+    begun, done = intervals.edges(kernels)
     settled, best = owner.copy(), np.full(len(owner), -np.inf)
     for candidate in running:
         mine = np.flatnonzero((owner < 0) & (candidate >= 0))
@@ -330,9 +330,7 @@ def _queueing(operators: pd.DataFrame, context: Context) -> pd.DataFrame:
     idle_from = np.concatenate([[0], busy_until])
     idle_to = np.append(ordered["start_ns"].to_numpy(np.int64), np.iinfo(np.int64).max)
     idle = idle_to > idle_from
-    call, _, start, end = intervals.split_at(
-        calls["start_ns"].to_numpy(np.int64), calls["end_ns"].to_numpy(np.int64), idle_from[idle], idle_to[idle]
-    )
+    call, _, start, end = intervals.split_at(*intervals.edges(calls), idle_from[idle], idle_to[idle])
     pieces = calls.iloc[call][["thread", "phase", "name"]].reset_index(drop=True)
     return pieces.assign(start_ns=start, end_ns=end, name="queue " + pieces["phase"], attribution="launch range")
 
@@ -342,7 +340,7 @@ def _inside(table: pd.DataFrame, context: Context) -> pd.DataFrame:
     steps = context.steps.sort_values("start_ns")
     if steps.empty or table.empty:
         return table.iloc[:0]
-    starts, ends = steps["start_ns"].to_numpy(np.int64), steps["end_ns"].to_numpy(np.int64)
+    starts, ends = intervals.edges(steps)
     before = np.searchsorted(starts, table["end_ns"].to_numpy(np.int64), side="left") - 1
     overlaps = (before >= 0) & (ends[np.maximum(before, 0)] > table["start_ns"].to_numpy(np.int64))
     return table[overlaps].reset_index(drop=True)

@@ -58,7 +58,8 @@ def read(folder: Path, context: Context) -> Evidence:
     table["start_ns"] = context.clock.from_wall(begun + 1000 * table["ts"].to_numpy(np.int64))
     table["duration_ns"] = 1000 * table["dur"].to_numpy(np.int64)
     table["end_ns"] = table["start_ns"] + table["duration_ns"]
-    table = table[_measured(table, context)].reset_index(drop=True)
+    # a microsecond is lost at most, because times are cut to whole ones
+    table = table[context.in_steps(table["start_ns"].to_numpy(np.int64))].reset_index(drop=True)
     _name_layers(table, context.network)
     table = table.assign(operator=table["type"], phase="forward", count=1, device="cpu")
     diagnostics = {"nodes of unknown layer": int(table["layer"].isna().sum())}
@@ -103,14 +104,6 @@ def _shapes(tensors: list[dict[str, list[int]]]) -> list[tuple[str, list[int]]]:
 def _kind(operator: str) -> str:
     match = next((kind for sign, kind in _KINDS if re.search(sign, operator.lower())), None)
     return match or classify.operator_kind(operator, "forward")
-
-
-def _measured(table: pd.DataFrame, context: Context) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return which nodes began in measured steps; a microsecond is lost at most, because times are cut to whole ones."""
-    steps = context.steps[~context.steps["warmup"]].sort_values("start_ns")
-    ends = np.append(steps["end_ns"].to_numpy(np.int64), 0)
-    position = np.searchsorted(steps["start_ns"].to_numpy(np.int64), table["start_ns"].to_numpy(np.int64), side="right") - 1
-    return np.asarray((position >= 0) & (table["start_ns"].to_numpy(np.int64) < ends[position]))
 
 
 def _name_layers(table: pd.DataFrame, network: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kernelscope.analysis.trace import intervals
 from kernelscope.analysis.trace.categories import filled, taken
 from kernelscope.analysis.trace.stacks import Stacks
 
@@ -72,4 +73,4 @@ def _telling(ranges: pd.DataFrame, column: str) -> tuple[pd.DataFrame, Stacks]:
 
 
 def _stacks(table: pd.DataFrame) -> Stacks:
-    return Stacks(*(table[name].to_numpy(np.int64, na_value=-1) for name in ("thread", "start_ns", "end_ns")))
+    return Stacks(*intervals.spans(table))

@@ -68,26 +68,10 @@ def _operators(scan: Scan, context: Context) -> pd.DataFrame:
     )
     table["start_ns"] = context.clock.from_wall(chosen["start_ns"].to_numpy())
     table["end_ns"] = table["start_ns"] + chosen["duration_ns"]
-    table = table[_in_measured_step(table["start_ns"].to_numpy(), context.steps)]
+    table = table[context.in_steps(table["start_ns"].to_numpy(np.int64))]
     table = table.sort_values(["start_ns", "end_ns"], ascending=[True, False], kind="stable").reset_index(drop=True)
-    table["parent"] = intervals.parents(*_spans(table))
+    table["parent"] = intervals.parents(*intervals.spans(table))
     return table
-
-
-def _spans(table: pd.DataFrame) -> tuple[Int, Int, Int]:
-    return (
-        table["thread"].to_numpy(dtype=np.int64),
-        table["start_ns"].to_numpy(dtype=np.int64),
-        table["end_ns"].to_numpy(dtype=np.int64),
-    )
-
-
-def _in_measured_step(at: Int, steps: pd.DataFrame) -> Bool:
-    measured = steps[~steps["warmup"]].sort_values("start_ns")
-    if measured.empty:
-        return np.zeros(len(at), dtype=bool)
-    position = np.searchsorted(measured["start_ns"].to_numpy(), at, side="right") - 1
-    return np.asarray((position >= 0) & (at < measured["end_ns"].to_numpy()[np.maximum(position, 0)]))
 
 
 def _attribute(operators: pd.DataFrame, ranges: pd.DataFrame) -> None:
@@ -109,7 +93,7 @@ def _from_ranges(ranges: pd.DataFrame, thread: Int, at: Int) -> tuple[pd.Series,
     answers = []
     for column in ("layer", "phase"):
         saying = ranges[ranges[column].notna()].reset_index(drop=True)
-        index = intervals.innermost(*_spans(saying), thread, at)
+        index = intervals.innermost(*intervals.spans(saying), thread, at)
         values = saying[column].astype("string").to_numpy(dtype=object)
         with_none = np.array([*values, None], dtype=object)  # where index -1 leads
         answers.append(pd.Series(with_none[index], dtype="string"))
@@ -134,9 +118,9 @@ def _library_lines(
     primitives["start_ns"] = context.clock.from_wall(primitives["wall_ns"].to_numpy(dtype=np.int64))
     primitives["end_ns"] = primitives["start_ns"] + primitives["duration_ns"]
     marks = _timed_marks(split.markers, primitives)
-    primitives = primitives[_in_measured_step(primitives["start_ns"].to_numpy(), context.steps)].reset_index(drop=True)
+    primitives = primitives[context.in_steps(primitives["start_ns"].to_numpy(np.int64))].reset_index(drop=True)
     calls = _between_marks(calls, marks)
-    calls = calls[_in_measured_step(calls["lower_ns"].to_numpy(), context.steps)].reset_index(drop=True)
+    calls = calls[context.in_steps(calls["lower_ns"].to_numpy(np.int64))].reset_index(drop=True)
     threads = _threads_by_rank(operators, context.steps)
     primitives["index"] = _innermost_on_any(operators, threads, primitives["start_ns"].to_numpy())
     _place_calls(calls, operators, marks["time_ns"].to_numpy(), threads)
@@ -162,7 +146,7 @@ def _innermost_on_any(operators: pd.DataFrame, threads: list[int], at: Int) -> I
     """Return the index of the innermost operator open at each time, on the first of these threads that has one; -1 without."""
     result = np.full(len(at), -1, dtype=np.int64)
     for thread in threads:
-        open_here = intervals.innermost(*_spans(operators), np.full(len(at), thread), at)
+        open_here = intervals.innermost(*intervals.spans(operators), np.full(len(at), thread), at)
         result = np.where(result >= 0, result, open_here)
     return result
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from kernelscope.analysis.attribution.steps.judging import judged
 from kernelscope.analysis.attribution.steps.model import LEAST, DetectedSteps, StreamWork
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace, intervals
 
 _NUMBER = re.compile(r"\d+")
 _STEP = re.compile(r"(?i)(?:^|[^a-z])(?:train(?:ing)?_?)?(?:step|iter(?:ation)?s?|(?:mini_?)?batch)(?:$|[^a-z])|^profilerstep")
@@ -96,7 +96,7 @@ def labelled(trace: Trace) -> Iterator[tuple[str, pd.DataFrame]]:
 
 def of_rows(work: StreamWork, method: str, label: str, rows: pd.DataFrame) -> DetectedSteps | None:
     """Return the steps that start where these ranges, sorted, start; None where they do not repeat as steps do."""
-    begins, ends = rows["start_ns"].to_numpy(np.int64), rows["end_ns"].to_numpy(np.int64)
+    begins, ends = intervals.edges(rows)
     outer = np.append(True, begins[1:] >= np.maximum.accumulate(ends)[:-1])  # a range inside one of its own name begins no step
     outer &= np.append(True, np.diff(begins) > 0)
     result = judged(work, method, label, begins[outer], ends[outer], int(rows["thread"].iloc[0]))
@@ -107,8 +107,7 @@ def share_inside(rows: pd.DataFrame, work: StreamWork) -> float:
     """Return the share of the device's time that is launched inside of these ranges, sorted by start."""
     if not len(work) or not work.by_launch:
         return 0.0
-    begins, reached = rows["start_ns"].to_numpy(np.int64), np.maximum.accumulate(rows["end_ns"].to_numpy(np.int64))
-    position = np.searchsorted(begins, work.at, side="right") - 1
-    inside = (position >= 0) & (work.at < reached[np.maximum(position, 0)])
+    begins, ends = intervals.edges(rows)
+    inside = intervals.containing(work.at, begins, np.maximum.accumulate(ends)) >= 0
     lasted = work.end - work.start
     return float(lasted[inside].sum() / max(lasted.sum(), 1))

@@ -87,7 +87,7 @@ def _dequeued(places: pd.DataFrame, calls: pd.DataFrame) -> pd.Series:
         return pd.Series(dtype="int64")
     span = calls.iloc[outs]
     at = intervals.innermost(
-        *(span[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns")),
+        *intervals.spans(span),
         *(places[name].to_numpy(np.int64) for name in ("thread", "time")),
     )
     ins = calls[(category == "enqueue") & calls["queue"].notna().to_numpy()].drop_duplicates(["process", "queue"])

@@ -167,10 +167,6 @@ def placed(table: pd.DataFrame, tracks: pd.DataFrame, *columns: str) -> pd.DataF
     return pd.DataFrame(result | {name: table[name].array for name in columns}, copy=False)
 
 
-def _spans(table: pd.DataFrame) -> tuple[Int, Int, Int]:
-    return table["thread"].to_numpy(), table["start_ns"].to_numpy(), table["end_ns"].to_numpy()
-
-
 # --- what the host did ---------------------------------------------------------------------------------------------------
 
 
@@ -216,7 +212,7 @@ def _modules(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
     table = placed(scan.tables["modules"], tracks, "name")
     names = table["name"].cat
     types = [name.removeprefix(_MODULE) for name in names.categories]
-    layer = _paths(np.asarray(names.codes, dtype=np.int64), types, intervals.parents(*_spans(table)))
+    layer = _paths(np.asarray(names.codes, dtype=np.int64), types, intervals.parents(*intervals.spans(table)))
     return table.assign(category="layer", nested=True, layer=layer)
 
 
@@ -243,7 +239,7 @@ def _operators(scan: Scan, tracks: pd.DataFrame, annotations: pd.DataFrame, modu
     table = placed(rows, tracks, "name", *GROUPS["operators"].arguments)
     order = np.lexsort((-table["end_ns"].to_numpy(), table["start_ns"].to_numpy()))
     table = table.take(order).reset_index(drop=True)
-    table["parent"] = intervals.parents(*_spans(table))
+    table["parent"] = intervals.parents(*intervals.spans(table))
     if table["sequence"].isna().all() and len(scan.tables["flows"]):
         _number_by_flows(table, scan, tracks)
     forward = autograd.forward_operators(table)
@@ -266,7 +262,7 @@ def _operators(scan: Scan, tracks: pd.DataFrame, annotations: pd.DataFrame, modu
 
 def _innermost(ranges: pd.DataFrame, table: pd.DataFrame) -> Int:
     """Return the position of the innermost of these ranges that is open on each operator's thread when it begins, or -1."""
-    return intervals.innermost(*_spans(ranges), table["thread"].to_numpy(), table["start_ns"].to_numpy())
+    return intervals.innermost(*intervals.spans(ranges), table["thread"].to_numpy(), table["start_ns"].to_numpy())
 
 
 def _number_by_flows(table: pd.DataFrame, scan: Scan, tracks: pd.DataFrame) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace, intervals
 
 LINE = "Steps"
 _NEVER = np.iinfo(np.int64).max
@@ -76,8 +76,8 @@ def _moved(steps: pd.DataFrame, work: pd.DataFrame) -> pd.DataFrame:
     A step in which no work with a known launch begins is as far from its launch as the others are in the middle.
     """
     start = steps["start_ns"].to_numpy(np.int64)
-    at = np.searchsorted(start, work["start_ns"].to_numpy(), side="right") - 1
-    inside = (at >= 0) & (work["start_ns"].to_numpy() < steps["end_ns"].to_numpy(np.int64)[np.maximum(at, 0)])
+    at = intervals.containing(work["start_ns"].to_numpy(np.int64), *intervals.edges(steps))
+    inside = at >= 0
     first = np.full(len(steps), _NEVER, dtype=np.int64)
     np.minimum.at(first, at[inside], work["launch_ns"].to_numpy()[inside])
     known = first != _NEVER
