@@ -22,7 +22,7 @@ from kernelscope.analysis.accounting.cell_labels import CellLabels, Texts
 from kernelscope.analysis.accounting.statistics import mean_step_ns
 from kernelscope.analysis.attribution import device_steps, host_lines
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.trace import Trace, intervals
+from kernelscope.analysis.trace import Trace, intervals, notebook
 
 SCHEMA = "kernelscope/breakdown/1"
 
@@ -73,8 +73,6 @@ class Breakdown:
         return _envelope(self.by, self.window, self.step_ns, self.steps, self.coverage, self.totals, self.info, columns)
 
     def _repr_html_(self) -> str:
-        from kernelscope.analysis.trace import notebook
-
         return notebook.of_breakdown(self)
 
 

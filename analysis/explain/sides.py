@@ -18,7 +18,7 @@ from kernelscope.analysis.explain.instrumentation import LayerGroups, layer_grou
 from kernelscope.analysis.explain.instrumentation import labels as labels_of
 from kernelscope.analysis.explain.model import Side
 from kernelscope.analysis.explain.trace_layers import labels, layers_of
-from kernelscope.analysis.recordings import archives, captures, core_use, imported
+from kernelscope.analysis.recordings import archives, core_use, reading
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import Trace
@@ -39,12 +39,7 @@ def load(path: Path) -> Side:
 
 def capture(path: Path) -> Trace | None:
     """Return the Trace of a capture or an imported folder; None for a folder of ours. Raises EvidenceError for else."""
-    kind = kind_of(path)
-    if kind is Kind.RUN:
-        return None
-    if kind is Kind.COMPARISON:
-        Run(path)  # raises, naming the run folders in it
-    return imported.Imported(path).trace() if kind is Kind.IMPORT else captures.read(path)
+    return None if kind_of(path) is Kind.RUN else reading.read(path)
 
 
 def of_run(run: Run) -> Side:

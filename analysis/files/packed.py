@@ -5,6 +5,7 @@ that need one (SQLite). What unpacks out of all proportion is refused.
 from __future__ import annotations
 
 import bz2
+import gzip
 import io
 import lzma
 import tempfile
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
+import pyarrow as pa
 from isal import isal_zlib  # in half the time that zlib takes, which is what reading a packed trace waits for
 
 from kernelscope.analysis.errors import EvidenceError
@@ -102,10 +104,6 @@ def opened(path: Path, allowed: int | None = None) -> IO[bytes]:
 
 def pack(source: IO[bytes], target: IO[bytes], kind: str) -> None:
     """Write what source holds to target, packed as `kind` (see magic.packing); it names neither a file nor a time."""
-    import gzip
-
-    import pyarrow as pa
-
     openers: dict[str, Callable[[], Any]] = {
         "gzip": lambda: gzip.GzipFile("", "wb", 6, target, mtime=0),
         "zstd": lambda: pa.CompressedOutputStream(pa.PythonFile(_Kept(target), mode="w"), "zstd"),
@@ -220,8 +218,6 @@ def _of_streams(new: Callable[[], Any]) -> Callable[[BinaryIO, bytes, Path | str
 
 def _of_zstd(file: BinaryIO, packed: bytes, path: Path | str, allowed: int) -> Iterator[bytes]:
     """Yield what zstd data holds: one frame or several."""
-    import pyarrow as pa
-
     source, size = _CountingFile(file, packed), 0
     try:
         with pa.CompressedInputStream(pa.PythonFile(source, mode="r"), "zstd") as stream:

@@ -30,17 +30,15 @@ class Shown(dict[str, Any]):
         return show(self) if show else _page(schema, "", "")
 
 
-def of_trace(trace: Trace) -> str:
-    """Return what a Trace holds: its tables with their rows, and what is odd in it."""
-    from kernelscope.analysis.trace import TABLES
-
+def of_trace(trace: Trace, tables: Iterable[str]) -> str:
+    """Return what a Trace holds: its tables, by these names, with their rows, and diagnostics."""
     info = trace.info
     source = info.get("source") or {}
     names = [info.get(name) for name in ("framework", "network_name", "mode")] + [
         source.get(name) for name in ("tool", "version")
     ]
     rows = []
-    for name in TABLES:
+    for name in tables:
         table = getattr(trace, name)
         if len(table):
             rows.append([name, f"{len(table):,}", ", ".join(map(str, table.columns[table.notna().any()]))])

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.trace import notebook
 from kernelscope.analysis.trace.categories import with_text_categories
 
 
@@ -400,9 +401,7 @@ class Trace:
         return f"<Trace: {', '.join(f'{count} {name}' for name, count in tables.items() if count) or 'empty'}>"
 
     def _repr_html_(self) -> str:
-        from kernelscope.analysis.trace import notebook
-
-        return notebook.of_trace(self)
+        return notebook.of_trace(self, TABLES)
 
     def has_timeline(self) -> bool:
         """Return whether anything here has a start: steps, or device work, or what the host did."""
