@@ -21,7 +21,7 @@ from kernelscope.analysis.accounting.statistics import interval_of_median, media
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import archives, core_use
 from kernelscope.analysis.recordings.run import PassData, Run
-from kernelscope.analysis.trace.records import read_object
+from kernelscope.analysis.trace.records import check_schema, read_object
 
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/sweep", 1
 SWEEP_FILE, RESULTS_FILE, CELLS = "sweep.json", "results.parquet", "cells"
@@ -124,18 +124,8 @@ def read(path: Path | str) -> Sweep:
     if not file.is_file():
         raise EvidenceError(f"{folder}: not a sweep (no {SWEEP_FILE}); name a folder that `sweep` wrote")
     record = read_object(file)
-    _check_schema(file, str(record.get("schema")))
+    check_schema(file, str(record.get("schema")), SCHEMA_NAME, SCHEMA_VERSION, "name a folder that `sweep` wrote")
     return Sweep(folder, record, _frame(_table(folder / RESULTS_FILE)))
-
-
-def _check_schema(file: Path, schema: str) -> None:
-    name, _, version = schema.rpartition("/")
-    if name != SCHEMA_NAME or not version.isdigit():
-        raise EvidenceError(f"{file}: schema {schema!r} is not {SCHEMA_NAME}; name a folder that `sweep` wrote")
-    if int(version) > SCHEMA_VERSION:
-        raise EvidenceError(
-            f"{file}: written in schema {version}, this version reads up to {SCHEMA_VERSION}; upgrade kernelscope"
-        )
 
 
 def _table(file: Path) -> pa.Table:

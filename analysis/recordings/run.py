@@ -21,7 +21,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import archives, kinds
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.trace import Trace, conform, storage, thread_names
-from kernelscope.analysis.trace.records import read_object, read_table
+from kernelscope.analysis.trace.records import check_schema, read_object, read_table
 
 KERAS_2 = ("keras-theano", "keras-cntk", "keras-mxnet")
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
@@ -60,7 +60,9 @@ class Run:
         if kind is not Kind.RUN:
             raise EvidenceError(f"{path}: {_no_run(path, kind)}")
         self.record = read_object(file)
-        _check_schema(file, str(self.record.get("schema")))
+        check_schema(
+            file, str(self.record.get("schema")), SCHEMA_NAME, SCHEMA_VERSION, "name a folder that `run` or `compare` wrote"
+        )
         self.framework = str(self.record["framework"])
         self.name = str(self.record.get("label") or self.framework)  # what tells it from others beside it
         self.complete = bool(self.record.get("complete"))
@@ -250,16 +252,6 @@ def _no_run(path: Path, kind: Kind) -> str:
     if kind is Kind.RUNS:
         return f"holds run folders; name one of them: {inside}"
     return "not a run folder (no run.json); name a folder that `run` or `compare` wrote"
-
-
-def _check_schema(file: Path, schema: str) -> None:
-    name, _, version = schema.rpartition("/")
-    if name != SCHEMA_NAME or not version.isdigit():
-        raise EvidenceError(f"{file}: schema {schema!r} is not {SCHEMA_NAME}; name a folder that `run` or `compare` wrote")
-    if int(version) > SCHEMA_VERSION:
-        raise EvidenceError(
-            f"{file}: written in schema {version}, this version reads up to {SCHEMA_VERSION}; upgrade kernelscope"
-        )
 
 
 def _unlike_steps(kernels: pd.DataFrame, steps: pd.DataFrame) -> int:

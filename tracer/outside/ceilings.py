@@ -9,7 +9,6 @@ several measurements the best of each counts, for a ceiling is what can be reach
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
@@ -24,7 +23,7 @@ import psutil
 
 from kernelscope.tracer.inside.ceilings import MACHINE, SCHEMA, TIMEOUT_S
 from kernelscope.tracer.inside.plan import child_variables
-from kernelscope.tracer.outside import conditions, environments, gpu, locks
+from kernelscope.tracer.outside import conditions, gpu, locks, machine_cache
 from kernelscope.tracer.outside.environments import Environment
 from kernelscope.tracer.outside.errors import InputError
 from kernelscope.tracer.outside.staging import stage
@@ -48,19 +47,19 @@ def of(environment: Environment, device: str, threads: int, again: bool = False)
     """
     about = {
         "framework": environment.framework, "version": environment.version, "device": device, "threads": threads,
-        "machine": {name: value for name, value in conditions.machine().items() if name in MACHINE},
+        "machine": machine_cache.machine(MACHINE),
         "gpu": _gpu() if device == "cuda" else None,
     }  # fmt: skip
     try:
         file = _file(about)
         file.parent.mkdir(parents=True, exist_ok=True)
-        known = _kept(file)
+        known = machine_cache.read(file, SCHEMA)
         if known is not None and not again and not _worth_another(known, file):
             return known
         with locks.exclusive(file.with_suffix(".lock"), lambda: None):
             result = {"schema": SCHEMA, "source": "measured", **about, **_measured(environment, device, threads)}
-            result = merged(_kept(file), result)
-            _keep(file, result)
+            result = merged(machine_cache.read(file, SCHEMA), result)
+            machine_cache.write(file, result)
             return result
     except (OSError, InputError) as error:
         return _none(about, f"{type(error).__name__}: {error}")
@@ -95,7 +94,7 @@ def _busy() -> float:
 
 def known(record: Mapping[str, Any]) -> Ceilings | None:
     """Return what has been measured so far of that which a run's record of ceilings is of; None where nothing is kept here."""
-    return _kept(_file({name: record.get(name) for name in _ABOUT}))
+    return machine_cache.read(_file({name: record.get(name) for name in _ABOUT}), SCHEMA)
 
 
 def merged(before: Ceilings | None, after: Ceilings) -> Ceilings:
@@ -143,23 +142,8 @@ def _gpu() -> dict[str, Any] | None:
 
 
 def _file(about: Mapping[str, Any]) -> Path:
-    digest = hashlib.sha256(json.dumps([SCHEMA, about], sort_keys=True).encode()).hexdigest()[:16]
-    return environments.home() / "ceilings" / f"{about['framework']}-{about['device']}-{digest}.json"
-
-
-def _kept(file: Path) -> Ceilings | None:
-    """Return what was measured before; a file that cannot be read counts as none."""
-    try:
-        content = json.loads(file.read_text(encoding="utf8"))
-    except (OSError, ValueError):
-        return None
-    return content if isinstance(content, dict) and content.get("schema") == SCHEMA else None
-
-
-def _keep(file: Path, result: Ceilings) -> None:
-    temporary = file.with_suffix(".new")
-    temporary.write_text(json.dumps(result, indent=1), encoding="utf8")
-    os.replace(temporary, file)
+    name = f"{about['framework']}-{about['device']}-{machine_cache.key(SCHEMA, about)}.json"
+    return machine_cache.folder("ceilings") / name
 
 
 def _measured(environment: Environment, device: str, threads: int) -> dict[str, Any]:

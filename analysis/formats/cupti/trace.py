@@ -9,7 +9,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import demangle
 import numpy as np
 import pandas as pd
 
@@ -17,10 +16,10 @@ from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.files.magic import CUPTI_RECORDS_MAGIC
 from kernelscope.analysis.formats.cupti import records as cupti_records
 from kernelscope.analysis.formats.cupti.records import CuptiCapture
+from kernelscope.analysis.formats.demangling import demangled
 from kernelscope.analysis.trace import Trace, conform
 from kernelscope.analysis.trace.categories import translated
 
-_LONGEST = 20_000  # characters of a mangled name
 _TIMED = ("kernels", "copies", "memsets", "calls", "syncs", "graphs")
 
 
@@ -83,20 +82,13 @@ def _devices(numbers: pd.Series) -> pd.Series:
 def _kernels(rows: pd.DataFrame, process: int) -> pd.DataFrame:
     own: dict[str, Any] = {
         "count": 1,
-        "name": translated(rows["name"], _demangled),
+        "name": translated(rows["name"], demangled),
         "grid": _triples(rows, "grid"),
         "block": _triples(rows, "block"),
         "shared_memory": rows["static_shared"] + rows["dynamic_shared"],
         "graph": rows["graph"],
     }
     return conform("kernels", rows.assign(**own, **_launched(rows, process)))
-
-
-def _demangled(name: str) -> str:
-    """Return a C++ name as written in source, or the name itself where it is none."""
-    if not name.startswith("_Z") or len(name) > _LONGEST:
-        return name
-    return demangle.demangle(name, language="itanium", style="gnu")
 
 
 def _triples(rows: pd.DataFrame, part: str) -> pd.Categorical:

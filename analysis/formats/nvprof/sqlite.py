@@ -14,18 +14,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import demangle
 import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats.cupti import callbacks as cupti_callbacks
+from kernelscope.analysis.formats.demangling import demangled
 from kernelscope.analysis.formats.nvprof.sqlite_tables import PREFIX, STRINGS, NvprofDatabase
 from kernelscope.analysis.trace import Trace, conform
 
 _UINT32 = 0xFFFFFFFF
 _DEMANGLED = 4000  # names; one takes about a millisecond and a program has hundreds of kernels
-_LONGEST = 20_000  # characters of a mangled name
 
 # Enumerations of cupti_activity.h
 _OBJECT_PROCESS, _OBJECT_THREAD = 1, 2
@@ -221,7 +220,7 @@ class _ActivityDatabase:
 
     def _kernel_names(self, numbers: np.ndarray) -> pd.Categorical:
         used = dict.fromkeys(self.texts[number] for number in np.unique(numbers).tolist() if number in self.texts)
-        plain = {name: _demangled(name) for name in list(used)[:_DEMANGLED]}
+        plain = {name: demangled(name) for name in list(used)[:_DEMANGLED]}
         self.diagnostics["kernel_names_not_demangled"] += sum(
             plain.get(name, name) == name and name.startswith("_Z") for name in used
         )
@@ -448,13 +447,6 @@ class _ActivityDatabase:
             "ranges": "the file holds no NVTX range: the program opened none while nvprof recorded",
         }
         return {name: reason for name, reason in reasons.items() if not len(getattr(trace, name))}
-
-
-def _demangled(name: str) -> str:
-    """Return a C++ name as written in source (in the way of c++filt), or the name itself where it is none."""
-    if not name.startswith("_Z") or len(name) > _LONGEST:
-        return name
-    return demangle.demangle(name, language="itanium", style="gnu")
 
 
 def _thread(process: Any, thread: Any) -> Any:

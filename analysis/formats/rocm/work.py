@@ -11,14 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import demangle
 import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.formats.demangling import demangled
 from kernelscope.analysis.trace import Trace, conform
 
-_LONGEST = 20_000  # characters of a mangled name
 _DEMANGLED = 4000  # names; one takes about a millisecond and a program has hundreds of kernels
 _SUFFIX = re.compile(r"(?: \[clone \.kd\]|\.kd)$")  # of the kernel's descriptor, which the name stands for
 _SIDES = re.compile(r"(host|device|[hd])_?to_?(host|device|[hd])(?![a-z])", re.IGNORECASE)
@@ -118,7 +117,7 @@ def kernel_name(text: str | None) -> str | None:
     plain = _SUFFIX.sub("", (text or "").strip())
     if not plain:
         return None
-    return demangle.demangle(plain, language="itanium", style="gnu") if _mangled(plain) else plain
+    return demangled(plain)
 
 
 def kernel_names(names: Mapping[int, str | None]) -> dict[int, str | None]:
@@ -129,10 +128,6 @@ def kernel_names(names: Mapping[int, str | None]) -> dict[int, str | None]:
         mangled += name is not None and name.startswith("_Z")
         result[number] = kernel_name(name) if mangled <= _DEMANGLED else name
     return result
-
-
-def _mangled(name: str) -> bool:
-    return name.startswith("_Z") and len(name) <= _LONGEST
 
 
 def operation(name: str | None) -> str:
