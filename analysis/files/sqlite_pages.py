@@ -85,6 +85,19 @@ class Batch:
         values = self._columns.get(name)
         return None if values is None else values.texts()
 
+    def blobs(self, name: str) -> list[bytes]:
+        """Return a column's bytes, none of its rows being of another type."""
+        return self._columns[name].blobs()
+
+    def of_type(self, name: str, kind: str) -> Mask:
+        """Return which rows hold an integer, text or blob; a column that the table does not have holds none."""
+        values = self._columns.get(name)
+        return np.zeros(self.size, dtype=np.bool_) if values is None else values.of_type(kind)
+
+    def only(self, keep: Mask) -> Batch:
+        """Return the rows that a mask keeps, which must be some."""
+        return Batch(int(np.count_nonzero(keep)), {name: values.only(keep) for name, values in self._columns.items()})
+
     def texts_at(self, name: str, rows: Integers) -> list[str]:
         """Return a column's texts in a few rows, without pyarrow; what is no text there is left out."""
         values = self._columns.get(name)
@@ -212,7 +225,7 @@ class Database:
         if name not in self._tables:
             columns = self._schema("SELECT cid, name, upper(type), pk, hidden, dflt_value FROM pragma_table_xinfo(?)", name)
             if any(hidden for *_, hidden, _ in columns):
-                raise EvidenceError(f"{self.path}: table {name} has computed columns, as nsys never writes; export it again")
+                raise EvidenceError(f"{self.path}: table {name} has computed columns, which no profiler writes; record it again")
             keys = sum(1 for _, _, _, key, _, _ in columns if key)
             self._tables[name] = _StoredTable(
                 int(self._roots[name]),
@@ -528,6 +541,23 @@ class _Values:
         rows = np.flatnonzero(given)
         start = (self._records.start + self._at)[rows]
         return self._encoded(start, start + _sizes(code[rows]), rows)
+
+    def blobs(self) -> list[bytes]:
+        start = self._records.start + self._at
+        end = start + np.broadcast_to(np.asarray(_sizes(self._code)), (self._size,))
+        return [self._records.flat[first:last].tobytes() for first, last in zip(start.tolist(), end.tolist(), strict=True)]
+
+    def of_type(self, kind: str) -> Mask:
+        code = np.broadcast_to(np.asarray(self._code), (self._size,))
+        if kind != "integer":
+            return np.asarray((code >= _FIRST_BLOB) & (code % 2 == (kind == "text")))
+        least = _NULL if self._rows is not None else _NULL + 1
+        return np.asarray((code >= least) & (code <= _ONE) & (code != _FLOAT))
+
+    def only(self, keep: Mask) -> _Values:
+        code, at = (values if isinstance(values, int) else _alike(values[keep]) for values in (self._code, self._at))
+        records = _Records(self._records.flat, self._records.start[keep])
+        return _Values(self._database, self._place, records, code, at, None if self._rows is None else self._rows[keep])
 
     def texts_at(self, rows: Integers) -> list[str]:
         code, at = (np.broadcast_to(np.asarray(numbers), (self._size,))[rows] for numbers in (self._code, self._at))
