@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.files import text_tables
+from kernelscope.analysis.files import sqlite_columns
 from kernelscope.analysis.files.head import Head
-from kernelscope.analysis.files.sqlite_pages import Batch, Database
+from kernelscope.analysis.files.sqlite_pages import Database
 from kernelscope.analysis.formats.ascend import launches, tasks
 from kernelscope.analysis.formats.kineto import autograd
 from kernelscope.analysis.trace import Trace, conform
@@ -63,21 +63,11 @@ class _DatabaseReader:
         self._strings = strings.dropna(subset=["id"]).drop_duplicates("id").set_index("id")["value"]
 
     def _rows(self, table: str, integers: Sequence[str], texts: Sequence[str] = ()) -> pd.DataFrame:
-        """Return columns of a table; null where the table lacks them."""
-
-        def convert(batch: Batch) -> pd.DataFrame:
-            columns: dict[str, Any] = {}
-            for name in integers:
-                columns[name] = _whole(batch, name)
-            for name in texts:
-                columns[name] = pd.Series(_texts(batch, name), dtype="object")
-            return pd.DataFrame(columns)
-
-        parts = [part for part in self.database.scan(table, (*integers, *texts), convert) if len(part)]
-        if parts:
-            return pd.concat(parts, ignore_index=True)
-        empty = {name: pd.Series(dtype="Int64") for name in integers} | {name: pd.Series(dtype="object") for name in texts}
-        return pd.DataFrame(empty)
+        """Return columns of a table; null where the table lacks them. torch_npu's first versions wrote integers as texts."""
+        columns = (*integers, *(f"text:{name}" for name in texts))
+        return sqlite_columns.load(self.database, table, (), columns, numbers_as_texts=True).astype(
+            dict.fromkeys(texts, "object")
+        )
 
     def _text(self, numbers: pd.Series) -> pd.Series:
         """Return the texts of numbers of STRING_IDS; null where there is none."""
@@ -271,20 +261,3 @@ def _arrows(operators: pd.DataFrame, connections: pd.DataFrame, *work: pd.DataFr
     at = result["row"].to_numpy(np.int64)
     result["thread"], result["start_ns_host"] = (operators[name].to_numpy(np.int64)[at] for name in ("thread", "start_ns"))
     return result[["category", "track", "start_ns", "thread", "start_ns_host"]]
-
-
-def _whole(batch: Batch, name: str) -> Any:
-    """Return a column of integers, which torch_npu wrote as text in its first versions; null for what is none."""
-    try:
-        values, null = batch.integers(name)
-        none = np.zeros(batch.size, dtype=bool) if null is None else np.asarray(null)
-    except EvidenceError:
-        return text_tables.counts(pd.Series(_texts(batch, name), dtype="str")).array
-    return pd.arrays.IntegerArray(np.array(values, dtype=np.int64), none.copy())
-
-
-def _texts(batch: Batch, name: str) -> list[str | None]:
-    """Return a column of texts."""
-    result = batch.texts(name)
-    texts: list[str | None] = [None] * batch.size if result is None else result.to_pylist()
-    return texts

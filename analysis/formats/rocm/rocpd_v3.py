@@ -18,8 +18,9 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import sqlite_columns
 from kernelscope.analysis.files.sqlite_pages import Database
-from kernelscope.analysis.formats.rocm import sqlite_columns, work
+from kernelscope.analysis.formats.rocm import work
 from kernelscope.analysis.formats.rocm.work import RowsRead
 from kernelscope.analysis.trace import Trace
 
@@ -84,7 +85,7 @@ class _Set:
         work.add_host_rows(self.findings, pd.concat([self.regions(), self.instants()], ignore_index=True))
         counters = sqlite_columns.count(self.database, f"rocpd_pmc_event{self.suffix}")
         self.findings.diagnostics["values of hardware counters, which are not read"] += counters
-        for table, rows in sqlite_columns.unread(self.database, _KNOWN, self.suffix).items():
+        for table, rows in work.unread(self.database, _KNOWN, self.suffix).items():
             self.findings.notes.append(f"table {table} ({rows:,} rows) is not read")
 
     @cached_property

@@ -12,8 +12,9 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from kernelscope.analysis.files import sqlite_columns
 from kernelscope.analysis.files.sqlite_pages import Database
-from kernelscope.analysis.formats.rocm import sqlite_columns, work
+from kernelscope.analysis.formats.rocm import work
 from kernelscope.analysis.formats.rocm.work import RowsRead
 from kernelscope.analysis.trace import Trace
 
@@ -40,7 +41,7 @@ def read(database: Database) -> Trace:
     source.device_work()
     source.host()
     findings = source.findings
-    for table, rows in sqlite_columns.unread(database, _KNOWN).items():
+    for table, rows in work.unread(database, _KNOWN).items():
         findings.notes.append(f"table {table} ({rows:,} rows) is not read")
     version = sqlite_columns.load(database, "rocpd_metadata", (), ("text:tag", "text:value")).astype("object")
     schema = version.loc[version["tag"] == "schema_version", "value"].tolist() or ["1"]

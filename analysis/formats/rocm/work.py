@@ -15,6 +15,8 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import sqlite_columns
+from kernelscope.analysis.files.sqlite_pages import Database
 from kernelscope.analysis.formats.demangling import demangled
 from kernelscope.analysis.trace import Trace, conform
 
@@ -249,3 +251,15 @@ def integers(values: Sequence[Any], what: str) -> pd.Series:
         return pd.Series(pd.array(list(values), dtype="Int64"))
     except (TypeError, ValueError, OverflowError) as error:
         raise EvidenceError(f"{what}: holds a number that is out of range; record again") from error
+
+
+def unread(database: Database, known: Sequence[str], suffix: str = "") -> dict[str, int]:
+    """Return the tables of rocpd that have rows and are not known, by name, and how many."""
+    result = {}
+    for table in sorted(database.tables):
+        name = table.removesuffix(suffix) if suffix else table
+        if name.startswith("rocpd_") and name not in known and (not suffix or table.endswith(suffix)):
+            rows = sqlite_columns.count(database, table)
+            if rows:
+                result[name] = rows
+    return result

@@ -10,14 +10,17 @@ import pandas as pd
 import pyarrow as pa
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import text_tables
 from kernelscope.analysis.files.sqlite_pages import Batch, Database
 
 
-def load(database: Database, table: str, needed: Sequence[str], others: Sequence[str] = ()) -> pd.DataFrame:
+def load(
+    database: Database, table: str, needed: Sequence[str], others: Sequence[str] = (), numbers_as_texts: bool = False
+) -> pd.DataFrame:
     """Return columns of whole numbers (Int64), and of texts where a name begins with "text:".
 
-    needed: columns that the table must have, or EvidenceError is raised. Others are null where it has them not. A table that
-    does not exist has no rows.
+    needed: columns that the table must have, or EvidenceError is raised. Others are null where the table lacks them. A table
+    that does not exist has no rows. numbers_as_texts: numbers may be stored as texts; what is none is null.
     """
     present = database.columns(table)
     missing = [name for name in needed if present and name.removeprefix("text:") not in present]
@@ -28,7 +31,7 @@ def load(database: Database, table: str, needed: Sequence[str], others: Sequence
     plain = [name.removeprefix("text:") for name in names]
 
     def convert(rows: Batch) -> list[Any]:
-        return [_texts(rows, name[5:]) if name.startswith("text:") else _numbers(rows, name) for name in names]
+        return [_texts(rows, name[5:]) if name.startswith("text:") else _numbers(rows, name, numbers_as_texts) for name in names]
 
     parts = list(database.scan(table, plain, convert)) if present else []
     columns: dict[str, Any] = {}
@@ -38,8 +41,14 @@ def load(database: Database, table: str, needed: Sequence[str], others: Sequence
     return pd.DataFrame(columns)
 
 
-def _numbers(rows: Batch, name: str) -> tuple[Any, Any]:
-    values, null = rows.integers(name)
+def _numbers(rows: Batch, name: str, as_texts: bool) -> tuple[Any, Any]:
+    try:
+        values, null = rows.integers(name)
+    except EvidenceError:
+        if not as_texts:
+            raise
+        counted = text_tables.counts(_texts(rows, name).to_pandas().astype("str"))
+        return counted.to_numpy(np.int64, na_value=0), counted.isna().to_numpy(bool)
     return values, np.zeros(rows.size, dtype=bool) if null is None else null
 
 
@@ -69,15 +78,3 @@ def names(database: Database, table: str, column: str = "string") -> dict[int, s
 def count(database: Database, table: str) -> int:
     """Return how many rows a table has; none if it does not exist."""
     return sum(database.scan(table, (), lambda rows: rows.size))
-
-
-def unread(database: Database, known: Sequence[str], suffix: str = "") -> dict[str, int]:
-    """Return the tables of rocpd that have rows and are not known, by name, and how many."""
-    result = {}
-    for table in sorted(database.tables):
-        name = table.removesuffix(suffix) if suffix else table
-        if name.startswith("rocpd_") and name not in known and (not suffix or table.endswith(suffix)):
-            rows = count(database, table)
-            if rows:
-                result[name] = rows
-    return result
