@@ -42,7 +42,7 @@ def open(path: "str | Path") -> "Recording":
 
 
 def read(path: "str | Path", form: "str | None" = None) -> "Trace":
-    """Return the Trace at a path. form: a format's name (see `kernelscope import --list`); told from the content if not given."""
+    """Return the Trace at a path. form: a format's name (see `kernelscope import --list`); else recognised from the content."""
     from kernelscope.analysis.recordings import reading
 
     return reading.read(path, form)

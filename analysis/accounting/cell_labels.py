@@ -124,7 +124,7 @@ class CellLabels:
 
     @cached_property
     def _without_range(self) -> str:
-        """How rows without a range are named: in our own runs kernels are tied to layers and not to ranges."""
+        """How rows without a range are named: in our own runs kernels belong to layers and not to ranges."""
         correlated = any(
             text is not None and cause is None for text, cause in zip(self._texts("range"), self._texts("cause"), strict=True)
         )

@@ -154,7 +154,7 @@ def _copies(trace: Trace, device: str | None) -> _PartWork:
 
 
 def _on(table: pd.DataFrame, device: str | None) -> npt.NDArray[np.bool_]:
-    """Return the rows of a device; work of which the device is not told counts for any."""
+    """Return the rows of a device; work of an unknown device counts for any."""
     if device is None:
         return np.ones(len(table), dtype=bool)
     return (table["device"].isna() | (table["device"] == device)).to_numpy(bool)

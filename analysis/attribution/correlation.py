@@ -25,7 +25,7 @@ _DENSE = 4  # places of a table for each number that is in it, at most
 
 
 class Correlation(NamedTuple):
-    """What rows are tied to, by device table: the row of the call and that of the innermost range, -1 for none.
+    """What rows belong to, by device table: the row of the call and that of the innermost range, -1 for none.
 
     ranges: without an entry where there are none to be inside of. counts: oddities, by what the diagnostics name them.
     """

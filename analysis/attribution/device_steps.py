@@ -66,7 +66,7 @@ def measured(trace: Trace, table: pd.DataFrame) -> Bool:
 
 
 def assigned(trace: Trace) -> Trace:
-    """Return the trace with its device work tied to its steps: itself, unless that was not done yet."""
+    """Return the trace with its device work assigned to its steps: itself, unless that was not done yet."""
     tables = [getattr(trace, name)["step"] for name in DEVICE_TABLES]
     if trace.steps.empty or not any(map(len, tables)) or any(bool(column.notna().any()) for column in tables):
         return trace

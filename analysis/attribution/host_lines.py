@@ -1,6 +1,6 @@
 """Host lines on a timeline: which line the host was in at each instant of a kernels pass, and what it launched from there.
 
-What is told of each line, per step:
+For each line, per step:
 
 - host: how long the host was in it itself, without the lines of other watched functions that it called. Adds up to the step.
 - device: the time in which kernels, graphs or copies ran that were launched from it, shared equally where several ran at once.

@@ -64,7 +64,7 @@ def relate(trace: Trace) -> None:
 
 
 def _correlated(trace: Trace) -> tuple[pd.DataFrame, Correlation]:
-    """Return the calls in their total order, and what device work is tied to."""
+    """Return the calls in their total order, and the calls and ranges that device work belongs to."""
     with ThreadPoolExecutor(max_workers=1) as beside:  # numpy leaves the interpreter to others while it walks through a column
         making = beside.submit(_enclosing, trace)
         calls = _sorted_calls(trace)
@@ -105,7 +105,7 @@ def _enclosing(trace: Trace) -> Enclosing | None:
 def _count_oddities(name: str, table: pd.DataFrame, position: Int, calls: pd.DataFrame, diagnostics: dict[str, int]) -> None:
     """Count device work without a call, work that begins before its call, and calls with more than one kernel."""
     if not calls["correlation"].notna().any():
-        return  # a source that ties nothing to calls has lost nothing
+        return  # a source without correlations has lost none
     timed = table["start_ns"].notna().to_numpy()
     _count(diagnostics, f"{name} without their API call", timed & (position < 0))
     begun = table["start_ns"].to_numpy(np.int64, na_value=0)

@@ -117,7 +117,7 @@ def _gather(function: dict[str, Any]) -> list[tuple[_Statement, int, int]]:
 def _owners(source: Sequence[str]) -> dict[int, _Statement]:
     """Return the statement that owns each line of a function's source; empty where the source is missing or does not parse.
 
-    Of several statements on one line the first owns it: line by line their times cannot be told apart.
+    Of several statements on one line the first owns it: line by line their times cannot be separated.
     """
     tree = _parse(source)
     if tree is None or not tree.body:

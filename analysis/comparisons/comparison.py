@@ -28,7 +28,7 @@ _OTHER = {"phase": "other", "library": "(no library)"}  # what stands where a ce
 def compare(runs: list[Run], left_out: list[dict[str, str]] | None = None) -> dict[str, Any]:
     """Compare runs of one network, mode and batch; raise EvidenceError when they did not do the same work.
 
-    left_out: sides that could not take part, as {"framework", "reason"}. Sides are told apart by their labels, which are what
+    left_out: sides that could not take part, as {"framework", "reason"}. Sides are distinguished by their labels, which are what
     every "framework" here holds; `framework_of` says which framework each is. All times are integer ns per step; in `layers`,
     `kinds` and `cells` (both, by library) each side's column adds up to the mean step of its clean pass, with the row
     (instrumentation) as what the kernels pass took longer (so it is negative then).

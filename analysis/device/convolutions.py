@@ -15,7 +15,7 @@ _BACKWARD = ("convolution_backward", "cudnn_convolution_backward", "miopen_convo
 
 
 def known_convolutions(operators: pd.DataFrame) -> list[Triple]:
-    """Return the convolutions whose three shapes are told, by the operators that compute both of their gradients."""
+    """Return the convolutions whose three shapes are known, by the operators that compute both of their gradients."""
     names = [name for name in operators["name"].cat.categories if short_name(str(name)) in _BACKWARD]
     pairs = operators.loc[operators["name"].isin(names), ["name", "shapes"]].dropna().drop_duplicates()
     result = []

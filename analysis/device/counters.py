@@ -1,4 +1,4 @@
-"""What hardware counters told of kernels: how full and how busy the device was, from the table `metrics` of a Trace.
+"""Hardware counters of kernels: how full and how busy the device was, from the table `metrics` of a Trace.
 
 Nsight Compute names a metric by its page: "Achieved Occupancy" on the page "details" is sm__warps_active...pct_of_peak_sustained_
 active on the page "raw". Kernels of one name are put together: shares are means over their time, bytes are sums.

@@ -109,7 +109,7 @@ def _window(nothing: Amount, sizes: dict[str, int], size: tuple[int, int] | None
 
 
 def _pooled(nothing: Amount, text: str, library: str, size: tuple[int, int] | None) -> Amount:
-    """Return the bytes of pooling where the shapes of what is read and of what is written are both told."""
+    """Return the bytes of pooling where the shapes of what is read and of what is written are both known."""
     if size is None or library != "aten" or text.count(":") != 1 or not _TENSORS.fullmatch(text):
         return nothing
     shapes = [tuple(map(int, part.split("x"))) for part in text.split(":")]

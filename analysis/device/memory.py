@@ -1,6 +1,6 @@
 """Memory by what it is for, as far as the framework tells: PyTorch's allocator events, and the description of our own networks.
 
-PyTorch's trace says of each allocation when, where and how much, not what for. What it was for is told from the operator around
+PyTorch's trace says of each allocation when, where and how much, not what for. What it was for follows from the operator around
 it and from how long it lived:
 
 - workspace: given back before the innermost operator that took it ended;

@@ -6,7 +6,7 @@ bytes with 1 kB that the driver reserves from compute capability 8.0 on. Limits 
 Programming Guide, "Technical specifications per compute capability". The split of L1 cache and shared memory counts as the
 driver's choice, with as much shared memory as there can be, which is its default.
 
-Not told by captures and so not counted: thread block clusters, named barriers, what else runs on the multiprocessor, and that
+Not in captures and so not counted: thread block clusters, named barriers, what else runs on the multiprocessor, and that
 warps wait or end early: achieved occupancy needs hardware counters.
 """
 

@@ -69,7 +69,7 @@ def _flag(strides: Any) -> str | None:
 
 
 def _of_attention(name: str, tensors: tuple[Shape, ...], size: list[int | None]) -> Amount:
-    """Return the work of attention over query, key and value, each of four dimensions; a causal mask is not told and not counted.
+    """Return the work of attention over query, key and value, each of four dimensions; a causal mask is not recorded.
 
     scaled_dot_product_* have (batch, heads, length, size), the functions that these call (batch, length, heads, size).
     """

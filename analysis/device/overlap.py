@@ -59,7 +59,7 @@ def activities(trace: Trace) -> pd.DataFrame:
 def copies(trace: Trace) -> pd.DataFrame:
     """Return copies by device, operation, memory and size: count, duration_ns, bytes, gbytes_per_s.
 
-    Durations add up to those of all copies. gbytes_per_s: bytes of the copies whose size is told over their time; of one
+    Durations add up to those of all copies. gbytes_per_s: bytes of the copies whose size is known over their time; of one
     direction, as copies between host and device go. size: of one copy.
     """
     table = trace.copies

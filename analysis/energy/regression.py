@@ -26,7 +26,7 @@ Float = npt.NDArray[np.float64]
 RESAMPLES = 400
 _COUNTER_WEIGHT = 100.0  # the counter's mean power of a window counts as so many samples times the window's, squared
 _SMALLEST = 1e-12  # of the largest eigenvalue: below it a combination of classes was never seen
-_SEEN = 1e-3  # a class is told from the others when no more of it than this lies in what was never seen
+_SEEN = 1e-3  # a class is distinguished from the others when no more of it than this lies in what was never seen
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Fit:
-    """Watts of each class, [classes] each: estimate, interval, and whether the class can be told from the others at all.
+    """Watts of each class, [classes] each: estimate, interval, and whether the class can be distinguished from the others at all.
 
     gain: mean of the samples by the mean of what the fit says of them: how far samples and counter agree. misfit_w: root mean
     square of what the fit leaves.

@@ -6,7 +6,7 @@ parameters (see similarity). Besides one to one, one layer may stand for several
 FLOPs, parameters or shapes add up so. Layers of the same name hold the alignment in place. What is left on both sides, nearby
 and alike, is paired in another order: branches of a network are run in any.
 
-Names that mislead (numbers that a framework gave, say) are told by the alignment without them being clearly better; then they
+Names that mislead (numbers that a framework gave, say) show in a clearly better alignment without them; then they
 only decide between equals.
 """
 
@@ -178,7 +178,7 @@ class _Search:
         return sum(min(len(group.a), len(group.b)) * float(self.alike[np.ix_(group.a, group.b)].max()) for group in both)
 
     def _aligned(self, names: Sequence[_Group]) -> list[_Group]:
-        """Align in order, held by names and map; groups, and what stands in another order, are set apart before."""
+        """Align in order, anchored by names and map; groups, and what stands in another order, are set apart before."""
         fixed = [*names, *self.mapped]
         single = sorted((group for group in fixed if len(group.a) == len(group.b) == 1), key=lambda group: group.a)
         kept = [single[i] for i in _longest_rising([group.b[0] for group in single])]

@@ -77,7 +77,7 @@ _TENSOR = re.compile(r"\d+(?:x\d+)+")
 class Problem:
     """What one call computes for the whole batch. None is unknown.
 
-    channels and inputs: of a convolution whose output is not told: its channels, and how many numbers each of its outputs is
+    channels and inputs: of a convolution whose output is unknown: its channels, and how many numbers each of its outputs is
     made of. batch: size of the batch, where the call's first dimension is that.
     """
 

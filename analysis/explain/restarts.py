@@ -35,7 +35,7 @@ def load(path: Path) -> Side:
 
 
 def merged(restarts: Sequence[Side], name: str) -> Side:
-    """Return one side of several recordings of a program; what is no time is told by the first of them."""
+    """Return one side of several recordings of a program; facts other than times are the first one's."""
     first = restarts[0]
     for other in restarts[1:]:
         sides.refuse_different_work(first, other, "keep those of one side in a folder of their own")

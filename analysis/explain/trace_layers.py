@@ -35,7 +35,7 @@ def layers_of(trace: Trace, cells: pd.DataFrame) -> list[Layer]:
 
     cells: with the columns of accounting.partition.KEYS. Where info["network"] states the network, its layers come first. Where
     info["modules"] has the program's modules, their classes and parameters are those of layers (see of_modules). What is not
-    known of a layer is None; FLOPs and shapes are for one sample where the size of the batch can be told.
+    known of a layer is None; FLOPs and shapes are for one sample where the size of the batch is known.
     """
     stated = of_network(trace.info.get("network") or {})
     known = {layer.name for layer in stated}
@@ -49,7 +49,7 @@ def of_modules(layers: list[Layer], modules: Sequence[Mapping[str, Any]]) -> lis
 
     modules: name, type (the class) and parameters of its own, without those of its children. A module that is no layer, because
     it is never called by itself, gives its parameters to the nearest one around it. A class whose name tells no type leaves the
-    type that the kernels told.
+    kernels' type.
     """
     if not modules:
         return layers

@@ -314,7 +314,7 @@ class _Blocks:
         self._file.close()
 
     def read(self) -> bytes:
-        """Return the next block, empty at the end; raise EvidenceError when it cannot be had."""
+        """Return the next block, empty at the end; raise EvidenceError when it cannot be read."""
         block = self._ahead.popleft().result()
         self._ahead.append(self._pool.submit(self._block))
         return block

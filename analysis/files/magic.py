@@ -1,4 +1,4 @@
-"""First bytes by which files are told: apart from the readers, so that asking for them imports nothing else."""
+"""First bytes by which files are recognised: apart from the readers, so that asking for them imports nothing else."""
 
 from __future__ import annotations
 

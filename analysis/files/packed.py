@@ -23,13 +23,13 @@ from kernelscope.analysis.files.magic import container, packing
 _PACKED, _BLOCK = 1 << 17, 1 << 20  # bytes that are read, and had of them, at once: they stay in the processor's cache
 PLAIN_SIZE = 256 << 20  # packed data may always unpack to this much,
 PACKING = 300  # and to this many times its own size: traces pack to a tenth or a thirtieth
-_SIGNS = 16  # bytes by which a packed file is told
+_SIGNS = 16  # bytes by which a packed file is recognised
 _XZ_MEMORY = 256 << 20  # bytes that a decoder may take: xz -9 asks for 65 MiB
 _SUFFIXES = (".gz", ".zst", ".zstd", ".xz", ".bz2")
 
 
 def read_content(path: Path | str) -> bytes:
-    """Return a file's bytes, unpacked where they are packed; raise EvidenceError when they cannot be had."""
+    """Return a file's bytes, unpacked where they are packed; raise EvidenceError when they cannot be read."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:
@@ -41,7 +41,7 @@ def blocks(file: BinaryIO, path: Path | str, allowed: int | None = None) -> Iter
     """Yield a file's bytes in blocks, unpacked where they are packed.
 
     path names the file in errors. allowed: bytes that it may always unpack to, else PLAIN_SIZE. Raises EvidenceError when the
-    bytes cannot be had, or turn out to be out of all proportion to the file's size.
+    bytes cannot be read, or turn out to be out of all proportion to the file's size.
     """
     most = PLAIN_SIZE if allowed is None else allowed
     try:

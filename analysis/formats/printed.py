@@ -1,4 +1,4 @@
-"""What captures of printed tables (nsys stats, nvprof) share: names of copies, and remarks on what is odd."""
+"""What captures of printed tables (nsys stats, nvprof) share: names of copies, and remarks on oddities."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ _FIT = "model.fit("
 
 @dataclass(frozen=True)
 class Value:
-    """One published number with the source's own names. value: null where there is none, `note` says why or what is odd.
+    """One published number with the source's own names. value: null where there is none, `note` says why, or what is implausible.
 
     comparable: whether it may be set beside anything. our_framework, our_network, our_mode: the counterparts here, null for none.
     device, devices: what kind of hardware it is: "cpu" or "cuda", and how many.
@@ -155,7 +155,7 @@ def _thesis() -> Iterator[Value]:
 
 
 def _doubt(row: dict[str, str], value: float | None, rates: dict[tuple[str, ...], float | None]) -> str:
-    """Return what is odd about a value of the thesis, "" for nothing."""
+    """Return why a value of the thesis is implausible, "" for nothing."""
     if value is None:
         return ""
     if row["hardware"] == "cpu" and row["metric"] == "gpu_memory":

@@ -49,7 +49,7 @@ class Imported:
             raise EvidenceError(f"{file}: schema {schema!r} is not {SCHEMA}; import the capture again with this version")
 
     def trace(self) -> Trace:
-        """Return the Trace, its device work tied to steps as this version does."""
+        """Return the Trace, its device work assigned to steps as this version does."""
         trace = load(self.path / "trace")
         device_steps.relate(trace)
         return trace

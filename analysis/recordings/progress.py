@@ -84,7 +84,7 @@ class RecordingProgress:
 
     @property
     def left_s(self) -> float | None:
-        """How long it will take yet in s, as far as can be told from what is over; None where it cannot."""
+        """How long it will take yet in s, estimated from what is over; None where it cannot be."""
         if self.cells is not None:
             over, wanted = self.cells
             return (self.written - self.began) / over * (wanted - over) if over else None

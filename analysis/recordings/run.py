@@ -173,7 +173,7 @@ class Run:
         others = [p for name in ("lines", "clean") for p in self.path.glob(f"{name}/*/*")]
         for path in sorted(p for p in [*data.folder.iterdir(), *others] if p.is_file()):
             digest.update(f"{path.relative_to(self.path)}\n".encode())
-            with path.open("rb") as file:  # reports of collectors are too large to be had whole
+            with path.open("rb") as file:  # reports of collectors are too large to be read whole
                 digest.update(hashlib.file_digest(file, "sha256").digest())
         return digest.hexdigest()[:24]
 

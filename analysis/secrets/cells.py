@@ -150,7 +150,7 @@ def _ends(database: sqlite3.Connection, table: str, key: str | None) -> tuple[li
 
 
 def _holding_text(names: list[str]) -> str:
-    """Return a condition that SQLite checks by itself: most rows of profilers hold numbers only, or nothing (told fastest)."""
+    """Return a condition that SQLite checks by itself: most rows of profilers hold numbers only, or nothing (checked fastest)."""
     return " OR ".join(f"({quoted(name)} IS NOT NULL AND typeof({quoted(name)}) IN ('text', 'blob'))" for name in names)
 
 

@@ -1,4 +1,4 @@
-"""What looks like a secret in bytes: tokens told by their shape, and values of variables whose name says so.
+"""What looks like a secret in bytes: tokens recognised by their shape, and values of variables whose name says so.
 
 Shapes are those that the services document or that their tokens begin with (GitHub, Hugging Face, AWS, ...). Names are those of
 environment variables, options and keys: HF_TOKEN=..., "password": "...", --api-key ... A value counts only if it is not

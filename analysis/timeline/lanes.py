@@ -71,7 +71,7 @@ def timeline(trace: Trace, most: int = MOST) -> dict[str, Any]:
 
 
 def _window(trace: Trace) -> tuple[int | None, int, int, dict[str, Any]]:
-    """Return the step, its start and end, and what of all steps is told; the whole capture where it has no steps."""
+    """Return the step, its start and end, and the facts of all steps; the whole capture where it has no steps."""
     if trace.steps.empty:
         low, high = (int(edge[0]) for edge in parts.whole(trace))
         if high <= low:

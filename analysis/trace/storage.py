@@ -50,7 +50,7 @@ def _packed(name: str, rows: pd.DataFrame) -> pa.Table:
     """Return a table as it is written: without columns that hold nothing, as many of a large capture do, which `load` adds again.
 
     Nor are columns written that hold the same in all of many rows: it stands in the file's metadata. Of a column without nulls it
-    is said that it has none, so that it is not told of every row.
+    is said that it has none, so that it is not stored for every row.
     """
     if rows.empty:
         return _EMPTY[name]

@@ -78,7 +78,7 @@ class Silent:
 
 @dataclass(frozen=True)
 class Probe:
-    """What importing a framework told: its `version` and the CUDA release of its build, or `failure` in one line."""
+    """The outcome of importing a framework: its `version` and the CUDA release of its build, or `failure` in one line."""
 
     version: str | None = None
     cuda: str | None = None

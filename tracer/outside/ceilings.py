@@ -43,7 +43,7 @@ def of(environment: Environment, device: str, threads: int, again: bool = False)
     """Return the ceilings of a framework on a device, from the cache if they are there and were measured undisturbed.
 
     device: cpu or cuda. again: measure in any case. What cannot be measured is in "unavailable" with its reason; where that is
-    all of it, there are no copies and no products, and nothing is raised: a run does not fail for want of its ceilings.
+    all of it, there are no copies and no products, and nothing is raised: a run does not fail for lack of its ceilings.
     """
     about = {
         "framework": environment.framework, "version": environment.version, "device": device, "threads": threads,

@@ -51,7 +51,7 @@ _PRINTED_BY_NSYS = re.compile(
 
 @dataclass(frozen=True)
 class Choice:
-    """What records a side's kernels pass, and why. unavailable: those that would have come first -> why they cannot be had."""
+    """What records a side's kernels pass, and why. unavailable: those that would have come first -> why they are not."""
 
     asked: str
     used: str
@@ -72,7 +72,7 @@ def order(framework: str, device: str) -> tuple[str, ...]:
 
 
 def choose(asked: str, framework: str, device: str, environment: Environment | None = None, nsys: str | None = None) -> Choice:
-    """Return the collector to use; raise UsageError, with reason and remedy, when the one that was asked for cannot be had.
+    """Return the collector to use; raise UsageError, with reason and remedy, when the one that was asked for is not available.
 
     asked: one of NAMES or "auto", which takes the first that works. nsys: path of the nsys to use.
     """
@@ -107,7 +107,7 @@ def usable(
 ) -> str | None:
     """Return None if the collector works for this framework on this device ("cpu" or "cuda"), else one line that says why not.
 
-    Without an environment, what would have to be tried in it counts as not to be had.
+    Without an environment, what would have to be tried in it counts as not available.
     """
     if device == "cpu" and "cpu" not in recipes.variants(framework):
         return f"{framework} runs on GPUs only; use --device cuda on a machine that has one"

@@ -181,7 +181,7 @@ def _bare(uuid: str) -> str:
 
 
 def visible(variables: Mapping[str, str], devices: Sequence[Gpu]) -> list[Seen]:
-    """Return what a process with these environment variables sees as cuda:0, cuda:1, ..., before it has told so itself.
+    """Return what a process with these environment variables sees as cuda:0, cuda:1, ..., before it has reported so itself.
 
     CUDA_VISIBLE_DEVICES holds numbers, or beginnings of UUIDs (GPU-..., MIG-...), and counts up to its first invalid entry; an
     entry that is there twice makes all invisible. Numbers are in the order of CUDA_DEVICE_ORDER: PCI_BUS_ID is NVML's;

@@ -36,7 +36,7 @@ def provide(folder: Path, log: IO[str]) -> list[str]:
     """Return the folders for the child's LD_LIBRARY_PATH so that CNTK finds its MPI.
 
     What has to be made or fetched goes into `folder`, what commands print into `log`. Raises ChildError, saying what to
-    install, when there is none to be had.
+    install, when there is none.
     """
     system = locate()
     mpi, cxx = system or _fetch(folder, log)

@@ -222,7 +222,7 @@ class Session:
         energy.Measurement(side.child, sampler, side.pass_folder, gpu_index, self._energy_plan, layers).record()
 
     def _gpus(self, side: SessionSide, report: dict[str, Any]) -> list[gpu.Seen]:
-        """Return which GPUs the side's child sees, as it told itself where it did."""
+        """Return which GPUs the side's child sees, as it reported itself where it did."""
         known = gpu.find().devices
         return gpu.reported(report.get("gpus", []), known) or gpu.visible(self._variables(side.variant), known)
 
@@ -265,7 +265,7 @@ class Session:
         )  # fmt: skip
 
     def _collect(self, side: SessionSide, folder: Path) -> dict[str, Any]:
-        """Prepare what records the kernels pass; return what the child is told of it."""
+        """Prepare what records the kernels pass; return its part of the child's specification."""
         choice = side.choice
         side.folder.record["passes"]["kernels"]["collector"] = choice.as_dict()
         if choice.tool is not None:
@@ -327,7 +327,7 @@ class Session:
         record["unavailable"].update(report.get("unavailable", {}))
         if side.recording is not None:
             self._verify(side, side.recording, report)
-        if "collector" in report:  # the child had to take another than it was told
+        if "collector" in report:  # the child had to take another than it was asked for
             used = record["passes"][name]["collector"]["used"]
             record["passes"][name]["collector"].update(report["collector"])
             record["unavailable"][f"collector {used}"] = report["collector"]["reason"]

@@ -61,7 +61,7 @@ class SweepProgress:
 
 @dataclass
 class Result:
-    """What came of a cell; values: the columns that its run folder told."""
+    """What came of a cell; values: the columns read from its run folder."""
 
     status: str
     reason: str | None = None
@@ -79,7 +79,7 @@ class _Running:
         self.session = session
         self.started = datetime.now(UTC).isoformat(timespec="seconds")
         self.seconds = 0.0
-        self.killed = False  # whether the kernel ended processes for want of memory while a pass ran
+        self.killed = False  # whether the kernel ended processes for lack of memory while a pass ran
         self._walk = session.passes()
         self.label, self.passes_over, self.passes = next(self._walk)
 

@@ -102,7 +102,7 @@ def recomputed_ranges(ranges: pd.DataFrame) -> pd.DataFrame:
     """Return the ranges with those of forward calls during a backward pass in the phase backward.
 
     Gradient checkpointing calls layers again while gradients are computed. Their ranges say forward, as hooks around a call
-    do; the time is the backward phase's all the same, and the repeated work is told by what runs there.
+    do; the time is the backward phase's all the same, and what runs there shows the repeated work.
     """
     phase, category = (ranges[name].astype("string") for name in ("phase", "category"))
     around = ranges[(category == "phase") & (phase == "backward")].sort_values("start_ns")

@@ -1,4 +1,4 @@
-"""How a collector's clock is tied to ours: by the ranges that we recorded and that it recorded too.
+"""How a collector's clock relates to ours: by the ranges that we recorded and that it recorded too.
 
 The k-th range of a name on a thread is the same range in both recordings where both have as many of that name there; steps have
 a name each. Our time stamps are taken just inside of the collector's, after its range began and before it ended, so that what the
@@ -35,7 +35,7 @@ class ClockCorrelation:
 
 
 def by_ranges(captured: pd.DataFrame, ours: pd.DataFrame) -> ClockCorrelation | None:
-    """Return how two recordings of the same ranges (tables of the Trace) are tied; None where they have none in common."""
+    """Return the correlation of two recordings of the same ranges (tables of the Trace); None where they have none in common."""
     known = (captured["nested"] & (captured["category"] == "user") & captured["domain"].isna()).to_numpy(dtype=bool)
     names = ours["name"].cat.categories
     theirs, mine = _keyed(captured[known], names), _keyed(ours, names)

@@ -1,4 +1,4 @@
-"""CNTK: nodes of its profiler's timeline, tied to our clock, with the timed calls of MKL inside of them.
+"""CNTK: nodes of its profiler's timeline, on our clock, with the timed calls of MKL inside of them.
 
 One call of CNTK's library runs a whole minibatch or evaluation. The profiler's events are given to these calls in order, and
 one offset puts each event inside its call. A node's layer comes from the graph by its name; what the trainer adds to the
@@ -87,7 +87,7 @@ def _on_our_clock(
     if events.empty:
         return events
     number, lowest, highest = _bounds(events, call_start, call_end)
-    if lowest.max() > highest.min():  # a training session goes on a little after it has told us a minibatch's end
+    if lowest.max() > highest.min():  # a training session goes on a little after it has reported a minibatch's end
         number, _, highest = _bounds(events[_holds_calls(events)], call_start, call_end)
         lowest = call_start[number] - events.groupby("call")["start_ns"].min().reindex(number).to_numpy(np.int64)
     low, high = int(lowest.max()), int(highest.min())

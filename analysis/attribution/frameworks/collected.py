@@ -60,7 +60,7 @@ def read(collector: str, path: Path, context: Context, captured: Trace | None = 
     """Return what a collector's file holds, its tables not related yet. Its ranges are left out: ours are in the pass's records.
 
     captured: what the framework's own trace holds, if it has been read; it is used up. Raises EvidenceError when the file cannot
-    be read or its clock cannot be tied to ours.
+    be read or its clock cannot be related to ours.
     """
     if collector == "framework":
         trace, clock, threads = _framework(path, context, captured)

@@ -9,7 +9,7 @@ line's stamp puts it into the operator that was running then; the profiler and o
 whole microseconds.
 
 Where several devices share a step, each has engine threads of its own and runs the whole graph: positions count on each device.
-What its primitive was when two devices ran operators at once is told by the primitive's shape, and failing that by nothing.
+What its primitive was when two devices ran operators at once follows from the primitive's shape alone.
 
 Python's forward and backward calls only queue operators. Where they do so while no operator runs, the step waits for them:
 these times are operators "queue forward" and "queue backward" of the loop's thread.
@@ -215,7 +215,7 @@ def _running(operators: pd.DataFrame, at: npt.NDArray[np.int64]) -> npt.NDArray[
 def _settled(
     kernels: pd.DataFrame, operators: pd.DataFrame, running: npt.NDArray[np.int64], owner: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Return the owners, with those of primitives that ran while several threads computed, as far as they can be told.
+    """Return the owners, with those of primitives that ran while several threads computed, as far as they are known.
 
     It is an operator that held the primitive from start to end. Of several, it is one of a layer and phase of which primitives of
     this problem are known, or of a type that calls this primitive; else, as where two devices run the same at once, the one that

@@ -1,6 +1,6 @@
 """PyTorch: torch.profiler's operators, and the lines of oneDNN and MKL placed inside them.
 
-Clocks: the profiler and oneDNN stamp the wall clock, ranges the monotonic one; the pass's anchors tie them. MKL's lines have no
+Clocks: the profiler and oneDNN stamp the wall clock, ranges the monotonic one; the pass's anchors join them. MKL's lines have no
 time: they stand in the stream between markers and timed lines, and inside such a gap the n-th call of a shape belongs to the
 n-th operator that multiplies matrices of that shape.
 """

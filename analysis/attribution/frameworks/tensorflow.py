@@ -1,6 +1,6 @@
 """TensorFlow: operators of the profiler's trace, with layers from their names, and oneDNN's lines placed into them.
 
-TensorFlow's threads run no Python, so no range of ours encloses an operator there. What ties an operator to its layer is its
+TensorFlow's threads run no Python, so no range of ours encloses an operator there. What relates an operator to its layer is its
 full name, which carries the scopes of whoever made it: `gradient_tape/lenet_1/conv2_1/convolution/Conv2DBackpropInput`.
 
 `operators` holds, besides the graph's operators, what the host did to run them: events of the eager runtime and of the

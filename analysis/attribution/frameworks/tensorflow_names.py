@@ -43,7 +43,7 @@ _DIMENSION = re.compile(r"([a-z]+)(\d+)")
 
 @dataclass(frozen=True)
 class Resolved:
-    """Where an operator belongs: layer and phase as in the Trace, and the method that told."""
+    """Where an operator belongs: layer and phase as in the Trace, and by which method."""
 
     layer: str | None
     phase: str | None

@@ -46,7 +46,7 @@ def read(
 
     library: whose code computes where no call of BLAS runs. kind_of: an operator's kind by its name, or None: classify is asked.
     attribution: how operators came by their layers. fit: from calls and operators, the calls inside of operators whose times
-    are not exact, or that are told elsewhere. blas: which library's calls they are.
+    are not exact, or that are reported elsewhere. blas: which library's calls they are.
     """
     written = context.report.get("operator_files", [])
     if OPERATORS_FILE not in written or not (folder / OPERATORS_FILE).is_file():

@@ -6,14 +6,14 @@ jax.named_scope opens one. Scopes make a layer's path, Block_0.Dense_0; the firs
 the model's own name. `transpose` is backward. Functions that are compiled within others (jit(relu)) and control flow (while/body)
 are no part of paths.
 
-What has no scope is told by the data that it takes and gives, as far as that can tell:
+What has no scope is placed by the data that it takes and gives, as far as that can tell:
 
 - computed from gradients, or only for what is: the optimizer;
 - differentiated, computed from the model and not used by it, or a gradient that reaches the model and none of its: the loss;
 - else it is one layer, with the name of the function that was compiled.
 
 JAX before 0.5 or so leaves transformations out where there is no scope (see `Places.silent`). There only what follows the model's
-gradients and leads to none is the optimizer's, what is between the model and its gradients is the loss, and no phase is told.
+gradients and leads to none is the optimizer's, what is between the model and its gradients is the loss, of unknown phase.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Places:
         return self._derived != set() and not any("jvp()" in op_name for op_name in named)
 
     def _between(self, number: int, name: Name) -> tuple[str | None, str | None, str]:
-        """Return the place of what may or may not be differentiated, by what is told of the model around it."""
+        """Return the place of what may or may not be differentiated, by what is known of the model around it."""
         follows, leads = number in self._after_gradients, number in self._before_gradients
         if follows and not leads:
             return None, "optimizer", "graph order"

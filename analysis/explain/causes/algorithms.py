@@ -73,7 +73,7 @@ def _comparable(case: Case) -> list[ev.RowGroup]:
 
 
 def _other_convolutions(group: ev.RowGroup) -> list[str]:
-    """Return the directions that both sides compute, by kernels of no common name and, where told, of the same problem."""
+    """Return the directions that both sides compute, by kernels of no common name and, where known, of the same problem."""
     kinds = []
     for kind in ev.CONVOLUTIONS:
         names, problems = ([group.executed(side, column, [kind]) for side in SIDES] for column in ("kernel", "problem"))

@@ -80,7 +80,7 @@ def _examples(case: Case, chosen: list[ev.RowGroup], order: tuple[str, str]) -> 
 
 
 def _moved(cells: pd.DataFrame) -> str:
-    """Return in words how many bytes elementwise kernels read and write at the least; empty where shapes are not told."""
+    """Return in words how many bytes elementwise kernels read and write at the least; empty where shapes are unknown."""
     sizes = [_bytes(problem, dtype) for problem, dtype in zip(cells["problem"], cells["dtype"], strict=True)]
     known = [size * count for size, count in zip(sizes, cells["count"], strict=True) if size is not None]
     return f", at least {sum(known) / 1e6:.1f} MB" if known and None not in sizes else ""

@@ -68,7 +68,7 @@ def other_library(case: Case, group: RowGroup) -> bool:
     """Return whether other libraries compute the same in a group, as far as is known: another operator is no other library.
 
     Where both compute what carries the FLOPs, it is the layer's, by whatever operators (a convolution may be a product). The rest
-    is told by kind and operator.
+    is known by kind and operator.
     """
     if not libraries_differ(group):
         return False

@@ -48,7 +48,7 @@ class Kernel:
 
     @property
     def flops(self) -> int | None:
-        """The operations of one execution, over all batch dimensions: twelve heads are twelve products. None where not told."""
+        """The operations of one execution, over all batch dimensions: twelve heads are twelve products. None where unknown."""
         described = KernelColumns(
             self.kind, self.library or "", self.kernel, self.operator, None, self.problem, self.dtype, self.algorithm,
             self.m, self.n, self.k, self.transpose,

@@ -27,7 +27,7 @@ class DeviceSide:
     """A capture with its account. name: A or B, as sentences call it; label: that with what its path tells; path: where it is.
     detected: its steps; None without any.
 
-    trace: with those steps. hardware: the device's name; None where not told. busy_ns: how long each accelerator is busy in a
+    trace: with those steps. hardware: the device's name; None where unknown. busy_ns: how long each accelerator is busy in a
     step.
     """
 

@@ -54,7 +54,7 @@ def read(path: Path) -> Trace:
 
 
 class _DatabaseReader:
-    """Makes tables of a database; what is odd is counted in diagnostics."""
+    """Makes tables of a database; oddities are counted in diagnostics."""
 
     def __init__(self, database: Database) -> None:
         self.database = database

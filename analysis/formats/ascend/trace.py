@@ -1,6 +1,6 @@
 """Chrome traces of Ascend NPUs: trace_view.json of torch_npu's and MindSpore's profilers, msprof_*.json of msprof.
 
-A bare list of events. What is torch's is as in Kineto's traces; the rest is told by the process's name: "Ascend Hardware" has
+A bare list of events. What is torch's is as in Kineto's traces; the rest is known by the process's name: "Ascend Hardware" has
 the tasks of the NPU's streams, "HCCL" or "Communication" the collectives, "CANN" the calls of Huawei's runtime. "Overlap
 Analysis" is derived from the others and is left out.
 
@@ -237,7 +237,7 @@ def _as_list(text: str) -> str | None:
 
 
 def _work(rows: pd.DataFrame, named: _TrackNames, tracks: pd.DataFrame) -> pd.DataFrame:
-    """Return tasks or collectives with device and stream. The stream of a collective is not told: it has a track of its own."""
+    """Return tasks or collectives with device and stream. A collective has a track of its own and no stream."""
     track = rows["track"].to_numpy()
     stream = rows["task_stream"].reset_index(drop=True)
     if len(tracks) and rows["task_type"].notna().any():

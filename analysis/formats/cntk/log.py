@@ -153,7 +153,7 @@ def _elapsed(table: pd.DataFrame) -> pd.Series:
 
 
 def _samples(progress: pd.DataFrame) -> pd.DataFrame:
-    """Return throughput and loss of each line that states a time; processes of one run are told apart in the metric's name."""
+    """Return throughput and loss of each line that states a time; processes of one run are distinguished in the metric's name."""
     timed = progress[progress["time_ns"] >= 0]
     suffix = ", rank " + timed["rank"].astype("string")
     rows = []

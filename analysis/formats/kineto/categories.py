@@ -1,4 +1,4 @@
-"""Which events of torch.profiler's traces a Trace is made of, by category, and the signs by which such a trace is told.
+"""Which events of torch.profiler's traces a Trace is made of, by category, and the signs by which such a trace is recognised.
 
 Categories are named in pytorch/kineto libkineto/src/ActivityType.cpp.
 """

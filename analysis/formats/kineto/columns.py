@@ -1,6 +1,6 @@
 """Columns of groups of events in torch.profiler's traces: a file of any size, piece by piece, and then each column in one.
 
-Texts are numbers here, integers that an event lacks are told beside. Imports numpy and msgspec only, as kineto_events does.
+Texts are numbers here, a mask beside says which integers an event lacks. Imports numpy and msgspec only, as kineto_events does.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def host_side(scan: Scan, tracks: pd.DataFrame, diagnostics: dict[str, int]) -> 
 
 
 def counted(scan: Scan) -> dict[str, int]:
-    """Return what was odd in reading a file, as counts by name."""
+    """Return diagnostics of reading a file, as counts by name."""
     return {
         "events without a usable time": sum(scan.untimed.values()),
         "begins and ends without the other": scan.unpaired,
@@ -335,7 +335,7 @@ def _info(scan: Scan, work: kineto_devices.DeviceTables, unavailable: dict[str, 
 
 
 def _distributed(result: Any) -> dict[str, Any]:
-    """Return rank, world size and backend as far as they are told."""
+    """Return rank, world size and backend as far as they are known."""
     if not isinstance(result, dict):
         return {}
     kinds = {"rank": int, "world_size": int, "backend": str, "nccl_version": str}

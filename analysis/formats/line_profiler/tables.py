@@ -38,7 +38,7 @@ _OPERATIONS = 3_000_000  # some seconds of reading; a line takes six
 
 @dataclass
 class Line:
-    """One line that ran. time_ns: exact, not rounded to whole ns. text: the source, None where it is not told."""
+    """One line that ran. time_ns: exact, not rounded to whole ns. text: the source, None where unknown."""
 
     number: int
     hits: int
@@ -48,7 +48,7 @@ class Line:
 
 @dataclass
 class Function:
-    """One profiled function: its file, name and first line (0 where it is not told), and the lines of it that ran.
+    """One profiled function: its file, name and first line (0 where unknown), and the lines of it that ran.
 
     total_ns: as printed, None where it is not. name: empty where the source was not found.
     """

@@ -32,7 +32,7 @@ MEMCPY, MEMSET, SYNC = "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET
 RUNTIME, DRIVER = "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER"
 NVTX, MEMORY, METRICS = "NVTX_EVENTS", "CUDA_GPU_MEMORY_USAGE_EVENTS", "GPU_METRICS"
 
-# Tables by which an export is told, beside StringIds, which every version writes.
+# Tables by which an export is recognised, beside StringIds, which every version writes.
 SIGNS = frozenset(
     {
         "META_DATA_EXPORT", "EXPORT_META_DATA", "META_DATA_CAPTURE", "ANALYSIS_DETAILS", "ANALYSIS_FILE", "ProcessStreams",
@@ -214,7 +214,7 @@ def _samples(tables: Tables, _: Ids) -> Gathered:
 
 
 def _host(rows: Rows) -> tuple[Rows, dict[str, Any]]:
-    """Return the rows that have a thread and a start, which the Trace needs, with their times and what is odd about them."""
+    """Return the rows that have a thread and a start, which the Trace needs, with their times and diagnostics."""
     lost = np.zeros(rows.size, dtype=np.bool_)
     for name in ("start", "globalTid"):
         null = rows.integers(name)[1]
@@ -266,7 +266,7 @@ def _ranges(tables: Tables, ids: Ids) -> Gathered:
 
     def convert(rows: Rows) -> dict[str, Any]:
         kinds, unknown, domains = rows.integers("eventType")[0], 0, list[Domain]()
-        plain = bool((kinds == _NESTED[0]).all())  # as almost always: then nothing needs to be told apart
+        plain = bool((kinds == _NESTED[0]).all())  # as almost always: then nothing needs to be distinguished
         if not plain:
             wanted = np.isin(kinds, _EVENTS)
             unknown = int(np.count_nonzero(~(wanted | np.isin(kinds, _NAMING))))

@@ -65,7 +65,7 @@ def _doubt(trace: Trace, path: Path, version: tuple[int, ...], tool: Tool, strea
 
 
 def _remedy_of_failure(path: Path, version: tuple[int, ...], tool: Tool, message: str, stream: bool) -> str:
-    """Return what helps where the export failed; told: what nsys said, which may name the version that recorded."""
+    """Return what helps where the export failed; message: what nsys said, which may name the version that recorded."""
     if not version:
         named = [tuple(int(part) for part in match.groups()) for match in _NAMED.finditer(message)]
         version = max((one for one in named if _is_older(tool, one)), default=())

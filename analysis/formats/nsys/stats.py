@@ -23,7 +23,7 @@ from kernelscope.analysis.formats.nsys import stats_tables as nsys_stats
 from kernelscope.analysis.formats.nsys.stats_tables import StatsTable
 from kernelscope.analysis.trace import Trace
 
-# Columns by which a report is told where the file does not name it; the first that fits counts.
+# Columns by which a report is recognised where the file does not name it; the first that fits counts.
 _COLUMNS: tuple[tuple[str, frozenset[str]], ...] = tuple(
     (report, frozenset(columns.split("|")))
     for report, columns in (
@@ -213,7 +213,7 @@ def _process(tables: Mapping[str, StatsTable]) -> int | None:
 
 
 class _StatsReader(printed_tables.Remarks):
-    """One table being turned into rows of a Trace; what is odd is counted in the Trace."""
+    """One table being turned into rows of a Trace; oddities are counted in the Trace's diagnostics."""
 
     def __init__(self, path: Path, report: str, table: StatsTable, result: Trace) -> None:
         super().__init__(result)

@@ -151,7 +151,7 @@ Part = NDArray[Any] | Nullable | Names | Combinations
 
 
 class _Growing:
-    """Values that come in parts: one stands for all as long as they are the same, others are in memory that is had once."""
+    """Values that come in parts: one stands for all as long as they are the same, others are in memory that is allocated once."""
 
     def __init__(self, capacity: int):
         self._capacity = capacity
@@ -247,7 +247,7 @@ def _spread(stored: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class Gathered:
-    """Columns by name, and by name what was told of parts: numbers added up, lists joined. Columns without rows are empty."""
+    """Columns by name, and by name facts of parts: numbers added up, lists joined. Columns without rows are empty."""
 
     columns: Mapping[str, GrowingColumn]
     counts: Counter[str]
@@ -264,7 +264,7 @@ Source = tuple[str, Sequence[str], Callable[[Any], Mapping[str, Part | int | lis
 def gather(tables: Tables, *sources: Source) -> Gathered:
     """Return the columns that are made of the rows of some tables, one table after the other.
 
-    A column's memory is had at once: many freed pieces would stay with the process. Raises EvidenceError where it is too little.
+    A column's memory is allocated at once: freed pieces would stay with the process. Raises EvidenceError where it is too little.
     """
     capacity = sum(tables.rows(table) for table, _, _ in sources)
     columns: dict[str, GrowingColumn] = {}

@@ -233,7 +233,7 @@ def _ranges(capture: _Capture) -> pd.DataFrame:
 
 
 def _end_of(capture: _Capture) -> int:
-    """Return when the recording was stopped, or the latest event where that is later or not told."""
+    """Return when the recording was stopped, or the latest event where that is later or unknown."""
     details = small_table(capture.tables, "ANALYSIS_DETAILS", ("stopTime",))
     stops: list[int] = [row["stopTime"] for row in details if row["stopTime"] is not None]
     return max([capture.last_ns, *stops])

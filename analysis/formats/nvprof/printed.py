@@ -97,7 +97,7 @@ def _nothing(output: NvprofOutput) -> str:
 
 
 class _PrintedReader(printed_tables.Remarks):
-    """One table being turned into rows of a Trace; what is odd is counted in the Trace."""
+    """One table being turned into rows of a Trace; oddities are counted in the Trace's diagnostics."""
 
     def __init__(self, table: PrintedTable, result: Trace, steps: dict[str, int], sizes: dict[str, int]) -> None:
         """steps: the coarsest step in ns between times that can be written as those of a column, by column; filled here.
@@ -278,7 +278,7 @@ class _PrintedReader(printed_tables.Remarks):
         return result
 
     def as_calls(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return API calls. Which threads made them is not told: all of a process stand as one."""
+        """Return API calls. Which threads made them is not recorded: all of a process stand as one."""
         result = frame.drop(columns=["duration_ns", "count"])
         result["name"] = result["name"].str.replace(r"(?:_v\d+)+$", "", regex=True)
         result["api"] = np.where(result["name"].str.match(r"cu[A-Z]"), "driver", "runtime")

@@ -55,7 +55,7 @@ class PrintedTable:
     """One table. rows: cells as text, columns by title (a Name column without a title has one here); units: from the units row.
 
     section: that of the banner before, "Profiling result" where there was none; process, device: from the banners, None where
-    not told; line: that of the header, counted from 1; unreadable: lines of the table that are no rows.
+    unknown; line: that of the header, counted from 1; unreadable: lines of the table that are no rows.
     """
 
     section: str

@@ -21,7 +21,7 @@ _LAST = 1 << 62
 
 
 def aligned(time: Integers, clock: Integers, sequence: Integers, snapshots: list[tuple[int, Any]]) -> tuple[Integers, Flags]:
-    """Return packets' times in ns on the clock since boot, and which of them nothing ties to it: they stay as they are.
+    """Return packets' times in ns on the clock since boot, and which of them nothing relates to it: they stay as they are.
 
     clock: 0 is the trace's own. snapshots: with the rows of their packets.
     """

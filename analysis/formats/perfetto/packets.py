@@ -36,7 +36,7 @@ class Packets:
     events, stages: columns start_ns, sequence (int64), order (the packet's place), name (string); events have type, track,
     category and legacy (whether they are of the old kind), stages have duration, queue, gpu. tracks: descriptors by uuid, as
     signed numbers. threads: descriptors of the old kind, by sequence. unread: how many packets of which kind are not read.
-    diagnostics: what is odd, counted.
+    diagnostics: oddities, counted.
     """
 
     events: pd.DataFrame

@@ -1,6 +1,6 @@
 """Databases of rpd (rocmProfileData's rpd_tracer) and of rocprof's import into them, schemas 1 to 3.
 
-rocpd_op holds what devices did, rocpd_api what the host did, rocpd_api_ops ties them. What a launch asked for stands in
+rocpd_op holds what devices did, rocpd_api what the host did, rocpd_api_ops relates them. What a launch asked for stands in
 rocpd_kernelapi and rocpd_copyapi. Times are ns.
 """
 

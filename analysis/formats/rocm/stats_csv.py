@@ -1,6 +1,6 @@
 """Totals as CSV: rocprofv3 --stats (*_stats.csv) and rocprof --stats (*.stats.csv, *.hip_stats.csv).
 
-All have the same titles. What was summed up is told by the file's name, or by the names in it: domains, functions of HIP and HSA,
+All have the same titles. The file's name says what was summed up, or the names in it do: domains, functions of HIP and HSA,
 directions of copies; all else is kernels.
 """
 
@@ -80,7 +80,7 @@ def _sort_out(path: Path, frame: pd.DataFrame, findings: RowsRead) -> None:
 
 
 def _kind(name: str, of_file: str | None) -> str:
-    """Return the table that a row is of; told: what the file's name says."""
+    """Return the table that a row is of; of_file: what the file's name says."""
     if name in _DOMAINS:
         return _DOMAINS[name]
     if of_file is not None:

@@ -139,7 +139,7 @@ class _TableReader:
         return operators if 2 * int(own[alone].sum()) < int(own[operators].sum()) else alone
 
     def read(self) -> dict[str, pd.DataFrame]:
-        """Return kernels, copies and totals, and remark on what is odd."""
+        """Return kernels, copies and totals, and remark on oddities."""
         frame = self._work()
         copies = frame["name"].str.contains(_COPY, regex=True).fillna(False).to_numpy(dtype=bool)
         self._remark(frame)

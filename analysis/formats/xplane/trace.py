@@ -323,7 +323,7 @@ def _operator_of(name: str, tf_op: str, hlo_op: str) -> tuple[str, str]:
 
 
 def _copies(events: pd.DataFrame, is_set: Flags, unified: Flags) -> pd.DataFrame:
-    """Return copies and memory sets with direction, size and kinds of memory as far as told."""
+    """Return copies and memory sets with direction, size and kinds of memory as far as known."""
     details = events["stat_memcpy_details"]
     table = _work_columns(events)
     operation = np.full(len(events), "other", dtype=object)
@@ -375,7 +375,7 @@ def _holders(work: pd.DataFrame) -> Flags:
 
 
 def _tpu_kernels(events: pd.DataFrame) -> pd.DataFrame:
-    """Return operations as kernels under their short names; what only moves or exchanges data is told by XLA's category."""
+    """Return operations as kernels under their short names; what only moves or exchanges data is known by XLA's category."""
     kind = np.full(len(events), None, dtype=object)
     for pattern, name in _TPU_KINDS:
         kind[_matching(events["stat_hlo_category"], pattern)] = name
@@ -404,7 +404,7 @@ def _tpu_copies(events: pd.DataFrame) -> pd.DataFrame:
 def _host_events(planes: list[tuple[xplane.Plane, int]]) -> list[pd.DataFrame]:
     """Return the events of the host's planes, which have the number of their process beside them.
 
-    Where two hosts share a plane's name, their threads are told apart.
+    Where two hosts share a plane's name, their threads are distinguished.
     """
     names = [plane.name for plane, _ in planes]
     repeated = len(set(names)) < len(names)

@@ -214,7 +214,7 @@ class _Device:
             _periods[key] = _update_periods([watched[name] for name in names])
 
     def describe(self) -> dict[str, Any]:
-        """Say what this GPU is, how its power is told, what it does not offer and what went wrong."""
+        """Say what this GPU is, how its power is reported, what it does not offer and what went wrong."""
         return {
             **self._gpu.as_dict(),
             "compute_capability": self._gpu.compute_capability,

@@ -30,7 +30,7 @@ def by_kind(case: DeviceCase) -> Iterator[DeviceFinding]:
 
 
 def _in_place_of(case: DeviceCase) -> dict[str, str]:
-    """Return the kind of kernels that took another's place one for one: what is called otherwise may be told as another kind."""
+    """Return the kind of kernels that took another's place one for one: another name may give another kind."""
     kinds = case.rows.dropna(subset=["name", "kind"]).drop_duplicates("name").set_index("name")["kind"]
     result = {}
     for one in case.replaced:
