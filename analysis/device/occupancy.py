@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace, plain
 
 WARP = 32
 BLOCK_THREADS = 1024
@@ -151,14 +151,9 @@ def table(trace: Trace) -> pd.DataFrame:
     kernels = trace.kernels
     sums = kernels.groupby(_KEYS, dropna=False, observed=True, sort=False)[["count", "duration_ns"]].sum().reset_index()
     devices = {str(entry["device"]): entry for entry in trace.info.get("devices") or []}
-    rows = [_row(row, devices.get(str(row["device"]), {})) for row in _plain(sums)]
+    rows = [_row(row, devices.get(str(row["device"]), {})) for row in plain.rows(sums)]
     result = pd.DataFrame(rows, columns=list(COLUMNS))
     return result.sort_values("duration_ns", ascending=False, kind="stable").reset_index(drop=True)
-
-
-def _plain(sums: pd.DataFrame) -> list[dict[str, Any]]:
-    rows = sums.astype(object).where(sums.notna(), None).to_dict("records")
-    return [{str(name): value for name, value in row.items()} for row in rows]
 
 
 def _row(row: dict[str, Any], device: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.device import work
 from kernelscope.analysis.device.ceilings import REFUSED, Ceiling, Ceilings
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace, plain
 
 SCHEMA = "kernelscope/roofline/1"
 BY = ("kernel", "layer")
@@ -50,7 +50,7 @@ class Roofline:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON envelope."""
-        rows = self.table.astype(object).where(self.table.notna(), None).to_dict("records")
+        rows = plain.rows(self.table)
         known = int(self.table["known_ns"].sum())
         ceilings = None
         if self.ceilings is not None:
@@ -148,15 +148,14 @@ def _with_steps(table: pd.DataFrame, trace: Trace) -> tuple[pd.DataFrame, int | 
 
 def _rated(table: pd.DataFrame, rows: pd.DataFrame, keys: list[str], ceilings: Ceilings | None) -> pd.DataFrame:
     """Add RATES, and drop what they are made of."""
-    plain = table.astype(object).where(table.notna(), None).to_dict("records")
     kinds = None
     if "dtype" not in keys:  # of a layer: the type that most of its operations are in
         known = rows[rows["flops"].notna()].assign(dtype=rows["dtype"].astype("string"), flops=rows["flops"].astype("float64"))
         sums = known.groupby([*keys, "dtype"], observed=True, dropna=False)["flops"].sum().reset_index()
         most = sums.sort_values("flops").drop_duplicates(keys, keep="last")
-        kinds = {_key(row, keys): row["dtype"] for row in most.astype(object).where(most.notna(), None).to_dict("records")}
+        kinds = {_key(row, keys): row["dtype"] for row in plain.rows(most)}
     result = []
-    for row in plain:
+    for row in plain.rows(table):
         dtype = row["dtype"] if kinds is None else kinds.get(_key(row, keys))
         result.append(_rates(row, dtype, row.get("tensor_core"), ceilings))
     kept = table.drop(columns=["flops", "bytes", "flops_ns", "bytes_ns"])

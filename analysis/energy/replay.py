@@ -16,6 +16,7 @@ from kernelscope.analysis.energy.counter import Counter
 from kernelscope.analysis.energy.recording import Consumer, EnergyRepeat
 from kernelscope.analysis.energy.summary import Summary, micro
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.trace import plain
 
 COLUMNS = {"replay_uj": "energy_uj", "replay_low_uj": "low_uj", "replay_high_uj": "high_uj"}  # of rows: of a Replay
 NOTE = "replay_note"
@@ -40,7 +41,7 @@ def replays(recording: EnergyRepeat, source: Consumer, summary: Summary) -> list
     return [_replay(row, source.counter, summary) for row in rows.to_dict("records")]
 
 
-def _replay(row: dict[Any, Any], counter: Counter, summary: Summary) -> Replay:
+def _replay(row: dict[str, Any], counter: Counter, summary: Summary) -> Replay:
     layer = str(row.get("layer"))
     steps = row.get("steps")
     if pd.isna(steps) or int(steps) < 1:
@@ -71,12 +72,11 @@ def beside(rows: pd.DataFrame, result: list[Replay]) -> pd.DataFrame:
     for place, (column, field) in enumerate(COLUMNS.items(), after):
         values = [getattr(replay, field, None) for replay in mine]
         joined.insert(place, column, pd.Series(values, index=joined.index, dtype="Int64"))
-    plain = rows.astype(object).where(rows.notna(), None).to_dict("records")
-    joined[NOTE] = pd.array([_note(row, replay) for row, replay in zip(plain, mine, strict=True)], dtype="string")
+    joined[NOTE] = pd.array([_note(row, replay) for row, replay in zip(plain.rows(rows), mine, strict=True)], dtype="string")
     return joined
 
 
-def _note(row: dict[Any, Any], replay: Replay | None) -> str | None:
+def _note(row: dict[str, Any], replay: Replay | None) -> str | None:
     if replay is None:
         return None
     if replay.reason is not None:

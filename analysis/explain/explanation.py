@@ -14,6 +14,7 @@ from kernelscope.analysis.explain.account import parts
 from kernelscope.analysis.explain.alignment import align
 from kernelscope.analysis.explain.causes import changed_code
 from kernelscope.analysis.explain.model import Account, Case, Match, Side
+from kernelscope.analysis.trace import plain
 from kernelscope.analysis.trace.notebook import Shown
 
 __all__ = ["Side", "explain"]
@@ -143,12 +144,7 @@ def _rows(account: Account) -> list[dict[str, Any]]:
     rows = account.rows.drop(columns=["a_count", "b_count"])
     there = {side: rows.index.isin(account.of_side(side)["row"]) for side in ("a", "b")}
     rows = rows.assign(only=pd.Series("a", index=rows.index).mask(there["b"], "b").mask(there["a"] & there["b"]))
-    plain = rows.astype(object).where(rows.notna(), None)
-    return [{str(name): _plain(value) for name, value in row.items()} for row in plain.to_dict("records")]
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
+    return [{name: value.item() if hasattr(value, "item") else value for name, value in row.items()} for row in plain.rows(rows)]
 
 
 def _match(match: Match) -> dict[str, Any]:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import log2, prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelscope.analysis.explain.model import Layer
+
+T = TypeVar("T")
 
 Matrix = npt.NDArray[np.float64]
 Vector = npt.NDArray[np.float64]
@@ -157,16 +159,19 @@ def of_types(a: str | None, b: str | None) -> float:
 
 def type_likeness(a: Traits, b: Traits) -> Matrix:
     """Return how well the types of every pair go together."""
-    rows, columns = ({name: number for number, name in enumerate(dict.fromkeys(side.types))} for side in (a, b))
-    table = np.array([[of_types(x, y) for y in columns] for x in rows], dtype=float).reshape(len(rows), len(columns))
-    return table[np.ix_([rows[name] for name in a.types], [columns[name] for name in b.types])]
+    return _of_pairs(a.types, b.types, of_types)
 
 
 def shape_likeness(a: Traits, b: Traits) -> Matrix:
     """Return how well the output shapes of every pair go together: the share of axes that are alike, in any order."""
-    rows, columns = ({shape: number for number, shape in enumerate(dict.fromkeys(side.shapes))} for side in (a, b))
-    table = np.array([[of_shapes(x, y) for y in columns] for x in rows], dtype=float).reshape(len(rows), len(columns))
-    return table[np.ix_([rows[shape] for shape in a.shapes], [columns[shape] for shape in b.shapes])]
+    return _of_pairs(a.shapes, b.shapes, of_shapes)
+
+
+def _of_pairs(a: Sequence[T], b: Sequence[T], likeness: Callable[[T, T], float]) -> Matrix:
+    """Return the likeness of every pair; each distinct one is asked for once."""
+    rows, columns = ({value: number for number, value in enumerate(dict.fromkeys(side))} for side in (a, b))
+    table = np.array([[likeness(x, y) for y in columns] for x in rows], dtype=float).reshape(len(rows), len(columns))
+    return table[np.ix_([rows[value] for value in a], [columns[value] for value in b])]
 
 
 def of_shapes(a: Shape | None, b: Shape | None) -> float:

@@ -7,6 +7,7 @@ import re
 import pandas as pd
 
 from kernelscope.analysis import trace
+from kernelscope.analysis.files import text_tables
 from kernelscope.analysis.trace import Trace
 
 _MOST_DEVICES = 256
@@ -37,6 +38,22 @@ class Remarks:
         devices = self.result.info.setdefault("devices", [])
         if len(devices) < _MOST_DEVICES and entry not in devices:
             devices.append(entry)
+
+
+class TableRemarks(Remarks):
+    """The same with the rows of a printed table; columns that the table does not have are null."""
+
+    def __init__(self, result: Trace, rows: pd.DataFrame) -> None:
+        super().__init__(result)
+        self.rows = rows
+
+    def absent(self) -> pd.Series:
+        """Return a column of nulls."""
+        return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
+
+    def numbers(self, column: str) -> pd.Series:
+        """Return a column of whole numbers."""
+        return text_tables.counts(self.rows[column]) if column in self.rows else self.absent()
 
 
 def are_copies(names: pd.Series) -> pd.Series:

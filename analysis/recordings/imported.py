@@ -24,7 +24,7 @@ from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.device.busy import busy
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import kinds
-from kernelscope.analysis.trace import TABLES, storage
+from kernelscope.analysis.trace import TABLES, plain, storage
 from kernelscope.analysis.trace.storage import load
 
 if TYPE_CHECKING:
@@ -135,9 +135,7 @@ def summed_samples(trace: Trace) -> list[dict[str, Any]]:
     if trace.samples.empty:
         return []
     grouped = trace.samples.groupby(["device", "metric"], dropna=False, sort=False)["value"]
-    table = grouped.agg(["count", "mean", "min", "max"]).reset_index()
-    rows = table.astype(object).where(table.notna(), None).to_dict("records")
-    return [{str(key): value for key, value in row.items()} for row in rows]
+    return plain.rows(grouped.agg(["count", "mean", "min", "max"]).reset_index())
 
 
 def _umask() -> int:

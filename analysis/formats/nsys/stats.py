@@ -212,19 +212,18 @@ def _process(tables: Mapping[str, StatsTable]) -> int | None:
     return result.pop() if len(result) == 1 else None
 
 
-class _StatsReader(printed_tables.Remarks):
+class _StatsReader(printed_tables.TableRemarks):
     """One table being turned into rows of a Trace; oddities are counted in the Trace's diagnostics."""
 
     def __init__(self, path: Path, report: str, table: StatsTable, result: Trace) -> None:
-        super().__init__(result)
+        super().__init__(result, table.rows)
         self.path, self.report, self.table = path, report, table
-        self.rows = table.rows
         self.count("lines of tables that cannot be read", table.unreadable)
 
     def ns(self, column: str) -> pd.Series:
         """Return a column of times in ns; all null where the table has no such column."""
         if column not in self.rows:
-            return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
+            return self.absent()
         values = self.rows[column]
         unit = self.table.units.get(column) or self.table.units.get("Total Time")
         if unit is None and values.str.contains(".", regex=False).fillna(False).any():
@@ -236,11 +235,6 @@ class _StatsReader(printed_tables.Remarks):
         if step > 1:
             self.note(f"{self.report}: times are rounded to {step} ns; --timeunit nsec has them exactly")
         return result
-
-    def numbers(self, column: str) -> pd.Series:
-        if column not in self.rows:
-            return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
-        return text_tables.counts(self.rows[column])
 
     def names(self) -> pd.Series:
         return self.rows[_name_column(self.rows)].astype("category")
@@ -333,7 +327,7 @@ class _StatsReader(printed_tables.Remarks):
     def bytes(self, column: str) -> pd.Series:
         """Return sizes in bytes; null where the source rounds them to nothing."""
         if column not in self.rows:
-            return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
+            return self.absent()
         return _bytes(self.table, column, self.note, self.report)
 
     def summed_work(self, work: str, size_table: StatsTable | None) -> pd.DataFrame:

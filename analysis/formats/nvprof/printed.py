@@ -96,7 +96,7 @@ def _nothing(output: NvprofOutput) -> str:
     return f"{what}; record with --print-gpu-trace or without print options"
 
 
-class _PrintedReader(printed_tables.Remarks):
+class _PrintedReader(printed_tables.TableRemarks):
     """One table being turned into rows of a Trace; oddities are counted in the Trace's diagnostics."""
 
     def __init__(self, table: PrintedTable, result: Trace, steps: dict[str, int], sizes: dict[str, int]) -> None:
@@ -104,9 +104,8 @@ class _PrintedReader(printed_tables.Remarks):
 
         sizes: bytes of each unit of size.
         """
-        super().__init__(result)
-        self.steps, self.sizes = steps, sizes
-        self.table, self.rows = table, table.rows
+        super().__init__(result, table.rows)
+        self.steps, self.sizes, self.table = steps, sizes, table
         self.columns = set(table.rows.columns)
         self.known = False
 
@@ -138,23 +137,18 @@ class _PrintedReader(printed_tables.Remarks):
     def ns(self, column: str) -> pd.Series:
         """Return a column of times in ns; all null where the table has no such column."""
         if column not in self.rows:
-            return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
+            return self.absent()
         unit = self.table.units.get(column)
         step = text_tables.resolution(self.rows[column], unit) if column in ("Start", "Duration", "Time") else 1
         if step > 1:
             self.steps[column] = max(step, self.steps.get(column, 1))
         return text_tables.nanoseconds(self.rows[column], unit)
 
-    def numbers(self, column: str) -> pd.Series:
-        if column not in self.rows:
-            return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
-        return text_tables.counts(self.rows[column])
-
     def bytes(self, *columns: str) -> pd.Series:
         """Return sizes in bytes, from the first of these columns that the table has."""
         column = next((column for column in columns if column in self.rows), None)
         if column is None:
-            return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
+            return self.absent()
         return text_tables.sizes(self.rows[column], self.sizes, self.table.units.get(column, "").lower())
 
     def usable(self, frame: pd.DataFrame, *needed: str) -> pd.DataFrame:

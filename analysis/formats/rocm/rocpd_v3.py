@@ -170,13 +170,15 @@ class _Set:
 
     @cached_property
     def _processes(self) -> dict[int, int]:
-        rows = self.load("info_process", ("id", "pid"))
-        return dict(zip(rows["id"].tolist(), rows["pid"].tolist(), strict=True))
+        return self._by_id("info_process", "pid")
 
     @cached_property
     def _threads(self) -> dict[int, int]:
-        rows = self.load("info_thread", ("id", "tid"))
-        return dict(zip(rows["id"].tolist(), rows["tid"].tolist(), strict=True))
+        return self._by_id("info_thread", "tid")
+
+    def _by_id(self, table: str, column: str) -> dict[int, int]:
+        rows = self.load(table, ("id", column))
+        return dict(zip(rows["id"].tolist(), rows[column].tolist(), strict=True))
 
     @staticmethod
     def _real(ids: pd.Series, numbers: dict[int, int]) -> pd.Series:

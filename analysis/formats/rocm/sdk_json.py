@@ -234,8 +234,10 @@ class _ProcessReader:
     def _numbers(self, records: Sequence[T], place: str, take: Callable[[T], int | None]) -> pd.Series:
         return work.integers([take(record) for record in records], f"{self.path}, {place}")
 
-    def _names(self, kinds: pd.Series, operations: pd.Series) -> tuple[Any, Any]:
-        """Return the domains and operations that the numbers mean."""
+    def _names(self, records: Sequence[Any], place: str) -> tuple[Any, Any]:
+        """Return the domains and operations of records."""
+        kinds = self._numbers(records, place, lambda record: record.kind)
+        operations = self._numbers(records, place, lambda record: record.operation)
         domain = kinds.map({number: one.kind for number, one in enumerate(self.kinds)}).astype("object")
         codes = kinds * (1 << 20) + operations.clip(0, (1 << 20) - 1)
         known = [(number << 20, one.operations[: 1 << 20]) for number, one in enumerate(self.kinds)]
@@ -289,8 +291,7 @@ class _ProcessReader:
     def copies(self, records: list[_Copy]) -> None:
         """Add copies with their direction and bytes."""
         place = "memory_copy"
-        kinds = self._numbers(records, place, lambda record: record.kind)
-        _, names = self._names(kinds, self._numbers(records, place, lambda record: record.operation))
+        _, names = self._names(records, place)
         frame = pd.DataFrame(
             {
                 **self._timed(records, place),
@@ -307,8 +308,7 @@ class _ProcessReader:
     def memory(self, records: list[_Allocation]) -> None:
         """Add what takes and gives back memory."""
         place = "memory_allocation"
-        kinds = self._numbers(records, place, lambda record: record.kind)
-        _, names = self._names(kinds, self._numbers(records, place, lambda record: record.operation))
+        _, names = self._names(records, place)
         operation = pd.Series(names, dtype="object").fillna("")
         frame = pd.DataFrame(
             {
@@ -324,10 +324,7 @@ class _ProcessReader:
 
     def host(self, place: str, records: list[_Call]) -> None:
         """Add calls of an API, or ranges of ROCTX."""
-        domain, function = self._names(
-            self._numbers(records, place, lambda record: record.kind),
-            self._numbers(records, place, lambda record: record.operation),
-        )
+        domain, function = self._names(records, place)
         launched = self._launched(records, place)
         messages = {one.key: one.value for one in self.process.strings.marker_api} if work.is_marker(place) else {}
         rows = pd.DataFrame(

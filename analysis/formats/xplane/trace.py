@@ -300,15 +300,8 @@ def _described(events: pd.DataFrame) -> dict[str, pd.Series]:
     named = [
         _operator_of(*[str(text[code]) if code >= 0 else "" for text, code in zip(texts, row, strict=True)]) for row in distinct
     ]
-    result = [scopes.describe(scope, kind) for scope, kind in named]
-    columns = {
-        "operator": [kind or None for _, kind in named],
-        "layer": [one.layer for one in result],
-        "phase": [one.phase for one in result],
-        "attribution": ["operator name" if one.layer else "none" for one in result],
-    }
-    texts_of = {name: pd.Series(values, dtype="string") for name, values in columns.items()}
-    return {name: values.take(codes).set_axis(events.index).astype("category") for name, values in texts_of.items()}
+    columns = {"operator": pd.Series([kind or None for _, kind in named], dtype="string"), **scopes.described(named)}
+    return {name: values.take(codes).set_axis(events.index).astype("category") for name, values in columns.items()}
 
 
 def _operator_of(name: str, tf_op: str, hlo_op: str) -> tuple[str, str]:
