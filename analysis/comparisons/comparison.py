@@ -188,11 +188,7 @@ def _layer_order(network: dict[str, Any]) -> dict[str, int]:
 
 
 def _side_by_side(
-    runs: list[Run],
-    traces: dict[str, Trace],
-    partitions: dict[str, parts.Partition],
-    keys: list[str],
-    order: dict[str, int],
+    runs: list[Run], traces: dict[str, Trace], partitions: dict[str, parts.Partition], keys: list[str], order: dict[str, int]
 ) -> list[dict[str, Any]]:
     """Return rows of `keys` with each framework's ns per step and its ratio to the fastest framework that has the row."""
     columns = {}

@@ -73,12 +73,7 @@ COLUMNS = _columns(
     ("samples_per_second_high", pa.float64(), "1/s", "the same of step_low_ns"),
     ("repeat_samples_per_second", _NUMBERS, "1/s", "of each restart alone: batch divided by the median over its windows"),
     ("power_w", pa.float64(), "W", "mean power of what computes: the GPUs in the clean windows, or the energy pass's"),
-    (
-        "gpu_memory_mib",
-        pa.float64(),
-        "MiB",
-        "most memory of the GPUs that the process held; where NVML does not tell, of all",
-    ),
+    ("gpu_memory_mib", pa.float64(), "MiB", "most memory of the GPUs that the process held; where NVML does not tell, of all"),
     ("host_memory_mib", pa.float64(), "MiB", "most resident memory of the process, over all restarts"),
     ("processor_utilisation", _NUMBERS, "", "mean share of the clean windows in which each core was busy"),
     ("foreign_cores", pa.float64(), "", "cores that other processes kept busy while its steps ran"),

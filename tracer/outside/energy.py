@@ -90,13 +90,7 @@ class Measurement:
     """
 
     def __init__(
-        self,
-        child: Worker,
-        sampler: Sampler,
-        folder: Path,
-        gpu: int | None,
-        plan: Plan | None = None,
-        layers: Sequence[str] = (),
+        self, child: Worker, sampler: Sampler, folder: Path, gpu: int | None, plan: Plan | None = None, layers: Sequence[str] = ()
     ):
         self._child, self._sampler, self._gpu = child, sampler, gpu
         self._plan = plan or Plan()

@@ -64,10 +64,7 @@ def conversions(case: Case) -> list[Suspicion]:
         if ev.slower(claims, chosen) != (slow, fast):
             continue
         title = f"{ev.name(case, slow)} converts the layout of data in {ev.layers(chosen)}"
-        sentences = [
-            _moves(case, chosen, (slow, fast), ("layout",)),
-            *_layouts_of(case, chosen, (slow, fast), ("layout",)),
-        ]
+        sentences = [_moves(case, chosen, (slow, fast), ("layout",)), *_layouts_of(case, chosen, (slow, fast), ("layout",))]
         result.append(Suspicion("layout conversions", title, claims, "high", sentences, ev.remedy(case, slow, _LAYOUT)))
     return result
 

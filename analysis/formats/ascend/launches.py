@@ -33,11 +33,7 @@ def correlate(calls: pd.DataFrame, operators: pd.DataFrame, arrows: pd.DataFrame
     of_operators = places[places["category"] == _OPERATOR_ARROW].drop_duplicates("group")
     of_calls = places[places["category"] != _OPERATOR_ARROW].drop_duplicates("group")
     row = pd.Series(-1, index=pd.unique(both["group"]), dtype="int64")
-    for result in (
-        _enqueued(of_operators, operators, calls),
-        _dequeued(_call_places(calls, of_calls), calls),
-        _connected(calls),
-    ):
+    for result in (_enqueued(of_operators, operators, calls), _dequeued(_call_places(calls, of_calls), calls), _connected(calls)):
         result = result[result.index.isin(row.index) & (result >= 0)]
         left = row.loc[result.index] < 0
         row.loc[result.index[left]] = result[left].to_numpy()
@@ -86,10 +82,7 @@ def _dequeued(places: pd.DataFrame, calls: pd.DataFrame) -> pd.Series:
     if not len(outs) or not len(places):
         return pd.Series(dtype="int64")
     span = calls.iloc[outs]
-    at = intervals.innermost(
-        *intervals.spans(span),
-        *(places[name].to_numpy(np.int64) for name in ("thread", "time")),
-    )
+    at = intervals.innermost(*intervals.spans(span), *(places[name].to_numpy(np.int64) for name in ("thread", "time")))
     ins = calls[(category == "enqueue") & calls["queue"].notna().to_numpy()].drop_duplicates(["process", "queue"])
     twins = span[["process", "queue"]].merge(
         ins.assign(row=ins.index)[["process", "queue", "row"]], on=["process", "queue"], how="left"

@@ -57,11 +57,7 @@ class EventColumns:
 
 
 def gather(
-    path: Path | str,
-    groups: Mapping[str, EventGroup],
-    size: int = SIZE,
-    content: bytes | None = None,
-    parts: Sequence[Path] = (),
+    path: Path | str, groups: Mapping[str, EventGroup], size: int = SIZE, content: bytes | None = None, parts: Sequence[Path] = ()
 ) -> EventColumns:
     """Return the groups' columns; raises EvidenceError for what is no trace or cannot be read.
 

@@ -59,11 +59,7 @@ class Scan:
 
 
 def scan(
-    path: Path | str,
-    groups: Mapping[str, EventGroup],
-    size: int = SIZE,
-    content: bytes | None = None,
-    parts: Sequence[Path] = (),
+    path: Path | str, groups: Mapping[str, EventGroup], size: int = SIZE, content: bytes | None = None, parts: Sequence[Path] = ()
 ) -> Scan:
     """Return the groups' tables; raises EvidenceError when a file cannot be read or is no trace of this format.
 

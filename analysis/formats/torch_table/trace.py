@@ -203,8 +203,7 @@ class _TableReader:
             left = int(total) - int(work["duration_ns"].sum())
             step = text_tables.resolution(pd.Series([table.totals[table.device]]), "us")
             self._count(
-                "device time in the sum below the table that no row read tells, ns",
-                left if left > 2 * step * len(work) else 0,
+                "device time in the sum below the table that no row read tells, ns", left if left > 2 * step * len(work) else 0
             )
             self._count("device time in rows beyond the sum below the table, ns", -left if -left > 2 * step * len(work) else 0)
 

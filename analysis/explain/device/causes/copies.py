@@ -49,14 +49,7 @@ def between_host_and_device(case: DeviceCase) -> Iterator[DeviceFinding]:
         {"host to device": "HtoD", "device to host": "DtoH"}.get(str(kind), str(kind)) for kind in directions.index
     )
     title = f"copies between host and device ({what}) cost {slower} more of its step than {faster}: {how}"
-    yield DeviceFinding(
-        "copies between host and device",
-        title,
-        rows["row"].tolist(),
-        sure,
-        sentences,
-        _remedy(case, rows, slow),
-    )
+    yield DeviceFinding("copies between host and device", title, rows["row"].tolist(), sure, sentences, _remedy(case, rows, slow))
 
 
 def on_the_device(case: DeviceCase) -> Iterator[DeviceFinding]:
