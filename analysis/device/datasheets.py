@@ -16,11 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 DATA = Path(__file__).with_name("datasheets.csv")
-
-Bound = Literal["memory", "compute", "copy"]
 
 # Element types as kernels have them -> as the table has them
 TYPES = {
@@ -108,28 +105,6 @@ def lookup(name: str | None, multiprocessors: int | None = None) -> Datasheet | 
     named = by_words.get(words) or [row for row in by_words.get(bare, ()) if sizes <= {row.memory_gb}]
     fitting = [row for row in named if None in (multiprocessors, row.multiprocessors) or row.multiprocessors == multiprocessors]
     return fitting[0] if len(fitting) == 1 else None
-
-
-def predicted_ratio(
-    a: Datasheet, b: Datasheet, bound: Bound, dtype: str | None = None, tensor_core: bool | None = None
-) -> float | None:
-    """Return a kernel's or copy's time on b over its time on a, if the ceiling of `bound` alone decides; None if not known.
-
-    memory: bandwidth of the device's memory. compute: operations on operands of dtype (see Datasheet.flops; a product in TF32
-    is one of float32 on a device that has no TF32). copy: the link between host and device.
-    """
-    rates = [_rate(device, bound, dtype, tensor_core) for device in (a, b)]
-    return rates[0] / rates[1] if rates[0] and rates[1] else None
-
-
-def _rate(device: Datasheet, bound: Bound, dtype: str | None, tensor_core: bool | None) -> float | None:
-    if bound == "memory":
-        return device.bandwidth
-    if bound == "copy":
-        return device.host_bandwidth
-    if dtype is None:
-        return None
-    return device.flops("f32", True) if dtype == "tf32" else device.flops(dtype, tensor_core)
 
 
 @cache

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from kernelscope.analysis.device.datasheets import Datasheet, lookup, predicted_ratio
+from kernelscope.analysis.device.datasheets import Datasheet, lookup
 from kernelscope.analysis.explain.device import words
 from kernelscope.analysis.explain.device.case import MAIN, DeviceCase, DeviceFinding
 
@@ -55,11 +55,12 @@ def _predicted(kind: str, rows: pd.DataFrame, sheets: tuple[Datasheet | None, Da
     a, b = sheets
     if a is None or b is None:
         return None, ""
-    bound = "compute" if kind in MAIN else "memory"
-    if bound == "memory":
-        ratio = predicted_ratio(a, b, "memory", None, None)
+    if kind not in MAIN:
+        if not a.bandwidth or not b.bandwidth:
+            return None, ""
+        ratio = a.bandwidth / b.bandwidth
         rates = f"{_tera(a.bandwidth)} against {_tera(b.bandwidth)} TB/s"
-        return (None, "") if ratio is None else (ratio, f"memory bandwidth, {rates}, predicts {words.percent(ratio)}")
+        return ratio, f"memory bandwidth, {rates}, predicts {words.percent(ratio)}"
     types = [_type(rows, key) for key in ("a", "b")]
     peaks = [sheet.flops(kind_, None) for sheet, kind_ in zip((a, b), types, strict=True)]
     if None in peaks or not all(peaks):
