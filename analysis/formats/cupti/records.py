@@ -41,6 +41,7 @@ import pandas as pd
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.magic import CUPTI_RECORDS_MAGIC
 from kernelscope.analysis.formats.cupti import callbacks as cupti_callbacks
+from kernelscope.analysis.trace.categories import named
 
 _BLOCK = struct.Struct("<4sIII")
 _CODES = {"B": "u1", "H": "<u2", "I": "<u4", "i": "<i4", "Q": "<u8", "q": "<i8", "s": "<u4"}
@@ -250,18 +251,11 @@ class _RecordRows:
 
     def named(self, name: str, names: Mapping[int, str], otherwise: str | None = None) -> pd.Categorical:
         """Return a column of an enumeration as texts; numbers without a name become `otherwise`, or "kind N"."""
-        return _categorical(self[name], lambda number: names.get(number, otherwise or f"kind {number}"))
+        return named(self[name], lambda number: names.get(number, otherwise or f"kind {number}"))
 
     def texts(self, name: str) -> pd.Categorical:
         """Return a column of numbers of texts as these; null where the file has no such text."""
-        return _categorical(self[name], self._texts.get)
-
-
-def _categorical(values: npt.NDArray[np.int64], name_of: Callable[[int], str | None]) -> pd.Categorical:
-    """Return texts for numbers, asking once for each distinct number; None is null."""
-    codes, distinct = pd.factorize(values)
-    inner, categories = pd.factorize(np.array([*map(name_of, distinct.tolist()), None], dtype=object))
-    return pd.Categorical.from_codes(inner[codes], categories=pd.Index(categories, dtype="str"))
+        return named(self[name], self._texts.get)
 
 
 def _kernels(rows: _RecordRows) -> pd.DataFrame:
@@ -308,7 +302,7 @@ def _calls(rows: _RecordRows) -> pd.DataFrame:
         recorded = _VERSIONED.sub("", rows.functions.get((kind, identifier), ""))
         return names.get(identifier) or recorded or f"{_APIS.get(kind, 'call')} {identifier}"
 
-    names = {"api": rows.named("api", _APIS), "name": _categorical(api * (1 << 32) + number, name_of), "number": number}
+    names = {"api": rows.named("api", _APIS), "name": named(api * (1 << 32) + number, name_of), "number": number}
     return pd.DataFrame({**rows.span(), **names, **{name: rows[name] for name in ("process", "thread", "correlation", "status")}})
 
 

@@ -18,7 +18,7 @@ from kernelscope.analysis.formats.cupti import records as cupti_records
 from kernelscope.analysis.formats.cupti.records import CuptiCapture
 from kernelscope.analysis.formats.demangling import demangled
 from kernelscope.analysis.trace import Trace, conform
-from kernelscope.analysis.trace.categories import translated
+from kernelscope.analysis.trace.categories import translated, triples
 
 _TIMED = ("kernels", "copies", "memsets", "calls", "syncs", "graphs")
 
@@ -83,20 +83,12 @@ def _kernels(rows: pd.DataFrame, process: int) -> pd.DataFrame:
     own: dict[str, Any] = {
         "count": 1,
         "name": translated(rows["name"], demangled),
-        "grid": _triples(rows, "grid"),
-        "block": _triples(rows, "block"),
+        "grid": triples(rows, ["grid_x", "grid_y", "grid_z"]),
+        "block": triples(rows, ["block_x", "block_y", "block_z"]),
         "shared_memory": rows["static_shared"] + rows["dynamic_shared"],
         "graph": rows["graph"],
     }
     return conform("kernels", rows.assign(**own, **_launched(rows, process)))
-
-
-def _triples(rows: pd.DataFrame, part: str) -> pd.Categorical:
-    """Return x,y,z of a grid or a block."""
-    axes = [f"{part}_{axis}" for axis in "xyz"]
-    codes = rows.groupby(axes, sort=False).ngroup().to_numpy() if len(rows) else np.empty(0, dtype=np.int64)
-    names = [f"{x},{y},{z}" for x, y, z in rows.drop_duplicates(axes)[axes].itertuples(index=False)]
-    return pd.Categorical.from_codes(codes, categories=pd.Index(names, dtype="str"))
 
 
 def _copies(copies: pd.DataFrame, sets: pd.DataFrame, process: int) -> pd.DataFrame:

@@ -22,6 +22,7 @@ from kernelscope.analysis.formats.cupti import callbacks as cupti_callbacks
 from kernelscope.analysis.formats.demangling import demangled
 from kernelscope.analysis.formats.nvprof.sqlite_tables import PREFIX, STRINGS, NvprofDatabase
 from kernelscope.analysis.trace import Trace, conform
+from kernelscope.analysis.trace.categories import named, triples
 
 _UINT32 = 0xFFFFFFFF
 _DEMANGLED = 4000  # names; one takes about a millisecond and a program has hundreds of kernels
@@ -203,8 +204,8 @@ class _ActivityDatabase:
                 "duration_ns": rows["end"] - rows["start"],
                 "count": np.ones(len(rows), dtype=np.int64),
                 "name": self._kernel_names(rows["name"].to_numpy()),
-                "grid": _triples(rows, "grid"),
-                "block": _triples(rows, "block"),
+                "grid": triples(rows, ["grid" + axis for axis in "XYZ"]),
+                "block": triples(rows, ["block" + axis for axis in "XYZ"]),
                 "registers": _column(rows, "registersPerThread").where(lambda count: count.between(0, 0xFFFF)),
                 "shared_memory": _column(rows, "staticSharedMemory") + _column(rows, "dynamicSharedMemory"),
                 **self.launched(rows, calls, processes),
@@ -470,18 +471,7 @@ def _column(rows: pd.DataFrame, name: str) -> pd.Series:
 
 def _categorical(values: np.ndarray, name_of: Callable[[int], str | None]) -> pd.Categorical:
     """Return texts for numbers, asking once for each distinct number; a negative number or None is null."""
-    codes, distinct = pd.factorize(values)
-    names = [name_of(number) if number >= 0 or number == -2 else None for number in distinct.tolist()]
-    inner, categories = pd.factorize(np.array([*names, None], dtype=object))
-    return pd.Categorical.from_codes(inner[codes], categories=pd.Index(categories, dtype="str"))
-
-
-def _triples(rows: pd.DataFrame, part: str) -> pd.Categorical:
-    """Return x,y,z of a grid or a block."""
-    axes = [f"{part}{axis}" for axis in "XYZ"]
-    distinct = rows.drop_duplicates(axes)[axes].itertuples(index=False)
-    names = [None if pd.isna(x) or pd.isna(y) or pd.isna(z) else f"{x},{y},{z}" for x, y, z in distinct]
-    return _categorical(rows.groupby(axes, sort=False, dropna=False).ngroup().to_numpy(), lambda number: names[number])
+    return named(values, lambda number: name_of(number) if number >= 0 or number == -2 else None)
 
 
 def _memory_name(both: int) -> str | None:

@@ -19,6 +19,7 @@ from kernelscope.analysis.files import sqlite_columns
 from kernelscope.analysis.files.sqlite_pages import Database
 from kernelscope.analysis.formats.demangling import demangled
 from kernelscope.analysis.trace import Trace, conform
+from kernelscope.analysis.trace.categories import named, of_codes
 
 _DEMANGLED = 4000  # names; one takes about a millisecond and a program has hundreds of kernels
 _SUFFIX = re.compile(r"(?: \[clone \.kd\]|\.kd)$")  # of the kernel's descriptor, which the name stands for
@@ -90,11 +91,7 @@ def device(number: int | None, is_gpu: bool | None = True) -> str | None:
 
 def texts(numbers: pd.Series, names: Mapping[int, str | None]) -> pd.Categorical:
     """Return texts for numbers that name them, null where none is known."""
-    values: Any = numbers.astype("Int64").array
-    codes, distinct = pd.factorize(values)
-    result = np.array([*(names.get(int(number)) for number in distinct), None], dtype=object)
-    inner, categories = pd.factorize(result)
-    return pd.Categorical.from_codes(inner[codes], categories=pd.Index(categories, dtype="str"))
+    return named(numbers.astype("Int64").array, names.get)
 
 
 def shape(rows: pd.DataFrame, size: Sequence[str], divisor: Sequence[str] = ()) -> pd.Categorical:
@@ -103,15 +100,14 @@ def shape(rows: pd.DataFrame, size: Sequence[str], divisor: Sequence[str] = ()) 
     if any(name not in rows for name in columns):
         return pd.Categorical([None] * len(rows), categories=pd.Index([], dtype="str"))
     number = rows.groupby(columns, sort=False, dropna=False).ngroup().to_numpy()
-    named: list[str | None] = []
+    shapes: list[str | None] = []
     for values in rows.drop_duplicates(columns)[columns].itertuples(index=False):
         if any(pd.isna(value) or value < 1 for value in values):
-            named.append(None)
+            shapes.append(None)
             continue
         ones = values[3:] or (1, 1, 1)
-        named.append(",".join(str(-(-int(all_) // int(one))) for all_, one in zip(values[:3], ones, strict=True)))
-    inner, categories = pd.factorize(np.array([*named, None], dtype=object))
-    return pd.Categorical.from_codes(inner[number], categories=pd.Index(categories, dtype="str"))
+        shapes.append(",".join(str(-(-int(all_) // int(one))) for all_, one in zip(values[:3], ones, strict=True)))
+    return of_codes(number, shapes)
 
 
 def kernel_name(text: str | None) -> str | None:
