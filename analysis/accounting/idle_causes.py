@@ -89,7 +89,7 @@ def _table(
 
 
 def _each(value: Labels, count: int) -> npt.NDArray[np.object_]:
-    """Return what each of so many rows says."""
+    """Return the labels of so many rows."""
     return np.full(count, value, dtype=object) if value is None or isinstance(value, str) else value
 
 

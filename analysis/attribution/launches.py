@@ -83,7 +83,7 @@ def _sorted_calls(trace: Trace) -> pd.DataFrame:
 
 
 def _by_category(names: pd.Series, function: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
-    """Return what a function says of each row's name, asked once per distinct name."""
+    """Return a function's answer for each row's name, asked once per distinct name."""
     answers = np.array([*(function(str(name)) for name in names.cat.categories), False], dtype=np.bool_)
     return np.asarray(answers[names.cat.codes.to_numpy()])
 

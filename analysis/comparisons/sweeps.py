@@ -162,7 +162,7 @@ def write(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def measured(path: Path) -> dict[str, Any]:
-    """Return what a cell's run folder says: the columns from step_ns to energy_j_per_sample that are known, and the version.
+    """Return the values in a cell's run folder: the columns from step_ns to energy_j_per_sample that are known, and the version.
 
     Raises EvidenceError when no restart of the clean pass came to its end.
     """

@@ -57,7 +57,7 @@ def _several(many: Traits, one: Traits, pairs: Likeness, size: int) -> Move | No
 
 
 class _RunNumbers:
-    """What one kind of number says of runs of layers and single layers of the other side.
+    """How one kind of number compares runs of layers and single layers of the other side.
 
     near: [runs, single layers], whether the run's sum is close to the single layer's. The rest is of the pairs looked at.
     """

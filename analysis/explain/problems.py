@@ -179,7 +179,7 @@ def _convolution(sizes: list[Shape]) -> Problem | None:
 
 @lru_cache(maxsize=65536)
 def of_problem(text: str) -> Problem | None:
-    """Return what a problem descriptor says of a forward primitive; None where it is in no known form."""
+    """Return the problem that a descriptor states for a forward primitive; None where it is in no known form."""
     if match := _CONVOLUTION.match(text):
         size = {name: int(value) for name, value in match.groupdict(default="1").items()}
         space = tuple(size[name] for name in ("od", "oh", "ow") if match[name] is not None)

@@ -74,7 +74,7 @@ def _modules(run: Run) -> list[dict[str, Any]]:
 
 
 def layers_pass_of(run: Run, clean_ns: int) -> tuple[LayerGroups, pd.Series[float] | None]:
-    """Return what the layers pass says (see Side): which layers are one group, and the time of each; None where not known."""
+    """Return the layers that are one group by the layers pass (see Side), and the time of each; None where unknown."""
     result = run.layers_trace()
     if result is None:
         return {}, None
@@ -109,7 +109,7 @@ def of_trace(trace: Trace, name: str, path: str) -> Side:
 
 
 def _stated(info: dict[str, Any]) -> dict[str, Any]:
-    """Return what a capture says of the work, as far as it does."""
+    """Return the facts of the work that a capture states."""
     return {name: info[name] for name in ("network_name", "mode", "batch", "version", "source", "settings") if name in info}
 
 

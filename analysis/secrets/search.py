@@ -76,7 +76,7 @@ def find(path: Path) -> SearchResult:
 
 
 def remarks(path: Path, unpacked: bytes | memoryview = b"", shown: Path | None = None) -> list[tuple[str, str]]:
-    """Return what to say of secrets in a capture: (warnings or notes, a line).
+    """Return remarks on secrets in a capture: (warnings or notes, a line).
 
     shown: the file that is named, where `path` is a copy of it. unpacked: what a packed file holds, if it is known: mostly
     nothing in it is suspicious, so that it suffices.

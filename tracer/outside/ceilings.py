@@ -136,7 +136,7 @@ def _last_line(error: subprocess.CalledProcessError | ValueError) -> str:
 
 
 def _gpu() -> dict[str, Any] | None:
-    """Return what tells the GPU that a child sees first from others; None where NVML does not say."""
+    """Return the identity of the GPU that a child sees first; None where NVML does not know."""
     seen = gpu.visible(os.environ, gpu.find().devices)
     return seen[0].as_dict() if seen else None
 

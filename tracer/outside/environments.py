@@ -258,7 +258,7 @@ def _ready(recipe: Recipe) -> list[Environment]:
 
 
 def _marker(folder: Path) -> dict[str, Any] | str:
-    """Return what a finished environment says of itself, or why it is not ready."""
+    """Return the facts of a finished environment, or why it is not ready."""
     try:
         content = json.loads((folder / MARKER).read_text(encoding="utf8"))
     except FileNotFoundError:

@@ -72,7 +72,7 @@ def load(name: str) -> Experiment:
 
 
 def parse(text: str, name: str, place: str) -> Experiment:
-    """Return what a sweep's text says; place: what errors call it."""
+    """Return the sweep that a text describes; place: its name in errors."""
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

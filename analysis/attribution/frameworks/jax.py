@@ -116,7 +116,7 @@ def _ends(operations: pd.DataFrame, done: pd.DataFrame) -> Integers:
 
 
 def _described(events: pd.DataFrame, path: Path, context: Context) -> tuple[pd.DataFrame, int]:
-    """Return what the programs say of each event, aligned with them, and how many events no program knows."""
+    """Return the description of each event by the programs, aligned with them, and how many events no program knows."""
     keys = pd.MultiIndex.from_arrays(
         [
             events["stat_hlo_module"].astype("string").fillna(""),

@@ -250,7 +250,7 @@ def _calls(primitives: pd.Series, operators: pd.Series) -> npt.NDArray[np.bool_]
 
 
 def _words(kernels: pd.DataFrame, operators: pd.DataFrame, own: Sequence[str], others: Sequence[str]) -> pd.MultiIndex:
-    """Return what these columns of primitives and those of their operators say, which are in the same order."""
+    """Return the texts of these columns of primitives and of their operators, which are in the same order."""
     columns = [kernels[name] for name in own] + [operators[name] for name in others]
     return pd.MultiIndex.from_arrays([column.astype("string").fillna("").to_numpy(str) for column in columns])
 

@@ -39,7 +39,7 @@ class Queued:
 
 
 def parse(record: dict[str, Any], path: Path) -> Queued:
-    """Return what the file at `path`, already read, says was queued; raise EvidenceError where it is not whole."""
+    """Return what was queued, by the file at `path`, already read; raise EvidenceError where it is not whole."""
     try:
         graphs = [pd.DataFrame(graph["nodes"], columns=[*_COLUMNS, "entry"]) for graph in record["graphs"]]
         sources = [[[int(place) for place in node["after"]] for node in graph["nodes"]] for graph in record["graphs"]]

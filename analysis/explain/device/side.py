@@ -42,7 +42,7 @@ class DeviceSide:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the capture says of itself: framework, version, source."""
+        """The facts of the capture: framework, version, source."""
         return self.trace.info
 
 

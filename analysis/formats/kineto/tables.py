@@ -31,7 +31,7 @@ _LATEST = 4_500_000_000_000_000_000  # ns: 142 years
 
 @dataclass
 class Scan:
-    """What was read: a table for every group, and what the file says besides.
+    """The content of a file: a table for every group, and its other keys.
 
     tracks: the distinct pairs process, thread as text. header: the other keys of the file's object, as JSON text. counts: events
     by (phase, category), all of them. untimed: events in groups without a usable time, left out of the tables. repaired: pieces

@@ -297,7 +297,7 @@ Domain = tuple[
 
 
 def _domains_of(rows: Rows, ids: Ids) -> list[Domain]:
-    """Return what rows of domains' creation say."""
+    """Return the domains that these rows create."""
     text, places = rows.texts("text"), ids.positions(*rows.integers("textId"))
     inline = [None] * rows.size if text is None else text.to_pylist()
     process, number = process_of(rows.integers("globalTid")[0]), rows.integers("domainId")[0]

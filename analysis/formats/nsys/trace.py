@@ -1,4 +1,4 @@
-"""What Nsight Systems' exports say, as a Trace: the same for SQLite files and folders of Parquet or Arrow files.
+"""Nsight Systems' exports as a Trace: the same for SQLite files and folders of Parquet or Arrow files.
 
 What the tables hold is known to `formats.nsys.columns`; here numbers get their names and columns become tables of a Trace.
 Never read are the tables with the recorded environment and command lines: TARGET_INFO_SYSTEM_ENV, META_DATA_CAPTURE, PROCESSES.

@@ -1,4 +1,4 @@
-"""What one description of a oneDNN primitive says: the fields between "exec," and the duration of a verbose line."""
+"""The description of one oneDNN primitive: the fields between "exec," and the duration of a verbose line."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def _ranges(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _asked(values: pd.Series, function: Any) -> Any:
-    """Return what a function says of each text, asked once for each; false for null."""
+    """Return a function's answer for each text, asked once for each; false for null."""
     outcomes = np.array([*(bool(function(str(text))) for text in values.cat.categories), False], dtype=bool)
     return outcomes[values.cat.codes.to_numpy()]
 
