@@ -45,7 +45,7 @@ _REDUCING = ("fusion", "while", "call", "conditional", "async-start")  # whose c
 
 @dataclass(frozen=True)
 class Name:
-    """The parts of an operation's name. function: the outermost compiled one, null where the name is none of a traced operation."""
+    """The parts of an operation's name. function: the outermost compiled one, null where the operation is not traced."""
 
     function: str | None
     scopes: tuple[str, ...]
