@@ -38,7 +38,7 @@ class Replay:
 def replays(recording: EnergyRepeat, source: Consumer, summary: Summary) -> list[Replay]:
     """Return each layer that the pass tried to run alone. summary: of the same source; it knows the idle power."""
     rows = recording.windows[recording.windows["kind"] == "replay"]
-    return [_replay(row, source.counter, summary) for row in rows.to_dict("records")]
+    return [_replay(row, source.counter, summary) for row in plain.rows(rows)]
 
 
 def _replay(row: dict[str, Any], counter: Counter, summary: Summary) -> Replay:

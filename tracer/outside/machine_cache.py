@@ -25,12 +25,12 @@ def machine(names: Sequence[str]) -> dict[str, Any]:
     return {name: value for name, value in conditions.machine().items() if name in names}
 
 
-def key(schema: int, about: Mapping[str, Any]) -> str:
+def key(schema: int | str, about: Mapping[str, Any]) -> str:
     """Return the hash for a file's name."""
     return hashlib.sha256(json.dumps([schema, about], sort_keys=True).encode()).hexdigest()[:16]
 
 
-def read(file: Path, schema: int) -> dict[str, Any] | None:
+def read(file: Path, schema: int | str) -> dict[str, Any] | None:
     """Return what a file holds."""
     try:
         content = json.loads(file.read_text(encoding="utf8"))
