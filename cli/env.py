@@ -19,7 +19,7 @@ from kernelscope.tracer.outside import environments, recipes
 from kernelscope.tracer.outside.errors import ChildError, InputError, UsageError
 
 if TYPE_CHECKING:
-    from kernelscope.tracer.outside.building import Progress
+    from kernelscope.tracer.outside.building import BuildProgress
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -105,7 +105,7 @@ def _remove(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _progress(name: str) -> Iterator[Progress]:
+def _progress(name: str) -> Iterator[BuildProgress]:
     """Show stages on stderr: a spinner on a terminal, lines elsewhere. Being terminated cleans up like Ctrl-C."""
 
     def terminate(_number: int, _frame: FrameType | None) -> None:

@@ -17,7 +17,7 @@ from kernelscope.cli import output, steps_options, warn
 from kernelscope.cli.output import FORMATS
 
 if TYPE_CHECKING:
-    from kernelscope.analysis.attribution.steps import Found
+    from kernelscope.analysis.attribution.steps import DetectedSteps
     from kernelscope.analysis.trace import Trace
 
 
@@ -60,7 +60,7 @@ def _none(trace: Trace, arguments: argparse.Namespace) -> str:
     return f"no steps: {where} marks none and nothing in it repeats; it is taken as a whole (see --steps)"
 
 
-def _rows(trace: Trace, found: Found, device: str | None) -> list[dict[str, Any]]:
+def _rows(trace: Trace, found: DetectedSteps, device: str | None) -> list[dict[str, Any]]:
     """Return a row for each step: its time on the device, what the device was busy of it, its kernels, and its start."""
     applied = steps.applied(trace, found)
     done = account(applied, device)
@@ -85,7 +85,7 @@ def _summary(rows: list[dict[str, Any]]) -> str:
     return f"{sum(lengths) / len(lengths):,.3f} ms a step (median {middle:,.3f}, {lengths[0]:,.3f} to {lengths[-1]:,.3f})"
 
 
-def _others(trace: Trace, found: list[Found]) -> list[str]:
+def _others(trace: Trace, found: list[DetectedSteps]) -> list[str]:
     """Return in words what else the steps could be: what differs in how they were found or how many there are."""
     seen = {(found[0].method, len(found[0].table))}
     others = []

@@ -32,7 +32,7 @@ from kernelscope.tracer.outside.sweep import DONE, finished, opened
 if TYPE_CHECKING:
     from kernelscope.tracer.outside.cells import Cell
     from kernelscope.tracer.outside.experiments import Experiment
-    from kernelscope.tracer.outside.sweep import Progress, Sweep
+    from kernelscope.tracer.outside.sweep import RunningSweep, SweepProgress
 
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)?")
@@ -140,7 +140,7 @@ def _list(experiment: Experiment, cells: Sequence[Cell], arguments: argparse.Nam
     print(f"{sum(row['seconds'] != 0 for row in rows)} cells to run, about {duration(round(total * 1e9))}", file=sys.stderr)
 
 
-def _summarise(sweep: Sweep, cells: Sequence[Cell], form: str) -> None:
+def _summarise(sweep: RunningSweep, cells: Sequence[Cell], form: str) -> None:
     """Print one row a cell, and how many cells came to what."""
     keys = {cell.key for cell in cells}
     table = sweeps.read(sweep.folder).cells
@@ -170,7 +170,7 @@ def _readable(row: dict[str, Any], printable: Callable[[object], str]) -> dict[s
 
 
 @contextmanager
-def _shown() -> Iterator[Callable[[Progress], None]]:
+def _shown() -> Iterator[Callable[[SweepProgress], None]]:
     """Show how far the sweep is on stderr: a bar on a terminal, a line per cell elsewhere."""
     if not sys.stderr.isatty():
         yield _line
@@ -180,7 +180,7 @@ def _shown() -> Iterator[Callable[[Progress], None]]:
     with Bar(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("starting", total=None)
 
-        def told(progress: Progress) -> None:
+        def told(progress: SweepProgress) -> None:
             if progress.result is not None:
                 bar.console.print(escape(_outcome(progress)), highlight=False)
             text = f"{_time(progress.left_s)} left · {escape(progress.text)}"
@@ -189,13 +189,13 @@ def _shown() -> Iterator[Callable[[Progress], None]]:
         yield told
 
 
-def _line(progress: Progress) -> None:
+def _line(progress: SweepProgress) -> None:
     if progress.result is not None:
         left = f", {_time(progress.left_s)} left" if progress.over < progress.wanted else ""
         print(f"[{progress.over}/{progress.wanted}] {_outcome(progress)}{left}", file=sys.stderr, flush=True)
 
 
-def _outcome(progress: Progress) -> str:
+def _outcome(progress: SweepProgress) -> str:
     """Return what came of a cell, in a line."""
     result = progress.result
     assert result is not None

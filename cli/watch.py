@@ -20,7 +20,7 @@ from kernelscope.tracer.outside import energy
 from kernelscope.tracer.outside.errors import ChildError
 
 if TYPE_CHECKING:
-    from kernelscope.analysis.recordings.progress import Progress
+    from kernelscope.analysis.recordings.progress import RecordingProgress
 
 _EVERY_S = 1.0
 
@@ -49,7 +49,7 @@ def planned(options: Mapping[str, Any]) -> list[tuple[str, int]]:
     return [*found, *([(energy.NAME, 1)] if options.get("energy") else [])]
 
 
-def _until_the_end(folder: Path, seen: Progress) -> Progress:
+def _until_the_end(folder: Path, seen: RecordingProgress) -> RecordingProgress:
     """Show a recording until it ends or Ctrl-C is pressed: in place on a terminal, elsewhere a line when a pass changes."""
     if not sys.stdout.isatty():
         return _lines(folder, seen)
@@ -65,7 +65,7 @@ def _until_the_end(folder: Path, seen: Progress) -> Progress:
     return seen
 
 
-def _lines(folder: Path, seen: Progress) -> Progress:
+def _lines(folder: Path, seen: RecordingProgress) -> RecordingProgress:
     said: list[str] = []
     while True:
         states = [f"{side.label} {state(side)}" for side in seen.sides]
@@ -79,5 +79,5 @@ def _lines(folder: Path, seen: Progress) -> Progress:
         seen = progress.read(folder, planned)
 
 
-def _show(seen: Progress) -> None:
+def _show(seen: RecordingProgress) -> None:
     console().print(Drawn(seen, time.time()))

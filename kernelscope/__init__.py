@@ -42,10 +42,10 @@ def open(path: "str | Path") -> "Recording":
 
 
 def read(path: "str | Path", form: "str | None" = None) -> "Trace":
-    """Return the Trace at a path. form: a format's name (see `kernelscope import --list`); told from the content if not given."""
-    from kernelscope import analysis
+    """Return the Trace at a path. form: a format's name (see `kernelscope import --list`); else recognised from the content."""
+    from kernelscope.analysis.recordings import reading
 
-    return analysis.read(path, form)
+    return reading.read(path, form)
 
 
 def breakdown(source: "str | Path | Recording", by: str = "layer") -> "Breakdown":

@@ -8,7 +8,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from kernelscope.analysis.recordings.progress import COMPLETE, FAILED, RECORDING, Pass, Progress, Side
+from kernelscope.analysis.recordings.progress import COMPLETE, FAILED, RECORDING, Pass, RecordingProgress, SideProgress
 from kernelscope.reports import units
 from kernelscope.reports.breakdown_grid import bar
 from kernelscope.reports.text import printable
@@ -21,7 +21,7 @@ _LEAST_BAR, _MOST_BAR = 4, 30
 class Drawn:
     """A recording as it is `now` (s since 1970), for a console of any width."""
 
-    def __init__(self, progress: Progress, now: float):
+    def __init__(self, progress: RecordingProgress, now: float):
         self.progress = progress
         self.now = now
 
@@ -32,7 +32,7 @@ class Drawn:
         yield from _notes(self.progress, self.now)
 
 
-def line(progress: Progress, now: float) -> str:
+def line(progress: RecordingProgress, now: float) -> str:
     """Return the whole in one line: what is recorded, how much of it is over, for how long it runs and will run yet."""
     parts = [printable(progress.title)]
     if progress.cells is not None:
@@ -49,7 +49,7 @@ def line(progress: Progress, now: float) -> str:
     return " \u00b7 ".join(parts)
 
 
-def state(side: Side) -> str:
+def state(side: SideProgress) -> str:
     """Return what a side does now, in a few words that change when the pass does."""
     if side.state != RECORDING:
         return side.state
@@ -62,7 +62,7 @@ def _named(now: Pass) -> str:
     return f"{now.name} {now.repeat} of {now.repeats}" if now.repeats > 1 else now.name
 
 
-def _table(sides: list[Side], width: int) -> Table:
+def _table(sides: list[SideProgress], width: int) -> Table:
     """Return a row a side: its passes as a bar, the pass it is in, steps of it, time of a step and throughput."""
     cells = [_cells(side) for side in sides]
     heads = ("side", "passes", "pass", "steps", "step", "samples/s")
@@ -81,7 +81,7 @@ def _table(sides: list[Side], width: int) -> Table:
     return table
 
 
-def _cells(side: Side) -> list[str]:
+def _cells(side: SideProgress) -> list[str]:
     now = side.now
     passes = str(side.over) if side.planned is None else f"{side.over}/{side.planned}"
     steps = "" if now is None or now.name == "check" else f"{now.steps}/{now.wanted}" if now.wanted else str(now.steps)
@@ -90,7 +90,7 @@ def _cells(side: Side) -> list[str]:
     return [printable(side.label, 40), passes, state(side), steps, units.duration(step_ns) if step_ns else "", rate]
 
 
-def _notes(progress: Progress, now: float) -> Iterator[RenderableType]:
+def _notes(progress: RecordingProgress, now: float) -> Iterator[RenderableType]:
     for side in progress.sides:
         if side.reason:
             yield Text(f"{printable(side.label, 40)}: {printable(side.reason, 400)}", style="red", overflow="fold")

@@ -22,7 +22,7 @@ from kernelscope.analysis.accounting.cell_labels import CellLabels, Texts
 from kernelscope.analysis.accounting.statistics import mean_step_ns
 from kernelscope.analysis.attribution import device_steps, host_lines
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.trace import Trace, intervals
+from kernelscope.analysis.trace import Trace, intervals, notebook
 
 SCHEMA = "kernelscope/breakdown/1"
 
@@ -73,8 +73,6 @@ class Breakdown:
         return _envelope(self.by, self.window, self.step_ns, self.steps, self.coverage, self.totals, self.info, columns)
 
     def _repr_html_(self) -> str:
-        from kernelscope.analysis.trace import notebook
-
         return notebook.of_breakdown(self)
 
 
@@ -95,8 +93,8 @@ def breakdowns(trace: Trace, wanted: Sequence[str]) -> dict[str, Breakdown | str
 
 def envelopes(trace: Trace, wanted: Sequence[str]) -> dict[str, dict[str, Any] | str]:
     """Return what `breakdowns` does, each Breakdown as its JSON envelope."""
-    found = _each(trace, wanted, _envelope_of_cells)
-    return {by: result.as_dict() if isinstance(result, Breakdown) else result for by, result in found.items()}
+    matches = _each(trace, wanted, _envelope_of_cells)
+    return {by: result.as_dict() if isinstance(result, Breakdown) else result for by, result in matches.items()}
 
 
 def tables(trace: Trace) -> list[dict[str, Any]]:
@@ -109,22 +107,22 @@ def _each(
     trace: Trace, wanted: Sequence[str], of: Callable[[parts.Partition, str, dict[str, Any], CellLabels], Made]
 ) -> dict[str, Breakdown | Made | str]:
     """Return what `of` makes of one partition for each breakdown that cells make, and for others these or the reason."""
-    found: dict[str, Breakdown | Made | str] = {}
+    result: dict[str, Breakdown | Made | str] = {}
     partition: parts.Partition | None = None
     labels: CellLabels | None = None
     for by in wanted:
         try:
             if by == "line":
-                found[by] = _by_line(trace) if trace.host_lines.empty else _by_host_line(trace)
+                result[by] = _by_line(trace) if trace.host_lines.empty else _by_host_line(trace)
             elif not trace.has_timeline() and (len(trace.kernels) or len(trace.copies) or len(trace.totals)):
-                found[by] = _of_totals(trace, by)
+                result[by] = _of_totals(trace, by)
             else:
                 partition = partition or parts.partition(trace)
                 labels = labels or CellLabels(partition.everything)
-                found[by] = _by_step(partition, trace) if by == "step" else of(partition, by, trace.info, labels)
+                result[by] = _by_step(partition, trace) if by == "step" else of(partition, by, trace.info, labels)
         except EvidenceError as error:
-            found[by] = str(error)
-    return found
+            result[by] = str(error)
+    return result
 
 
 def of_cells(partition: parts.Partition, by: str, info: dict[str, Any], labels: CellLabels | None = None) -> Breakdown:

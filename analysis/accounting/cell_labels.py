@@ -112,11 +112,11 @@ class CellLabels:
         ]
 
     def _texts(self, name: str) -> Texts:
-        found = self._read.get(name)
-        if found is None:
+        result = self._read.get(name)
+        if result is None:
             # pandas takes None here, its stubs do not know it
-            found = self._read[name] = self._cells[name].to_numpy(dtype=object, na_value=None).tolist()  # type: ignore[call-overload]
-        return found
+            result = self._read[name] = self._cells[name].to_numpy(dtype=object, na_value=None).tolist()  # type: ignore[call-overload]
+        return result
 
     @property
     def _has_layers(self) -> bool:
@@ -124,11 +124,11 @@ class CellLabels:
 
     @cached_property
     def _without_range(self) -> str:
-        """How rows without a range are named: in our own runs kernels are tied to layers and not to ranges."""
-        tied = any(
+        """How rows without a range are named: in our own runs kernels belong to layers and not to ranges."""
+        correlated = any(
             text is not None and cause is None for text, cause in zip(self._texts("range"), self._texts("cause"), strict=True)
         )
-        return NO_RANGE if tied or not self._has_layers else COMPUTING
+        return NO_RANGE if correlated or not self._has_layers else COMPUTING
 
 
 def _flags(values: list[bool]) -> npt.NDArray[np.bool_]:

@@ -27,7 +27,6 @@ Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
 
 COMPUTE, GRAPH, COMMUNICATION, COPY, IDLE = "compute", "graph", "communication", "copy", "idle"
-PARTS = (COMPUTE, GRAPH, COMMUNICATION, COPY, IDLE)
 
 # What a row of the account is keyed by; null where it does not apply or is not known
 KEYS = (
@@ -77,7 +76,7 @@ class DeviceAccount:
 
 
 @dataclass
-class _Work:
+class _PartWork:
     """Device work of one part: intervals and, for each, the row of keys, and whether a measured step launched it."""
 
     part: str
@@ -112,10 +111,10 @@ def account(trace: Trace, device: str | None = None) -> DeviceAccount:
     tables, matrices, free = [], [], windows
     busy = 0
     for level in [works] if is_host_timed(trace) else [[work] for work in works]:
-        found, left = _part(level, windows, free)
+        result, left = _part(level, windows, free)
         busy += int((free[1] - free[0]).sum() - (left[1] - left[0]).sum())
-        tables += [table for table, _ in found]
-        matrices += [matrix for _, matrix in found]
+        tables += [table for table, _ in result]
+        matrices += [matrix for _, matrix in result]
         free = left
     idle, matrix, waited = _idle(trace, windows, free)
     tables.append(idle)
@@ -130,7 +129,7 @@ def account(trace: Trace, device: str | None = None) -> DeviceAccount:
 # --- what the device did ------------------------------------------------------------------------------------------------------
 
 
-def _kernels(trace: Trace, device: str | None, communicating: bool) -> _Work:
+def _kernels(trace: Trace, device: str | None, communicating: bool) -> _PartWork:
     table = trace.kernels
     timed = table["start_ns"].notna().to_numpy(bool)
     table = table[timed & (_communicates(table) == communicating) & _on(table, device)]
@@ -142,12 +141,12 @@ def _communicates(kernels: pd.DataFrame) -> npt.NDArray[np.bool_]:
     return (kernels["kind"] == "communication").fillna(False).to_numpy(bool)
 
 
-def _graphs(trace: Trace, device: str | None) -> _Work:
+def _graphs(trace: Trace, device: str | None) -> _PartWork:
     table = trace.graphs[_on(trace.graphs, device)]
     return _work(trace, GRAPH, table, pd.DataFrame({"name": "CUDA graph", "kind": "graph"}, index=table.index))
 
 
-def _copies(trace: Trace, device: str | None) -> _Work:
+def _copies(trace: Trace, device: str | None) -> _PartWork:
     table = trace.copies
     table = table[table["start_ns"].notna().to_numpy(bool) & _on(table, device)]
     keys = pd.DataFrame({"kind": table["operation"].astype("string"), "name": table["memory"].astype("string")})
@@ -155,21 +154,21 @@ def _copies(trace: Trace, device: str | None) -> _Work:
 
 
 def _on(table: pd.DataFrame, device: str | None) -> npt.NDArray[np.bool_]:
-    """Return the rows of a device; work of which the device is not told counts for any."""
+    """Return the rows of a device; work of an unknown device counts for any."""
     if device is None:
         return np.ones(len(table), dtype=bool)
     return (table["device"].isna() | (table["device"] == device)).to_numpy(bool)
 
 
-def _work(trace: Trace, part: str, table: pd.DataFrame, keys: pd.DataFrame) -> _Work:
-    start, end = (table[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
-    return _Work(part, keys.reset_index(drop=True), start, end, device_steps.measured(trace, table))
+def _work(trace: Trace, part: str, table: pd.DataFrame, keys: pd.DataFrame) -> _PartWork:
+    start, end = intervals.edges(table)
+    return _PartWork(part, keys.reset_index(drop=True), start, end, device_steps.measured(trace, table))
 
 
 # --- windows ------------------------------------------------------------------------------------------------------------------
 
 
-def _windows(trace: Trace, works: list[_Work]) -> tuple[Int, Int]:
+def _windows(trace: Trace, works: list[_PartWork]) -> tuple[Int, Int]:
     """Return the measured steps on the device; without steps the time from its first work to its last."""
     steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
     if len(steps):
@@ -181,7 +180,7 @@ def _windows(trace: Trace, works: list[_Work]) -> tuple[Int, Int]:
 _MOSTLY = 0.5
 
 
-def _is_mostly_idle(trace: Trace, works: list[_Work], windows: tuple[Int, Int]) -> bool:
+def _is_mostly_idle(trace: Trace, works: list[_PartWork], windows: tuple[Int, Int]) -> bool:
     """Return whether the device idles most of the time, and nothing tells what the host did meanwhile but calls."""
     if len(trace.operators) or len(trace.ranges):
         return False
@@ -190,7 +189,7 @@ def _is_mostly_idle(trace: Trace, works: list[_Work], windows: tuple[Int, Int]) 
     return bool((left[1] - left[0]).sum() > _MOSTLY * (windows[1] - windows[0]).sum()) and any(len(w.start) for w in works[:2])
 
 
-def _of_kernels(device: str, works: list[_Work]) -> DeviceAccount:
+def _of_kernels(device: str, works: list[_PartWork]) -> DeviceAccount:
     """Return the account of kernels alone, of a capture without steps whose device mostly idles."""
     tables, matrices = [], []
     for work in works[:3]:
@@ -229,22 +228,22 @@ def _of_totals(trace: Trace) -> DeviceAccount:
 
 
 def _part(
-    works: list[_Work], windows: tuple[Int, Int], free: tuple[Int, Int]
+    works: list[_PartWork], windows: tuple[Int, Int], free: tuple[Int, Int]
 ) -> tuple[list[tuple[pd.DataFrame, Float]], tuple[Int, Int]]:
     """Return the rows of parts that share a level, with their time in each step, and what they leave of the free time."""
     start, end = (np.concatenate([getattr(work, side) for work in works]) for side in ("start", "end"))
     index, _, first, last = intervals.split_at(start, end, *free)
     window = np.searchsorted(windows[0], first, side="right") - 1
     owned = intervals.shares(first, last)
-    found, before = [], 0
+    result, before = [], 0
     for work in works:
         mine = (index >= before) & (index < before + len(work.start))
-        found.append(_added(work, owned[mine], index[mine] - before, window[mine], len(windows[0])))
+        result.append(_added(work, owned[mine], index[mine] - before, window[mine], len(windows[0])))
         before += len(work.start)
-    return found, intervals.uncovered(first, last, *free) if len(first) else free
+    return result, intervals.uncovered(first, last, *free) if len(first) else free
 
 
-def _added(work: _Work, owned: Float, index: Int, window: Int, steps: int) -> tuple[pd.DataFrame, Float]:
+def _added(work: _PartWork, owned: Float, index: Int, window: Int, steps: int) -> tuple[pd.DataFrame, Float]:
     """Return a part's rows per step, and their time in each step."""
     names = [name for name in work.keys if name != "bytes"]
     if not len(work.keys):
@@ -298,7 +297,7 @@ def _rows(tables: list[pd.DataFrame]) -> pd.DataFrame:
     return whole.astype({**dict.fromkeys(KEYS, "string"), "bytes": "Float64"})
 
 
-def _outside(works: list[_Work]) -> pd.DataFrame:
+def _outside(works: list[_PartWork]) -> pd.DataFrame:
     rows = [
         {
             "part": work.part,

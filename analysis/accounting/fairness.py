@@ -95,17 +95,17 @@ def check(checks: Mapping[str, Mapping[str, Any] | None], network: Mapping[str, 
     checks: per framework what check.json holds (parameters, layer_shapes, outputs, losses), with `settings` and `versions` as
     child.json has them; None or missing parts are reported as not available. network: as workloads.networks.as_dict wrote it.
     """
-    found = {name: dict(values or {}) for name, values in checks.items()}
-    reference = next((name for name, values in found.items() if values.get("outputs")), None)
-    rows = [_parameters(name, values.get("parameters"), network) for name, values in found.items()]
-    rows += [_shapes(name, values.get("layer_shapes"), network) for name, values in found.items()]
-    rows += _outputs({name: values.get("outputs") for name, values in found.items()}, reference)
+    result = {name: dict(values or {}) for name, values in checks.items()}
+    reference = next((name for name, values in result.items() if values.get("outputs")), None)
+    rows = [_parameters(name, values.get("parameters"), network) for name, values in result.items()]
+    rows += [_shapes(name, values.get("layer_shapes"), network) for name, values in result.items()]
+    rows += _outputs({name: values.get("outputs") for name, values in result.items()}, reference)
     normalised = any(layer["type"] == "batch_norm" for layer in network["layers"])
-    losses = {name: values.get("losses") for name, values in found.items()}
+    losses = {name: values.get("losses") for name, values in result.items()}
     rows += _losses(losses, NORMALISED_LIMIT if normalised else LOSS_LIMIT)
     table = pd.DataFrame([[getattr(row, name) for name in COLUMNS] for row in rows], columns=list(COLUMNS), dtype=object)
-    comparable = sum(1 for values in found.values() if values.get("outputs"))
-    return FairnessReport(table, differences(found), reference if comparable > 1 else None)
+    comparable = sum(1 for values in result.values() if values.get("outputs"))
+    return FairnessReport(table, differences(result), reference if comparable > 1 else None)
 
 
 def differences(checks: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
@@ -133,35 +133,35 @@ def differences(checks: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["setting", *frameworks], dtype=object)
 
 
-def _parameters(framework: str, found: Sequence[Mapping[str, Any]] | None, network: Mapping[str, Any]) -> Row:
+def _parameters(framework: str, result: Sequence[Mapping[str, Any]] | None, network: Mapping[str, Any]) -> Row:
     """Compare the count of trainable numbers, layer by layer."""
     title, expected = "parameter count", int(network["parameters"])
-    if not found:
+    if not result:
         return Row(title, framework, MISSING, None, expected, "the check pass recorded no parameters")
     counts: dict[str, int] = {}
-    for parameter in found:
+    for parameter in result:
         layer = str(parameter["layer"])
         counts[layer] = counts.get(layer, 0) + int(parameter["count"])
     notes, wrong = [], []
     for layer in network["layers"]:
         count, extra = counts.pop(layer["name"], 0), 0
         if layer["type"] == "lstm":
-            extra = _second_bias(layer, found)
+            extra = _second_bias(layer, result)
         if extra:
             notes.append(f"{layer['name']} has two bias vectors, this framework's convention: {extra} numbers more")
         if count != int(layer["parameters"]) + extra:
             wrong.append(f"{layer['name']} has {count} instead of {layer['parameters']}")
     wrong += [f"{name} has {count} and is no layer of the network" for name, count in counts.items() if count]
-    total = sum(int(parameter["count"]) for parameter in found)
+    total = sum(int(parameter["count"]) for parameter in result)
     return Row(title, framework, FAIL if wrong else PASS, total, expected, "; ".join(wrong + notes))
 
 
-def _second_bias(layer: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> int:
+def _second_bias(layer: Mapping[str, Any], result: Sequence[Mapping[str, Any]]) -> int:
     """Return how many numbers the second bias of a recurrent layer has: some frameworks add one per product, others share it."""
     size = 4 * int(layer["settings"]["units"])
     biases = [
         parameter
-        for parameter in found
+        for parameter in result
         if parameter["layer"] == layer["name"] and "bias" in str(parameter["name"]).lower() and len(parameter["shape"]) == 1
     ]
     both = len(biases) == 2 and all(int(parameter["count"]) == size for parameter in biases)
@@ -169,19 +169,19 @@ def _second_bias(layer: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -
     return size if both or fused else 0
 
 
-def _shapes(framework: str, found: Mapping[str, Sequence[int]] | None, network: Mapping[str, Any]) -> Row:
+def _shapes(framework: str, result: Mapping[str, Sequence[int]] | None, network: Mapping[str, Any]) -> Row:
     """Compare the output shape of every layer but the loss, whose result is a number."""
     title = "layer output shapes"
     expected = {layer["name"]: list(layer["output_shape"]) for layer in network["layers"] if layer["type"] != "loss"}
     limit = f"{len(expected)} layers"
-    if not found:
+    if not result:
         return Row(title, framework, MISSING, None, limit, "the check pass recorded no shapes")
     wrong = [
-        f"{name} is {_shape(found[name])} instead of {_shape(shape)}"
+        f"{name} is {_shape(result[name])} instead of {_shape(shape)}"
         for name, shape in expected.items()
-        if name in found and list(found[name]) != shape
+        if name in result and list(result[name]) != shape
     ]
-    absent = [name for name in expected if name not in found]
+    absent = [name for name in expected if name not in result]
     equal = len(expected) - len(wrong) - len(absent)
     if absent:
         wrong.append(f"not seen: {', '.join(absent)}")

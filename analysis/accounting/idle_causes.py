@@ -64,23 +64,23 @@ def pieces(trace: Trace, free: Gaps, windows: Gaps) -> pd.DataFrame:
         return _table(start, end, UNSEEN, None).assign(waited=False)
     following = _Following.of(trace, start, end, windows)
     at = host.place(following.thread) * host.length + start - host.low
-    left, found = _Gaps(start, end, at, np.arange(len(start))), []
+    left, result = _Gaps(start, end, at, np.arange(len(start))), []
     for level in host.levels():
         cut, left = left.taken_by(level)
-        found += cut
+        result += cut
     rest = np.where(following.by_input, FETCHING, np.where(following.opens_step & ~host.has_operators, BETWEEN, PROGRAM))
-    found.append(_table(left.start, left.end, rest[left.gap].astype(object), None))
-    there = [part for part in found if len(part)] or found[-1:]
+    result.append(_table(left.start, left.end, rest[left.gap].astype(object), None))
+    there = [part for part in result if len(part)] or result[-1:]
     whole = pd.concat(there, ignore_index=True)
     gap = np.searchsorted(start, whole["start_ns"].to_numpy(np.int64), side="right") - 1
     return whole.assign(waited=host.waits_at(at)[gap])
 
 
-Said = str | npt.NDArray[np.object_] | None  # what all pieces say, or each of them
+Labels = str | npt.NDArray[np.object_] | None  # what all pieces say, or each of them
 
 
 def _table(
-    start: Int, end: Int, cause: Said, detail: Said, phase: Said = None, time: npt.NDArray[np.float64] | None = None
+    start: Int, end: Int, cause: Labels, detail: Labels, phase: Labels = None, time: npt.NDArray[np.float64] | None = None
 ) -> pd.DataFrame:
     """Return pieces as a table. time: theirs, where they share it with others."""
     table = pd.DataFrame({"start_ns": start, "time_ns": (end - start).astype(float) if time is None else time})
@@ -89,8 +89,8 @@ def _table(
     return table[_OF_PIECES]
 
 
-def _each(value: Said, count: int) -> npt.NDArray[np.object_]:
-    """Return what each of so many rows says."""
+def _each(value: Labels, count: int) -> npt.NDArray[np.object_]:
+    """Return the labels of so many rows."""
     return np.full(count, value, dtype=object) if value is None or isinstance(value, str) else value
 
 
@@ -174,7 +174,7 @@ class _Host:
         self.known = any(len(table) for table in self._tables)
         self.has_operators = bool(len(trace.operators))
         launchers = [getattr(trace, name)["launch_thread"] for name in DEVICE_TABLES]
-        self._told = any(bool(column.notna().any()) for column in launchers)
+        self._launchers_known = any(bool(column.notna().any()) for column in launchers)
         threads = [table["thread"].to_numpy(np.int64) for table in self._tables]
         self._threads = np.unique(np.concatenate([*threads, *(column.dropna().to_numpy(np.int64) for column in launchers)]))
         edges = [trace.kernels, trace.copies, trace.graphs, *self._tables]
@@ -185,7 +185,7 @@ class _Host:
 
     def place(self, threads: Int) -> Int:
         """Return the position of each thread on the axis; all threads are one where it is not known who launched what."""
-        if not self._told:
+        if not self._launchers_known:
             return np.zeros(len(threads), dtype=np.int64)
         known = np.where(threads < 0, self._commonest(), threads)
         return np.searchsorted(self._threads, known)
@@ -206,24 +206,26 @@ class _Host:
         """Return what owns an instant, the highest first."""
         calls, operators, ranges = self._tables
         named = [_Texts(operators["name"]), _Texts(translated(ranges["name"], lambda text: _NUMBER.sub("#", text)))]
-        found = []
+        result = []
         for pattern, cause in ((INPUT, FETCHING), (_COMPILE, COMPILING)):
             for table, names in ((operators, named[0]), (ranges, named[1])):
                 fits = names.matching(pattern)
                 if cause == FETCHING:
                     fits = fits | (table["phase"] == "data").fillna(False).to_numpy(bool)
                 mine = table[fits]
-                found.append(self._level(mine, cause, names.values[fits], "data" if cause == FETCHING else None))
+                result.append(self._level(mine, cause, names.values[fits], "data" if cause == FETCHING else None))
         causes = _Texts(translated(calls["name"], lambda name: _OF_CALLS[api.cause(name)])).values
-        found.append(self._level(calls, causes, _Texts(calls["name"]).values, calls["phase"]))
-        found.append(self._level(operators, OPERATOR, named[0].values, operators["phase"]))
-        found.append(self._level(ranges, RANGE, named[1].values, ranges["phase"]))
-        return found
+        result.append(self._level(calls, causes, _Texts(calls["name"]).values, calls["phase"]))
+        result.append(self._level(operators, OPERATOR, named[0].values, operators["phase"]))
+        result.append(self._level(ranges, RANGE, named[1].values, ranges["phase"]))
+        return result
 
-    def _level(self, table: pd.DataFrame, cause: Said, detail: npt.NDArray[np.object_], phase: str | pd.Series | None) -> _Level:
+    def _level(
+        self, table: pd.DataFrame, cause: Labels, detail: npt.NDArray[np.object_], phase: str | pd.Series | None
+    ) -> _Level:
         """Return the innermost of a table's intervals at each instant of each thread, on the axis."""
-        thread, start, end = (table[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns"))
-        row, first, last = intervals.leaves(thread, start, end)
+        thread = table["thread"].to_numpy(np.int64)
+        row, first, last = intervals.leaves(*intervals.spans(table))
         base = self.place(thread[row]) * self.length - self.low
         order = np.argsort(base + first, kind="stable")
         phases = _Texts(phase).values if isinstance(phase, pd.Series) else _each(phase, len(table))

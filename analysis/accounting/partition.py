@@ -100,7 +100,7 @@ class _Activity:
     row: npt.NDArray[np.int64]
     start: npt.NDArray[np.int64]
     end: npt.NDArray[np.int64]
-    work: _Work | None = None
+    work: _Executions | None = None
 
     def within(self, start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> _Activity:
         """Return the pieces inside windows that follow each other; what has no length there owns nothing, but is counted."""
@@ -117,7 +117,7 @@ class _Activity:
 
 
 @dataclass(frozen=True)
-class _Work:
+class _Executions:
     """Per row of device work: executions, their durations added (ns), and whether it belongs to a measured step."""
 
     count: npt.NDArray[np.int64]
@@ -132,8 +132,8 @@ def partition(trace: Trace) -> Partition:
     """
     if "partition" not in trace.derived:
         trace.derived["partition"] = _partitioned(device_steps.assigned(trace))
-    found: Partition = trace.derived["partition"]
-    return found
+    result: Partition = trace.derived["partition"]
+    return result
 
 
 def _partitioned(trace: Trace) -> Partition:
@@ -185,10 +185,10 @@ def owners(trace: Trace, start_ns: int, end_ns: int) -> pd.DataFrame:
             tables.append(_owned(activity))
             free = intervals.uncovered(activity.start, activity.end, *free)
     tables.append(_owned(_rest(free, _remainder(trace, steps))))
-    found = pd.concat(tables, ignore_index=True).sort_values("start_ns", ignore_index=True)
-    cause = found["cause"].fillna("").to_numpy(dtype=object)
+    result = pd.concat(tables, ignore_index=True).sort_values("start_ns", ignore_index=True)
+    cause = result["cause"].fillna("").to_numpy(dtype=object)
     first = np.flatnonzero(np.append(True, cause[1:] != cause[:-1]))
-    return found.iloc[first].assign(end_ns=np.append(found["start_ns"].to_numpy()[first[1:]], end_ns)).reset_index(drop=True)
+    return result.iloc[first].assign(end_ns=np.append(result["start_ns"].to_numpy()[first[1:]], end_ns)).reset_index(drop=True)
 
 
 def _owned(activity: _Activity) -> pd.DataFrame:
@@ -234,16 +234,16 @@ def whole(trace: Trace) -> _Free:
     tables = [trace.kernels, trace.graphs, trace.copies, trace.syncs, trace.calls, trace.operators, trace.ranges]
     timed = [table for table in tables if table["start_ns"].notna().any()]
     if not timed:
-        raise EvidenceError("the capture has no timeline; it holds " + _held(trace))
+        raise EvidenceError("the capture has no timeline; it holds " + _contents_of(trace))
     low, high = min(int(table["start_ns"].min()) for table in timed), max(int(table["end_ns"].max()) for table in timed)
     return np.array([low]), np.array([high])
 
 
-def _held(trace: Trace) -> str:
+def _contents_of(trace: Trace) -> str:
     """Return in words what a capture without a timeline holds."""
     names = ("kernels", "copies", "totals", "samples", "lines")
-    found = [name for name in names if len(getattr(trace, name))]
-    return "only " + " and ".join(found) if found else "nothing that could be broken down"
+    result = [name for name in names if len(getattr(trace, name))]
+    return "only " + " and ".join(result) if result else "nothing that could be broken down"
 
 
 # --- adding up --------------------------------------------------------------------------------------------------------------
@@ -293,20 +293,20 @@ def _added_up(activity: _Activity, owned: npt.NDArray[np.float64]) -> Cells:
 def numbered(keys: pd.DataFrame) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Number the distinct rows of a table of keys, null being one: (number of each row, the first row of each number)."""
     number: npt.NDArray[np.int64] = np.zeros(len(keys), dtype=np.int64)
-    room = 1
+    size = 1
     for name in keys:
         codes, values = _codes(keys[name])
         if values <= 1:
             continue
-        if room * values >= 1 << 62:
-            number, found = pd.factorize(number)
-            room = len(found)
-        room *= values
+        if size * values >= 1 << 62:
+            number, result = pd.factorize(number)
+            size = len(result)
+        size *= values
         number *= values
         number += codes
         number += 1  # null has the code -1
-    number, found = pd.factorize(number)
-    first = np.zeros(len(found), dtype=np.int64)
+    number, result = pd.factorize(number)
+    first = np.zeros(len(result), dtype=np.int64)
     first[number[::-1]] = np.arange(len(keys) - 1, -1, -1)
     return number, first
 
@@ -317,8 +317,8 @@ def _codes(values: pd.Series) -> tuple[npt.NDArray[np.integer[Any]], int]:
         return values.cat.codes.to_numpy(), len(values.cat.categories) + 1
     if values.isna().all():
         return np.full(len(values), -1, dtype=np.int8), 1
-    codes, found = pd.factorize(values, use_na_sentinel=True)
-    return codes, len(found) + 1
+    codes, result = pd.factorize(values, use_na_sentinel=True)
+    return codes, len(result) + 1
 
 
 def _plain(values: pd.Series, rows: npt.NDArray[np.int64]) -> list[Any]:
@@ -358,7 +358,7 @@ def _device_work(trace: Trace, table: pd.DataFrame, level: int, keys: pd.DataFra
     count = table["count"].to_numpy(np.int64) if "count" in table else np.ones(len(table), dtype=np.int64)
     duration = table["duration_ns"].to_numpy(np.int64) if "duration_ns" in table else end - start
     timed = np.flatnonzero(table["start_ns"].notna().to_numpy(bool))
-    return _Activity(level, keys, timed, start[timed], end[timed], _Work(count, duration, measured))
+    return _Activity(level, keys, timed, start[timed], end[timed], _Executions(count, duration, measured))
 
 
 def _kernels(trace: Trace) -> _Activity:
@@ -403,13 +403,13 @@ def copy_name(operation: str) -> str:
 
 def _reaching(table: pd.DataFrame, free: _Free) -> pd.DataFrame:
     """Return the rows of a table that reach into a gap."""
-    reaches = intervals.reaching(table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64), *free)
+    reaches = intervals.reaching(*intervals.edges(table), *free)
     return table if reaches.all() else table[reaches]
 
 
 def _flat(rows: pd.DataFrame, level: int, keys: pd.DataFrame, chosen: npt.NDArray[np.bool_] | None = None) -> _Activity:
     """Return the chosen rows' activities as pieces that do not overlap: each instant of a thread goes to its innermost row."""
-    columns = [rows[name].to_numpy(np.int64, na_value=-1) for name in ("thread", "start_ns", "end_ns")]
+    columns = intervals.spans(rows)
     if chosen is None or chosen.all():
         return _Activity(level, keys, *intervals.leaves(*columns))
     row, start, end = intervals.leaves(*(column[chosen] for column in columns))
@@ -435,7 +435,7 @@ def _flat_within(
     if rows.empty:
         return _flat(rows, level, keys), taken(ranges["name"], np.empty(0, dtype=np.int64))
     with ThreadPoolExecutor(max_workers=1) as beside:  # numpy leaves the interpreter to others while it walks through a column
-        making = beside.submit(Stacks, *(ranges[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns")))
+        making = beside.submit(Stacks, *intervals.spans(ranges))
         activity = _flat(rows, level, keys, chosen)
         stacks = making.result()
     first = np.full(len(rows), -1, dtype=np.int64)

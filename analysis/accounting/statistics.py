@@ -19,14 +19,14 @@ Float = npt.NDArray[np.float64]
 Int = npt.NDArray[np.int64]
 
 
-def interval_of_median(repeats: Sequence[pd.DataFrame], seed: int = 0) -> tuple[int, int] | None:
+def interval_of_median(repeats: Sequence[pd.DataFrame]) -> tuple[int, int] | None:
     """Return the bootstrap interval (95%) of the median step time in ns; None with fewer than two restarts.
 
     repeats: the measured steps of each restart, with columns window, start_ns and end_ns. Restarts are resampled first and
     windows within them second, because much of the noise is per process: resampling windows alone gives intervals that are
     far too narrow. Source: the two-stage (cluster) bootstrap, Davison and Hinkley, Bootstrap Methods, 1997, section 3.8.
     """
-    return _bootstrap([window_means(steps).to_numpy(dtype=float) for steps in repeats], seed)
+    return _bootstrap([window_means(steps).to_numpy(dtype=float) for steps in repeats])
 
 
 class Difference(NamedTuple):
@@ -53,7 +53,7 @@ class Difference(NamedTuple):
         return below if self.median_ns > 0 else above if self.median_ns < 0 else max(below, above)
 
 
-def paired_difference(repeats: Sequence[pd.DataFrame], base: Sequence[pd.DataFrame], seed: int = 0) -> Difference | None:
+def paired_difference(repeats: Sequence[pd.DataFrame], base: Sequence[pd.DataFrame]) -> Difference | None:
     """Return how much slower `repeats` are than `base`, both the measured steps of each restart of one session.
 
     Windows of the same number ran next to each other, so they are drawn together: the machine's drift is in both and cancels in
@@ -70,7 +70,7 @@ def paired_difference(repeats: Sequence[pd.DataFrame], base: Sequence[pd.DataFra
         return Difference(ends[1] - ends[0], None)
     draws, alone = (
         np.array([[np.median(np.repeat(table[side], count)) for side in ("other", "mine")] for count in counts])
-        for counts in (turns.draws(RESAMPLES, seed), turns.each_restart())
+        for counts in (turns.draws(RESAMPLES), turns.each_restart())
     )
     low, high = interval(ends[1] - ends[0], draws[:, 1] - draws[:, 0], np.zeros(0))
     least, most = _between_restarts(ends[0], ends[1], alone)
@@ -126,9 +126,9 @@ class Turns(NamedTuple):
         """How many restarts there are."""
         return int(self.restart.max()) + 1 if len(self.restart) else 0
 
-    def draws(self, count: int, seed: int = 0) -> Int:
+    def draws(self, count: int) -> Int:
         """Return how often each pair is drawn, [count, pairs]: restarts with replacement, then as many of their windows."""
-        random = np.random.default_rng(seed)
+        random = np.random.default_rng(0)
         groups = [np.flatnonzero(self.restart == number) for number in range(self.restarts)]
         drawn = np.zeros((count, len(self.restart)), dtype=np.int64)
         for row in drawn:
@@ -157,10 +157,10 @@ def interval(estimate: float, samples: Float, by_restart: Float) -> tuple[int, i
     return round(float(min(low, estimate))), round(float(max(high, estimate)))
 
 
-def _bootstrap(restarts: Sequence[npt.NDArray[np.floating[Any]]], seed: int) -> tuple[int, int] | None:
+def _bootstrap(restarts: Sequence[npt.NDArray[np.floating[Any]]]) -> tuple[int, int] | None:
     if len(restarts) < 2:
         return None
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     medians = np.empty(RESAMPLES)
     for number in range(RESAMPLES):
         chosen = random.integers(0, len(restarts), len(restarts))

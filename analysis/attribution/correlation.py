@@ -24,8 +24,8 @@ REPEATED, CROSSING = "API calls that repeat a correlation id", "ranges that outl
 _DENSE = 4  # places of a table for each number that is in it, at most
 
 
-class Ties(NamedTuple):
-    """What rows are tied to, by device table: the row of the call and that of the innermost range, -1 for none.
+class Correlation(NamedTuple):
+    """What rows belong to, by device table: the row of the call and that of the innermost range, -1 for none.
 
     ranges: without an entry where there are none to be inside of. counts: oddities, by what the diagnostics name them.
     """
@@ -77,26 +77,26 @@ class _Launching:
 
     def rows(self, work: Numbered) -> Int:
         """Return the row of the call that launched each row of work, -1 for none."""
-        found = np.full(len(work.number), -1, dtype=np.int64)
-        if not len(self._distinct) or not len(found):
-            return found
+        result = np.full(len(work.number), -1, dtype=np.int64)
+        if not len(self._distinct) or not len(result):
+            return result
         if work.known is None or bool(work.known.all()):
             return self._call(self._keys(work.process, work.number))
         known = np.flatnonzero(work.known)
-        found[known] = self._call(self._keys(work.process[known], work.number[known]))
-        return found
+        result[known] = self._call(self._keys(work.process[known], work.number[known]))
+        return result
 
     def _call(self, wanted: Int) -> Int:
         """Return the row of the call for each key, -1 where there is none."""
         keys, rows = self._distinct, self._first
-        low, room = int(keys[0]), int(keys[-1]) - int(keys[0]) + 1
-        if room > _DENSE * len(keys):
-            at, held = _places(keys, wanted)
-            return np.where(held, rows[at], -1)
-        table = np.full(room + 1, -1, dtype=np.int64)  # numbers count up in practice; the last place is that of all others
+        low, span = int(keys[0]), int(keys[-1]) - int(keys[0]) + 1
+        if span > _DENSE * len(keys):
+            at, present = _places(keys, wanted)
+            return np.where(present, rows[at], -1)
+        table = np.full(span + 1, -1, dtype=np.int64)  # numbers count up in practice; the last place is that of all others
         table[keys - low] = rows
         place = wanted - low
-        place[(wanted < low) | (wanted > keys[-1])] = room
+        place[(wanted < low) | (wanted > keys[-1])] = span
         return table.take(place)
 
 
@@ -141,18 +141,18 @@ def enclosing(nested: Mask, thread: Int, start: Int, end: Int) -> Enclosing | No
 
 
 def launched(work: Mapping[str, Numbered], calls: Numbered) -> tuple[dict[str, Int], dict[str, int]]:
-    """Return Ties.calls of device work, and what was odd about the calls."""
+    """Return Correlation.calls of device work, and diagnostics of the calls."""
     launching = _Launching(calls)
-    found = {name: launching.rows(rows) for name, rows in work.items()}
-    tied = any(len(rows.number) and (rows.known is None or rows.known.any()) for rows in work.values())
-    return found, {REPEATED: launching.repeated} if tied and launching.repeated else {}
+    result = {name: launching.rows(rows) for name, rows in work.items()}
+    correlated = any(len(rows.number) and (rows.known is None or rows.known.any()) for rows in work.values())
+    return result, {REPEATED: launching.repeated} if correlated and launching.repeated else {}
 
 
 def enclosed(
     ranges: Enclosing | None, launched: Mapping[str, Int], thread: Int, start: Int
 ) -> tuple[dict[str, Int], dict[str, int]]:
-    """Return Ties.ranges for what calls launched, and what was odd about the ranges; thread, start: of all calls."""
+    """Return Correlation.ranges for what calls launched, and diagnostics of the ranges; thread, start: of all calls."""
     if ranges is None:
         return {}, {}
-    found = {name: ranges.rows(calls, thread, start) for name, calls in launched.items() if len(thread)}
-    return found, {CROSSING: ranges.crossings} if ranges.crossings else {}
+    result = {name: ranges.rows(calls, thread, start) for name, calls in launched.items() if len(thread)}
+    return result, {CROSSING: ranges.crossings} if ranges.crossings else {}

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace, intervals
 
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -26,7 +26,7 @@ _NEVER = np.iinfo(np.int64).max
 def step_at(times: pd.Series, steps: pd.DataFrame) -> pd.Series:
     """Return the step in which each time (ns) lies, null outside of steps and for null."""
     ordered = steps.sort_values("start_ns")
-    position = _position(times.to_numpy(np.int64, na_value=-1), *_edges(ordered))
+    position = intervals.containing(times.to_numpy(np.int64, na_value=-1), *intervals.edges(ordered))
     return _numbers(position, ordered).set_axis(times.index)
 
 
@@ -37,16 +37,16 @@ def assign(trace: Trace, on_device: bool = False) -> None:
     on_device: the steps' times are the device's own: work belongs to the step in which it starts.
     """
     steps = trace.steps.sort_values("start_ns")
-    found = _Work.of(trace, steps, on_device)
-    bounds_and_firsts = None if on_device else _bounds(found, steps)
-    found_bounds = bounds_and_firsts[:2] if bounds_and_firsts else None
+    result = _StepWork.of(trace, steps, on_device)
+    bounds_and_firsts = None if on_device else _bounds(result, steps)
+    edges = bounds_and_firsts[:2] if bounds_and_firsts else None
     if bounds_and_firsts is not None:
-        _place_unlaunched(found, *bounds_and_firsts)
-    for name, position in found.positions.items():
+        _place_unlaunched(result, *bounds_and_firsts)
+    for name, position in result.positions.items():
         getattr(trace, name)["step"] = _numbers(position, steps)
     columns = {
         name: pd.Series(pd.NA if values is None else values, index=steps.index, dtype="Int64").reindex(trace.steps.index)
-        for name, values in zip(("device_start_ns", "device_end_ns"), found_bounds or (None, None), strict=True)
+        for name, values in zip(("device_start_ns", "device_end_ns"), edges or (None, None), strict=True)
     }
     trace.steps = trace.steps.assign(**columns)
 
@@ -66,7 +66,7 @@ def measured(trace: Trace, table: pd.DataFrame) -> Bool:
 
 
 def assigned(trace: Trace) -> Trace:
-    """Return the trace with its device work tied to its steps: itself, unless that was not done yet."""
+    """Return the trace with its device work assigned to its steps: itself, unless that was not done yet."""
     tables = [getattr(trace, name)["step"] for name in DEVICE_TABLES]
     if trace.steps.empty or not any(map(len, tables)) or any(bool(column.notna().any()) for column in tables):
         return trace
@@ -78,8 +78,8 @@ def assigned(trace: Trace) -> Trace:
 def drop_empty_tail(trace: Trace) -> None:
     """Drop the last step where it launched nothing on a device and others did, in place: the profiler's stop, and no step."""
     last = trace.steps.index[trace.steps["start_ns"] == trace.steps["start_ns"].max()]
-    found = pd.concat([getattr(trace, name)["step"].value_counts() for name in DEVICE_TABLES])
-    counts = found.groupby(level=0).sum().reindex(trace.steps["step"]).fillna(0)
+    result = pd.concat([getattr(trace, name)["step"].value_counts() for name in DEVICE_TABLES])
+    counts = result.groupby(level=0).sum().reindex(trace.steps["step"]).fillna(0)
     lasted = trace.steps["end_ns"] - trace.steps["start_ns"]
     if len(last) != 1 or len(counts) < 2 or not (counts > 0).any() or (counts.loc[trace.steps.loc[last[0], "step"]] > 0).any():
         return
@@ -90,18 +90,18 @@ def drop_empty_tail(trace: Trace) -> None:
 
 def bounds(steps: pd.DataFrame) -> tuple[Int, Int]:
     """Return when each step starts and ends on the device; on the host where no device works behind it."""
-    found = []
+    result = []
     for side in ("start", "end"):
         known = steps[f"device_{side}_ns"].to_numpy(np.int64, na_value=-1)
-        found.append(np.where(known >= 0, known, steps[f"{side}_ns"].to_numpy(np.int64)))
-    return found[0], found[1]
+        result.append(np.where(known >= 0, known, steps[f"{side}_ns"].to_numpy(np.int64)))
+    return result[0], result[1]
 
 
 # --- device work --------------------------------------------------------------------------------------------------------------
 
 
 @dataclass
-class _Work:
+class _StepWork:
     """Rows of device work of all tables, one after another, and the step (position, -1: none) that each belongs to.
 
     positions: the same by table. behind: on a device that works behind the host. opening: may be the first work of a step.
@@ -117,7 +117,7 @@ class _Work:
     opening: Bool
 
     @classmethod
-    def of(cls, trace: Trace, steps: pd.DataFrame, on_device: bool) -> _Work:
+    def of(cls, trace: Trace, steps: pd.DataFrame, on_device: bool) -> _StepWork:
         columns: dict[str, list[npt.NDArray[np.int64] | Bool]] = {name: [] for name in ("start", "end", "launch", "thread")}
         behind, opening, sizes = [], [], []
         for name in DEVICE_TABLES:
@@ -131,7 +131,7 @@ class _Work:
         whole = {name: np.concatenate(parts).astype(np.int64) for name, parts in columns.items()}
         launched = np.concatenate(behind) & (whole["launch"] >= 0) & (not on_device)
         at = np.where(launched, whole["launch"], whole["start"])
-        position = _position(at, *_edges(steps))
+        position = intervals.containing(at, *intervals.edges(steps))
         parts = np.split(position, np.cumsum(sizes)[:-1])  # views: what is changed in one is changed in the other
         return cls(dict(zip(DEVICE_TABLES, parts, strict=True)), position, **whole,
                    behind=np.concatenate(behind), opening=np.concatenate(opening))  # fmt: skip
@@ -147,21 +147,21 @@ def _is_accelerator(devices: pd.Series) -> Bool:
     return (devices.notna() & (devices != "cpu")).to_numpy(bool)
 
 
-def _place_unlaunched(work: _Work, begun: Int, over: Int, first: Int) -> None:
+def _place_unlaunched(work: _StepWork, begun: Int, over: Int, first: Int) -> None:
     """Put work whose launch is not in the capture into the step in whose time on the device it starts, in place.
 
     What runs before the first work of a step is left of what was launched before: it is in no step.
     """
     rows = np.flatnonzero(work.behind & (work.launch < 0))
     start = work.start[rows]
-    position = np.where(start >= 0, _position(start, begun, over), -1)
+    position = np.where(start >= 0, intervals.containing(start, begun, over), -1)
     work.position[rows] = np.where((position >= 0) & (start < first[np.maximum(position, 0)]), -1, position)
 
 
 # --- from when to when ----------------------------------------------------------------------------------------------------------
 
 
-def _bounds(work: _Work, steps: pd.DataFrame) -> tuple[Int, Int, Int] | None:
+def _bounds(work: _StepWork, steps: pd.DataFrame) -> tuple[Int, Int, Int] | None:
     """Return when each step starts and ends on the devices, and when its own work does; None where nothing was launched on one.
 
     The first of consecutive steps starts when the host's does, unless work was launched right before it, as by a warm-up step.
@@ -172,7 +172,7 @@ def _bounds(work: _Work, steps: pd.DataFrame) -> tuple[Int, Int, Int] | None:
     mine = launched & (work.position >= 0)
     if not mine.any():
         return None
-    start, end = _edges(steps)
+    start, end = intervals.edges(steps)
     first = _first(work, mine, steps)
     last = np.full(len(steps), -1, dtype=np.int64)
     np.maximum.at(last, work.position[mine], work.end[mine])
@@ -201,16 +201,16 @@ def _run_of(joined: Bool) -> Int:
     return np.asarray(np.flatnonzero(opens)[np.cumsum(opens) - 1], dtype=np.int64)
 
 
-def _first(work: _Work, mine: Bool, steps: pd.DataFrame) -> Int:
+def _first(work: _StepWork, mine: Bool, steps: pd.DataFrame) -> Int:
     """Return when each step's first work starts: that launched by the loop's thread where it launches any, else by any thread."""
-    start, _ = _edges(steps)
+    start, _ = intervals.edges(steps)
     by_loop = work.thread == steps["thread"].to_numpy(np.int64)[np.maximum(work.position, 0)]
-    found = np.full(len(steps), _NEVER, dtype=np.int64)
+    result = np.full(len(steps), _NEVER, dtype=np.int64)
     for rows in (mine & work.opening & by_loop, mine & work.opening, mine):
         tried = np.full(len(steps), _NEVER, dtype=np.int64)
         np.minimum.at(tried, work.position[rows], work.start[rows])
-        found = np.where(found == _NEVER, tried, found)
-    return np.maximum.accumulate(np.where(found == _NEVER, start, found))
+        result = np.where(result == _NEVER, tried, result)
+    return np.maximum.accumulate(np.where(result == _NEVER, start, result))
 
 
 def _joined(steps: pd.DataFrame, start: Int, end: Int, usual: int) -> Bool:
@@ -220,7 +220,7 @@ def _joined(steps: pd.DataFrame, start: Int, end: Int, usual: int) -> Bool:
     return np.append(near & (window[1:] == window[:-1]), False)
 
 
-def _busy_before(work: _Work, start: Int, first: Int) -> Bool:
+def _busy_before(work: _StepWork, start: Int, first: Int) -> Bool:
     """Return whether the device is still busy with work of no step when each step starts on the host."""
     others = work.behind & ((work.position < 0) | (work.launch < 0)) & (work.start >= 0)
     order = np.argsort(work.start[others], kind="stable")
@@ -229,14 +229,14 @@ def _busy_before(work: _Work, start: Int, first: Int) -> Bool:
     return np.asarray((before >= 0) & (np.append(reached, -1)[before] > start))
 
 
-def _launched_before(work: _Work, launched: Bool, start: Int, usual: int) -> Bool:
+def _launched_before(work: _StepWork, launched: Bool, start: Int, usual: int) -> Bool:
     """Return whether the capture holds launches right before each step."""
     launch = np.sort(work.launch[launched & work.opening])
     before = np.searchsorted(launch, start, side="left") - 1
     return np.asarray((before >= 0) & (start - launch[np.maximum(before, 0)] <= _PAUSE * usual))
 
 
-def _run_end(work: _Work, launched: Bool, end: Int, own: Int, usual: int) -> Int:
+def _run_end(work: _StepWork, launched: Bool, end: Int, own: Int, usual: int) -> Int:
     """Return when each step would end if no other came after it: by itself (`own`), or with the first work launched after it."""
     opening = launched & work.opening
     order = np.argsort(work.launch[opening], kind="stable")
@@ -247,19 +247,6 @@ def _run_end(work: _Work, launched: Bool, end: Int, own: Int, usual: int) -> Int
 
 
 # --- steps ----------------------------------------------------------------------------------------------------------------------
-
-
-def _edges(steps: pd.DataFrame) -> tuple[Int, Int]:
-    return steps["start_ns"].to_numpy(np.int64), steps["end_ns"].to_numpy(np.int64)
-
-
-def _position(times: Int, start: Int, end: Int) -> Int:
-    """Return the position of the interval, of some that follow each other, in which each time lies, or -1."""
-    if not len(start):
-        return np.full(len(times), -1, dtype=np.int64)
-    position = np.searchsorted(start, times, side="right") - 1
-    inside = (position >= 0) & (times < end[np.maximum(position, 0)])
-    return np.asarray(np.where(inside, position, -1), dtype=np.int64)
 
 
 def _numbers(position: Int, steps: pd.DataFrame) -> pd.Series:

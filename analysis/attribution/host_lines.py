@@ -1,6 +1,6 @@
 """Host lines on a timeline: which line the host was in at each instant of a kernels pass, and what it launched from there.
 
-What is told of each line, per step:
+For each line, per step:
 
 - host: how long the host was in it itself, without the lines of other watched functions that it called. Adds up to the step.
 - device: the time in which kernels, graphs or copies ran that were launched from it, shared equally where several ran at once.
@@ -58,9 +58,9 @@ def _places(function: dict[str, Any]) -> dict[int, tuple[Any, ...]]:
     """Return of each line of a function its statement: file, function, line, last_line, text; of line 0 that of its def."""
     source, first = list(map(str, function["source"])), int(function["first_line"])
     name = (str(function["file"]), str(function["function"]))
-    found = {line: (*name, *place) for line, place in extents(source, first).items()}
-    found[0] = found.get(first, (*name, first, None, ""))
-    return found
+    result = {line: (*name, *place) for line, place in extents(source, first).items()}
+    result[0] = result.get(first, (*name, first, None, ""))
+    return result
 
 
 def _pieces(session: dict[str, Any], places: list[dict[int, tuple[Any, ...]]]) -> pd.DataFrame:
@@ -96,17 +96,16 @@ def by_line(trace: Trace, step_ns: int) -> pd.DataFrame:
     order, functions with most time first.
     """
     steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
-    windows = steps["start_ns"].to_numpy(np.int64), steps["end_ns"].to_numpy(np.int64)
+    windows = intervals.edges(steps)
     pieces = trace.host_lines.sort_values("start_ns", ignore_index=True)
     keyed = pieces[KEYS].astype({"file": "object", "function": "object", "text": "object"})
     code = np.asarray(keyed.groupby(KEYS, dropna=False, sort=False).ngroup(), dtype=np.int64)
     lines = keyed.drop_duplicates().reset_index(drop=True)
-    begun, over = (pieces[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    begun, over = intervals.edges(pieces)
     outside, unknown = len(lines), len(lines) + 1
     start, end, launched = _device_work(trace)
-    place = np.searchsorted(begun, launched, side="right") - 1
-    inside = (place >= 0) & (launched < over[np.maximum(place, 0)])
-    owner = np.where(inside, code[np.maximum(place, 0)], np.where(launched < 0, unknown, outside))
+    place = intervals.containing(launched, begun, over)
+    owner = np.where(place >= 0, code[np.maximum(place, 0)], np.where(launched < 0, unknown, outside))
     index, _, first, last = intervals.split_at(start, end, *windows)
     free = intervals.uncovered(first, last, *windows)
     count = len(lines) + 2

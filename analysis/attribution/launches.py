@@ -14,8 +14,16 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.attribution import calls as api
-from kernelscope.analysis.attribution.correlation import DEVICE_TABLES, Enclosing, Numbered, Ties, enclosed, enclosing, launched
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.attribution.correlation import (
+    DEVICE_TABLES,
+    Correlation,
+    Enclosing,
+    Numbered,
+    enclosed,
+    enclosing,
+    launched,
+)
+from kernelscope.analysis.trace import Trace, intervals
 from kernelscope.analysis.trace.categories import filled, taken, translated
 from kernelscope.analysis.trace.stacks import Stacks, sorting
 
@@ -38,32 +46,32 @@ _PHASE_NAMES = {
 
 def relate(trace: Trace) -> None:
     """Tie device work to calls, ranges and operators, in place; count what does not fit in the trace's diagnostics."""
-    calls, ties = _tied(trace)
-    trace.diagnostics |= ties.counts
+    calls, correlated = _correlated(trace)
+    trace.diagnostics |= correlated.counts
     matched = np.zeros(len(calls), dtype=bool)
     launching = _by_category(calls["name"], api.launches_kernels)
-    for name, found in ties.calls.items():
+    for name, one in correlated.calls.items():
         table = getattr(trace, name)
-        matched[found[found >= 0]] = True
-        _count_oddities(name, table, found, calls, trace.diagnostics)
-        _fill(table, found, calls, ties.ranges.get(name))
-        if ties.ranges and name == "kernels":
-            _count(trace.diagnostics, "kernels launched outside of any range", table["range_id"].isna() & (found >= 0))
+        matched[one[one >= 0]] = True
+        _count_oddities(name, table, one, calls, trace.diagnostics)
+        _fill(table, one, calls, correlated.ranges.get(name))
+        if correlated.ranges and name == "kernels":
+            _count(trace.diagnostics, "kernels launched outside of any range", table["range_id"].isna() & (one >= 0))
     if matched.any():
         _count(trace.diagnostics, "launches without a kernel", launching & ~matched)
     _name_operators(trace)
     _name_phases(trace)
 
 
-def _tied(trace: Trace) -> tuple[pd.DataFrame, Ties]:
-    """Return the calls in their total order, and what device work is tied to."""
+def _correlated(trace: Trace) -> tuple[pd.DataFrame, Correlation]:
+    """Return the calls in their total order, and the calls and ranges that device work belongs to."""
     with ThreadPoolExecutor(max_workers=1) as beside:  # numpy leaves the interpreter to others while it walks through a column
         making = beside.submit(_enclosing, trace)
         calls = _sorted_calls(trace)
         work = {name: _numbered(getattr(trace, name)) for name in DEVICE_TABLES if len(getattr(trace, name))}
-        found, odd = launched(work, _numbered(calls, ("correlation",)))
-        inside, crossing = enclosed(making.result(), found, calls["thread"].to_numpy(np.int64), calls["start_ns"].to_numpy())
-    return calls, Ties(found, inside, odd | crossing)
+        result, repeated = launched(work, _numbered(calls, ("correlation",)))
+        inside, crossing = enclosed(making.result(), result, calls["thread"].to_numpy(np.int64), calls["start_ns"].to_numpy())
+    return calls, Correlation(result, inside, repeated | crossing)
 
 
 def _sorted_calls(trace: Trace) -> pd.DataFrame:
@@ -75,7 +83,7 @@ def _sorted_calls(trace: Trace) -> pd.DataFrame:
 
 
 def _by_category(names: pd.Series, function: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
-    """Return what a function says of each row's name, asked once per distinct name."""
+    """Return a function's answer for each row's name, asked once per distinct name."""
     answers = np.array([*(function(str(name)) for name in names.cat.categories), False], dtype=np.bool_)
     return np.asarray(answers[names.cat.codes.to_numpy()])
 
@@ -91,23 +99,23 @@ def _enclosing(trace: Trace) -> Enclosing | None:
     """Return the ranges that nest; None where there are none."""
     ranges = trace.ranges
     nested = ((ranges["category"] != "mark") & ranges["nested"]).to_numpy()
-    return enclosing(nested, *(ranges[name].to_numpy() for name in ("thread", "start_ns", "end_ns")))
+    return enclosing(nested, *intervals.spans(ranges))
 
 
-def _count_oddities(name: str, table: pd.DataFrame, found: Int, calls: pd.DataFrame, diagnostics: dict[str, int]) -> None:
+def _count_oddities(name: str, table: pd.DataFrame, position: Int, calls: pd.DataFrame, diagnostics: dict[str, int]) -> None:
     """Count device work without a call, work that begins before its call, and calls with more than one kernel."""
     if not calls["correlation"].notna().any():
-        return  # a source that ties nothing to calls has lost nothing
+        return  # a source without correlations has lost none
     timed = table["start_ns"].notna().to_numpy()
-    _count(diagnostics, f"{name} without their API call", timed & (found < 0))
+    _count(diagnostics, f"{name} without their API call", timed & (position < 0))
     begun = table["start_ns"].to_numpy(np.int64, na_value=0)
     _count(
         diagnostics,
         f"{name} that begin before their launch",
-        timed & (found >= 0) & (begun < calls["start_ns"].to_numpy()[found]),
+        timed & (position >= 0) & (begun < calls["start_ns"].to_numpy()[position]),
     )
     if name == "kernels":
-        several = np.bincount(found[found >= 0], minlength=len(calls)) > 1
+        several = np.bincount(position[position >= 0], minlength=len(calls)) > 1
         graphs = _by_category(calls["name"], api.launches_graphs)
         _count(diagnostics, "calls with several kernels, graphs aside", several & ~graphs)
 
@@ -118,13 +126,13 @@ def _count(diagnostics: dict[str, int], name: str, rows: npt.NDArray[np.bool_] |
         diagnostics[name] = diagnostics.get(name, 0) + number
 
 
-def _fill(table: pd.DataFrame, found: Int, calls: pd.DataFrame, inside: Int | None) -> None:
+def _fill(table: pd.DataFrame, position: Int, calls: pd.DataFrame, inside: Int | None) -> None:
     """Write launch_ns, launch_end_ns and launch_thread of the rows whose call was found, and range_id of those inside a range."""
-    tied = found >= 0
-    if not tied.any():
+    correlated = position >= 0
+    if not correlated.any():
         return
     for column, source in (("launch_ns", "start_ns"), ("launch_end_ns", "end_ns"), ("launch_thread", "thread")):
-        table[column] = pd.arrays.IntegerArray(np.where(tied, calls[source].to_numpy()[found], 0), ~tied)
+        table[column] = pd.arrays.IntegerArray(np.where(correlated, calls[source].to_numpy()[position], 0), ~correlated)
     if inside is not None:
         table["range_id"] = pd.arrays.IntegerArray(np.maximum(inside, 0), inside < 0)
 
@@ -135,8 +143,8 @@ def _fill(table: pd.DataFrame, found: Int, calls: pd.DataFrame, inside: Int | No
 def _name_operators(trace: Trace) -> None:
     """Fill the kernels' operator, layer and phase from the operator open at launch, or from a range that names an operator."""
     kernels = trace.kernels
-    tied = kernels["launch_ns"].notna().to_numpy()
-    if not tied.any():
+    correlated = kernels["launch_ns"].notna().to_numpy()
+    if not correlated.any():
         return
     if len(trace.operators):
         operators = trace.operators
@@ -145,7 +153,7 @@ def _name_operators(trace: Trace) -> None:
         at = stacks.innermost(
             kernels["launch_thread"].to_numpy(np.int64, na_value=-1), kernels["launch_ns"].to_numpy(np.int64, na_value=0)
         )
-        at = np.where(tied, at, -1)
+        at = np.where(correlated, at, -1)
         for column, source in (("operator", "name"), ("layer", "layer"), ("phase", "phase")):
             kernels[column] = filled(kernels[column], _at(operators[source], at))
         has = kernels["layer"].notna() & kernels["attribution"].isna()
@@ -178,7 +186,7 @@ def _name_phases(trace: Trace) -> None:
     if not len(saying) or not kernels["launch_ns"].notna().any():
         return
     mine = trace.ranges.iloc[saying]
-    stacks = Stacks(mine["thread"].to_numpy(), mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy())
+    stacks = Stacks(*intervals.spans(mine))
     thread, at = (kernels[name].to_numpy(np.int64, na_value=-1) for name in ("launch_thread", "launch_ns"))
     kernels["phase"] = filled(kernels["phase"], _at(mine["phase"].reset_index(drop=True), stacks.innermost(thread, at)))
 

@@ -22,15 +22,6 @@ from kernelscope.analysis.trace import conform
 
 FILE = "lines.json"
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
-_TOTALS = {
-    "file": "string",
-    "function": "string",
-    "line": "int64",
-    "last_line": "Int64",
-    "calls": "Int64",
-    "time_ns": "int64",
-    "text": "string",
-}
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
@@ -63,34 +54,6 @@ def statements(folder: Path) -> pd.DataFrame:
     unit = _unit_ns(record)
     rows = [row for function in record["functions"] for row in _function_rows(function, unit)]
     return conform("lines", pd.DataFrame(rows, columns=["file", "function", "line", "last_line", "text", "hits", "time_ns"]))
-
-
-def function_totals(folder: Path) -> pd.DataFrame:
-    """Return one row a profiled function: file, function, line (of its def), last_line, calls, time_ns and text (its def).
-
-    calls: executions of the first statement of its body that is no loop, one on a single line if there is one; null where none
-    ran. time_ns: the sum over its lines, so that time in a profiled function that another profiled one calls counts in both.
-    last_line is null without the source.
-    """
-    record = _load(folder)
-    unit = _unit_ns(record)
-    rows = []
-    for function in record["functions"]:
-        source, start = function["source"], int(function["first_line"])
-        definition = _definition_line(source)
-        executed = _gather(function)
-        rows.append(
-            {
-                "file": function["file"],
-                "function": function["function"],
-                "line": start + definition,
-                "last_line": start + len(source) - 1 if source else None,
-                "calls": _calls(executed),
-                "time_ns": round(sum(time for _, _, time in executed) * unit),
-                "text": source[definition].strip() if source else function["function"],
-            }
-        )
-    return pd.DataFrame(rows, columns=list(_TOTALS)).astype(_TOTALS)
 
 
 def extents(source: Sequence[str], first_line: int) -> dict[int, tuple[int, int | None, str]]:
@@ -151,16 +114,10 @@ def _gather(function: dict[str, Any]) -> list[tuple[_Statement, int, int]]:
     return [(statement, statement.executions(hits[statement]), times[statement]) for statement in ordered]
 
 
-def _calls(executed: Sequence[tuple[_Statement, int, int]]) -> int | None:
-    """Return how often the function ran; on a single line no line is counted twice."""
-    outermost = [(statement.last > statement.first, hits) for statement, hits, _ in executed if statement.outermost]
-    return min(outermost, key=lambda entry: entry[0])[1] if outermost else None
-
-
 def _owners(source: Sequence[str]) -> dict[int, _Statement]:
     """Return the statement that owns each line of a function's source; empty where the source is missing or does not parse.
 
-    Of several statements on one line the first owns it: line by line their times cannot be told apart.
+    Of several statements on one line the first owns it: line by line their times cannot be separated.
     """
     tree = _parse(source)
     if tree is None or not tree.body:
@@ -219,12 +176,6 @@ def _end(node: ast.AST) -> int:
     """Return the last line of an expression or of what holds expressions, such as arguments or a with item."""
     own = getattr(node, "end_lineno", None)
     return int(own) if own else max((_end(child) for child in ast.iter_child_nodes(node)), default=0)
-
-
-def _definition_line(source: Sequence[str]) -> int:
-    """Return how many lines of decorators stand before the def."""
-    tree = _parse(source)
-    return tree.body[0].lineno - 1 if tree is not None and tree.body else 0
 
 
 def _one_line(lines: Sequence[str]) -> str:

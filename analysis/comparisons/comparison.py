@@ -28,7 +28,7 @@ _OTHER = {"phase": "other", "library": "(no library)"}  # what stands where a ce
 def compare(runs: list[Run], left_out: list[dict[str, str]] | None = None) -> dict[str, Any]:
     """Compare runs of one network, mode and batch; raise EvidenceError when they did not do the same work.
 
-    left_out: sides that could not take part, as {"framework", "reason"}. Sides are told apart by their labels, which are what
+    left_out: sides that could not take part, as {"framework", "reason"}. Sides are distinguished by their labels, which are what
     every "framework" here holds; `framework_of` says which framework each is. All times are integer ns per step; in `layers`,
     `kinds` and `cells` (both, by library) each side's column adds up to the mean step of its clean pass, with the row
     (instrumentation) as what the kernels pass took longer (so it is negative then).
@@ -38,7 +38,7 @@ def compare(runs: list[Run], left_out: list[dict[str, str]] | None = None) -> di
     partitions = {name: parts.partition(trace) for name, trace in traces.items()}
     first = runs[0].record
     options = first["options"]
-    found = {
+    result = {
         "schema": SCHEMA,
         "network": (network := _network(first)),
         "mode": options["mode"],
@@ -65,14 +65,14 @@ def compare(runs: list[Run], left_out: list[dict[str, str]] | None = None) -> di
         "fairness": _fairness(runs),
         "passes": [row for run in runs for row in _passes(run, partitions[run.name])],
         "diagnostics": {name: trace.diagnostics for name, trace in traces.items()},
-        "methods": {run.name: _found_how(run, traces[run.name]) for run in runs},
+        "methods": {run.name: _methods(run, traces[run.name]) for run in runs},
         "settings": {run.name: run.record.get("settings", {}) for run in runs},
         "versions": {run.name: run.record.get("versions", {}) for run in runs},
     }
-    return Shown(found)
+    return Shown(result)
 
 
-def _found_how(run: Run, trace: Trace) -> dict[str, str]:
+def _methods(run: Run, trace: Trace) -> dict[str, str]:
     """Return how a run's layers and phases were found, and what its layers pass left out."""
     left_out = [data.report["left_out"]["text"] for data in run.passes("layers") if data.report.get("left_out")]
     covered = {"coverage of layers": trace.info["coverage_of"]} if trace.info.get("coverage_of") else {}
@@ -167,11 +167,11 @@ def _mean(values: pd.Series[int]) -> float | None:
 def _sampled(samples: pd.DataFrame) -> dict[str, Any]:
     """Return means of what was sampled in the clean windows: per-core utilisation, and per GPU what NVML gave."""
     cores = samples[samples["metric"] == "core_busy"].groupby("core")["value"].mean()
-    found: dict[str, Any] = {"cores_busy": [round(float(value), 4) for value in cores] or None}
+    result: dict[str, Any] = {"cores_busy": [round(float(value), 4) for value in cores] or None}
     for metric in ("gpu_power_w", "gpu_utilisation", "gpu_memory_bytes", "gpu_temperature_c", "gpu_sm_clock_hz"):
         values = samples[samples["metric"] == metric]["value"]
-        found[metric] = float(values.mean()) if len(values) else None
-    return found
+        result[metric] = float(values.mean()) if len(values) else None
+    return result
 
 
 def _network(record: dict[str, Any]) -> dict[str, Any]:
@@ -188,11 +188,7 @@ def _layer_order(network: dict[str, Any]) -> dict[str, int]:
 
 
 def _side_by_side(
-    runs: list[Run],
-    traces: dict[str, Trace],
-    partitions: dict[str, parts.Partition],
-    keys: list[str],
-    order: dict[str, int],
+    runs: list[Run], traces: dict[str, Trace], partitions: dict[str, parts.Partition], keys: list[str], order: dict[str, int]
 ) -> list[dict[str, Any]]:
     """Return rows of `keys` with each framework's ns per step and its ratio to the fastest framework that has the row."""
     columns = {}
@@ -258,10 +254,10 @@ def _passes(run: Run, partition: parts.Partition) -> list[dict[str, Any]]:
     rows = []
     for name in ("clean", "layers", "kernels", "lines"):
         row: dict[str, Any] = {"framework": run.name, "pass": name, "step_median_ns": None}
-        found = [run.kernels_pass()] if name == "kernels" else run.passes(name)
-        if found:
-            median = _step_time(found)
-            faults = pd.concat([data.measured["minor_faults"] for data in found])
+        result = [run.kernels_pass()] if name == "kernels" else run.passes(name)
+        if result:
+            median = _step_time(result)
+            faults = pd.concat([data.measured["minor_faults"] for data in result])
             row.update(step_median_ns=round(median), overhead=median / clean - 1.0, minor_faults=_mean(faults))
         else:
             row["reason"] = run.record.get("passes", {}).get(name, {}).get("reason", "not recorded")

@@ -19,7 +19,7 @@ PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a gate says. change, low, high and limit are shares of BASE's step, positive where NEW is slower.
+    """The outcome of a gate. change, low, high and limit are shares of BASE's step, positive where NEW is slower.
 
     low, high: the 95% interval; None where one side has one process only. seen: the smallest change that they could have shown,
     None if unknown. why: one sentence.

@@ -11,7 +11,7 @@ import pandas as pd
 
 from kernelscope.analysis.accounting.breakdowns import Breakdown, breakdown
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.recordings import archives, captures, imported, kinds
+from kernelscope.analysis.recordings import archives, kinds, reading
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import Trace
@@ -38,9 +38,7 @@ class Recording:
     @cached_property
     def trace(self) -> Trace:
         """The Trace of the recording, of a run that of its kernels pass."""
-        if self.kind is Kind.IMPORT:
-            return imported.Imported(self.path).trace()
-        return captures.read(self.path) if self.kind is Kind.CAPTURE else self.run.trace()
+        return reading.read(self.path) if self.kind in (Kind.IMPORT, Kind.CAPTURE) else self.run.trace()
 
     @property
     def steps(self) -> pd.DataFrame:
@@ -68,8 +66,8 @@ class Recording:
         if self.kind not in patterns:
             return [self]
         folder = self.path.parent if self.path.is_file() else self.path
-        found = sorted(file.parent for file in folder.glob(f"{patterns[self.kind]}/{kinds.RUN}"))
-        return [Recording(path, Kind.RUN) for path in found]
+        result = sorted(file.parent for file in folder.glob(f"{patterns[self.kind]}/{kinds.RUN}"))
+        return [Recording(path, Kind.RUN) for path in result]
 
 
 def open_recording(path: str | Path) -> Recording:

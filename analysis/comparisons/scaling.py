@@ -24,12 +24,12 @@ def efficiencies(cells: Iterable[Row], axis: str) -> list[dict[str, Any]]:
     for row in cells:
         if row["status"] == "done" and row["samples_per_second"] and row[axis]:
             groups.setdefault(tuple(row.get(key) for key in CONDITIONS if key != axis), []).append(row)
-    found = []
+    result = []
     for rows in groups.values():
         ordered = sorted(rows, key=lambda row: row[axis])
         if ordered[0][axis] != ordered[-1][axis]:
-            found += [_against(row, ordered[0], axis) for row in ordered]
-    return found
+            result += [_against(row, ordered[0], axis) for row in ordered]
+    return result
 
 
 def _against(row: Row, base: Row, axis: str) -> dict[str, Any]:

@@ -21,18 +21,17 @@ from kernelscope.analysis.accounting.statistics import interval_of_median, media
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import archives, core_use
 from kernelscope.analysis.recordings.run import PassData, Run
-from kernelscope.analysis.trace.records import read_object
+from kernelscope.analysis.trace.records import check_schema, read_object
 
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/sweep", 1
 SWEEP_FILE, RESULTS_FILE, CELLS = "sweep.json", "results.parquet", "cells"
 DONE = "done"
 STATUSES = (DONE, "failed", "out of memory", "timeout", "not available", "left out")
-AXES = ("framework", "network", "mode", "batch", "threads", "device", "devices", "precision", "layout", "autotune")
 _MIB = 1 << 20
 
 
 @dataclass(frozen=True)
-class Column:
+class ResultColumn:
     """One column of results.parquet: its type, its unit and what it means. Only those `required` are never null."""
 
     name: str
@@ -42,8 +41,8 @@ class Column:
     required: bool = False
 
 
-def _columns(*rows: tuple[Any, ...]) -> tuple[Column, ...]:
-    return tuple(Column(*row) for row in rows)
+def _columns(*rows: tuple[Any, ...]) -> tuple[ResultColumn, ...]:
+    return tuple(ResultColumn(*row) for row in rows)
 
 
 _NUMBERS = pa.list_(pa.float64())
@@ -74,12 +73,7 @@ COLUMNS = _columns(
     ("samples_per_second_high", pa.float64(), "1/s", "the same of step_low_ns"),
     ("repeat_samples_per_second", _NUMBERS, "1/s", "of each restart alone: batch divided by the median over its windows"),
     ("power_w", pa.float64(), "W", "mean power of what computes: the GPUs in the clean windows, or the energy pass's"),
-    (
-        "gpu_memory_mib",
-        pa.float64(),
-        "MiB",
-        "most memory of the GPUs that the process held; where NVML does not tell, of all",
-    ),
+    ("gpu_memory_mib", pa.float64(), "MiB", "most memory of the GPUs that the process held; where NVML does not tell, of all"),
     ("host_memory_mib", pa.float64(), "MiB", "most resident memory of the process, over all restarts"),
     ("processor_utilisation", _NUMBERS, "", "mean share of the clean windows in which each core was busy"),
     ("foreign_cores", pa.float64(), "", "cores that other processes kept busy while its steps ran"),
@@ -114,11 +108,6 @@ class Sweep:
         return self.cells[self.cells["status"] == DONE]
 
 
-def is_sweep(path: Path) -> bool:
-    """Return whether a folder is one that `sweep` wrote."""
-    return (Path(path) / SWEEP_FILE).is_file()
-
-
 def read(path: Path | str) -> Sweep:
     """Return the sweep in a folder or an archive of one; raise EvidenceError when it is none, or damaged.
 
@@ -130,18 +119,8 @@ def read(path: Path | str) -> Sweep:
     if not file.is_file():
         raise EvidenceError(f"{folder}: not a sweep (no {SWEEP_FILE}); name a folder that `sweep` wrote")
     record = read_object(file)
-    _check_schema(file, str(record.get("schema")))
+    check_schema(file, str(record.get("schema")), SCHEMA_NAME, SCHEMA_VERSION, "name a folder that `sweep` wrote")
     return Sweep(folder, record, _frame(_table(folder / RESULTS_FILE)))
-
-
-def _check_schema(file: Path, schema: str) -> None:
-    name, _, version = schema.rpartition("/")
-    if name != SCHEMA_NAME or not version.isdigit():
-        raise EvidenceError(f"{file}: schema {schema!r} is not {SCHEMA_NAME}; name a folder that `sweep` wrote")
-    if int(version) > SCHEMA_VERSION:
-        raise EvidenceError(
-            f"{file}: written in schema {version}, this version reads up to {SCHEMA_VERSION}; upgrade kernelscope"
-        )
 
 
 def _table(file: Path) -> pa.Table:
@@ -183,7 +162,7 @@ def write(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def measured(path: Path) -> dict[str, Any]:
-    """Return what a cell's run folder says: the columns from step_ns to energy_j_per_sample that are known, and the version.
+    """Return the values in a cell's run folder: the columns from step_ns to energy_j_per_sample that are known, and the version.
 
     Raises EvidenceError when no restart of the clean pass came to its end.
     """
@@ -262,13 +241,13 @@ def disturbed(cells: Iterable[Mapping[str, Any]]) -> str | None:
 
     Their numbers tell of that, too: threads that wait for each other wait for the others as well.
     """
-    found = [float(cell["foreign_cores"]) for cell in cells if cell["foreign_cores"] is not None]
-    busy = sorted(cores for cores in found if cores >= core_use.FOREIGN_CORES)
+    result = [float(cell["foreign_cores"]) for cell in cells if cell["foreign_cores"] is not None]
+    busy = sorted(cores for cores in result if cores >= core_use.FOREIGN_CORES)
     if not busy:
         return None
     most = f"{busy[0]:.1f} to {busy[-1]:.1f} cores" if len(busy) > 1 else f"{busy[0]:.1f} cores"
     return (
-        f"other processes kept {most} busy beside {len(busy)} of {len(found)} cells for which that is known: their numbers tell "
+        f"other processes kept {most} busy beside {len(busy)} of {len(result)} cells for which that is known: their numbers tell "
         "of those, too; measure them again on a machine that has nothing else to do"
     )
 
@@ -277,10 +256,10 @@ def _energy(run: Run) -> dict[str, Any]:
     """Return energy and power as the energy pass has them; nothing where there is none or its counter cannot tell."""
     computing = "cuda" if run.record["options"]["device"] == "cuda" else "processor"
     try:
-        found = [summary for summary in energy.steps(run) if summary.source.startswith(computing)]
+        result = [summary for summary in energy.steps(run) if summary.source.startswith(computing)]
     except EvidenceError:
         return {}
-    if not found:
+    if not result:
         return {}
-    joules = sum(summary.sample_uj for summary in found) / 1e6
-    return {"power_w": sum(summary.power_w for summary in found), "energy_j_per_sample": joules}
+    joules = sum(summary.sample_uj for summary in result) / 1e6
+    return {"power_w": sum(summary.power_w for summary in result), "energy_j_per_sample": joules}

@@ -22,7 +22,7 @@ _MOST = 1 << 62  # what is larger comes from damaged files
 
 
 @dataclass(frozen=True)
-class Work:
+class Amount:
     """What one kernel or call computes; None is unknown. bytes: algorithmic; source: what tells it."""
 
     problem: str | None = None
@@ -35,11 +35,11 @@ class Work:
     source: str | None = None
 
 
-COLUMNS = tuple(Work.__dataclass_fields__)
+COLUMNS = tuple(Amount.__dataclass_fields__)
 NUMBERS = ("m", "n", "k", "flops", "bytes")
 
 
-def frame_of(works: Sequence[Work]) -> pd.DataFrame:
+def frame_of(works: Sequence[Amount]) -> pd.DataFrame:
     """Return works as rows; numbers that no integer of 64 bits holds are unknown."""
     rows = [[_fitting(getattr(work, name)) for name in COLUMNS] for work in works]
     return pd.DataFrame(rows, columns=list(COLUMNS), dtype=object)

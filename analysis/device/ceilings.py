@@ -116,10 +116,10 @@ def _multiplied(entry: Mapping[str, Any]) -> str:
 def _notes(content: Mapping[str, Any]) -> list[str]:
     notes = [f"no ceiling of {name}: {why}" for name, why in dict(content.get("unavailable") or {}).items()]
     shares = {what: content.get(name) for name, what in (("waited", "of the time waited"), ("others", "of it used by others"))}
-    told = [f"{share:.0%} {what}" for what, share in shares.items() if isinstance(share, int | float) and share > DISTURBED]
-    if told:
+    parts = [f"{share:.0%} {what}" for what, share in shares.items() if isinstance(share, int | float) and share > DISTURBED]
+    if parts:
         notes.append(
-            f"ceilings may be too low: the machine did other things while they were measured ({', '.join(told)}); "
+            f"ceilings may be too low: the machine did other things while they were measured ({', '.join(parts)}); "
             "measure them again with `roofline RUN --measure` when it is quiet"
         )
     return notes

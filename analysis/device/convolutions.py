@@ -7,7 +7,7 @@ from math import prod
 
 import pandas as pd
 
-from kernelscope.analysis.device.amounts import Work
+from kernelscope.analysis.device.amounts import Amount
 from kernelscope.analysis.device.tensors import Shape, as_problem, list_of, shapes_of, short_name
 
 Triple = tuple[Shape, Shape, Shape]  # input, weights and output of a convolution, channels first
@@ -15,15 +15,15 @@ _BACKWARD = ("convolution_backward", "cudnn_convolution_backward", "miopen_convo
 
 
 def known_convolutions(operators: pd.DataFrame) -> list[Triple]:
-    """Return the convolutions whose three shapes are told, by the operators that compute both of their gradients."""
+    """Return the convolutions whose three shapes are known, by the operators that compute both of their gradients."""
     names = [name for name in operators["name"].cat.categories if short_name(str(name)) in _BACKWARD]
     pairs = operators.loc[operators["name"].isin(names), ["name", "shapes"]].dropna().drop_duplicates()
-    found = []
+    result = []
     for name, text in pairs.itertuples(index=False, name=None):
         tensors = [shape for shape in shapes_of(str(text)) if len(shape) > 2]
         if len(tensors) == 3:
-            found.append(_roles(short_name(str(name)), tensors))
-    return found
+            result.append(_roles(short_name(str(name)), tensors))
+    return result
 
 
 def _roles(short: str, tensors: list[Shape]) -> Triple:
@@ -38,18 +38,18 @@ def _fitting_ones(seen: Sequence[Triple], **known: Shape) -> list[Triple]:
     return sorted({triple for triple in seen if all(triple[places[name]] == shape for name, shape in known.items())})
 
 
-def of_convolution(name: str, tensors: Sequence[Shape], arguments: str, size: int | None, seen: Sequence[Triple]) -> Work:
+def of_convolution(name: str, tensors: Sequence[Shape], arguments: str, size: int | None, seen: Sequence[Triple]) -> Amount:
     """Return the work of a convolution; where several could be meant, what is the same in all of them."""
-    found = _candidates(short_name(name), [shape for shape in tensors if len(shape) > 2], arguments, seen)
-    if not found or any(len({len(shape) for shape in triple}) != 1 for triple in found):
-        return Work()
-    problems = {as_problem([x, weights]) for x, weights, _ in found}
-    flops = {2 * prod(y) * prod(weights[1:]) for _, weights, y in found}
-    elements = {sum(map(prod, triple)) for triple in found}
+    result = _candidates(short_name(name), [shape for shape in tensors if len(shape) > 2], arguments, seen)
+    if not result or any(len({len(shape) for shape in triple}) != 1 for triple in result):
+        return Amount()
+    problems = {as_problem([x, weights]) for x, weights, _ in result}
+    flops = {2 * prod(y) * prod(weights[1:]) for _, weights, y in result}
+    elements = {sum(map(prod, triple)) for triple in result}
     moved = size * elements.pop() if size and len(elements) == 1 else None
-    told = flops.pop() if len(flops) == 1 else None
-    source = f"shapes of {name}" if told is not None else None
-    return Work(problems.pop() if len(problems) == 1 else None, flops=told, bytes=moved, source=source)
+    known = flops.pop() if len(flops) == 1 else None
+    source = f"shapes of {name}" if known is not None else None
+    return Amount(problems.pop() if len(problems) == 1 else None, flops=known, bytes=moved, source=source)
 
 
 def _candidates(short: str, known: list[Shape], arguments: str, seen: Sequence[Triple]) -> list[Triple]:
@@ -83,11 +83,11 @@ def _convolved(short: str, x: Shape, weights: Shape, arguments: str) -> Shape | 
         return None
     stride, padding, dilation = (list_of(values[place]) if isinstance(values[place], str) else [] for place in places)
     axes = len(x) - 2
-    told = [[*found] * axes if len(found) == 1 else found for found in (stride, padding, dilation)]
-    if any(len(found) != axes or any(type(n) is not int for n in found) for found in told) or 0 in told[0]:
+    settings = [[*one] * axes if len(one) == 1 else one for one in (stride, padding, dilation)]
+    if any(len(one) != axes or any(type(n) is not int for n in one) for one in settings) or 0 in settings[0]:
         return None
     space = [
         (size + 2 * pad - spread * (kernel - 1) - 1) // step + 1
-        for size, kernel, step, pad, spread in zip(x[2:], weights[2:], *told, strict=True)
+        for size, kernel, step, pad, spread in zip(x[2:], weights[2:], *settings, strict=True)
     ]
     return (x[0], weights[0], *space) if all(size > 0 for size in space) else None

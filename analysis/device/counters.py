@@ -1,4 +1,4 @@
-"""What hardware counters told of kernels: how full and how busy the device was, from the table `metrics` of a Trace.
+"""Hardware counters of kernels: how full and how busy the device was, from the table `metrics` of a Trace.
 
 Nsight Compute names a metric by its page: "Achieved Occupancy" on the page "details" is sm__warps_active...pct_of_peak_sustained_
 active on the page "raw". Kernels of one name are put together: shares are means over their time, bytes are sums.
@@ -21,7 +21,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-class _Source(NamedTuple):
+class _ShareColumn(NamedTuple):
     """A column of shares, and which metrics of which unit it is: the first pattern that a kernel has a metric for counts."""
 
     column: str
@@ -29,15 +29,15 @@ class _Source(NamedTuple):
 
 
 _SHARES = (
-    _Source("achieved_occupancy", (r"Achieved Occupancy", r"sm__warps_active\.avg\.pct_of_peak_sustained_active")),
-    _Source(
+    _ShareColumn("achieved_occupancy", (r"Achieved Occupancy", r"sm__warps_active\.avg\.pct_of_peak_sustained_active")),
+    _ShareColumn(
         "sm_throughput",
         (
             r"Compute \(SM\) Throughput|Compute \(SM\) \[%\]|SM \[%\]|SOL SM",
             r"sm__throughput\.avg\.pct_of_peak_sustained_elapsed",
         ),
     ),
-    _Source(
+    _ShareColumn(
         "memory_throughput",
         (
             r"Memory Throughput|Memory \[%\]|SOL Memory",
@@ -45,7 +45,7 @@ _SHARES = (
             r"gpu__compute_memory_access_throughput\.avg\.pct_of_peak_sustained_elapsed",
         ),
     ),
-    _Source(
+    _ShareColumn(
         "tensor_pipe",
         (
             r"sm__pipe_tensor\w*cycles_active\.avg\.pct_of_peak_sustained_(?:active|elapsed)",
@@ -63,11 +63,11 @@ def table(trace: Trace) -> pd.DataFrame:
         return pd.DataFrame(columns=list(COLUMNS))
     counted = np.unique(trace.metrics["kernel"].to_numpy(np.int64))
     kernels = trace.kernels.iloc[counted]
-    found = kernels[["device", "count", "duration_ns"]].assign(kernel=kernels["name"]).set_axis(counted)
+    result = kernels[["device", "count", "duration_ns"]].assign(kernel=kernels["name"]).set_axis(counted)
     for column, patterns in _SHARES:
-        found[column] = _first(trace.metrics, patterns, "%") / 100
-    found["dram_bytes"] = _dram_bytes(trace.metrics, found)
-    rows = [_together(device, kernel, rows) for (device, kernel), rows in found.groupby(["device", "kernel"], observed=True)]
+        result[column] = _first(trace.metrics, patterns, "%") / 100
+    result["dram_bytes"] = _dram_bytes(trace.metrics, result)
+    rows = [_merged(device, kernel, rows) for (device, kernel), rows in result.groupby(["device", "kernel"], observed=True)]
     made = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"dram_bytes": "Int64"})
     return made.sort_values("duration_ns", ascending=False, kind="stable").reset_index(drop=True)
 
@@ -75,12 +75,12 @@ def table(trace: Trace) -> pd.DataFrame:
 def _first(metrics: pd.DataFrame, patterns: tuple[str, ...], unit: str | None) -> pd.Series:
     """Return each kernel's value of the first pattern that it has; the largest where several metrics fit (pipes of a kind)."""
     right = metrics if unit is None else metrics[(metrics["unit"] == unit).to_numpy(dtype=bool)]
-    found = pd.Series(dtype="float64")
+    result = pd.Series(dtype="float64")
     for pattern in patterns:
         names = [name for name in right["metric"].cat.categories if re.fullmatch(pattern, str(name))]
         values = right[right["metric"].isin(names).to_numpy(dtype=bool)].groupby("kernel")["value"].max()
-        found = values if found.empty else found.combine_first(values)
-    return found
+        result = values if result.empty else result.combine_first(values)
+    return result
 
 
 def _dram_bytes(metrics: pd.DataFrame, kernels: pd.DataFrame) -> pd.Series:
@@ -95,7 +95,7 @@ def _dram_bytes(metrics: pd.DataFrame, kernels: pd.DataFrame) -> pd.Series:
     return total.combine_first(rate * kernels["duration_ns"] / 1e9)
 
 
-def _together(device: Any, kernel: Any, rows: pd.DataFrame) -> dict[str, Any]:
+def _merged(device: Any, kernel: Any, rows: pd.DataFrame) -> dict[str, Any]:
     """Return kernels of one name as a row: means over time of what is known of all of them, and sums."""
     weight = rows["duration_ns"].to_numpy(np.float64)
     made: dict[str, Any] = {"device": device, "kernel": kernel, "count": int(rows["count"].sum())}

@@ -16,11 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 DATA = Path(__file__).with_name("datasheets.csv")
-
-Bound = Literal["memory", "compute", "copy"]
 
 # Element types as kernels have them -> as the table has them
 TYPES = {
@@ -110,28 +107,6 @@ def lookup(name: str | None, multiprocessors: int | None = None) -> Datasheet | 
     return fitting[0] if len(fitting) == 1 else None
 
 
-def predicted_ratio(
-    a: Datasheet, b: Datasheet, bound: Bound, dtype: str | None = None, tensor_core: bool | None = None
-) -> float | None:
-    """Return a kernel's or copy's time on b over its time on a, if the ceiling of `bound` alone decides; None if not known.
-
-    memory: bandwidth of the device's memory. compute: operations on operands of dtype (see Datasheet.flops; a product in TF32
-    is one of float32 on a device that has no TF32). copy: the link between host and device.
-    """
-    rates = [_rate(device, bound, dtype, tensor_core) for device in (a, b)]
-    return rates[0] / rates[1] if rates[0] and rates[1] else None
-
-
-def _rate(device: Datasheet, bound: Bound, dtype: str | None, tensor_core: bool | None) -> float | None:
-    if bound == "memory":
-        return device.bandwidth
-    if bound == "copy":
-        return device.host_bandwidth
-    if dtype is None:
-        return None
-    return device.flops("f32", True) if dtype == "tf32" else device.flops(dtype, tensor_core)
-
-
 @cache
 def table() -> tuple[Datasheet, ...]:
     """Return all data sheets, in the file's order."""
@@ -142,11 +117,11 @@ def table() -> tuple[Datasheet, ...]:
 @cache
 def _by_words() -> Mapping[tuple[str, ...], list[Datasheet]]:
     """Return the data sheets by the words of each of their names."""
-    found: dict[tuple[str, ...], list[Datasheet]] = defaultdict(list)
+    result: dict[tuple[str, ...], list[Datasheet]] = defaultdict(list)
     for row in table():
         for name in row.names:
-            found[_words(name)].append(row)
-    return dict(found)
+            result[_words(name)].append(row)
+    return dict(result)
 
 
 def _words(name: str) -> tuple[str, ...]:
@@ -179,5 +154,5 @@ def _row(row: Mapping[str, str]) -> Datasheet:
 
 def _link_rate(link: str | None) -> float | None:
     """Return bytes/s in one direction of a link such as "PCIe 4 x16"."""
-    found = re.fullmatch(r"PCIe (\d) x(\d+)", link or "")
-    return _LANE[int(found[1])] * int(found[2]) if found else _CHIP_TO_CHIP.get(link or "")
+    match = re.fullmatch(r"PCIe (\d) x(\d+)", link or "")
+    return _LANE[int(match[1])] * int(match[2]) if match else _CHIP_TO_CHIP.get(link or "")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
-from kernelscope.analysis.device.amounts import ELEMENT_BYTES, ELEMENTS, PRODUCTS, Work
+from kernelscope.analysis.device.amounts import ELEMENT_BYTES, ELEMENTS, PRODUCTS, Amount
 from kernelscope.analysis.device.tensors import Shape
 
 _SIZE = re.compile(r"(?<![a-z])([a-z]+)(\d{1,18})(?!\d)")
@@ -17,7 +17,7 @@ _VECTOR = re.compile(r"n(\d{1,18})(?: .*)?")
 _GATES = (("vanilla_rnn", 1), ("vanilla_lstm", 4), ("augru", 3), ("gru", 3))
 
 
-class Description(NamedTuple):
+class KernelColumns(NamedTuple):
     """A kernel's own columns of a Trace; None for what they do not tell."""
 
     kind: str | None
@@ -34,30 +34,30 @@ class Description(NamedTuple):
     transpose: str | None
 
 
-def of_description(told: Description) -> Work:
+def of_description(columns: KernelColumns) -> Amount:
     """Return the work of one execution of a kernel of the CPU, from its columns of the trace; nothing where they do not tell."""
-    nothing = Work(told.problem, told.m, told.n, told.k, told.transpose)
-    size = _element_bytes(told.dtype)
-    if told.library is None or (told.problem is None and told.m is None):
+    nothing = Amount(columns.problem, columns.m, columns.n, columns.k, columns.transpose)
+    size = _element_bytes(columns.dtype)
+    if columns.library is None or (columns.problem is None and columns.m is None):
         return nothing
-    if told.m is not None and told.n is not None and told.k is not None:
-        return _product(nothing, told.problem, size)
-    text = str(told.problem)
-    backward = told.phase == "backward" or "backward" in f"{told.name} {told.operator}".lower()
-    if told.kind in PRODUCTS[1:4] or told.kind == "pooling":
-        return _window(nothing, _sizes(text), size) if "_" in text else _pooled(nothing, text, told.library, size)
-    if told.kind == "recurrent":
-        return _recurrent(nothing, _sizes(text), str(told.algorithm), backward, size)
-    if found := _VECTOR.fullmatch(text):
-        return _of_vector(nothing, str(told.name), int(found[1]), size)
+    if columns.m is not None and columns.n is not None and columns.k is not None:
+        return _product(nothing, columns.problem, size)
+    text = str(columns.problem)
+    backward = columns.phase == "backward" or "backward" in f"{columns.name} {columns.operator}".lower()
+    if columns.kind in PRODUCTS[1:4] or columns.kind == "pooling":
+        return _window(nothing, _sizes(text), size) if "_" in text else _pooled(nothing, text, columns.library, size)
+    if columns.kind == "recurrent":
+        return _recurrent(nothing, _sizes(text), str(columns.algorithm), backward, size)
+    if match := _VECTOR.fullmatch(text):
+        return _of_vector(nothing, str(columns.name), int(match[1]), size)
     if _TENSORS.fullmatch(text):
         shapes = [tuple(map(int, part.split("x"))) for part in text.split(":")]
-        moved = _moved(str(told.kind), told.library, str(told.operator or told.name), shapes, backward, size)
+        moved = _moved(str(columns.kind), columns.library, str(columns.operator or columns.name), shapes, backward, size)
         return replace(nothing, bytes=moved, source="shapes" if moved is not None else None)
     return nothing
 
 
-def with_pooled(kernels: Sequence[Description], works: Sequence[Work]) -> list[Work]:
+def with_pooled(kernels: Sequence[KernelColumns], works: Sequence[Amount]) -> list[Amount]:
     """Return works with the bytes of PyTorch's forward pooling, which tells its input only: its backward pass has both shapes."""
     outputs: dict[str, set[str]] = {}
     for kernel in kernels:
@@ -65,12 +65,12 @@ def with_pooled(kernels: Sequence[Description], works: Sequence[Work]) -> list[W
         if kernel.kind == "pooling" and problem and problem.count(":") == 1 and _TENSORS.fullmatch(problem):
             after, before = problem.split(":")
             outputs.setdefault(before, set()).add(after)
-    found = []
+    result = []
     for kernel, work in zip(kernels, works, strict=True):
-        told = outputs.get(str(kernel.problem), set()) if kernel.kind == "pooling" and kernel.library == "aten" else set()
-        both = f"{kernel.problem}:{next(iter(told))}" if len(told) == 1 else ""
-        found.append(replace(_pooled(work, both, "aten", _element_bytes(kernel.dtype)), problem=work.problem) if both else work)
-    return found
+        sizes = outputs.get(str(kernel.problem), set()) if kernel.kind == "pooling" and kernel.library == "aten" else set()
+        both = f"{kernel.problem}:{next(iter(sizes))}" if len(sizes) == 1 else ""
+        result.append(replace(_pooled(work, both, "aten", _element_bytes(kernel.dtype)), problem=work.problem) if both else work)
+    return result
 
 
 def _element_bytes(dtype: str | None) -> tuple[int, int] | None:
@@ -85,7 +85,7 @@ def _sizes(problem: str) -> dict[str, int]:
     return {name: int(size) for name, size in _SIZE.findall(problem)}
 
 
-def _product(nothing: Work, problem: str | None, size: tuple[int, int] | None) -> Work:
+def _product(nothing: Amount, problem: str | None, size: tuple[int, int] | None) -> Amount:
     m, n, k = nothing.m or 0, nothing.n or 0, nothing.k or 0
     batch = 1
     if problem and re.fullmatch(r"\d+(?:x\d+)+:\d+(?:x\d+)+(?::\d+(?:x\d+)+)?", problem):  # oneDNN's, with the batch in front
@@ -95,7 +95,7 @@ def _product(nothing: Work, problem: str | None, size: tuple[int, int] | None) -
     return replace(nothing, flops=2 * batch * m * n * k, bytes=moved, source="m, n, k")
 
 
-def _window(nothing: Work, sizes: dict[str, int], size: tuple[int, int] | None) -> Work:
+def _window(nothing: Amount, sizes: dict[str, int], size: tuple[int, int] | None) -> Amount:
     """Return the work of a convolution or of pooling that oneDNN's problem describes."""
     if not {"mb", "ic"} <= sizes.keys():
         return nothing
@@ -108,15 +108,15 @@ def _window(nothing: Work, sizes: dict[str, int], size: tuple[int, int] | None) 
     return replace(nothing, flops=flops, bytes=size and size[0] * (read + weights + written), source="problem")
 
 
-def _pooled(nothing: Work, text: str, library: str, size: tuple[int, int] | None) -> Work:
-    """Return the bytes of pooling where the shapes of what is read and of what is written are both told."""
+def _pooled(nothing: Amount, text: str, library: str, size: tuple[int, int] | None) -> Amount:
+    """Return the bytes of pooling where the shapes of what is read and of what is written are both known."""
     if size is None or library != "aten" or text.count(":") != 1 or not _TENSORS.fullmatch(text):
         return nothing
     shapes = [tuple(map(int, part.split("x"))) for part in text.split(":")]
     return replace(nothing, bytes=size[0] * sum(map(prod, shapes)), source="shapes")
 
 
-def _recurrent(nothing: Work, sizes: dict[str, int], algorithm: str, backward: bool, size: tuple[int, int] | None) -> Work:
+def _recurrent(nothing: Amount, sizes: dict[str, int], algorithm: str, backward: bool, size: tuple[int, int] | None) -> Amount:
     gates = next((count for cell, count in _GATES if cell in algorithm), None)
     if gates is None or not {"l", "t", "mb", "sic", "slc", "dhc"} <= sizes.keys():
         return nothing
@@ -127,7 +127,7 @@ def _recurrent(nothing: Work, sizes: dict[str, int], algorithm: str, backward: b
     return replace(nothing, flops=2 * passes * layers * cells * weights, bytes=moved, source="problem")
 
 
-def _of_vector(nothing: Work, name: str, length: int, size: tuple[int, int] | None) -> Work:
+def _of_vector(nothing: Amount, name: str, length: int, size: tuple[int, int] | None) -> Amount:
     """Return the work of BLAS's axpy (y += a x) and scal (x *= a)."""
     for ending, flops, elements in (("axpy", 2, 3), ("scal", 1, 2)):
         if name.lower().endswith(ending):

@@ -1,6 +1,6 @@
 """Memory by what it is for, as far as the framework tells: PyTorch's allocator events, and the description of our own networks.
 
-PyTorch's trace says of each allocation when, where and how much, not what for. What it was for is told from the operator around
+PyTorch's trace says of each allocation when, where and how much, not what for. What it was for follows from the operator around
 it and from how long it lived:
 
 - workspace: given back before the innermost operator that took it ended;
@@ -62,8 +62,8 @@ def _step(trace: Trace, at: int) -> int | None:
 
 def _phase(trace: Trace, events: pd.DataFrame, at: int) -> str | None:
     row = _operator_of(trace, events.iloc[[at]])[0]
-    found = trace.operators["phase"].iloc[row] if row >= 0 else None
-    return None if found is None or pd.isna(found) else str(found)
+    result = trace.operators["phase"].iloc[row] if row >= 0 else None
+    return None if result is None or pd.isna(result) else str(result)
 
 
 def kinds(trace: Trace) -> pd.DataFrame:
@@ -79,14 +79,14 @@ def kinds(trace: Trace) -> pd.DataFrame:
         blocks["kind"] = _kinds(blocks, trace)
         counted = mine["allocated_bytes"].fillna(mine["bytes"].cumsum()).to_numpy(np.int64)
         at = int(counted.argmax())
-        held = blocks[(blocks["taken"] <= at) & (blocks["given"] > at)]
-        sums = held.groupby("kind")["bytes"].agg(["sum", "size"])
+        live = blocks[(blocks["taken"] <= at) & (blocks["given"] > at)]
+        sums = live.groupby("kind")["bytes"].agg(["sum", "size"])
         rows += [{"device": device, "kind": kind, "bytes": int(s), "blocks": int(n)} for kind, (s, n) in sums.iterrows()]
-        rest = int(counted[at]) - int(held["bytes"].sum())
+        rest = int(counted[at]) - int(live["bytes"].sum())
         if rest:
             rows.append({"device": device, "kind": BEFORE, "bytes": rest, "blocks": None})
-    found = pd.DataFrame(rows, columns=columns).astype({"blocks": "Int64"})
-    return found.sort_values(["device", "bytes"], ascending=[True, False], kind="stable").reset_index(drop=True)
+    result = pd.DataFrame(rows, columns=columns).astype({"blocks": "Int64"})
+    return result.sort_values(["device", "bytes"], ascending=[True, False], kind="stable").reset_index(drop=True)
 
 
 def _blocks(events: pd.DataFrame) -> pd.DataFrame:
@@ -99,8 +99,8 @@ def _blocks(events: pd.DataFrame) -> pd.DataFrame:
     given = np.where(follows, np.append(order[1:], 0), len(table))
     taking = size > 0
     rows = order[taking]
-    found = table.take(rows)[["time_ns", "thread", "bytes"]].reset_index(drop=True)
-    return found.assign(taken=rows, given=given[taking], given_ns=_times(table, given[taking]))
+    result = table.take(rows)[["time_ns", "thread", "bytes"]].reset_index(drop=True)
+    return result.assign(taken=rows, given=given[taking], given_ns=_times(table, given[taking]))
 
 
 def _times(table: pd.DataFrame, rows: Int) -> Int:
@@ -110,9 +110,8 @@ def _times(table: pd.DataFrame, rows: Int) -> Int:
 
 def _operator_of(trace: Trace, events: pd.DataFrame) -> Int:
     """Return the row of the innermost operator around each event on its thread, or -1."""
-    thread, start, end = (trace.operators[name].to_numpy(np.int64, na_value=-1) for name in ("thread", "start_ns", "end_ns"))
     at = events["time_ns"].to_numpy(np.int64)
-    return intervals.innermost(thread, start, end, events["thread"].to_numpy(np.int64, na_value=-1), at)
+    return intervals.innermost(*intervals.spans(trace.operators), intervals.whole(events["thread"]), at)
 
 
 def _kinds(blocks: pd.DataFrame, trace: Trace) -> npt.NDArray[np.object_]:
@@ -141,7 +140,7 @@ def _end_of_backward(trace: Trace, at: Int) -> Int:
     operators = trace.operators.sort_values("start_ns", kind="stable")
     telling = operators[operators["phase"].isin(["forward", "backward", "optimizer"])]
     backward = (telling["phase"] == "backward").to_numpy()
-    start, end = telling["start_ns"].to_numpy(np.int64), telling["end_ns"].to_numpy(np.int64)
+    start, end = intervals.edges(telling)
     run = np.cumsum(np.append(True, backward[1:] != backward[:-1])[: len(backward)])
     ends = np.zeros(int(run.max(initial=0)) + 1, dtype=np.int64)
     np.maximum.at(ends, run, end)

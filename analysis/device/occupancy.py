@@ -6,7 +6,7 @@ bytes with 1 kB that the driver reserves from compute capability 8.0 on. Limits 
 Programming Guide, "Technical specifications per compute capability". The split of L1 cache and shared memory counts as the
 driver's choice, with as much shared memory as there can be, which is its default.
 
-Not told by captures and so not counted: thread block clusters, named barriers, what else runs on the multiprocessor, and that
+Not in captures and so not counted: thread block clusters, named barriers, what else runs on the multiprocessor, and that
 warps wait or end early: achieved occupancy needs hardware counters.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace, plain
 
 WARP = 32
 BLOCK_THREADS = 1024
@@ -97,11 +97,11 @@ def resident_blocks(limits: Limits, threads: int, registers: int, shared: int) -
     # a block's registers are checked as if its warps were spread over four sub-partitions, also where there are two (6.0)
     fits = per_warp * ceil(warps / 4) * 4 <= limits.block_registers and registers <= THREAD_REGISTERS
     parts = limits.partitions
-    held = limits.registers // parts // per_warp * parts // warps if per_warp else UNLIMITED
+    by_registers = limits.registers // parts // per_warp * parts // warps if per_warp else UNLIMITED
     allocated = ceil((shared + limits.reserved) / limits.shared_unit) * limits.shared_unit
     of_shared = 0 if shared > limits.block_shared else limits.shared // allocated if allocated else UNLIMITED
     return {
-        "registers": held if fits else 0,
+        "registers": by_registers if fits else 0,
         "shared memory": of_shared,
         "warps": limits.warps // warps,
         "blocks": limits.blocks,
@@ -116,12 +116,12 @@ def of_launch(
     if limits is None:
         return f"compute capability {capability} is in no table here"
     threads, blocks = _product(block), _product(grid)
-    held = resident_blocks(limits, threads, registers, shared)
-    resident = min(held.values())
+    limits_of = resident_blocks(limits, threads, registers, shared)
+    resident = min(limits_of.values())
     if resident <= 0 or blocks <= 0:
         return f"by the rules of compute capability {capability} no such block can run"
     warps = ceil(threads / WARP)
-    limiter = next(name for name in LIMITERS if held[name] == resident)
+    limiter = next(name for name in LIMITERS if limits_of[name] == resident)
     occupancy = resident * warps / limits.warps
     if not multiprocessors:
         return Occupancy(occupancy, resident, limiter)
@@ -151,20 +151,15 @@ def table(trace: Trace) -> pd.DataFrame:
     kernels = trace.kernels
     sums = kernels.groupby(_KEYS, dropna=False, observed=True, sort=False)[["count", "duration_ns"]].sum().reset_index()
     devices = {str(entry["device"]): entry for entry in trace.info.get("devices") or []}
-    rows = [_row(row, devices.get(str(row["device"]), {})) for row in _plain(sums)]
-    found = pd.DataFrame(rows, columns=list(COLUMNS))
-    return found.sort_values("duration_ns", ascending=False, kind="stable").reset_index(drop=True)
-
-
-def _plain(sums: pd.DataFrame) -> list[dict[str, Any]]:
-    rows = sums.astype(object).where(sums.notna(), None).to_dict("records")
-    return [{str(name): value for name, value in row.items()} for row in rows]
+    rows = [_row(row, devices.get(str(row["device"]), {})) for row in plain.rows(sums)]
+    result = pd.DataFrame(rows, columns=list(COLUMNS))
+    return result.sort_values("duration_ns", ascending=False, kind="stable").reset_index(drop=True)
 
 
 def _row(row: dict[str, Any], device: dict[str, Any]) -> dict[str, Any]:
-    found = _of_row(row, device)
-    known = {name: getattr(found, name) for name in Occupancy.__dataclass_fields__} if isinstance(found, Occupancy) else {}
-    return {**row, "kernel": row["name"], **known, "reason": found if isinstance(found, str) else None}
+    result = _of_row(row, device)
+    known = {name: getattr(result, name) for name in Occupancy.__dataclass_fields__} if isinstance(result, Occupancy) else {}
+    return {**row, "kernel": row["name"], **known, "reason": result if isinstance(result, str) else None}
 
 
 def _of_row(row: dict[str, Any], device: dict[str, Any]) -> Occupancy | str:

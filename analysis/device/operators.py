@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from kernelscope.analysis.device.amounts import ELEMENT_BYTES, ELEMENTS, PRODUCTS, Work
+from kernelscope.analysis.device.amounts import ELEMENT_BYTES, ELEMENTS, PRODUCTS, Amount
 from kernelscope.analysis.device.convolutions import Triple, of_convolution
 from kernelscope.analysis.device.tensors import Shape, as_problem, bytes_of, list_of, shapes_of, short_name
 from kernelscope.analysis.kernels import aten
@@ -19,7 +19,7 @@ _TYPES = {
 
 def of_operator(
     name: str, kind: str, shapes: str, types: str, strides: str, arguments: str, dtype: str, seen: Sequence[Triple] = ()
-) -> Work:
+) -> Amount:
     """Return the work of the kernels of one kind of an operator of PyTorch, from what Kineto recorded of its inputs.
 
     shapes, types, strides, arguments: JSON text as in the trace's operators, empty where not recorded. dtype: of the kernel,
@@ -28,11 +28,11 @@ def of_operator(
     tensors = shapes_of(shapes)
     size = _sizes_of(types, tensors, dtype)
     if not any(tensors):
-        return Work()
+        return Amount()
     if kind == "gemm":
         return _of_product(name, shapes, tensors, strides, size)
     if kind in PRODUCTS[1:4]:
-        element = next((found for found in size if found), None)
+        element = next((one for one in size if one), None)
         return of_convolution(name, tensors, arguments, element, seen)
     if kind == "attention":
         return _of_attention(name, tensors, size)
@@ -41,15 +41,15 @@ def of_operator(
 
 def _sizes_of(types: str, tensors: tuple[Shape, ...], dtype: str) -> list[int | None]:
     """Return how many bytes an element of each input has."""
-    told = list_of(types)
+    dtypes = list_of(types)
     known = ELEMENT_BYTES.get(dtype)
-    return [_TYPES.get(str(told[place])) if place < len(told) else known for place in range(len(tensors))]
+    return [_TYPES.get(str(dtypes[place])) if place < len(dtypes) else known for place in range(len(tensors))]
 
 
-def _of_product(name: str, text: str, tensors: tuple[Shape, ...], strides: str, size: list[int | None]) -> Work:
+def _of_product(name: str, text: str, tensors: tuple[Shape, ...], strides: str, size: list[int | None]) -> Amount:
     sizes = aten.dimensions(name, text)
     if sizes is None:
-        return Work()
+        return Amount()
     m, n, k = sizes
     first, second = aten.PRODUCTS[name]
     batch = prod(tensors[first][:-2])
@@ -58,7 +58,7 @@ def _of_product(name: str, text: str, tensors: tuple[Shape, ...], strides: str, 
     flags = [_flag(lies[place]) if place < len(lies) else None for place in (first, second)]
     transpose = "".join(flag for flag in flags if flag) if all(flags) else None
     problem = as_problem([tensors[first], tensors[second]])
-    return Work(problem, m, n, k, transpose, 2 * batch * m * n * k, moved, f"shapes of {name}")
+    return Amount(problem, m, n, k, transpose, 2 * batch * m * n * k, moved, f"shapes of {name}")
 
 
 def _flag(strides: Any) -> str | None:
@@ -68,8 +68,8 @@ def _flag(strides: Any) -> str | None:
     return "N" if strides[-1] == 1 else "T" if strides[-2] == 1 else None
 
 
-def _of_attention(name: str, tensors: tuple[Shape, ...], size: list[int | None]) -> Work:
-    """Return the work of attention over query, key and value, each of four dimensions; a causal mask is not told and not counted.
+def _of_attention(name: str, tensors: tuple[Shape, ...], size: list[int | None]) -> Amount:
+    """Return the work of attention over query, key and value, each of four dimensions; a causal mask is not recorded.
 
     scaled_dot_product_* have (batch, heads, length, size), the functions that these call (batch, length, heads, size).
     """
@@ -78,7 +78,7 @@ def _of_attention(name: str, tensors: tuple[Shape, ...], size: list[int | None])
     backward = "backward" in short
     inputs = known[1:4] if backward else known[:3]  # the gradient comes first
     if "attention" not in short or len(inputs) < 3:
-        return Work()
+        return Amount()
     shapes = [shape for shape, _ in inputs]
     heads, length = (1, 2) if short.startswith("scaled_dot_product") else (2, 1)
     query, key, value = shapes
@@ -86,13 +86,13 @@ def _of_attention(name: str, tensors: tuple[Shape, ...], size: list[int | None])
     output = ((*query[:3], value[3]), inputs[0][1])
     moved = bytes_of([*inputs, *inputs, output, output] if backward else [*inputs, output])
     flops = 2 * query[0] * query[heads] * query[length] * key[length] * factor
-    return Work(as_problem(shapes), flops=flops, bytes=moved, source=f"shapes of {name}")
+    return Amount(as_problem(shapes), flops=flops, bytes=moved, source=f"shapes of {name}")
 
 
-def _of_elements(name: str, kind: str, tensors: tuple[Shape, ...], size: list[int | None]) -> Work:
+def _of_elements(name: str, kind: str, tensors: tuple[Shape, ...], size: list[int | None]) -> Amount:
     known = [(shape, element) for shape, element in zip(tensors, size, strict=True) if shape]
     if not known or "::" not in name:
-        return Work()
+        return Amount()
     largest = max(known, key=lambda pair: prod(pair[0]))
     if name in aten.FILLS:
         moved = bytes_of([largest])
@@ -105,5 +105,5 @@ def _of_elements(name: str, kind: str, tensors: tuple[Shape, ...], size: list[in
     else:
         moved = None
     if moved is None:
-        return Work(as_problem(tensors))
-    return Work(as_problem(tensors), bytes=moved, source=f"shapes of {name}")
+        return Amount(as_problem(tensors))
+    return Amount(as_problem(tensors), bytes=moved, source=f"shapes of {name}")

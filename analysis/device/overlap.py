@@ -59,7 +59,7 @@ def activities(trace: Trace) -> pd.DataFrame:
 def copies(trace: Trace) -> pd.DataFrame:
     """Return copies by device, operation, memory and size: count, duration_ns, bytes, gbytes_per_s.
 
-    Durations add up to those of all copies. gbytes_per_s: bytes of the copies whose size is told over their time; of one
+    Durations add up to those of all copies. gbytes_per_s: bytes of the copies whose size is known over their time; of one
     direction, as copies between host and device go. size: of one copy.
     """
     table = trace.copies
@@ -73,11 +73,11 @@ def copies(trace: Trace) -> pd.DataFrame:
     group = rows.groupby(keys, dropna=False, observed=True, sort=False)
     sums = group[["count", "duration_ns", "known_ns"]].sum()
     sums["bytes"] = group["bytes"].sum(min_count=1)
-    found = sums.reset_index()
-    timed = found["known_ns"].where(found["known_ns"] > 0).astype("Float64")
-    found["gbytes_per_s"] = found["bytes"].astype("Float64") / timed
-    found = found.drop(columns="known_ns").sort_values("duration_ns", ascending=False, kind="stable")
-    return found.reset_index(drop=True)
+    result = sums.reset_index()
+    timed = result["known_ns"].where(result["known_ns"] > 0).astype("Float64")
+    result["gbytes_per_s"] = result["bytes"].astype("Float64") / timed
+    result = result.drop(columns="known_ns").sort_values("duration_ns", ascending=False, kind="stable")
+    return result.reset_index(drop=True)
 
 
 _Windows = tuple[Int, Int]
@@ -87,7 +87,7 @@ def _windows(trace: Trace) -> _Windows:
     """Return starts and ends of the measured steps, or of the whole capture where it has none."""
     steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
     if len(steps):
-        return steps["start_ns"].to_numpy(np.int64), steps["end_ns"].to_numpy(np.int64)
+        return intervals.edges(steps)
     tables = (trace.kernels, trace.graphs, trace.copies, trace.syncs, trace.calls, trace.operators, trace.ranges)
     timed = [table for table in tables if table["start_ns"].notna().any()]
     if not timed:
@@ -110,7 +110,7 @@ def _work(trace: Trace) -> pd.DataFrame:
 
 def _clipped(rows: pd.DataFrame, windows: _Windows) -> tuple[Int, Int]:
     """Return the pieces of intervals inside the windows."""
-    begun, over = rows["start_ns"].to_numpy(np.int64), rows["end_ns"].to_numpy(np.int64)
+    begun, over = intervals.edges(rows)
     _, _, start, end = intervals.split_at(begun, over, *windows)
     return start, end
 
@@ -131,12 +131,12 @@ def _levels(start: Int, end: Int, weight: Int, windows: _Windows) -> dict[int, i
     order = np.argsort(times, kind="stable")
     level = np.cumsum(np.concatenate([weight, -weight])[order])
     lasted = np.diff(times[order])
-    found: dict[int, int] = {}
+    result: dict[int, int] = {}
     for value in np.unique(level[:-1]).tolist():
         if value:
             time_ns = int(lasted[level[:-1] == value].sum())
-            found |= {int(value): time_ns} if time_ns else {}
-    return {0: whole - sum(found.values()), **found}
+            result |= {int(value): time_ns} if time_ns else {}
+    return {0: whole - sum(result.values()), **result}
 
 
 def _with_share(table: pd.DataFrame, windows: _Windows) -> pd.DataFrame:

@@ -47,10 +47,7 @@ def tf32(trace: Trace, settings: Mapping[str, Any] | None = None) -> list[dict[s
     kernels = trace.kernels
     gpu = kernels[kernels["device"].astype("string").str.startswith("cuda").fillna(False)]
     rows = []
-    for what, chosen in (
-        ("matrix products", gpu["kind"] == "gemm"),
-        ("convolutions", gpu["kind"].isin(_CONVOLUTIONS)),
-    ):
+    for what, chosen in (("matrix products", gpu["kind"] == "gemm"), ("convolutions", gpu["kind"].isin(_CONVOLUTIONS))):
         state, evidence = _by_names(gpu[chosen])
         if state == UNKNOWN and len(gpu):
             state, evidence = _by_settings(settings or {}, what, evidence)

@@ -16,7 +16,7 @@ from kernelscope.analysis.accounting.breakdowns import breakdown
 from kernelscope.analysis.device import work
 from kernelscope.analysis.device.ceilings import REFUSED, Ceiling, Ceilings
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace, plain
 
 SCHEMA = "kernelscope/roofline/1"
 BY = ("kernel", "layer")
@@ -50,15 +50,15 @@ class Roofline:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON envelope."""
-        rows = self.table.astype(object).where(self.table.notna(), None).to_dict("records")
+        rows = plain.rows(self.table)
         known = int(self.table["known_ns"].sum())
         ceilings = None
         if self.ceilings is not None:
             ceilings = {
                 "source": self.ceilings.source, "framework": self.ceilings.framework, "device": self.ceilings.device,
                 "threads": self.ceilings.threads, "measured": self.ceilings.measured,
-                "copies": [{"bytes": size, "bytes_per_s": found.rate} for size, found in sorted(self.ceilings.copies.items())],
-                "products": [{"dtype": kind, "flops_per_s": found.rate} for kind, found in self.ceilings.products.items()],
+                "copies": [{"bytes": size, "bytes_per_s": result.rate} for size, result in sorted(self.ceilings.copies.items())],
+                "products": [{"dtype": kind, "flops_per_s": result.rate} for kind, result in self.ceilings.products.items()],
             }  # fmt: skip
         return {
             "schema": SCHEMA, "by": self.by, "kernel_ns": self.kernel_ns, "known_ns": known, "steps": self.steps,
@@ -109,9 +109,9 @@ def _check_device(kernels: pd.DataFrame, ceilings: Ceilings) -> None:
 
 def _with_work(trace: Trace) -> pd.DataFrame:
     """Return the kernels with their operations and bytes, as far as they are known; sums and counts as integers."""
-    found = work.of_kernels(trace)
+    result = work.of_kernels(trace)
     kernels = trace.kernels.drop(columns=[*_WORK_KEYS, "transpose"])
-    return pd.concat([kernels, found.drop(columns="source")], axis=1)
+    return pd.concat([kernels, result.drop(columns="source")], axis=1)
 
 
 def _summed(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
@@ -132,10 +132,10 @@ def _with_steps(table: pd.DataFrame, trace: Trace) -> tuple[pd.DataFrame, int | 
     """Add each layer's conserved share of the mean step, and the parts of the step that are no layer's kernels as rows."""
     if not trace.has_timeline():
         return table, None
-    found = breakdown(trace, "layer")
-    if found.step_ns is None:
+    result = breakdown(trace, "layer")
+    if result.step_ns is None:
         return table, None
-    named = found.table.astype({"layer": "string", "phase": "string"})
+    named = result.table.astype({"layer": "string", "phase": "string"})
     in_brackets = named["layer"].str.startswith("(").fillna(False)
     # what has no layer stands in brackets there; its kernels are one row here
     shares = named.assign(layer=named["layer"].mask(in_brackets)).groupby(["layer", "phase"], dropna=False)["time_ns"].sum()
@@ -143,24 +143,23 @@ def _with_steps(table: pd.DataFrame, trace: Trace) -> tuple[pd.DataFrame, int | 
     joined = table.merge(shares.reset_index(), on=["layer", "phase"], how="outer", sort=False)
     for name in ("count", "duration_ns", "flops_ns", "bytes_ns", "known_ns", "time_ns"):
         joined[name] = joined[name].fillna(0).astype("int64")
-    return joined, found.step_ns
+    return joined, result.step_ns
 
 
 def _rated(table: pd.DataFrame, rows: pd.DataFrame, keys: list[str], ceilings: Ceilings | None) -> pd.DataFrame:
     """Add RATES, and drop what they are made of."""
-    plain = table.astype(object).where(table.notna(), None).to_dict("records")
     kinds = None
     if "dtype" not in keys:  # of a layer: the type that most of its operations are in
-        told = rows[rows["flops"].notna()].assign(dtype=rows["dtype"].astype("string"), flops=rows["flops"].astype("float64"))
-        sums = told.groupby([*keys, "dtype"], observed=True, dropna=False)["flops"].sum().reset_index()
+        known = rows[rows["flops"].notna()].assign(dtype=rows["dtype"].astype("string"), flops=rows["flops"].astype("float64"))
+        sums = known.groupby([*keys, "dtype"], observed=True, dropna=False)["flops"].sum().reset_index()
         most = sums.sort_values("flops").drop_duplicates(keys, keep="last")
-        kinds = {_key(row, keys): row["dtype"] for row in most.astype(object).where(most.notna(), None).to_dict("records")}
-    found = []
-    for row in plain:
+        kinds = {_key(row, keys): row["dtype"] for row in plain.rows(most)}
+    result = []
+    for row in plain.rows(table):
         dtype = row["dtype"] if kinds is None else kinds.get(_key(row, keys))
-        found.append(_rates(row, dtype, row.get("tensor_core"), ceilings))
+        result.append(_rates(row, dtype, row.get("tensor_core"), ceilings))
     kept = table.drop(columns=["flops", "bytes", "flops_ns", "bytes_ns"])
-    rates = pd.DataFrame(found, columns=list(RATES), index=table.index)
+    rates = pd.DataFrame(result, columns=list(RATES), index=table.index)
     rates = rates.astype({"flops": "Int64", "bytes": "Int64"})
     return pd.concat([kept, rates], axis=1)
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from kernelscope.analysis.device import counters, memory, occupancy, overlap, precision
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace, plain
 
 SCHEMA = "kernelscope/device/1"
 Rows = list[dict[str, Any]]
@@ -36,13 +36,13 @@ def tables(trace: Trace, names: Sequence[str], record: Record | None = None) -> 
 
     record: run.json of our own run, which tells settings and the network.
     """
-    found: dict[str, Rows | str] = {}
+    result: dict[str, Rows | str] = {}
     for name in names:
         try:
-            found[name] = _rows(trace, name, record or {})
+            result[name] = _rows(trace, name, record or {})
         except EvidenceError as error:
-            found[name] = str(error)
-    return found
+            result[name] = str(error)
+    return result
 
 
 def _rows(trace: Trace, name: str, record: Record) -> Rows:
@@ -56,7 +56,7 @@ def _rows(trace: Trace, name: str, record: Record) -> Rows:
     if name == "memory":
         return _memory(trace, record)
     function, otherwise = _OF_TRACE[name]
-    rows = _plain(function(trace))
+    rows = plain.rows(function(trace))
     if not rows:
         raise EvidenceError(otherwise)
     return rows
@@ -64,19 +64,13 @@ def _rows(trace: Trace, name: str, record: Record) -> Rows:
 
 def _memory(trace: Trace, record: Record) -> Rows:
     """Return memory by kind at the peak; of a run without such a recording, what its network takes by its description."""
-    found = _plain(memory.kinds(trace))
-    if found:
-        return [{**row, "how": "allocator's events, at the peak"} for row in found]
+    result = plain.rows(memory.kinds(trace))
+    if result:
+        return [{**row, "how": "allocator's events, at the peak"} for row in result]
     if len(trace.memory):
         raise EvidenceError("the memory events have no addresses, which tie what is given back to what was taken")
     network, options = record.get("network"), record.get("options")
     if not network or not options:
         raise EvidenceError(_NO_MEMORY)
-    rows = _plain(memory.stated(network, str(options["mode"]), int(options["batch"])))
+    rows = plain.rows(memory.stated(network, str(options["mode"]), int(options["batch"])))
     return [{"device": None, "kind": row["kind"], "bytes": row["bytes"], "blocks": None, "how": row["how"]} for row in rows]
-
-
-def _plain(table: pd.DataFrame) -> Rows:
-    """Return rows of plain values, None for null."""
-    rows = table.astype(object).where(table.notna(), None).to_dict("records")
-    return [{str(name): value for name, value in row.items()} for row in rows]

@@ -27,10 +27,10 @@ def shapes_of(text: str) -> tuple[Shape, ...]:
 def list_of(text: str) -> list[Any]:
     """Return the list that a text is in JSON; an empty one where it is none."""
     try:
-        found = json.loads(text)
+        result = json.loads(text)
     except (ValueError, RecursionError):
         return []
-    return found if isinstance(found, list) else []
+    return result if isinstance(result, list) else []
 
 
 def bytes_of(tensors: Iterable[tuple[Shape, int | None]]) -> int | None:

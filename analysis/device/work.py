@@ -32,7 +32,7 @@ import pandas as pd
 
 from kernelscope.analysis.device.amounts import COLUMNS, NUMBERS, frame_of
 from kernelscope.analysis.device.convolutions import known_convolutions
-from kernelscope.analysis.device.descriptions import Description, of_description, with_pooled
+from kernelscope.analysis.device.descriptions import KernelColumns, of_description, with_pooled
 from kernelscope.analysis.device.operators import of_operator
 from kernelscope.analysis.trace import Trace, intervals
 
@@ -48,29 +48,29 @@ def of_kernels(trace: Trace) -> pd.DataFrame:
     """
     kernels = trace.kernels
     own = _of_descriptions(kernels)
-    told = _of_operators(trace, own["flops"].isna() & own["bytes"].isna())
-    found = own.where(~told["source"].notna(), told) if told["source"].notna().any() else own
+    operators = _of_operators(trace, own["flops"].isna() & own["bytes"].isna())
+    result = own.where(~operators["source"].notna(), operators) if operators["source"].notna().any() else own
     for name in ("problem", "m", "n", "k", "transpose"):
-        found[name] = found[name].where(found[name].notna(), kernels[name].astype(object))
+        result[name] = result[name].where(result[name].notna(), kernels[name].astype(object))
     types: dict[str, Any] = {name: "Int64" if name in NUMBERS else "string" for name in COLUMNS}
-    typed: pd.DataFrame = found.where(found.notna(), None).astype(types)
+    typed: pd.DataFrame = result.where(result.notna(), None).astype(types)
     return typed
 
 
 def _of_descriptions(kernels: pd.DataFrame) -> pd.DataFrame:
     """Return what each kernel's own columns tell; distinct ones are looked at once."""
-    names = list(Description._fields)
+    names = list(KernelColumns._fields)
     number = kernels.groupby(names, dropna=False, observed=True, sort=False).ngroup().to_numpy()
     _, first = np.unique(number, return_index=True)
     distinct = kernels[names].take(first).astype(object)
     plain = distinct.where(distinct.notna(), None)
-    told = [Description(*row) for row in plain.itertuples(index=False, name=None)]
-    found = frame_of(with_pooled(told, [of_description(each) for each in told])).take(number).set_axis(kernels.index)
+    described = [KernelColumns(*row) for row in plain.itertuples(index=False, name=None)]
+    result = frame_of(with_pooled(described, [of_description(each) for each in described])).take(number).set_axis(kernels.index)
     several = (kernels["count"] != 1).to_numpy()
     for name in ("flops", "bytes"):
         if several.any():
-            found.loc[several, name] *= kernels["count"].to_numpy()[several]
-    return found
+            result.loc[several, name] *= kernels["count"].to_numpy()[several]
+    return result
 
 
 def _of_operators(trace: Trace, wanted: pd.Series) -> pd.DataFrame:
@@ -80,9 +80,8 @@ def _of_operators(trace: Trace, wanted: pd.Series) -> pd.DataFrame:
     chosen = np.flatnonzero((wanted & kernels["launch_ns"].notna()).to_numpy(dtype=bool))
     if not len(chosen) or operators["shapes"].isna().all():
         return nothing
-    columns = [operators[name].to_numpy(np.int64, na_value=-1) for name in ("thread", "start_ns", "end_ns")]
     mine = kernels.iloc[chosen]
-    at = intervals.innermost(*columns, *(mine[name].to_numpy(np.int64, na_value=-1) for name in ("launch_thread", "launch_ns")))
+    at = intervals.innermost(*intervals.spans(operators), *map(intervals.whole, (mine["launch_thread"], mine["launch_ns"])))
     chosen, at, mine = chosen[at >= 0], at[at >= 0], mine[at >= 0]
     if not len(chosen):
         return nothing
@@ -113,9 +112,9 @@ def _shared(amount: pd.Series, group: Int, duration: Int) -> pd.Series:
     """Return each kernel's share of its operator's amount by duration; the last digits go to the first kernel of the group."""
     known = amount.notna().to_numpy()
     whole = np.where(known, amount.fillna(0), 0).astype(np.int64)
-    together = np.bincount(group, weights=duration.astype(float))[group]
+    total = np.bincount(group, weights=duration.astype(float))[group]
     alone = np.bincount(group)[group]
-    part = np.where(together > 0, duration / np.maximum(together, 1), 1 / alone)
+    part = np.where(total > 0, duration / np.maximum(total, 1), 1 / alone)
     share = np.where(alone == 1, whole, np.floor(whole * part)).astype(np.int64)
     _, first = np.unique(group, return_index=True)
     given = np.zeros(len(first), dtype=np.int64)

@@ -11,9 +11,9 @@ import pandas as pd
 from kernelscope.analysis.accounting.breakdowns import layer_labels
 from kernelscope.analysis.attribution.device_steps import step_at
 from kernelscope.analysis.energy.counter import Counter
-from kernelscope.analysis.energy.layers import Layers, Readings, by_class, from_counter, from_power
+from kernelscope.analysis.energy.layers import Layers, PowerSamples, by_class, from_counter, from_power
 from kernelscope.analysis.energy.profile import profile
-from kernelscope.analysis.energy.recording import Recording, Source, recording
+from kernelscope.analysis.energy.recording import Consumer, EnergyRepeat, recording
 from kernelscope.analysis.energy.replay import Replay, beside
 from kernelscope.analysis.energy.replay import replays as replays_of
 from kernelscope.analysis.energy.summary import Summary, summarise
@@ -29,8 +29,8 @@ _LATE = 0.05  # share of device work that may run in another step than it was la
 
 def steps(run: Run) -> list[Summary]:
     """Return what each source (GPU, processor, memory) consumed per step; raise EvidenceError where there is no energy pass."""
-    found = recording(run)
-    return [summarise(found, source) for source in found.sources()]
+    result = recording(run)
+    return [summarise(result, source) for source in result.sources()]
 
 
 def of_step(run: Run) -> dict[str, Any]:
@@ -42,8 +42,8 @@ def of_step(run: Run) -> dict[str, Any]:
     if "energy" not in run.record.get("passes", {}):
         return nothing
     try:
-        found = recording(run)
-        summary = summarise(found, _computing(found, run.record["options"]["device"]))
+        result = recording(run)
+        summary = summarise(result, _computing(result, run.record["options"]["device"]))
     except EvidenceError as error:
         return {**nothing, "energy_unavailable": str(error)}
     interval = None if summary.low_uj is None else [summary.low_uj, summary.high_uj]
@@ -56,51 +56,51 @@ def layers(run: Run, by: str = "layer") -> Layers:
     By layer, the rows also have what each layer took alone (see replay), null for all that did not run alone.
     Raises EvidenceError where there is no energy pass or no kernels pass, or where either cannot carry it.
     """
-    found = recording(run)
-    source = _computing(found, run.record["options"]["device"])
-    summary = summarise(found, source)
+    result = recording(run)
+    source = _computing(result, run.record["options"]["device"])
+    summary = summarise(result, source)
     trace = run.trace()
     kernels = trace.kernels[(trace.kernels["device"] == source.device).fillna(False)]
     measured = trace.steps[~trace.steps["warmup"]]
     _check_places(kernels, trace)
     labelled = kernels.assign(layer=layer_labels(kernels.assign(cause=None)), kind=kernels["kind"].astype("string"))
     place = profile(labelled, measured, KEYS[by])
-    readings = _readings(found, source, run.record)
-    split = by_class(place, readings, found.measured(), source.counter, summary.energy_uj, summary.idle_w)
-    return replace(split, rows=beside(split.rows, replays_of(found, source, summary))) if by == "layer" else split
+    readings = _readings(result, source, run.record)
+    split = by_class(place, readings, result.measured(), source.counter, summary.energy_uj, summary.idle_w)
+    return replace(split, rows=beside(split.rows, replays_of(result, source, summary))) if by == "layer" else split
 
 
 def replays(run: Run) -> list[Replay]:
     """Return what the layers took that ran alone; needs no kernels pass. Raises EvidenceError where there is no energy pass."""
-    found = recording(run)
-    source = _computing(found, run.record["options"]["device"])
-    return replays_of(found, source, summarise(found, source))
+    result = recording(run)
+    source = _computing(result, run.record["options"]["device"])
+    return replays_of(result, source, summarise(result, source))
 
 
-def _computing(found: Recording, device: str) -> Source:
+def _computing(repeat: EnergyRepeat, device: str) -> Consumer:
     """Return the source that the kernels run on: the GPU, or all of the processor's packages together."""
-    sources = found.sources()
+    sources = repeat.sources()
     if device != "cpu":
         gpus = [source for source in sources if source.device.startswith("cuda")]
         if not gpus:
-            raise EvidenceError(f"{found.folder}: no energy counter of a GPU; its energy by layer is not known")
+            raise EvidenceError(f"{repeat.folder}: no energy counter of a GPU; its energy by layer is not known")
         return gpus[0]
     packages = [source for source in sources if source.name.startswith("processor")]
     if not packages:
-        raise EvidenceError(f"{found.folder}: no energy counter of a processor; its energy by layer is not known")
+        raise EvidenceError(f"{repeat.folder}: no energy counter of a processor; its energy by layer is not known")
     if len(packages) == 1:
         return packages[0]
     count = min(len(source.counter.time_ns) for source in packages)  # they are polled together
     joules = np.sum([source.counter.joules[:count] for source in packages], axis=0)
-    return Source("processors", "cpu", Counter(f"{found.folder}: processors", packages[0].counter.time_ns[:count], joules))
+    return Consumer("processors", "cpu", Counter(f"{repeat.folder}: processors", packages[0].counter.time_ns[:count], joules))
 
 
-def _readings(found: Recording, source: Source, record: dict[str, Any]) -> Readings:
+def _readings(repeat: EnergyRepeat, source: Consumer, record: dict[str, Any]) -> PowerSamples:
     """Return the power samples of a source: of a GPU's power field where it is fast, else of the energy counter."""
     if source.device == "cpu":
         return from_counter(source.counter, RAPL_LAG_NS)
-    power = found.readings("gpu_power_w", source.device)
-    windows = _averaged(found.sampling, source.device, record)
+    power = repeat.readings("gpu_power_w", source.device)
+    windows = _averaged(repeat.sampling, source.device, record)
     if len(power) and max(windows, default=0) <= _LONGEST_AVERAGE_NS:
         return from_power(power["time_ns"].to_numpy(np.int64), power["value"].to_numpy(float), windows)
     return from_counter(source.counter)
@@ -121,12 +121,12 @@ def _check_places(kernels: pd.DataFrame, trace: Trace) -> None:
 
     Then the host's steps, which are all that the energy pass knows, do not say what the device does.
     """
-    told = kernels[kernels["launch_ns"].notna() & kernels["start_ns"].notna()]
-    if told.empty:
+    timed = kernels[kernels["launch_ns"].notna() & kernels["start_ns"].notna()]
+    if timed.empty:
         return
-    launched, ran = (step_at(told[name], trace.steps) for name in ("launch_ns", "start_ns"))
+    launched, ran = (step_at(timed[name], trace.steps) for name in ("launch_ns", "start_ns"))
     late = (launched != ran).fillna(False).to_numpy(bool)
-    share = float(told["duration_ns"][late].sum()) / max(float(told["duration_ns"].sum()), 1.0)
+    share = float(timed["duration_ns"][late].sum()) / max(float(timed["duration_ns"].sum()), 1.0)
     if share > _LATE:
         raise EvidenceError(
             f"{share:.0%} of the device's work runs in a later step than it was launched in: where in a step its layers run is"

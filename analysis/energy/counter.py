@@ -7,7 +7,7 @@ miss up to one update's energy at either end. Two things are made of it:
 - bounds that assume nothing but that the counter never falls: what was counted between updates that are certainly inside, and
   between readings that are certainly outside.
 
-Source: for why readings must be tied to updates, Yang, Adamek and Armour, SC24 (arXiv 2312.02741), and ML.ENERGY's Zeus.
+Source: for why readings must be matched with updates, Yang, Adamek and Armour, SC24 (arXiv 2312.02741), and ML.ENERGY's Zeus.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _OFFSETS = 8  # places between two polls at which an update is taken to have bee
 
 
 @dataclass(frozen=True)
-class Readings:
+class PowerSamples:
     """Power samples. Each is the mean over some time that ended between `after` and `by` (two polls): watts, all [samples].
 
     averaged_ns: how long that time may be, every possibility; an empty list: since the update before, own_ns [samples]. lag_ns:
@@ -46,20 +46,20 @@ class Readings:
     lag_ns: int
 
 
-def from_power(time_ns: Int, watts: Float, averaged_ns: list[int]) -> Readings:
+def from_power(time_ns: Int, watts: Float, averaged_ns: list[int]) -> PowerSamples:
     """Return the updates of a polled power field: where its value changes; a value that stands says nothing new."""
     changed = np.flatnonzero(np.diff(watts) != 0) + 1
     update = (time_ns[changed] + time_ns[changed - 1]) / 2
     period = float(np.median(np.diff(update))) if len(update) > 1 else 0.0
     own = np.minimum(np.concatenate([[period], np.diff(update)]), 1.5 * period)
-    return Readings(own, time_ns[changed - 1], time_ns[changed], watts[changed], averaged_ns, GPU_LAG_NS)
+    return PowerSamples(own, time_ns[changed - 1], time_ns[changed], watts[changed], averaged_ns, GPU_LAG_NS)
 
 
-def from_counter(counter: Counter, lag_ns: int = 0) -> Readings:
+def from_counter(counter: Counter, lag_ns: int = 0) -> PowerSamples:
     """Return the mean power between each two updates of an energy counter."""
     elapsed = np.diff(counter.update_ns)
     watts = np.diff(counter.update_j) / (elapsed / 1e9)
-    return Readings(elapsed, counter.before[1:], counter.after[1:], watts, [], lag_ns)
+    return PowerSamples(elapsed, counter.before[1:], counter.after[1:], watts, [], lag_ns)
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Layers:
 
 
 def by_class(
-    profile: Profile, readings: Readings, windows: list[pd.DataFrame], counter: Counter, step_uj: int, idle_w: float | None
+    profile: Profile, readings: PowerSamples, windows: list[pd.DataFrame], counter: Counter, step_uj: int, idle_w: float | None
 ) -> Layers:
     """Split a step's energy by the classes of a profile; raise EvidenceError where the evidence cannot carry that at all.
 
@@ -112,26 +112,26 @@ def by_class(
 
 def _best(fits: list[Fit]) -> Fit:
     """Return the fit that leaves least: of settings that are not known, the likeliest."""
-    return min(fits, key=lambda found: found.misfit_w)
+    return min(fits, key=lambda result: result.misfit_w)
 
 
 def _length(steps: pd.DataFrame) -> int:
     return int(steps["end_ns"].iloc[-1]) - int(steps["start_ns"].iloc[0])
 
 
-def _averaged(readings: Readings, averaged: int | None) -> Float:
+def _averaged(readings: PowerSamples, averaged: int | None) -> Float:
     """Return how long the time of each sample was."""
     return readings.own_ns if averaged is None else np.full(len(readings.watts), float(averaged))
 
 
-def _inside(readings: Readings, steps: pd.DataFrame, averaged: int | None, lag: float) -> npt.NDArray[np.bool_]:
+def _inside(readings: PowerSamples, steps: pd.DataFrame, averaged: int | None, lag: float) -> npt.NDArray[np.bool_]:
     """Return which samples are of this window only."""
     begun = readings.after - _averaged(readings, averaged) - lag
     return np.asarray((begun >= int(steps["start_ns"].iloc[0])) & (readings.by - lag <= int(steps["end_ns"].iloc[-1])))
 
 
 def _windows(
-    profile: Profile, readings: Readings, windows: list[pd.DataFrame], counter: Counter, averaged: int | None, lag: float
+    profile: Profile, readings: PowerSamples, windows: list[pd.DataFrame], counter: Counter, averaged: int | None, lag: float
 ) -> list[Window]:
     made = []
     for steps in windows:
@@ -148,7 +148,7 @@ def _windows(
     return made
 
 
-def _largest_gap(readings: Readings, windows: list[pd.DataFrame]) -> float:
+def _largest_gap(readings: PowerSamples, windows: list[pd.DataFrame]) -> float:
     """Return the largest part of a step, 0 to 1, in which no sample of any window ends: large where both periods are in step."""
     phases = []
     for steps in windows:
@@ -165,11 +165,11 @@ def _rows(profile: Profile, fits: list[Fit], step_ns: float, step_uj: int, idle_
     """Return the rows, refused ones without energy, and (not resolved) with what these have together."""
     share = profile.until[-1]
     centre = _best(fits)
-    slack = max(abs(found.gain - 1.0) for found in fits)
+    slack = max(abs(one.gain - 1.0) for one in fits)
     energy = intervals.apportion(centre.watts * share, step_uj)
     scale = step_ns / 1e3  # microjoules of a watt for a whole step
-    low = np.maximum(np.min([found.low for found in fits], axis=0) * share * scale - slack * energy, 0.0)
-    high = np.max([found.high for found in fits], axis=0) * share * scale + slack * energy
+    low = np.maximum(np.min([one.low for one in fits], axis=0) * share * scale - slack * energy, 0.0)
+    high = np.max([one.high for one in fits], axis=0) * share * scale + slack * energy
     rows = profile.classes.copy()
     rows["time_ns"] = np.rint(share * step_ns).astype(np.int64)
     rows["energy_uj"] = pd.array(energy, dtype="Int64")
@@ -178,7 +178,7 @@ def _rows(profile: Profile, fits: list[Fit], step_ns: float, step_uj: int, idle_
     )
     rows["idle_uj"] = pd.array([None if idle_w is None else round(idle_w * part * scale) for part in share], dtype="Int64")
     rows["power_w"] = np.where(share > 0, energy / np.maximum(share * scale, 1e-9), np.nan)
-    seen = np.all([found.seen for found in fits], axis=0)
+    seen = np.all([one.seen for one in fits], axis=0)
     facts = zip(energy, low, high, seen, rows["time_ns"] < gap_ns, strict=True)
     rows["reason"] = pd.array([_refusal(slack, *fact) for fact in facts], dtype="string")
     refused = rows["reason"].notna().to_numpy()

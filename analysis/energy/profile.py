@@ -18,7 +18,7 @@ from kernelscope.analysis.trace import intervals
 Float = npt.NDArray[np.float64]
 Int = npt.NDArray[np.int64]
 
-BINS = 1000  # phases of a step that are told apart
+BINS = 1000  # phases of a step that are distinguished
 NO_KERNEL = "(no kernel)"
 
 

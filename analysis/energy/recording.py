@@ -23,7 +23,7 @@ _COLUMNS = ("time_ns", "core", "device", "metric", "value")
 
 
 @dataclass(frozen=True)
-class Source:
+class Consumer:
     """What consumes: a GPU (device "cuda:0"), or a processor's package or its memory (device "cpu", core: the package)."""
 
     name: str
@@ -32,7 +32,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Recording:
+class EnergyRepeat:
     """One repeat of the energy pass.
 
     windows: kind (idle, warmup, window), window, start_ns, end_ns, as tracer.outside.energy wrote them. steps: the Trace's table.
@@ -46,21 +46,21 @@ class Recording:
     batch: int
     sampling: dict[str, Any]
 
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[Consumer]:
         """Return every energy counter that was polled, GPUs first; raise EvidenceError when there is none."""
-        found = []
+        result = []
         for metric, what in COUNTERS.items():
             mine = self.samples[self.samples["metric"] == metric]
             for _, rows in mine.groupby(["device", "core"], dropna=False, sort=True):
                 device = str(rows["device"].iloc[0]) if metric == "gpu_energy_j" else "cpu"
                 name = f"{what} {int(rows['core'].iloc[0])}" if device == "cpu" else device
                 counter = Counter(f"{self.folder}: {name}", rows["time_ns"].to_numpy(np.int64), rows["value"].to_numpy(float))
-                found.append(Source(name, device, counter))
-        if not found:
+                result.append(Consumer(name, device, counter))
+        if not result:
             raise EvidenceError(
                 f"{self.folder}: no energy counter in samples.parquet; run again with --energy where one can be read"
             )
-        return found
+        return result
 
     def readings(self, metric: str, device: str) -> pd.DataFrame:
         """Return the readings of one GPU's metric in order of time."""
@@ -76,13 +76,13 @@ class Recording:
         """Return the steps of each measured window, in order of time; raise EvidenceError when there is none."""
         numbers = self.windows.loc[self.windows["kind"] == "window", "window"]
         steps = [self.steps[self.steps["window"] == number].sort_values("start_ns") for number in numbers]
-        found = [table for table in steps if len(table)]
-        if not found:
+        result = [table for table in steps if len(table)]
+        if not result:
             raise EvidenceError(f"{self.folder}: no measured window; the energy pass ended before its first")
-        return found
+        return result
 
 
-def recording(run: Run) -> Recording:
+def recording(run: Run) -> EnergyRepeat:
     """Return the energy pass of a run folder; raise EvidenceError, with the reason that the run gave, when it has none."""
     entry = run.record.get("passes", {}).get(NAME, {})
     folders = [run.path / relative for relative in entry.get("folders", [])]
@@ -97,7 +97,7 @@ def recording(run: Run) -> Recording:
     steps = read_table(folder / "steps.jsonl", "steps")
     sampling = entry.get("sampling") or {}
     batch = int(run.record["options"]["batch"])
-    return Recording(folder, _windows(folder / "windows.jsonl"), steps, _samples(folder / "samples.parquet"), batch, sampling)
+    return EnergyRepeat(folder, _windows(folder / "windows.jsonl"), steps, _samples(folder / "samples.parquet"), batch, sampling)
 
 
 def _windows(path: Path) -> pd.DataFrame:

@@ -26,7 +26,7 @@ Float = npt.NDArray[np.float64]
 RESAMPLES = 400
 _COUNTER_WEIGHT = 100.0  # the counter's mean power of a window counts as so many samples times the window's, squared
 _SMALLEST = 1e-12  # of the largest eigenvalue: below it a combination of classes was never seen
-_SEEN = 1e-3  # a class is told from the others when no more of it than this lies in what was never seen
+_SEEN = 1e-3  # a class is distinguished from the others when no more of it than this lies in what was never seen
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Fit:
-    """Watts of each class, [classes] each: estimate, interval, and whether the class can be told from the others at all.
+    """Watts of each class, [classes] each: estimate, interval, and whether the class can be distinguished from the others at all.
 
     gain: mean of the samples by the mean of what the fit says of them: how far samples and counter agree. misfit_w: root mean
     square of what the fit leaves.
@@ -64,11 +64,11 @@ def fit(windows: list[Window], seed: int = 0) -> Fit:
     centre, reach = _jackknife(gram, moment)
     low = np.maximum(np.minimum(low, np.minimum(estimate, centre) - reach), 0.0)
     high = np.maximum(high, np.maximum(estimate, centre) + reach)
-    said = np.concatenate([window.shares @ estimate for window in windows])
+    predicted = np.concatenate([window.shares @ estimate for window in windows])
     sampled = np.concatenate([window.watts for window in windows])
-    gain = float(sampled.sum() / said.sum()) if said.sum() else np.inf
-    misfit = float(np.sqrt(np.mean((sampled - said) ** 2))) if len(said) else np.inf
-    return Fit(estimate, low, high, _told_apart(gram.sum(axis=0)), gain, misfit)
+    gain = float(sampled.sum() / predicted.sum()) if predicted.sum() else np.inf
+    misfit = float(np.sqrt(np.mean((sampled - predicted) ** 2))) if len(predicted) else np.inf
+    return Fit(estimate, low, high, _separable(gram.sum(axis=0)), gain, misfit)
 
 
 def _gram(window: Window) -> Float:
@@ -117,7 +117,7 @@ def _jackknife(gram: Float, moment: Float) -> tuple[Float, Float]:
     return centre, np.asarray(student_t(count) * spread)
 
 
-def _told_apart(gram: Float) -> npt.NDArray[np.bool_]:
+def _separable(gram: Float) -> npt.NDArray[np.bool_]:
     values, vectors = np.linalg.eigh(gram)
     unseen = vectors[:, values <= _SMALLEST * values[-1]]
     return np.asarray((unseen**2).sum(axis=1) < _SEEN)

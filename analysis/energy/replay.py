@@ -13,9 +13,10 @@ from typing import Any
 import pandas as pd
 
 from kernelscope.analysis.energy.counter import Counter
-from kernelscope.analysis.energy.recording import Recording, Source
+from kernelscope.analysis.energy.recording import Consumer, EnergyRepeat
 from kernelscope.analysis.energy.summary import Summary, micro
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.trace import plain
 
 COLUMNS = {"replay_uj": "energy_uj", "replay_low_uj": "low_uj", "replay_high_uj": "high_uj"}  # of rows: of a Replay
 NOTE = "replay_note"
@@ -34,18 +35,18 @@ class Replay:
     reason: str | None = None
 
 
-def replays(recording: Recording, source: Source, summary: Summary) -> list[Replay]:
+def replays(recording: EnergyRepeat, source: Consumer, summary: Summary) -> list[Replay]:
     """Return each layer that the pass tried to run alone. summary: of the same source; it knows the idle power."""
     rows = recording.windows[recording.windows["kind"] == "replay"]
-    return [_replay(row, source.counter, summary) for row in rows.to_dict("records")]
+    return [_replay(row, source.counter, summary) for row in plain.rows(rows)]
 
 
-def _replay(row: dict[Any, Any], counter: Counter, summary: Summary) -> Replay:
+def _replay(row: dict[str, Any], counter: Counter, summary: Summary) -> Replay:
     layer = str(row.get("layer"))
     steps = row.get("steps")
     if pd.isna(steps) or int(steps) < 1:
-        told = row.get("reason")
-        return Replay(layer, reason="not replayed" if pd.isna(told) else f"not replayed: {told}")
+        reason = row.get("reason")
+        return Replay(layer, reason="not replayed" if pd.isna(reason) else f"not replayed: {reason}")
     calls, start, end = int(steps), int(row["start_ns"]), int(row["end_ns"])
     call_ns = round((end - start) / calls)
     try:
@@ -62,21 +63,20 @@ def _replay(row: dict[Any, Any], counter: Counter, summary: Summary) -> Replay:
     return Replay(layer, micro(energy.joules / calls - summary.idle_w * call_s), low, high, call_ns, calls)
 
 
-def beside(rows: pd.DataFrame, found: list[Replay]) -> pd.DataFrame:
+def beside(rows: pd.DataFrame, result: list[Replay]) -> pd.DataFrame:
     """Return the rows by layer with COLUMNS and NOTE: why there is no replay, or that the two disagree beyond both intervals."""
-    by_layer = {replay.layer: replay for replay in found}
+    by_layer = {replay.layer: replay for replay in result}
     mine = [by_layer.get(layer) for layer in rows["layer"]]
     joined = rows.copy()
     after = list(joined).index("idle_uj") + 1
     for place, (column, field) in enumerate(COLUMNS.items(), after):
         values = [getattr(replay, field, None) for replay in mine]
         joined.insert(place, column, pd.Series(values, index=joined.index, dtype="Int64"))
-    plain = rows.astype(object).where(rows.notna(), None).to_dict("records")
-    joined[NOTE] = pd.array([_note(row, replay) for row, replay in zip(plain, mine, strict=True)], dtype="string")
+    joined[NOTE] = pd.array([_note(row, replay) for row, replay in zip(plain.rows(rows), mine, strict=True)], dtype="string")
     return joined
 
 
-def _note(row: dict[Any, Any], replay: Replay | None) -> str | None:
+def _note(row: dict[str, Any], replay: Replay | None) -> str | None:
     if replay is None:
         return None
     if replay.reason is not None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from kernelscope.analysis.accounting.statistics import student_t
 from kernelscope.analysis.energy.counter import Counter, Energy
-from kernelscope.analysis.energy.recording import Recording, Source
+from kernelscope.analysis.energy.recording import Consumer, EnergyRepeat
 from kernelscope.analysis.errors import EvidenceError
 
 IDLE_PARTS = 5  # the idle time is cut into so many parts, so that its power has an interval
@@ -50,7 +50,7 @@ class Summary:
         return asdict(self)
 
 
-def summarise(recording: Recording, source: Source) -> Summary:
+def summarise(recording: EnergyRepeat, source: Consumer) -> Summary:
     """Return what one source consumed per step; raise EvidenceError where its counter changed too seldom."""
     windows = recording.measured()
     spans = [(int(steps["start_ns"].iloc[0]), int(steps["end_ns"].iloc[-1]), len(steps)) for steps in windows]
@@ -100,7 +100,7 @@ def _most(energies: list[Energy], counts: np.ndarray[Any, np.dtype[np.float64]])
     return micro(float(np.mean(np.array(known) / counts))) if len(known) == len(most) else None
 
 
-def _idle(recording: Recording, counter: Counter) -> tuple[float, float | None] | None:
+def _idle(recording: EnergyRepeat, counter: Counter) -> tuple[float, float | None] | None:
     """Return the idle power in watts and its reach; None where the child was not left asleep long enough to tell."""
     watts = []
     for start, end in recording.spans("idle"):
@@ -121,6 +121,6 @@ def _net(mean: float, reach: float | None, step_s: float, idle_w: float, idle_re
     return mean - idle_w * step_s, both
 
 
-def _steady(recording: Recording) -> bool | None:
+def _steady(recording: EnergyRepeat) -> bool | None:
     rows = recording.windows[recording.windows["kind"] == "warmup"]
     return bool(rows["steady"].iloc[-1]) if len(rows) and "steady" in rows and rows["steady"].notna().any() else None

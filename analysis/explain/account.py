@@ -83,7 +83,7 @@ class _Cells:
         self.weights = self.weighted(np.ones(shape[0], dtype=np.int64), self.wall_ns, self.steps)
         self.recorded_ns = float(self.weights @ self.wall_ns)
         estimate = self.weights @ self.time
-        self.factor = factors(self.keys, estimate, self.target_ns, side.layers_ns, side.held, side.events)
+        self.factor = factors(self.keys, estimate, self.target_ns, side.layers_ns, side.grouped, side.events)
         self.removed_ns = round(float((estimate * (1 - self.factor)).sum()))
 
     def weighted(self, counts: npt.NDArray[np.int64], wall_ns: Float, steps: npt.NDArray[np.int64]) -> Float:
@@ -150,11 +150,11 @@ def _differences(
 
 def _add_intervals(rows: pd.DataFrame, samples: Float, by_restart: Float, floor: float) -> None:
     larger = rows[["a_ns", "b_ns"]].max(axis=1) * floor
-    found = [
+    result = [
         noise.widened(interval(float(delta), samples[:, number], by_restart[:, number]), delta, least)
         for number, (delta, least) in enumerate(zip(rows["delta_ns"], larger, strict=True))
     ]
-    rows["ci_low_ns"], rows["ci_high_ns"] = (pd.array([pair[end] for pair in found], dtype="Int64") for end in (0, 1))
+    rows["ci_low_ns"], rows["ci_high_ns"] = (pd.array([pair[end] for pair in result], dtype="Int64") for end in (0, 1))
     rows["significant"] = ~((rows["ci_low_ns"] <= 0) & (rows["ci_high_ns"] >= 0))
 
 
@@ -209,10 +209,10 @@ def parts(account: Account) -> tuple[str, list[Part]]:
     layer = rows["layer"] + " " + rows["phase"]
     groups = {"layer": layer.where(rows["phase"] != "other", rows["layer"]), "kind": rows["cell"]}
     sums = {by: rows.groupby(group, sort=False)["delta_ns"].sum() for by, group in groups.items()}
-    ordered = {by: found.reindex(found.abs().sort_values(ascending=False, kind="stable").index) for by, found in sums.items()}
+    ordered = {by: result.reindex(result.abs().sort_values(ascending=False, kind="stable").index) for by, result in sums.items()}
     by = max(ordered, key=lambda name: ordered[name].abs().iloc[:PARTS].sum() / max(ordered[name].abs().sum(), 1))
     largest, rest = ordered[by].iloc[:PARTS], ordered[by].iloc[PARTS:]
-    found = [Part(str(part), int(delta)) for part, delta in largest.items()]
+    result = [Part(str(part), int(delta)) for part, delta in largest.items()]
     if len(rest):
-        found.append(Part(f"({len(rest)} more)", int(rest.sum())))
-    return by, found
+        result.append(Part(f"({len(rest)} more)", int(rest.sum())))
+    return by, result

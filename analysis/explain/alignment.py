@@ -6,7 +6,7 @@ parameters (see similarity). Besides one to one, one layer may stand for several
 FLOPs, parameters or shapes add up so. Layers of the same name hold the alignment in place. What is left on both sides, nearby
 and alike, is paired in another order: branches of a network are run in any.
 
-Names that mislead (numbers that a framework gave, say) are told by the alignment without them being clearly better; then they
+Names that mislead (numbers that a framework gave, say) show in a clearly better alignment without them; then they
 only decide between equals.
 """
 
@@ -41,13 +41,13 @@ def align(a: list[Layer], b: list[Layer], mapping: dict[str, str] | None = None)
     found. Raises EvidenceError when it names a layer that is not there. The result for (b, a) is the mirror of that for (a, b).
     """
     a, b = (sorted(side, key=lambda layer: layer.order) for side in (a, b))
-    told = _told(a, b, mapping or {})
-    again = [_again(layers, {p for pair in told for p in pair[side]}) for side, layers in enumerate((a, b))]
+    mapped = _mapped(a, b, mapping or {})
+    again = [_again(layers, {p for pair in mapped for p in pair[side]}) for side, layers in enumerate((a, b))]
     if _identity(b) < _identity(a):  # so that ties are decided alike, whichever side comes first
-        found = [group.mirrored() for group in _Search(b, a, [(y, x) for x, y in told], again[::-1]).groups()]
+        result = [group.mirrored() for group in _Search(b, a, [(y, x) for x, y in mapped], again[::-1]).groups()]
     else:
-        found = _Search(a, b, told, again).groups()
-    return [_said(group, a, b, again) for group in _in_order(found)]
+        result = _Search(a, b, mapped, again).groups()
+    return [_match(group, a, b, again) for group in _in_order(result)]
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ def _identity(layers: Sequence[Layer]) -> list[str]:
     return [repr(replace(layer, order=0)) for layer in layers]
 
 
-def _in_order(found: list[_Group]) -> list[_Group]:
+def _in_order(result: list[_Group]) -> list[_Group]:
     """Return the matches in A's order; what only B has follows the layer that it follows in B."""
-    anchored = sorted((group for group in found if group.a), key=lambda group: group.a)
+    anchored = sorted((group for group in result if group.a), key=lambda group: group.a)
     after = {position: number for number, group in enumerate(anchored) for position in group.b}
     keyed: list[tuple[int, _Positions, _Group]] = [(number, (), group) for number, group in enumerate(anchored)]
-    alone = {group.b[0]: group for group in found if not group.a}
+    alone = {group.b[0]: group for group in result if not group.a}
     before = -1
     for position in sorted({*after, *alone}):
         before = after.get(position, before)
@@ -86,7 +86,7 @@ def _in_order(found: list[_Group]) -> list[_Group]:
 # --- what the map says --------------------------------------------------------------------------------------------------------
 
 
-def _told(a: Sequence[Layer], b: Sequence[Layer], mapping: dict[str, str]) -> list[tuple[_Positions, _Positions]]:
+def _mapped(a: Sequence[Layer], b: Sequence[Layer], mapping: dict[str, str]) -> list[tuple[_Positions, _Positions]]:
     """Return the groups that the mapping asks for; several layers of A with the same counterpart are one group."""
     places: list[dict[str, list[int]]] = [{}, {}]
     for side, layers in zip(places, (a, b), strict=True):
@@ -112,12 +112,12 @@ def _told(a: Sequence[Layer], b: Sequence[Layer], mapping: dict[str, str]) -> li
 def _positions(name: str, places: dict[str, list[int]], side: str) -> list[int]:
     if name in places:
         return places[name]
-    found: list[int] = []
+    result: list[int] = []
     for part in (text.strip() for text in name.split(layer_names.JOINT)):
         if part not in places:
             raise EvidenceError(f"the map names {part!r}, which is no layer of {side}{layer_names.nearest(part, places)}")
-        found.extend(places[part])
-    return sorted(found)
+        result.extend(places[part])
+    return sorted(result)
 
 
 # --- the search ---------------------------------------------------------------------------------------------------------------
@@ -127,11 +127,11 @@ class _Search:
     """The search for the best alignment of two lists of layers, which are in order."""
 
     def __init__(
-        self, a: Sequence[Layer], b: Sequence[Layer], told: list[tuple[_Positions, _Positions]], again: Sequence[dict[int, int]]
+        self, a: Sequence[Layer], b: Sequence[Layer], mapped: list[tuple[_Positions, _Positions]], again: Sequence[dict[int, int]]
     ):
         self.layers = (a, b)
         self.again = again
-        self.told = [_Group(x, y, "map" if x and y else "missing") for x, y in told]
+        self.mapped = [_Group(x, y, "map" if x and y else "missing") for x, y in mapped]
         self.traits = similarity.traits(a), similarity.traits(b)
         self.pairs = similarity.likeness(*self.traits)
         first, second = self.traits
@@ -160,7 +160,7 @@ class _Search:
 
     def _named(self) -> list[_Group]:
         """Return the layers of the same name that the map does not speak of."""
-        free = [self._left(self.told, side) for side in (0, 1)]
+        free = [self._left(self.mapped, side) for side in (0, 1)]
         names = [[layers[p].name for p in own] for layers, own in zip(self.layers, free, strict=True)]
         return [
             _Group(tuple(free[0][p] for p in same.a), tuple(free[1][p] for p in same.b), "name", exact=same.exact)
@@ -172,14 +172,14 @@ class _Search:
         taken = {position for group in groups_ for position in (group.a, group.b)[side]} | self.again[side].keys()
         return [position for position in range(len(self.layers[side])) if position not in taken]
 
-    def _worth(self, found: Sequence[_Group]) -> float:
+    def _worth(self, result: Sequence[_Group]) -> float:
         """Return how good an alignment is, in pairs."""
-        both = [group for group in found if group.a and group.b]
+        both = [group for group in result if group.a and group.b]
         return sum(min(len(group.a), len(group.b)) * float(self.alike[np.ix_(group.a, group.b)].max()) for group in both)
 
     def _aligned(self, names: Sequence[_Group]) -> list[_Group]:
-        """Align in order, held by names and map; groups, and what stands in another order, are set apart before."""
-        fixed = [*names, *self.told]
+        """Align in order, anchored by names and map; groups, and what stands in another order, are set apart before."""
+        fixed = [*names, *self.mapped]
         single = sorted((group for group in fixed if len(group.a) == len(group.b) == 1), key=lambda group: group.a)
         kept = [single[i] for i in _longest_rising([group.b[0] for group in single])]
         in_order = {(group.a, group.b) for group in kept}
@@ -188,12 +188,12 @@ class _Search:
         at = [{position: number for number, position in enumerate(side)} for side in left]
         anchors = {(at[0][group.a[0]], at[1][group.b[0]]): group for group in kept}
         steps = best(self._moves(left, anchors), *(_gaps(len(left[side]), [pair[side] for pair in anchors]) for side in (0, 1)))
-        found = []
+        result = []
         for rows, columns in steps:
             group = _Group(tuple(left[0][n] for n in rows), tuple(left[1][n] for n in columns), "alignment")
             anchor = anchors.get((rows[0], columns[0])) if len(rows) == len(columns) == 1 else None
-            found.append(anchor or self._weighed(group))
-        return apart + self._crossed(containers.joined(found, self.layers))
+            result.append(anchor or self._weighed(group))
+        return apart + self._crossed(containers.joined(result, self.layers))
 
     def _crossed(self, steps: list[_Group]) -> list[_Group]:
         """Return the steps with those gaps paired that are each other's counterpart nearby, in another order.
@@ -222,7 +222,7 @@ class _Search:
         if len(left[0]) * len(left[1]) <= LARGEST_GROUPED:
             every += groups.moves(traits[0], traits[1], self.pairs.of(*left))
         fixed = [pair for pair, group in anchors.items() if group.how == "map"]
-        return [move.held(list(anchors), fixed) for move in every]
+        return [move.keeping(list(anchors), fixed) for move in every]
 
     def _weighed(self, group: _Group) -> _Group:
         """Return the group with how it was found and how alike its layers are."""
@@ -234,9 +234,9 @@ class _Search:
         return replace(group, alike=float(self.alike[pair] * (0.5 + 0.5 * self.known[pair])))
 
 
-def _gaps(count: int, held: Sequence[int]) -> similarity.Vector:
+def _gaps(count: int, anchors: Sequence[int]) -> similarity.Vector:
     cost = np.full(count, GAP)
-    cost[list(held)] = NEVER
+    cost[list(anchors)] = NEVER
     return cost
 
 
@@ -249,12 +249,12 @@ def _longest_rising(values: Sequence[int]) -> list[int]:
         length = bisect_left(tails, value)
         tails[length:length + 1], ends[length:length + 1] = [value], [position]  # fmt: skip
         before[position] = ends[length - 1] if length else -1
-    found = []
+    result = []
     position = ends[-1] if ends else -1
     while position >= 0:
-        found.append(position)
+        result.append(position)
         position = before[position]
-    return found[::-1]
+    return result[::-1]
 
 
 # --- what is said of a match --------------------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ def _again(layers: Sequence[Layer], spoken: set[int]) -> dict[int, int]:
     return {p: other for p, other in layer_names.recomputed(layers).items() if p not in spoken}
 
 
-def _said(group: _Group, a: Sequence[Layer], b: Sequence[Layer], again: Sequence[dict[int, int]]) -> Match:
+def _match(group: _Group, a: Sequence[Layer], b: Sequence[Layer], again: Sequence[dict[int, int]]) -> Match:
     names = tuple(a[p].name for p in group.a), tuple(b[p].name for p in group.b)
     own = [[p for p in side if p not in other] for side, other in zip((group.a, group.b), again, strict=True)]
     notes = [
@@ -303,14 +303,14 @@ def _several(a: Sequence[Layer], b: Sequence[Layer]) -> str:
 def contradictions(a: Layer, b: Layer) -> list[str]:
     """Return in words which traits of two layers contradict each other; what one side does not know contradicts nothing."""
     first, second = similarity.traits([a]), similarity.traits([b])
-    found = []
+    result = []
     if similarity.of_types(first.types[0], second.types[0]) < similarity.LOOSE:
-        found.append(f"type {a.type} against {b.type}")
+        result.append(f"type {a.type} against {b.type}")
     for name, x, y in (
         ("output elements", first.elements[0], second.elements[0]),
         ("FLOPs", first.flops[0], second.flops[0]),
         ("parameters", first.parameters[0], second.parameters[0]),
     ):
         if abs(x - y) > CLOSE * max(x, y):  # false where one is not known
-            found.append(f"{name} {x:,.0f} against {y:,.0f}")
-    return found
+            result.append(f"{name} {x:,.0f} against {y:,.0f}")
+    return result

@@ -29,15 +29,15 @@ def changed(case: Case) -> list[dict[str, Any]]:
     in_model (whether that function says what a model computes), and a_ns, b_ns, delta_ns (per recorded step; null where lines
     were not timed); words: all that in a sentence's part.
     """
-    found = program.changes(case)
-    times = {"a": _times(case.a), "b": _times(case.b)} if found else {}
+    result = program.changes(case)
+    times = {"a": _times(case.a), "b": _times(case.b)} if result else {}
     sources = {"a": case.a.sources, "b": case.b.sources}
-    rows = [_row(change, times, sources, case.account.floor) for change in found]
+    rows = [_row(change, times, sources, case.account.floor) for change in result]
     return sorted(rows, key=lambda row: -abs(row["delta_ns"] or 0))
 
 
 def _row(
-    change: program.Change, times: dict[str, pd.DataFrame | None], sources: Mapping[str, Mapping[str, str]], floor: float
+    change: program.LineChange, times: dict[str, pd.DataFrame | None], sources: Mapping[str, Mapping[str, str]], floor: float
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"file": change.file}
     for name, (first, texts) in (("a", change.a), ("b", change.b)):
@@ -56,7 +56,7 @@ def _row(
     return row
 
 
-def _both(change: program.Change, times: Mapping[str, pd.DataFrame | None], column: str) -> tuple[int | None, int | None]:
+def _both(change: program.LineChange, times: Mapping[str, pd.DataFrame | None], column: str) -> tuple[int | None, int | None]:
     """Return what the changed lines take on both sides (see _time)."""
     (a, a_texts), (b, b_texts) = change.a, change.b
     return _time(times["a"], change.a_file, a, len(a_texts), column), _time(times["b"], change.b_file, b, len(b_texts), column)
@@ -94,8 +94,8 @@ def _time(table: pd.DataFrame | None, path: str | None, first: int, count: int, 
         return None
     last = table["last_line"].fillna(table["line"])
     mine = (table["file"] == path) & (table["line"] <= first + count - 1) & (last >= first)
-    found = table.loc[mine.fillna(False).to_numpy(bool), column] if column in table else pd.Series(dtype="Int64")
-    return int(found.sum()) if found.notna().any() or column == "time_ns" else None
+    result = table.loc[mine.fillna(False).to_numpy(bool), column] if column in table else pd.Series(dtype="Int64")
+    return int(result.sum()) if result.notna().any() or column == "time_ns" else None
 
 
 def _longest(table: pd.DataFrame | None, path: str | None, new: Sequence[int]) -> int | None:

@@ -47,16 +47,16 @@ def settle(case: Case, suspicions: list[Suspicion]) -> list[Finding]:
     findings = []
     for suspicion in sorted(suspicions, key=lambda one: (one.precedence, -abs(sum(_granted(one, left).values())))):
         granted = _granted(suspicion, left)
-        found = Finding(suspicion, granted, _interval(account, granted))
+        result = Finding(suspicion, granted, _interval(account, granted))
         claimed = sum(suspicion.claims.values())  # what is left can turn the sign, and then the title would be wrong
-        if _worth(found, account) and claimed * found.explains_ns > 0 and not _moves_with_all(found, account):
-            findings.append(found)
+        if _worth(result, account) and claimed * result.explains_ns > 0 and not _moves_with_all(result, account):
+            findings.append(result)
             for row, amount in granted.items():
                 left[row] -= amount
     sign = 1 if account.wall.delta_ns >= 0 else -1
     if account.floor:
         findings = _within(findings, account, sign)
-    return sorted(findings, key=lambda found: (found.suspicion.cause not in LEADING, -sign * found.explains_ns))
+    return sorted(findings, key=lambda result: (result.suspicion.cause not in LEADING, -sign * result.explains_ns))
 
 
 def _within(findings: list[Finding], account: Account, sign: int) -> list[Finding]:
@@ -99,9 +99,9 @@ def _interval(account: Account, granted: dict[str, int]) -> tuple[int, int] | No
     delta = account.rows["delta_ns"]
     share = np.array([granted.get(str(row), 0) / whole if whole else 0.0 for row, whole in delta.items()])
     fixed = granted.get(INSTRUMENTATION, 0)  # is a difference of wall times, whose noise the wall's own interval shows
-    found = interval(explained, account.samples @ share + fixed, account.by_restart @ share + fixed)
+    result = interval(explained, account.samples @ share + fixed, account.by_restart @ share + fixed)
     larger = account.rows[["a_ns", "b_ns"]].max(axis=1).to_numpy(dtype=float)
-    return noise.widened(found, explained, account.floor * float((larger * np.abs(share)).sum()))
+    return noise.widened(result, explained, account.floor * float((larger * np.abs(share)).sum()))
 
 
 def _of_whole(account: Account) -> tuple[int, int] | None:

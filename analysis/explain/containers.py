@@ -18,7 +18,7 @@ MADE_OF_PARTS = {"attention", "recurrent", "lstm", "gru", "rnn"}
 _Positions = tuple[int, ...]
 
 
-class Group(Protocol):
+class LayerGroup(Protocol):
     """Positions of layers of both sides that stand for the same, and how that was found."""
 
     @property
@@ -34,7 +34,7 @@ class Group(Protocol):
         """How it was found: name, map, alignment, fused, missing."""
 
 
-G = TypeVar("G", bound=Group)
+G = TypeVar("G", bound=LayerGroup)
 
 
 def joined(groups: list[G], layers: tuple[Sequence[Layer], Sequence[Layer]]) -> list[G]:
@@ -43,11 +43,11 @@ def joined(groups: list[G], layers: tuple[Sequence[Layer], Sequence[Layer]]) -> 
     A part that stands alone joins where the parameters do not contradict it. One that was matched with something else does only
     where the module is of a type that is made of parts; its partner then stands alone. Matches by name or map stay.
     """
-    found = list(groups)
-    for at in range(len(found)):
+    result = list(groups)
+    for at in range(len(result)):
         for side in (0, 1):
-            found = _with_parts(found, at, side, layers)
-    return [group for group in found if group.a or group.b]
+            result = _with_parts(result, at, side, layers)
+    return [group for group in result if group.a or group.b]
 
 
 def _with_parts(groups: list[G], at: int, side: int, layers: tuple[Sequence[Layer], Sequence[Layer]]) -> list[G]:
@@ -59,7 +59,7 @@ def _with_parts(groups: list[G], at: int, side: int, layers: tuple[Sequence[Laye
     container = _container([own[position].name for position in mine])
     if not container or any(other.name.startswith(f"{one.name}.") for other in layers[1 - side]):
         return groups
-    found = list(groups)
+    result = list(groups)
     for number, group in enumerate(groups):
         parts, partners = _sides(group, side)
         if number == at or group.how in ("name", "map") or not all(own[p].name.startswith(f"{container}.") for p in parts):
@@ -71,9 +71,9 @@ def _with_parts(groups: list[G], at: int, side: int, layers: tuple[Sequence[Laye
         ):
             continue
         mine = tuple(sorted({*mine, *parts}))
-        found[number] = _of(group, side, (), partners, "missing")
-        found[at] = _of(groups[at], side, mine, whole, groups[at].how if groups[at].how in ("name", "map") else "fused")
-    return found
+        result[number] = _of(group, side, (), partners, "missing")
+        result[at] = _of(groups[at], side, mine, whole, groups[at].how if groups[at].how in ("name", "map") else "fused")
+    return result
 
 
 def _container(names: Sequence[str]) -> str:
@@ -100,7 +100,7 @@ def _fit(one: Layer, mine: Sequence[Layer], parts: Sequence[Layer]) -> bool:
     return abs(after - one.parameters) <= abs(before - one.parameters)
 
 
-def _sides(group: Group, side: int) -> tuple[_Positions, _Positions]:
+def _sides(group: LayerGroup, side: int) -> tuple[_Positions, _Positions]:
     """Return a group's positions on this side and on the other."""
     return (group.b, group.a) if side else (group.a, group.b)
 

@@ -14,6 +14,7 @@ from kernelscope.analysis.explain.account import parts
 from kernelscope.analysis.explain.alignment import align
 from kernelscope.analysis.explain.causes import changed_code
 from kernelscope.analysis.explain.model import Account, Case, Match, Side
+from kernelscope.analysis.trace import plain
 from kernelscope.analysis.trace.notebook import Shown
 
 __all__ = ["Side", "explain"]
@@ -30,7 +31,7 @@ def explain(a: Side, b: Side, *, mapping: Mapping[str, str] | None = None, force
     `force`, which then is said in `differs`. Times are integer ns per step, and
     sum(row["delta_ns"] for row in rows) + instrumentation_ns == wall_delta_ns.
     """
-    a, b = sides.told_apart(a, b)
+    a, b = sides.with_distinct_names(a, b)
     differs = sides.same_work(a, b)
     if not force:
         sides.refuse_different_work(a, b)
@@ -39,16 +40,16 @@ def explain(a: Side, b: Side, *, mapping: Mapping[str, str] | None = None, force
     case = Case(a, b, matches, account, differences(a, b))
     case.changes = changed_lines.changed(case)
     abstained = abstention.reason(case, force)
-    found = []
+    result = []
     if abstained is None:
         suspicions = [suspicion for rule in causes.rules() for suspicion in rule(case)]
-        found = claims.settle(case, suspicions)
+        result = claims.settle(case, suspicions)
     restless = noise.restless(case.a, case.b, account.restarts)
-    findings = [claims.as_dict(finding, account) for finding in found]
+    findings = [claims.as_dict(finding, account) for finding in result]
     if restless is not None or unmatched(case) > MOST_UNMATCHED:
         findings = [{**finding, "confidence": _LOWER[finding["confidence"]]} for finding in findings]
     for finding in findings[:1]:
-        sentence = changed_lines.sentence(case, found[0].granted)
+        sentence = changed_lines.sentence(case, result[0].granted)
         finding["evidence"] += [sentence] if sentence and finding["cause"] != changed_code.LINES else []
     unexplained = account.wall.delta_ns - sum(finding["explains_ns"] for finding in findings)
     parts = {**_numbers(case), **_context(case, differs), **_abstained(abstained)}
@@ -66,14 +67,14 @@ def differences(a: Side, b: Side) -> dict[str, tuple[Any, Any]]:
         stated[name] = {part: side.facts.get(part) or {} for part in ("settings", "versions")}
     table = fairness.differences(stated)
     same = a.framework == b.framework
-    found = {str(row.setting): (_known(row.a), _known(row.b)) for row in table.itertuples()}
-    found = {name: pair for name, pair in found.items() if same or None not in pair}
+    result = {str(row.setting): (_known(row.a), _known(row.b)) for row in table.itertuples()}
+    result = {name: pair for name, pair in result.items() if same or None not in pair}
     for part in ("options", "variables"):
         left, right = (side.facts.get(part) or {} for side in (a, b))
         for name in dict.fromkeys([*left, *right]):
             if left.get(name) != right.get(name):
-                found[name] = (left.get(name), right.get(name))
-    return found
+                result[name] = (left.get(name), right.get(name))
+    return result
 
 
 def unmatched(case: Case) -> float:
@@ -144,12 +145,7 @@ def _rows(account: Account) -> list[dict[str, Any]]:
     rows = account.rows.drop(columns=["a_count", "b_count"])
     there = {side: rows.index.isin(account.of_side(side)["row"]) for side in ("a", "b")}
     rows = rows.assign(only=pd.Series("a", index=rows.index).mask(there["b"], "b").mask(there["a"] & there["b"]))
-    plain = rows.astype(object).where(rows.notna(), None)
-    return [{str(name): _plain(value) for name, value in row.items()} for row in plain.to_dict("records")]
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
+    return [{name: value.item() if hasattr(value, "item") else value for name, value in row.items()} for row in plain.rows(rows)]
 
 
 def _match(match: Match) -> dict[str, Any]:

@@ -27,8 +27,8 @@ def moves(a: Traits, b: Traits, pairs: Likeness) -> list[Move]:
     sizes = range(2, LARGEST + 1)
     fused = [_several(a, b, pairs, size) for size in sizes if size <= len(a)]
     split = [_several(b, a, pairs.mirrored(), size) for size in sizes if size <= len(b)]
-    found = [move for move in fused if move is not None]
-    return found + [Move(move.width, move.height, move.alike.T) for move in split if move is not None]
+    result = [move for move in fused if move is not None]
+    return result + [Move(move.width, move.height, move.alike.T) for move in split if move is not None]
 
 
 def _several(many: Traits, one: Traits, pairs: Likeness, size: int) -> Move | None:
@@ -36,7 +36,7 @@ def _several(many: Traits, one: Traits, pairs: Likeness, size: int) -> Move | No
 
     Few runs are worth a look, so that all but the first look is at these only. None where there is evidence for none.
     """
-    flops, parameters = _Numbers(many.flops, one.flops, size), _Numbers(many.parameters, one.parameters, size)
+    flops, parameters = _RunNumbers(many.flops, one.flops, size), _RunNumbers(many.parameters, one.parameters, size)
     row, column = np.nonzero(flops.near | parameters.near | _ends_as(pairs, size))
     if not len(row):
         return None
@@ -56,8 +56,8 @@ def _several(many: Traits, one: Traits, pairs: Likeness, size: int) -> Move | No
     return Move(size, 1, whole) if evidence.any() else None
 
 
-class _Numbers:
-    """What one kind of number says of runs of layers and single layers of the other side.
+class _RunNumbers:
+    """How one kind of number compares runs of layers and single layers of the other side.
 
     near: [runs, single layers], whether the run's sum is close to the single layer's. The rest is of the pairs looked at.
     """

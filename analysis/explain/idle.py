@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.explain.model import Side
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace, intervals
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def cores(side: Side, threads: int | None) -> Cores | None:
 def _threads_at_once(trace: Trace, steps: pd.DataFrame) -> dict[int, int]:
     """Return for how many ns no kernel ran in the steps (0), one thread was inside kernels (1), or several (2)."""
     kernels = trace.kernels[trace.kernels["start_ns"].notna().to_numpy(bool)]
-    starts, ends = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    starts, ends = intervals.edges(kernels)
     # the steps are walls: what is outside of them has weight 0
     times = np.concatenate([starts, ends, steps["start_ns"], steps["end_ns"]])
     change = np.concatenate([np.ones(len(starts)), -np.ones(len(ends)), np.zeros(2 * len(steps))])
@@ -67,5 +67,5 @@ def _threads_at_once(trace: Trace, steps: pd.DataFrame) -> dict[int, int]:
     running = np.minimum(np.cumsum(change[order])[:-1], 2).astype(np.int64)
     inside = np.cumsum(within[order])[:-1] > 0
     lengths = np.where(inside, np.diff(times[order]), 0)
-    found = np.bincount(np.maximum(running, 0), weights=lengths, minlength=3)
-    return {number: int(ns) for number, ns in enumerate(found)}
+    result = np.bincount(np.maximum(running, 0), weights=lengths, minlength=3)
+    return {number: int(ns) for number, ns in enumerate(result)}

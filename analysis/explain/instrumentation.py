@@ -31,7 +31,7 @@ from kernelscope.analysis.accounting.cell_labels import BETWEEN_LAYERS, PYTHON, 
 from kernelscope.analysis.accounting.partition import DEVICE
 
 Float = npt.NDArray[np.float64]
-Held = dict[str, dict[str, str]]  # way (forward, backward) -> label -> group
+LayerGroups = dict[str, dict[str, str]]  # way (forward, backward) -> label -> group
 
 # What recording one event costs at most: 2 to 9 us were measured of torch.profiler, XLA's, MXNet's and oneDNN's records. What the
 # traced pass took beyond that was noise, and no row can have been its place.
@@ -44,7 +44,7 @@ _ROUNDS = 50  # each gives what full groups could not take to the others; a grou
 
 
 def factors(
-    cells: pd.DataFrame, time_ns: Float, clean_ns: float | None, layers_ns: pd.Series[float] | None, held: Held,
+    cells: pd.DataFrame, time_ns: Float, clean_ns: float | None, layers_ns: pd.Series[float] | None, grouped: LayerGroups,
     events: pd.Series[float],
 ) -> Float:  # fmt: skip
     """Return by which factor to multiply each cell's time so that what recording cost is taken out, by the best that is known.
@@ -52,7 +52,7 @@ def factors(
     That is what the layers pass says (layers_ns, held), else the events. clean_ns: the clean step; without one all stays.
     """
     if clean_ns is not None and layers_ns is not None:
-        return anchored_factors(cells, time_ns, layers_ns, clean_ns, held)
+        return anchored_factors(cells, time_ns, layers_ns, clean_ns, grouped)
     cost_ns = float(time_ns.sum()) - clean_ns if clean_ns is not None else 0.0
     return event_factors(cells, time_ns, events, cost_ns)
 
@@ -70,11 +70,11 @@ def event_factors(cells: pd.DataFrame, time_ns: Float, events: pd.Series[float],
     host = (cause.notna() & ~cause.str.startswith(DEVICE).fillna(False)).to_numpy(dtype=bool)
     by_recorder = (cause.isna() & ~cells["library"].isin(SELF_TIMED).fillna(False)).to_numpy(dtype=bool)
     keys = pd.MultiIndex.from_frame(cells[["layer", "phase"]].astype("string").fillna(""))
-    group, found = pd.factorize(keys)
-    weight = np.asarray(events.reindex(pd.MultiIndex.from_tuples(list(found))).fillna(0.0), dtype=np.float64)
+    group, result = pd.factorize(keys)
+    weight = np.asarray(events.reindex(pd.MultiIndex.from_tuples(list(result))).fillna(0.0), dtype=np.float64)
     factors, open_ns, left = np.ones(len(cells)), MOST_PER_EVENT_NS * weight, cost_ns
     for tier, least in ((host, 0.0), (by_recorder, LEAST_OF_OPERATORS)):
-        there = np.bincount(group, weights=np.where(tier, time_ns, 0.0), minlength=len(found)).astype(float)
+        there = np.bincount(group, weights=np.where(tier, time_ns, 0.0), minlength=len(result)).astype(float)
         taken = _poured(left, weight, np.minimum(there * (1 - least), open_ns))
         factor = 1.0 - np.divide(taken, there, out=np.zeros_like(there), where=there > 0)
         factors = np.where(tier, factor[group], factors)
@@ -83,36 +83,36 @@ def event_factors(cells: pd.DataFrame, time_ns: Float, events: pd.Series[float],
 
 
 def anchored_factors(
-    cells: pd.DataFrame, time_ns: Float, layers_ns: pd.Series[float], clean_ns: float, held: Held | None = None
+    cells: pd.DataFrame, time_ns: Float, layers_ns: pd.Series[float], clean_ns: float, grouped: LayerGroups | None = None
 ) -> Float:
     """Return by which factor to multiply each cell's time so that layers and phases take what the layers pass says.
 
     cells: with layer, phase, cause, library and kind; time_ns: of each per step. layers_ns: per step, by group as `labels` gives
     them with the same `held`; groups that it does not have are scaled as all are together.
     """
-    group, found = pd.factorize(labels(cells, held))
-    recorded = np.bincount(group, weights=time_ns, minlength=len(found)).astype(float)
-    told = layers_ns.reindex(pd.MultiIndex.from_tuples(list(found))).to_numpy(dtype=float)
+    group, result = pd.factorize(labels(cells, grouped))
+    recorded = np.bincount(group, weights=time_ns, minlength=len(result)).astype(float)
+    measured = layers_ns.reindex(pd.MultiIndex.from_tuples(list(result))).to_numpy(dtype=float)
     overall = layers_ns.sum() / max(recorded.sum(), 1.0)
-    wanted = np.where(np.isnan(told), recorded * min(overall, 1.0), told)
+    wanted = np.where(np.isnan(measured), recorded * min(overall, 1.0), measured)
     kept = time_ns.copy()
     for tier, least in _tiers(cells):
-        has = np.bincount(group, weights=kept, minlength=len(found)).astype(float)
-        there = np.bincount(group, weights=np.where(tier, kept, 0.0), minlength=len(found)).astype(float)
+        has = np.bincount(group, weights=kept, minlength=len(result)).astype(float)
+        there = np.bincount(group, weights=np.where(tier, kept, 0.0), minlength=len(result)).astype(float)
         given = np.minimum(np.maximum(has - wanted, 0.0), there * (1 - least))
         share = np.divide(given, there, out=np.zeros_like(given), where=there > 0)
         kept = np.where(tier, kept * (1 - share[group]), kept)
-    has = np.bincount(group, weights=kept, minlength=len(found)).astype(float)
+    has = np.bincount(group, weights=kept, minlength=len(result)).astype(float)
     grown = np.divide(wanted, has, out=np.ones_like(has), where=has > 0)
     kept *= np.maximum(grown, 1.0)[group]
     kept *= np.clip(clean_ns / max(kept.sum(), 1.0), 1 / BOUND, BOUND)
     return np.divide(kept, time_ns, out=np.ones_like(kept), where=time_ns > 0)
 
 
-def labels(cells: pd.DataFrame, held: Held | None = None) -> pd.MultiIndex:
+def labels(cells: pd.DataFrame, grouped: LayerGroups | None = None) -> pd.MultiIndex:
     """Return the group of each cell: label of its layer, and phase; layers that hold each other's time have one (`holding`)."""
     label, phase = layer_labels(cells).astype(object), cells["phase"].fillna("other").astype(object)
-    for way, groups in (held or {}).items():
+    for way, groups in (grouped or {}).items():
         joined = label.isin(list(groups)) & ((phase == _BACKWARD) == (way == _BACKWARD))
         label = label.mask(joined, label.map(lambda name, groups=groups: groups.get(name, name)))
         if way != _BACKWARD:  # outside of all layers a call may be in no phase either
@@ -120,13 +120,13 @@ def labels(cells: pd.DataFrame, held: Held | None = None) -> pd.MultiIndex:
     return pd.MultiIndex.from_arrays([label, phase])
 
 
-def holding(left_out: Mapping[str, Mapping[str, list[str | None]]]) -> Held:
+def layer_groups(left_out: Mapping[str, Mapping[str, list[str | None]]]) -> LayerGroups:
     """Return {"forward": {label: group}, "backward": ...} of the layers that hold time of others, and of these.
 
     left_out: as child.json has it: {way: {layer: the layers that hold its time}}, None among them for no layer: then the group
     is of all that lies outside of layers, too.
     """
-    found: Held = {}
+    result: LayerGroups = {}
     for way, layers in left_out.items():
         group: dict[str, str] = {}
         for layer, holders in layers.items():
@@ -136,8 +136,8 @@ def holding(left_out: Mapping[str, Mapping[str, list[str | None]]]) -> Held:
             group |= dict.fromkeys([*names, *(name for name, own in group.items() if own in joined)], first)
         if _REST in group:
             group |= dict.fromkeys((BETWEEN_LAYERS, PYTHON, UNATTRIBUTED), _REST)
-        found[way] = group
-    return found
+        result[way] = group
+    return result
 
 
 def _tiers(cells: pd.DataFrame) -> Iterator[tuple[npt.NDArray[np.bool_], float]]:
@@ -149,13 +149,13 @@ def _tiers(cells: pd.DataFrame) -> Iterator[tuple[npt.NDArray[np.bool_], float]]
     yield timed_by_itself, 0.0
 
 
-def _poured(amount: float, weight: Float, room: Float) -> Float:
+def _poured(amount: float, weight: Float, capacity: Float) -> Float:
     """Return how much of an amount each group takes: in proportion to its weight, at most its room."""
-    taken = np.zeros_like(room)
-    for _ in range(min(_ROUNDS, len(room) + 1)):
-        open_weight = np.where(taken < room, weight, 0.0)
+    taken = np.zeros_like(capacity)
+    for _ in range(min(_ROUNDS, len(capacity) + 1)):
+        open_weight = np.where(taken < capacity, weight, 0.0)
         left = amount - taken.sum()
         if left <= 0.5 or open_weight.sum() <= 0:
             break
-        taken = np.minimum(room, taken + left * open_weight / open_weight.sum())
+        taken = np.minimum(capacity, taken + left * open_weight / open_weight.sum())
     return taken

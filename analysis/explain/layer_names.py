@@ -36,27 +36,27 @@ def same_names(a: Sequence[str], b: Sequence[str]) -> list[SameName]:
     that several different names of a side share is not used.
     """
     sides = [_by_key(names) for names in (a, b)]
-    found = []
+    result = []
     for key in sides[0].keys() & sides[1].keys():
         first, second = sides[0][key], sides[1][key]
         pairs = [(name, name) for name in first.keys() & second.keys()]
         if not pairs and len(first) == len(second) == 1:
             pairs = [(next(iter(first)), next(iter(second)))]
-        found += [SameName(tuple(first[x]), tuple(second[y]), x == y) for x, y in pairs]
-    return sorted(found, key=lambda same: same.a)
+        result += [SameName(tuple(first[x]), tuple(second[y]), x == y) for x, y in pairs]
+    return sorted(result, key=lambda same: same.a)
 
 
 def _by_key(names: Sequence[str]) -> dict[str, dict[str, list[int]]]:
     """Return shortened name -> name -> positions."""
     parts = [_parts(name) for name in names]
     shared = _shared_front([own for own in parts if own])
-    found: dict[str, dict[str, list[int]]] = defaultdict(dict)
+    result: dict[str, dict[str, list[int]]] = defaultdict(dict)
     for position, (name, own) in enumerate(zip(names, parts, strict=True)):
         kept = own[shared:]
         while len(kept) > 1 and kept[0] in _WRAPPERS:
             kept = kept[1:]
-        found["/".join(_plain(kept))].setdefault(name, []).append(position)
-    return found
+        result["/".join(_plain(kept))].setdefault(name, []).append(position)
+    return result
 
 
 def _parts(name: str) -> list[str]:
@@ -83,7 +83,7 @@ def recomputed(layers: Sequence[Layer]) -> dict[int, int]:
         plain = _plain(path)
         for start in range(1, len(plain) - 1):
             ends[tuple(plain[start:])].append(position)
-    found = {}
+    result = {}
     for position, (layer, path) in enumerate(zip(layers, paths, strict=True)):
         kept = tuple(_plain(path))
         inside = len(kept) < len(path) and path[-1] == kept[-1]  # the scope itself is a module like others
@@ -92,8 +92,8 @@ def recomputed(layers: Sequence[Layer]) -> dict[int, int]:
         ending = [other for other in ends.get(tuple(path), []) if layers[other].order < layer.order] if unknown else []
         others = marked or ending
         if len(others) == 1:
-            found[position] = others[0]
-    return {position: other for position, other in found.items() if other not in found}
+            result[position] = others[0]
+    return {position: other for position, other in result.items() if other not in result}
 
 
 def _shared_front(parts: Sequence[Sequence[str]]) -> int:
@@ -131,17 +131,17 @@ def read_map(path: str | Path) -> dict[str, str]:
     except UnicodeDecodeError as error:
         raise EvidenceError(f"{path}: no UTF-8 text at byte {error.start}; save it as UTF-8") from error
     entries = _of_json(path, text) if text.lstrip().startswith("{") else _of_lines(path, text)
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for place, left, right in entries:
         for name in left.split(JOINT):
-            if name.strip() in found:
+            if name.strip() in result:
                 raise EvidenceError(f"{path}: {place}: {name.strip()!r} stands twice; leave one")
-            found[name.strip()] = right
-    return found
+            result[name.strip()] = right
+    return result
 
 
 def _of_lines(path: Path, text: str) -> list[tuple[str, str, str]]:
-    found = []
+    result = []
     for number, line in enumerate(text.split("\n"), 1):
         content = re.sub(r"(^|\s)#.*", "", line).strip()
         if not content:
@@ -151,8 +151,8 @@ def _of_lines(path: Path, text: str) -> list[tuple[str, str, str]]:
             left, sign, right = content[:-2], "=", ""
         if not sign or not left.strip():
             raise EvidenceError(f"{path}: line {number}: not of the form `A-name = B-name`: {content[:80]!r}")
-        found.append((f"line {number}", left.strip(), right.strip()))
-    return found
+        result.append((f"line {number}", left.strip(), right.strip()))
+    return result
 
 
 def _of_json(path: Path, text: str) -> list[tuple[str, str, str]]:

@@ -75,7 +75,7 @@ class Side:
     pass. trace: the most representative recording, for rules that look at single events; its windows are a part of `windows`.
     facts: plain data: framework, version, versions, settings, variables, options, machine, conditions, devices, network, ...
     layers_ns: what each layer and phase takes per step in the layers pass (index: label of the layer or group, phase); None where
-    that pass does not know the layers. held: which layers are one group in there (see instrumentation.holding). events:
+    that pass does not know the layers. grouped: which layers are one group in there (see instrumentation.holding). events:
     recorded events (operators, kernels, ranges) per step by layer and phase, index (layer, phase), null as "".
     missing: what the capture does not hold -> why. sources: the program's own files, path -> text; empty where not kept.
     foreign_cores: how many cores other processes kept busy while the run was recorded; None where not known.
@@ -91,7 +91,7 @@ class Side:
     layers: list[Layer]
     events: pd.Series[float]
     layers_ns: pd.Series[float] | None = None
-    held: dict[str, dict[str, str]] = field(default_factory=dict)
+    grouped: dict[str, dict[str, str]] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     check: dict[str, Any] | None = None
     missing: dict[str, str] = field(default_factory=dict)

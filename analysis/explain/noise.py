@@ -124,12 +124,12 @@ def _used(steps: pd.DataFrame) -> pd.Series[float] | None:
 
 def disturbed(a: Side, b: Side) -> float | None:
     """Return how many cores others kept busy, of the side where it was more, where that can make steps wait; else None."""
-    found = []
+    result = []
     for side in (a, b):
         allowed = (side.facts.get("machine") or {}).get("allowed_threads")
         if side.foreign_cores is not None and allowed and side.foreign_cores >= DISTURBED * allowed:
-            found.append(side.foreign_cores)
-    return max(found, default=None)
+            result.append(side.foreign_cores)
+    return max(result, default=None)
 
 
 def busy(side: Side) -> float | None:

@@ -19,7 +19,7 @@ from kernelscope.analysis.trace import Trace
 class Pair:
     """Two sides that were read: both captures of device work, or both sides with layers."""
 
-    captures: tuple[device.Capture, device.Capture] | None
+    captures: tuple[device.CaptureSide, device.CaptureSide] | None
     sides: tuple[Side, Side] | None
 
     @property
@@ -52,7 +52,7 @@ def read(a: Path, b: Path, by_layers: bool = False) -> Pair:
     traces = [None if restarts.recordings(path) else sides.capture(path) for path in paths]
     first, second = traces
     if not by_layers and first is not None and second is not None and device.applies(first, second):
-        named = [device.Capture(archives.named(str(path)), one) for path, one in zip(paths, (first, second), strict=True)]
+        named = [device.CaptureSide(archives.named(str(path)), one) for path, one in zip(paths, (first, second), strict=True)]
         return Pair((named[0], named[1]), None)
     loaded = [
         restarts.load(path) if trace is None else sides.of_trace(trace, path.name or str(path), archives.named(str(path)))

@@ -74,10 +74,10 @@ _TENSOR = re.compile(r"\d+(?:x\d+)+")
 
 
 @dataclass(frozen=True)
-class Work:
+class Problem:
     """What one call computes for the whole batch. None is unknown.
 
-    channels and inputs: of a convolution whose output is not told: its channels, and how many numbers each of its outputs is
+    channels and inputs: of a convolution whose output is unknown: its channels, and how many numbers each of its outputs is
     made of. batch: size of the batch, where the call's first dimension is that.
     """
 
@@ -94,15 +94,15 @@ class Work:
         """Return whether a tensor can be the output of this convolution (channels first)."""
         return self.channels is not None and len(output) == self.rank and output[:2] == (self.batch, self.channels)
 
-    def with_output(self, output: Shape) -> Work:
+    def with_output(self, output: Shape) -> Problem:
         """Return the work of this convolution now that its output is known."""
         flops = prod(output) * (2 * (self.inputs or 0) + self.bias)
-        return Work(output, flops, self.parameters, self.batch)
+        return Problem(output, flops, self.parameters, self.batch)
 
 
 def type_of_operator(name: str) -> str | None:
     """Return the type of layer that an operator of any framework stands for; None where its name does not tell."""
-    return next((found or None for pattern, found in _TYPES if pattern.search(name)), None)
+    return next((result or None for pattern, result in _TYPES if pattern.search(name)), None)
 
 
 def may_become(before: Shape, after: Shape, kind: str) -> bool:
@@ -119,15 +119,15 @@ def shapes(text: str) -> tuple[Shape, ...]:
         entries = json.loads(text)
     except (ValueError, RecursionError):
         return ()
-    found: list[Shape] = []
+    result: list[Shape] = []
     for entry in entries if isinstance(entries, list) else ():
         inner = entry if isinstance(entry, list) and entry and isinstance(entry[0], list) else [entry]
-        found += [tuple(sizes) if isinstance(sizes, list) and all(type(n) is int for n in sizes) else () for sizes in inner]
-    return tuple(found)
+        result += [tuple(sizes) if isinstance(sizes, list) and all(type(n) is int for n in sizes) else () for sizes in inner]
+    return tuple(result)
 
 
 @lru_cache(maxsize=65536)
-def of_operator(name: str, text: str) -> Work | None:
+def of_operator(name: str, text: str) -> Problem | None:
     """Return what an operator of PyTorch computes; None for those that have neither weights nor matrix products."""
     short = name.rpartition("::")[2].lstrip("_")
     inputs = shapes(text)
@@ -143,72 +143,72 @@ def of_operator(name: str, text: str) -> Work | None:
     if re.fullmatch(r"(\w+_)?conv(olution(_overrideable)?|[123]d)(_\w+)?", short) and "transpose" not in short:
         return _convolution(sizes)
     if short == "embedding":
-        return Work(output=(*sizes[1], sizes[0][-1]), parameters=prod(sizes[0]), batch=sizes[1][0])
+        return Problem(output=(*sizes[1], sizes[0][-1]), parameters=prod(sizes[0]), batch=sizes[1][0])
     if short.endswith(("batch_norm", "layer_norm", "group_norm")):
         scale = [shape for shape in sizes[1:] if len(shape) == 1][:2]
-        return Work(output=sizes[0], parameters=sum(map(prod, scale)), batch=sizes[0][0])
+        return Problem(output=sizes[0], parameters=sum(map(prod, scale)), batch=sizes[0][0])
     return None
 
 
-def _linear(sizes: list[Shape]) -> Work | None:
+def _linear(sizes: list[Shape]) -> Problem | None:
     x, weight = sizes[:2]
     if len(weight) != 2 or x[-1] != weight[1]:
         return None
     bias = len(sizes) > 2
     output = (*x[:-1], weight[0])
-    return Work(output, 2 * prod(x) * weight[0] + bias * prod(output), prod(weight) + bias * weight[0], x[0])
+    return Problem(output, 2 * prod(x) * weight[0] + bias * prod(output), prod(weight) + bias * weight[0], x[0])
 
 
-def _product(x: Shape, y: Shape, bias: Shape | None) -> Work | None:
+def _product(x: Shape, y: Shape, bias: Shape | None) -> Problem | None:
     if len(x) < 2 or len(y) < 2 or x[-1] != y[-2]:
         return None
     output = (*x[:-1], y[-1])
     added = bias is not None and len(bias) == 1
     parameters = prod(y) + prod(bias) if added and bias is not None else None
-    return Work(output, 2 * prod(x) * y[-1] + added * prod(output), parameters)
+    return Problem(output, 2 * prod(x) * y[-1] + added * prod(output), parameters)
 
 
-def _convolution(sizes: list[Shape]) -> Work | None:
+def _convolution(sizes: list[Shape]) -> Problem | None:
     x, weight = sizes[:2]
     if len(x) != len(weight) or len(x) < 3:
         return None
     bias = len(sizes) > 2 and sizes[2] == weight[:1]
     parameters = prod(weight) + bias * weight[0]
-    return Work(parameters=parameters, batch=x[0], channels=weight[0], inputs=prod(weight[1:]), rank=len(x), bias=bias)
+    return Problem(parameters=parameters, batch=x[0], channels=weight[0], inputs=prod(weight[1:]), rank=len(x), bias=bias)
 
 
 @lru_cache(maxsize=65536)
-def of_problem(text: str) -> Work | None:
-    """Return what a problem descriptor says of a forward primitive; None where it is in no known form."""
-    if found := _CONVOLUTION.match(text):
-        size = {name: int(value) for name, value in found.groupdict(default="1").items()}
-        space = tuple(size[name] for name in ("od", "oh", "ow") if found[name] is not None)
-        if found["oc"] is None:  # pooling
-            return Work(output=(size["mb"], size["ic"], *space), batch=size["mb"])
+def of_problem(text: str) -> Problem | None:
+    """Return the problem that a descriptor states for a forward primitive; None where it is in no known form."""
+    if match := _CONVOLUTION.match(text):
+        size = {name: int(value) for name, value in match.groupdict(default="1").items()}
+        space = tuple(size[name] for name in ("od", "oh", "ow") if match[name] is not None)
+        if match["oc"] is None:  # pooling
+            return Problem(output=(size["mb"], size["ic"], *space), batch=size["mb"])
         weights = size["oc"] * size["ic"] // size["g"] * size["kd"] * size["kh"] * size["kw"]
-        return Work((size["mb"], size["oc"], *space), 2 * size["mb"] * weights * prod(space), weights, size["mb"])
-    if found := _INNER_PRODUCT.fullmatch(text):
-        mb, ic, oc = int(found["mb"]), prod(int(n) for n in re.findall(r"i[a-z](\d+)", text)), int(found["oc"])
-        return Work((mb, oc), 2 * mb * ic * oc, ic * oc, mb)
-    if found := _MATMUL.fullmatch(text):
-        x, y = (tuple(map(int, part.split("x"))) for part in found.groups())
+        return Problem((size["mb"], size["oc"], *space), 2 * size["mb"] * weights * prod(space), weights, size["mb"])
+    if match := _INNER_PRODUCT.fullmatch(text):
+        mb, ic, oc = int(match["mb"]), prod(int(n) for n in re.findall(r"i[a-z](\d+)", text)), int(match["oc"])
+        return Problem((mb, oc), 2 * mb * ic * oc, ic * oc, mb)
+    if match := _MATMUL.fullmatch(text):
+        x, y = (tuple(map(int, part.split("x"))) for part in match.groups())
         return _product(x, y, None)
-    return Work(output=tuple(map(int, text.split("x")))) if _TENSOR.fullmatch(text) else None
+    return Problem(output=tuple(map(int, text.split("x")))) if _TENSOR.fullmatch(text) else None
 
 
-def of_kernel(problem: str | None, m: int | None, n: int | None, k: int | None) -> Work | None:
+def of_kernel(problem: str | None, m: int | None, n: int | None, k: int | None) -> Problem | None:
     """Return what a forward kernel computes that is a convolution or a matrix product; None for others."""
     work = of_problem(problem) if problem is not None else None
     if work is not None and work.flops is not None:
         return work
-    return Work(flops=2 * m * n * k) if m is not None and n is not None and k is not None else None
+    return Problem(flops=2 * m * n * k) if m is not None and n is not None and k is not None else None
 
 
-def completed(calls: Iterable[Work], candidates: Iterable[Shape]) -> list[Work]:
+def completed(calls: Iterable[Problem], candidates: Iterable[Shape]) -> list[Problem]:
     """Return the calls with the output of convolutions filled in from shapes that were seen after them."""
     seen = list(candidates)
-    found = []
+    result = []
     for call in calls:
         output = next((shape for shape in seen if call.fits(shape)), None) if call.channels is not None else None
-        found.append(call.with_output(output) if output else call)
-    return found
+        result.append(call.with_output(output) if output else call)
+    return result

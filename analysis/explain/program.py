@@ -15,7 +15,7 @@ _MOST_CHANGES = 40
 
 
 @dataclass(frozen=True)
-class Change:
+class LineChange:
     """Lines that one side has in place of the other's. a, b: (first line, texts); texts are empty where lines were only added or
     removed. a_file, b_file: where they are; None where a side lacks the file.
     """
@@ -48,21 +48,21 @@ def same(case: Case) -> bool:
     return mine.keys() == other.keys() and all(_code(mine[name]) == _code(other[name]) for name in mine)
 
 
-def changes(case: Case) -> list[Change]:
+def changes(case: Case) -> list[LineChange]:
     """Return which lines of the program differ, in the order of files and lines; an empty list where sources are not known."""
     a, b = case.a, case.b
     if not a.sources or not b.sources:
         return []
     mine, other = (_named(side) for side in (a, b))
     paths = [{_name(side, path): path for path in side.sources} for side in (a, b)]
-    found = []
+    result = []
     for name in sorted(mine.keys() | other.keys()):
         texts = [side.get(name, "").splitlines() for side in (mine, other)]
         for tag, first, last, begin, end in difflib.SequenceMatcher(None, texts[0], texts[1], autojunk=False).get_opcodes():
             if tag != "equal":
                 sides = (first + 1, texts[0][first:last]), (begin + 1, texts[1][begin:end])
-                found.append(Change(paths[0].get(name), paths[1].get(name), *sides))
-    return [change for change in found if _is_code(change)][:_MOST_CHANGES]
+                result.append(LineChange(paths[0].get(name), paths[1].get(name), *sides))
+    return [change for change in result if _is_code(change)][:_MOST_CHANGES]
 
 
 def enclosing(text: str, line: int) -> list[str]:
@@ -71,16 +71,16 @@ def enclosing(text: str, line: int) -> list[str]:
         inner: ast.AST | None = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    found = []
+    result = []
     while inner is not None:
         if isinstance(inner, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            found.append(inner.name)
+            result.append(inner.name)
         inside = [node for node in ast.iter_child_nodes(inner) if isinstance(node, ast.stmt)]
         inner = next((node for node in inside if node.lineno <= line <= (node.end_lineno or node.lineno)), None)
-    return found
+    return result
 
 
-def _is_code(change: Change) -> bool:
+def _is_code(change: LineChange) -> bool:
     """Return whether more than blanks and comments differs."""
     kept = [[text.split("#", 1)[0].strip() for text in side[1]] for side in (change.a, change.b)]
     return [text for text in kept[0] if text] != [text for text in kept[1] if text]

@@ -38,21 +38,21 @@ class Cost:
     from_layers: bool
 
 
-def of_run(run: Run, found: Breakdown) -> Cost | None:
+def of_run(run: Run, shown: Breakdown) -> Cost | None:
     """Return what recording cost the step of a run's breakdown; None where that is next to nothing or not known."""
     clean = [data.measured for data in run.passes("clean")]
-    if not clean or not found.step_ns:
+    if not clean or not shown.step_ns:
         return None
     clean_ns = median_step_ns(clean)
-    if found.step_ns < (1 + LEAST) * clean_ns:
+    if shown.step_ns < (1 + LEAST) * clean_ns:
         return None
-    held, layers_ns = sides.layers_pass_of(run, clean_ns)
+    grouped, layers_ns = sides.layers_pass_of(run, clean_ns)
     trace = run.trace()
     cells = partition(trace).cells
     time_ns = cells["time_ns"].to_numpy(dtype=float)
-    kept = factors(cells[list(KEYS)], time_ns, float(clean_ns), layers_ns, held, sides.events_of(trace))
-    rows = [] if found.by in _NO_CELLS else _rows(CellLabels(cells), found.by, time_ns, time_ns * (1 - kept))
-    return Cost(found.by, found.step_ns, clean_ns, rows, layers_ns is not None)
+    kept = factors(cells[list(KEYS)], time_ns, float(clean_ns), layers_ns, grouped, sides.events_of(trace))
+    rows = [] if shown.by in _NO_CELLS else _rows(CellLabels(cells), shown.by, time_ns, time_ns * (1 - kept))
+    return Cost(shown.by, shown.step_ns, clean_ns, rows, layers_ns is not None)
 
 
 def _rows(labels: CellLabels, by: str, time_ns: np.ndarray[Any, Any], cost_ns: np.ndarray[Any, Any]) -> list[dict[str, Any]]:

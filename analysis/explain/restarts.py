@@ -30,12 +30,12 @@ def load(path: Path) -> Side:
 
     Raises EvidenceError where these did different work, or one of them cannot be read.
     """
-    found = recordings(path)
-    return sides.load(path) if not found else merged([sides.load(one) for one in found], path.name)
+    result = recordings(path)
+    return sides.load(path) if not result else merged([sides.load(one) for one in result], path.name)
 
 
 def merged(restarts: Sequence[Side], name: str) -> Side:
-    """Return one side of several recordings of a program; what is no time is told by the first of them."""
+    """Return one side of several recordings of a program; facts other than times are the first one's."""
     first = restarts[0]
     for other in restarts[1:]:
         sides.refuse_different_work(first, other, "keep those of one side in a folder of their own")

@@ -33,21 +33,21 @@ class Move:
         worth = 2.0 * self.alike - 1.0 - GAP * more + (GROUPED if more else 0.0)
         return np.where(np.isnan(worth), -np.inf, worth)
 
-    def held(self, anchors: Sequence[tuple[int, int]], fixed: Sequence[tuple[int, int]]) -> Move:
+    def keeping(self, anchors: Sequence[tuple[int, int]], fixed: Sequence[tuple[int, int]]) -> Move:
         """Return the move without what would part anchored pairs: an anchored element goes with its partner.
 
         fixed: the anchors that nothing may join.
         """
         marked = np.zeros(self.alike.shape[0], dtype=bool), np.zeros(self.alike.shape[1], dtype=bool)
-        together = np.zeros(self.alike.shape, dtype=np.int64)
+        covering = np.zeros(self.alike.shape, dtype=np.int64)
         forbidden = np.zeros(self.alike.shape, dtype=bool)
         for x, y in anchors:
             marked[0][x] = marked[1][y] = True
-            together[x : x + self.height, y : y + self.width] += 1
+            covering[x : x + self.height, y : y + self.width] += 1
         for x, y in fixed if self.height + self.width > 2 else ():
             forbidden[x : x + self.height, y : y + self.width] = True
         inside = _within(marked[0], self.height)[:, None], _within(marked[1], self.width)[None, :]
-        allowed = (inside[0] == together) & (inside[1] == together) & ~forbidden
+        allowed = (inside[0] == covering) & (inside[1] == covering) & ~forbidden
         return Move(self.height, self.width, np.where(allowed, self.alike, np.nan))
 
 

@@ -14,11 +14,11 @@ from kernelscope.analysis.accounting.partition import KEYS, Partition, partition
 from kernelscope.analysis.accounting.statistics import median_step_ns
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.explain.estimates import closest_half
-from kernelscope.analysis.explain.instrumentation import Held, holding
+from kernelscope.analysis.explain.instrumentation import LayerGroups, layer_groups
 from kernelscope.analysis.explain.instrumentation import labels as labels_of
 from kernelscope.analysis.explain.model import Side
 from kernelscope.analysis.explain.trace_layers import labels, layers_of
-from kernelscope.analysis.recordings import archives, captures, core_use, imported
+from kernelscope.analysis.recordings import archives, core_use, reading
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.recordings.run import Run
 from kernelscope.analysis.trace import Trace
@@ -39,12 +39,7 @@ def load(path: Path) -> Side:
 
 def capture(path: Path) -> Trace | None:
     """Return the Trace of a capture or an imported folder; None for a folder of ours. Raises EvidenceError for else."""
-    kind = kind_of(path)
-    if kind is Kind.RUN:
-        return None
-    if kind is Kind.COMPARISON:
-        Run(path)  # raises, naming the run folders in it
-    return imported.Imported(path).trace() if kind is Kind.IMPORT else captures.read(path)
+    return None if kind_of(path) is Kind.RUN else reading.read(path)
 
 
 def of_run(run: Run) -> Side:
@@ -64,7 +59,7 @@ def of_run(run: Run) -> Side:
     side = _assembled(run.name, archives.named(str(run.path)), run.traces(), main, facts)
     side.clean, side.clean_ns, side.check = clean, clean_ns, run.check()
     if side.clean_ns is not None:
-        side.held, side.layers_ns = layers_pass_of(run, side.clean_ns)
+        side.grouped, side.layers_ns = layers_pass_of(run, side.clean_ns)
     facts["batches_by_workers"] = run.kernels_pass().report.get("batches_by_workers")
     side.missing = dict(run.record.get("unavailable", {}))
     side.facts["main_source"], side.sources = run.sources()
@@ -78,24 +73,24 @@ def _modules(run: Run) -> list[dict[str, Any]]:
     return next((list(network["layers"]) for network in described if network and not run.record["network"]), [])
 
 
-def layers_pass_of(run: Run, clean_ns: int) -> tuple[Held, pd.Series[float] | None]:
-    """Return what the layers pass says (see Side): which layers are one group, and the time of each; None where not known."""
-    found = run.layers_trace()
-    if found is None:
+def layers_pass_of(run: Run, clean_ns: int) -> tuple[LayerGroups, pd.Series[float] | None]:
+    """Return the layers that are one group by the layers pass (see Side), and the time of each; None where unknown."""
+    result = run.layers_trace()
+    if result is None:
         return {}, None
-    held = holding(found.info.get("left_out", {}))
-    return held, _layers_ns(found, clean_ns, held)
+    grouped = layer_groups(result.info.get("left_out", {}))
+    return grouped, _layers_ns(result, clean_ns, grouped)
 
 
-def _layers_ns(found: Trace, clean_ns: int, held: Held) -> pd.Series[float] | None:
+def _layers_ns(trace: Trace, clean_ns: int, grouped: LayerGroups) -> pd.Series[float] | None:
     """Return what each layer and phase takes in the layers pass: in the half of its windows that is closest to the clean step."""
-    windows = [partition for _, partition in _windows(found)]
+    windows = [partition for _, partition in _windows(trace)]
     wall = np.array([window.step_ns for window in windows], dtype=float)
     weights = closest_half(wall, clean_ns, np.ones(len(wall), dtype=np.int64))
     cells = pd.concat([window.cells.assign(part=window.cells["time_ns"] * w) for window, w in zip(windows, weights, strict=True)])
     of_layers = float(cells.loc[cells["layer"].notna(), "part"].sum())
-    known = bool(held) or of_layers > 0.5 * cells["part"].sum()
-    return cells.groupby(labels_of(cells, held))["part"].sum() if known else None
+    known = bool(grouped) or of_layers > 0.5 * cells["part"].sum()
+    return cells.groupby(labels_of(cells, grouped))["part"].sum() if known else None
 
 
 def of_trace(trace: Trace, name: str, path: str) -> Side:
@@ -114,7 +109,7 @@ def of_trace(trace: Trace, name: str, path: str) -> Side:
 
 
 def _stated(info: dict[str, Any]) -> dict[str, Any]:
-    """Return what a capture says of the work, as far as it does."""
+    """Return the facts of the work that a capture states."""
     return {name: info[name] for name in ("network_name", "mode", "batch", "version", "source", "settings") if name in info}
 
 
@@ -127,9 +122,9 @@ def _assembled(name: str, path: str, traces: list[Trace], main: Trace, facts: di
             windows.append((restart, 0, 1, int(cells["time_ns"].sum())))
             tables.append(cells.assign(window_row=len(windows) - 1))
             continue
-        for window, found in _windows(trace):
-            windows.append((restart, window, max(len(found.steps), 1), found.step_ns))
-            tables.append(_per_step(found).assign(window_row=len(windows) - 1))
+        for window, one in _windows(trace):
+            windows.append((restart, window, max(len(one.steps), 1), one.step_ns))
+            tables.append(_per_step(one).assign(window_row=len(windows) - 1))
     cells = pd.concat(tables, ignore_index=True)
     if cells["layer"].isna().all():
         cells["layer"] = labels(cells)  # the only structure that such a capture has
@@ -162,11 +157,11 @@ def _totals(trace: Trace) -> pd.DataFrame:
     return cells.astype({**text, "count": "float64", "duration_ns": "float64"}).assign(time_ns=cells["duration_ns"].astype(float))
 
 
-def _per_step(found: Partition) -> pd.DataFrame:
+def _per_step(partition: Partition) -> pd.DataFrame:
     """Return a partition's cells with count and duration_ns per step, as time_ns is."""
-    steps = max(len(found.steps), 1)
-    cells = found.cells[[*KEYS, "time_ns"]].astype({"time_ns": "float64"})
-    return cells.assign(count=found.cells["count"] / steps, duration_ns=found.cells["duration_ns"] / steps)
+    steps = max(len(partition.steps), 1)
+    cells = partition.cells[[*KEYS, "time_ns"]].astype({"time_ns": "float64"})
+    return cells.assign(count=partition.cells["count"] / steps, duration_ns=partition.cells["duration_ns"] / steps)
 
 
 def events_of(trace: Trace) -> pd.Series[float]:
@@ -182,7 +177,7 @@ def events_of(trace: Trace) -> pd.Series[float]:
     return counts / max(len(measured), 1)
 
 
-def told_apart(a: Side, b: Side) -> tuple[Side, Side]:
+def with_distinct_names(a: Side, b: Side) -> tuple[Side, Side]:
     """Return the sides under names that differ: their own, else those of their folders or files, else A and B."""
     if a.name != b.name:
         return a, b
@@ -194,12 +189,12 @@ def told_apart(a: Side, b: Side) -> tuple[Side, Side]:
 def same_work(a: Side, b: Side) -> list[str]:
     """Return in words how the work of two sides differs; empty where it is the same, as far as it is known."""
     facts = [("network_name", "network"), ("mode", "mode"), ("batch", "batch")]
-    found = []
+    result = []
     for fact, text in facts[1:] if _profiled(a, b) else facts:
         values = [side.facts.get(fact) for side in (a, b)]
         if None not in values and values[0] != values[1]:
-            found.append(f"{text}: {values[0]} against {values[1]}")
-    return found
+            result.append(f"{text}: {values[0]} against {values[1]}")
+    return result
 
 
 def _profiled(a: Side, b: Side) -> bool:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import log2, prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from kernelscope.analysis.explain.model import Layer
+
+T = TypeVar("T")
 
 Matrix = npt.NDArray[np.float64]
 Vector = npt.NDArray[np.float64]
@@ -157,16 +159,19 @@ def of_types(a: str | None, b: str | None) -> float:
 
 def type_likeness(a: Traits, b: Traits) -> Matrix:
     """Return how well the types of every pair go together."""
-    rows, columns = ({name: number for number, name in enumerate(dict.fromkeys(side.types))} for side in (a, b))
-    table = np.array([[of_types(x, y) for y in columns] for x in rows], dtype=float).reshape(len(rows), len(columns))
-    return table[np.ix_([rows[name] for name in a.types], [columns[name] for name in b.types])]
+    return _of_pairs(a.types, b.types, of_types)
 
 
 def shape_likeness(a: Traits, b: Traits) -> Matrix:
     """Return how well the output shapes of every pair go together: the share of axes that are alike, in any order."""
-    rows, columns = ({shape: number for number, shape in enumerate(dict.fromkeys(side.shapes))} for side in (a, b))
-    table = np.array([[of_shapes(x, y) for y in columns] for x in rows], dtype=float).reshape(len(rows), len(columns))
-    return table[np.ix_([rows[shape] for shape in a.shapes], [columns[shape] for shape in b.shapes])]
+    return _of_pairs(a.shapes, b.shapes, of_shapes)
+
+
+def _of_pairs(a: Sequence[T], b: Sequence[T], likeness: Callable[[T, T], float]) -> Matrix:
+    """Return the likeness of every pair; each distinct one is asked for once."""
+    rows, columns = ({value: number for number, value in enumerate(dict.fromkeys(side))} for side in (a, b))
+    table = np.array([[likeness(x, y) for y in columns] for x in rows], dtype=float).reshape(len(rows), len(columns))
+    return table[np.ix_([rows[value] for value in a], [columns[value] for value in b])]
 
 
 def of_shapes(a: Shape | None, b: Shape | None) -> float:
@@ -197,7 +202,7 @@ def of_ratio(a: Vector, b: Vector, span: float = 1.0) -> Vector:
 def name_likeness(a: Sequence[str], b: Sequence[str]) -> Matrix:
     """Return the share of letter triples that two names have in common (Dice's coefficient)."""
     sides = [[_triples(name) for name in names] for names in (a, b)]
-    ids = {triple: number for number, triple in enumerate(sorted({t for side in sides for found in side for t in found}))}
+    ids = {triple: number for number, triple in enumerate(sorted({t for side in sides for one in side for t in one}))}
     rows, columns = (_indicator(side, ids) for side in sides)
     sizes = rows.sum(axis=1)[:, None] + columns.sum(axis=1)[None, :]
     return np.asarray(2.0 * (rows @ columns.T) / np.maximum(sizes, 1.0), dtype=float)
@@ -209,7 +214,7 @@ def _triples(name: str) -> set[str]:
 
 
 def _indicator(side: list[set[str]], ids: dict[str, int]) -> npt.NDArray[np.float32]:
-    found = np.zeros((len(side), len(ids)), dtype=np.float32)
+    result = np.zeros((len(side), len(ids)), dtype=np.float32)
     for row, triples in enumerate(side):
-        found[row, [ids[triple] for triple in triples]] = 1.0
-    return found
+        result[row, [ids[triple] for triple in triples]] = 1.0
+    return result

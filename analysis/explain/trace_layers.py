@@ -18,7 +18,7 @@ import pandas as pd
 
 from kernelscope.analysis.explain import problems
 from kernelscope.analysis.explain.model import Layer
-from kernelscope.analysis.explain.problems import Shape, Work
+from kernelscope.analysis.explain.problems import Problem, Shape
 from kernelscope.analysis.trace import Trace
 
 # Kinds that move data about inside of a layer and do not make its type, unless there is nothing else
@@ -35,13 +35,13 @@ def layers_of(trace: Trace, cells: pd.DataFrame) -> list[Layer]:
 
     cells: with the columns of accounting.partition.KEYS. Where info["network"] states the network, its layers come first. Where
     info["modules"] has the program's modules, their classes and parameters are those of layers (see of_modules). What is not
-    known of a layer is None; FLOPs and shapes are for one sample where the size of the batch can be told.
+    known of a layer is None; FLOPs and shapes are for one sample where the size of the batch is known.
     """
     stated = of_network(trace.info.get("network") or {})
     known = {layer.name for layer in stated}
     names = [name for name in labels(cells).dropna().unique() if name not in known]
-    told = _told(trace, names, len(stated)) if names else []
-    return stated + of_modules(told, trace.info.get("modules") or [])
+    layers = _layers_of(trace, names, len(stated)) if names else []
+    return stated + of_modules(layers, trace.info.get("modules") or [])
 
 
 def of_modules(layers: list[Layer], modules: Sequence[Mapping[str, Any]]) -> list[Layer]:
@@ -49,7 +49,7 @@ def of_modules(layers: list[Layer], modules: Sequence[Mapping[str, Any]]) -> lis
 
     modules: name, type (the class) and parameters of its own, without those of its children. A module that is no layer, because
     it is never called by itself, gives its parameters to the nearest one around it. A class whose name tells no type leaves the
-    type that the kernels told.
+    kernels' type.
     """
     if not modules:
         return layers
@@ -61,14 +61,14 @@ def of_modules(layers: list[Layer], modules: Sequence[Mapping[str, Any]]) -> lis
         while name and name not in called:
             name = name.rpartition(".")[0]
         parameters[name] += int(module.get("parameters") or 0)
-    found = []
+    result = []
     for layer in layers:
         name = _CALL.sub("", layer.name)
         if name in kinds:
             own = max(parameters[name], layer.parameters or 0)  # weights that a module uses without calling their owner
             layer = replace(layer, type=kinds[name] or layer.type, parameters=own)
-        found.append(layer)
-    return found
+        result.append(layer)
+    return result
 
 
 def of_network(network: Mapping[str, Any]) -> list[Layer]:
@@ -125,7 +125,7 @@ def _pyprof(text: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class _Step:
+class _StepRows:
     """Operators and kernels of one step in order of time, with columns layer (text), forward (bool) and first_ns."""
 
     operators: pd.DataFrame
@@ -133,7 +133,7 @@ class _Step:
 
 
 @dataclass
-class _Told:
+class _Evidence:
     """What the step tells of one layer, each thing once: the forward pass's, but for the kinds of its kernels.
 
     operators: names. read: shape of the first input of each call. after: shapes that are read next after the layer. calls:
@@ -143,32 +143,32 @@ class _Told:
     operators: list[str] = field(default_factory=list)
     read: list[Shape] = field(default_factory=list)
     after: list[Shape] = field(default_factory=list)
-    calls: list[Work] = field(default_factory=list)
+    calls: list[Problem] = field(default_factory=list)
     kernels: list[tuple[Any, ...]] = field(default_factory=list)
 
 
 _KERNEL_KEYS = ["layer", "kind", "operator", "problem", "m", "n", "k", "forward"]
 
 
-def _told(trace: Trace, names: Sequence[str], first: int) -> list[Layer]:
+def _layers_of(trace: Trace, names: Sequence[str], first: int) -> list[Layer]:
     step = _one_step(trace)
     begins = _beginnings(step, trace)
-    told = {name: _Told() for name in names}
-    _add_operators(told, step.operators[step.operators["forward"]])
-    _add_kernels(told, step.kernels)
-    batch = trace.info.get("batch") or _batch(told.values())
+    evidence = {name: _Evidence() for name in names}
+    _add_operators(evidence, step.operators[step.operators["forward"]])
+    _add_kernels(evidence, step.kernels)
+    batch = trace.info.get("batch") or _batch(evidence.values())
     ranked = sorted(names, key=lambda name: begins.get(name, (3, 0)))
-    return [_layer(name, first + rank, told[name], batch) for rank, name in enumerate(ranked)]
+    return [_layer(name, first + rank, evidence[name], batch) for rank, name in enumerate(ranked)]
 
 
-def _one_step(trace: Trace) -> _Step:
+def _one_step(trace: Trace) -> _StepRows:
     """Return the work of the measured step in the middle, or of the whole capture where it has no steps."""
     steps = trace.steps[~trace.steps["warmup"]].sort_values("start_ns")
     middle = len(steps) // 2
     window = (int(steps["start_ns"].iloc[middle]), int(steps["end_ns"].iloc[middle])) if len(steps) else None
     operators = trace.operators.assign(first_ns=trace.operators["start_ns"])
     kernels = trace.kernels.assign(first_ns=trace.kernels["launch_ns"].fillna(trace.kernels["start_ns"]))
-    return _Step(*(_labelled(table, trace.ranges, window) for table in (operators, kernels)))
+    return _StepRows(*(_labelled(table, trace.ranges, window) for table in (operators, kernels)))
 
 
 def _labelled(table: pd.DataFrame, ranges: pd.DataFrame, window: tuple[int, int] | None) -> pd.DataFrame:
@@ -186,7 +186,7 @@ def _forward(phases: pd.Series) -> pd.Series[bool]:
     return phases.isna() | (phases == "forward")
 
 
-def _beginnings(step: _Step, trace: Trace) -> dict[str, tuple[int, int]]:
+def _beginnings(step: _StepRows, trace: Trace) -> dict[str, tuple[int, int]]:
     """Return for each layer when it begins: (0, ns) by its forward work of the step, (1, ns) by other work, (2, ns) elsewhere.
 
     What is much shorter than the layer's longest piece of work does not count: variables are read and streams are prepared
@@ -200,32 +200,32 @@ def _beginnings(step: _Step, trace: Trace) -> dict[str, tuple[int, int]]:
         (0, kernels[kernels["forward"] & main]), (0, operators[operators["forward"]]), (0, kernels[kernels["forward"]]),
         (1, kernels), (1, operators), (2, ranges),
     )  # fmt: skip
-    found: dict[str, tuple[int, int]] = {}
+    result: dict[str, tuple[int, int]] = {}
     for rank, table in tables:
         rows = table[["layer", "first_ns", "duration_ns"]].dropna()
         longest = rows.groupby("layer")["duration_ns"].transform("max")
         firsts = rows[rows["duration_ns"] * 2 >= longest].groupby("layer")["first_ns"].min()
-        found = {**{str(name): (rank, int(start)) for name, start in firsts.items()}, **found}
-    return found
+        result = {**{str(name): (rank, int(start)) for name, start in firsts.items()}, **result}
+    return result
 
 
-def _add_operators(told: dict[str, _Told], operators: pd.DataFrame) -> None:
+def _add_operators(evidence: dict[str, _Evidence], operators: pd.DataFrame) -> None:
     """Add what the forward operators of the step tell."""
-    rows = operators[operators["layer"].isin(list(told))]
+    rows = operators[operators["layer"].isin(list(evidence))]
     rows = rows.assign(name=rows["name"].astype("string"), shapes=rows["shapes"].astype("string").fillna(""))
     for layer, name in _distinct(rows, ["layer", "name"]):
-        told[layer].operators.append(name)
+        evidence[layer].operators.append(name)
     for layer, text in _distinct(rows, ["layer", "shapes"]):
-        told[layer].read += [shape for shape in problems.shapes(text)[:1] if shape]
+        evidence[layer].read += [shape for shape in problems.shapes(text)[:1] if shape]
     for layer, name, text, times in _outer_calls(rows):
         work = problems.of_operator(name, text)
-        told[layer].calls += [work] * times if work is not None else []
+        evidence[layer].calls += [work] * times if work is not None else []
     rows = rows[rows["shapes"] != ""]
     texts = rows["shapes"].tolist()
     last = rows.reset_index(drop=True).reset_index().groupby("layer")["index"].max()
     for layer, position in last.items():
         following = [shape for text in texts[position + 1 : position + 4] for shape in problems.shapes(text)[:2] if shape]
-        told[str(layer)].after += following
+        evidence[str(layer)].after += following
 
 
 def _outer_calls(rows: pd.DataFrame) -> list[tuple[str, str, str, int]]:
@@ -243,47 +243,47 @@ def _outer_calls(rows: pd.DataFrame) -> list[tuple[str, str, str, int]]:
     return list(sizes.itertuples(index=False, name=None))
 
 
-def _add_kernels(told: dict[str, _Told], kernels: pd.DataFrame) -> None:
+def _add_kernels(evidence: dict[str, _Evidence], kernels: pd.DataFrame) -> None:
     """Add what the kernels of the step tell, those that are the same in everything as one."""
-    rows = kernels[kernels["layer"].isin(list(told))]
+    rows = kernels[kernels["layer"].isin(list(evidence))]
     texts = {name: rows[name].astype("string") for name in ("kind", "operator", "problem")}
     sums = rows.assign(**texts).groupby(_KERNEL_KEYS, dropna=False, sort=False)[["count", "duration_ns"]].sum().reset_index()
     for layer, kind, operator, problem, m, n, k, forward, count, duration in sums.itertuples(index=False, name=None):
         words = (None if pd.isna(value) else str(value) for value in (kind, operator, problem))
         sizes = (None if pd.isna(value) else int(value) for value in (m, n, k))
-        told[layer].kernels.append((*words, *sizes, int(count), int(duration), bool(forward)))
+        evidence[layer].kernels.append((*words, *sizes, int(count), int(duration), bool(forward)))
 
 
 def _distinct(rows: pd.DataFrame, columns: list[str]) -> list[tuple[Any, ...]]:
     return list(rows[columns].drop_duplicates().itertuples(index=False, name=None))
 
 
-def _batch(told: Iterable[_Told]) -> int | None:
+def _batch(evidence: Iterable[_Evidence]) -> int | None:
     """Return the size of the batch: what most calls and primitives have as theirs, the larger one where as many have another.
 
     Where none says so, it is the first dimension that most layers share.
     """
-    found: Counter[int] = Counter()
+    result: Counter[int] = Counter()
     leading: Counter[int] = Counter()
-    for layer in told:
+    for layer in evidence:
         works = [problems.of_problem(kernel[2]) for kernel in layer.kernels if kernel[2] is not None and kernel[8]]
         known = [work for work in works if work is not None]
-        found.update(work.batch for work in [*layer.calls, *known] if work.batch)
+        result.update(work.batch for work in [*layer.calls, *known] if work.batch)
         shapes = [work.output for work in known if work.output is not None and len(work.output) > 1]
         leading.update({shape[0] for shape in [*layer.read[:1], *shapes[:1]] if len(shape) > 1})
-    if not found and leading.total() > 2:
-        found = Counter({size: count for size, count in leading.items() if 2 * count > leading.total()})
-    return max(found, key=lambda size: (found[size], size)) if found else None
+    if not result and leading.total() > 2:
+        result = Counter({size: count for size, count in leading.items() if 2 * count > leading.total()})
+    return max(result, key=lambda size: (result[size], size)) if result else None
 
 
 # --- one layer ----------------------------------------------------------------------------------------------------------------
 
 
-def _layer(name: str, order: int, told: _Told, batch: int | None) -> Layer:
-    calls = problems.completed(told.calls, [*told.read, *told.after])
-    works = calls if any(call.flops for call in calls) else [*calls, *_of_kernels(told)]
-    kind = _type(told)
-    output = _output(told, kind, works)
+def _layer(name: str, order: int, evidence: _Evidence, batch: int | None) -> Layer:
+    calls = problems.completed(evidence.calls, [*evidence.read, *evidence.after])
+    works = calls if any(call.flops for call in calls) else [*calls, *_of_kernels(evidence)]
+    kind = _type(evidence)
+    output = _output(evidence, kind, works)
     if output is not None and batch is not None and output[:1] == (batch,):
         output = output[1:]
     flops = [work.flops for work in works if work.flops is not None]
@@ -294,18 +294,18 @@ def _layer(name: str, order: int, told: _Told, batch: int | None) -> Layer:
     )  # fmt: skip
 
 
-def _of_kernels(told: _Told) -> list[Work]:
+def _of_kernels(evidence: _Evidence) -> list[Problem]:
     """Return the matrix products and convolutions among the forward kernels."""
-    works = [problems.of_kernel(problem, m, n, k) for _, _, problem, m, n, k, _, _, forward in told.kernels if forward]
-    times = [kernel[6] for kernel in told.kernels if kernel[8]]
-    return [work for found, count in zip(works, times, strict=True) if found is not None for work in [found] * count]
+    works = [problems.of_kernel(problem, m, n, k) for _, _, problem, m, n, k, _, _, forward in evidence.kernels if forward]
+    times = [kernel[6] for kernel in evidence.kernels if kernel[8]]
+    return [work for result, count in zip(works, times, strict=True) if result is not None for work in [result] * count]
 
 
-def _type(told: _Told) -> str | None:
+def _type(evidence: _Evidence) -> str | None:
     """Return the kind of kernels that take most of the layer's time, in the words of layers; else what its operators say."""
-    kernels = [kernel for kernel in told.kernels if kernel[8]] or told.kernels
-    operators = [*told.operators, *dict.fromkeys(kernel[1] for kernel in kernels if kernel[1] is not None)]
-    named = [found for name in operators if (found := problems.type_of_operator(name)) is not None]
+    kernels = [kernel for kernel in evidence.kernels if kernel[8]] or evidence.kernels
+    operators = [*evidence.operators, *dict.fromkeys(kernel[1] for kernel in kernels if kernel[1] is not None)]
+    named = [result for name in operators if (result := problems.type_of_operator(name)) is not None]
     times: Counter[str] = Counter()
     for kernel in kernels:
         times[kernel[0] or "unknown"] += kernel[7]
@@ -313,23 +313,23 @@ def _type(told: _Told) -> str | None:
     if main:
         kind = max(main, key=lambda name: (main[name], name))
         general = problems.GENERAL.get(kind, kind)
-        return next((found for found in named if found in problems.SPECIFIC.get(general, ())), general)
+        return next((result for result in named if result in problems.SPECIFIC.get(general, ())), general)
     known = {kind: time for kind, time in times.items() if kind != "unknown"}
     return named[0] if named else max(known, key=lambda name: (known[name], name)) if known else None
 
 
-def _output(told: _Told, kind: str | None, works: list[Work]) -> Shape | None:
+def _output(evidence: _Evidence, kind: str | None, works: list[Problem]) -> Shape | None:
     """Return the shape of what the layer hands on, with the batch; None where nothing tells it."""
     outputs = [work.output for work in works if work.output is not None]
     if outputs:
         return outputs[-1]
     if any(work.channels is not None for work in works):
         return None  # a convolution whose output nothing tells
-    found = [problems.of_problem(kernel[2]) for kernel in told.kernels if kernel[8] and kernel[2] is not None]
-    written = [work for work in found if work is not None and work.output]
+    result = [problems.of_problem(kernel[2]) for kernel in evidence.kernels if kernel[8] and kernel[2] is not None]
+    written = [work for work in result if work is not None and work.output]
     described = [work.output for work in written if work.batch is not None]
     if described:
         return described[-1]
-    if kind in problems.RESHAPING and told.read:  # what is read is not what is handed on
-        return next((shape for shape in told.after if problems.may_become(told.read[0], shape, kind)), None)
-    return written[-1].output if written else told.read[0] if told.read else None
+    if kind in problems.RESHAPING and evidence.read:  # what is read is not what is handed on
+        return next((shape for shape in evidence.after if problems.may_become(evidence.read[0], shape, kind)), None)
+    return written[-1].output if written else evidence.read[0] if evidence.read else None

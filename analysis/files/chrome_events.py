@@ -25,7 +25,7 @@ _NO_KEY = 1 << 61  # numbers that stand for processes and threads whose keys are
 Key = int | str | float | None
 
 
-class _Event(msgspec.Struct, gc=False):
+class _ChromeEvent(msgspec.Struct, gc=False):
     ph: str = ""
     name: Any = None
     pid: Key = None
@@ -35,13 +35,13 @@ class _Event(msgspec.Struct, gc=False):
     args: msgspec.Raw = msgspec.Raw(b"")
 
 
-class _Names(msgspec.Struct, gc=False):
+class _EventNames(msgspec.Struct, gc=False):
     name: Any = None
     start_us: Any = msgspec.field(name="start_time_since_epoch_in_micros", default=None)
 
 
-_EVENTS = msgspec.json.Decoder(list[_Event])
-_NAMES = msgspec.json.Decoder(_Names)
+_EVENTS = msgspec.json.Decoder(list[_ChromeEvent])
+_NAMES = msgspec.json.Decoder(_EventNames)
 
 
 @dataclass
@@ -76,12 +76,12 @@ def read(path: Path | str, arguments: Sequence[str] = (), open_ended: bool = Fal
         parts = list(events)
     except msgspec.ValidationError as error:
         raise EvidenceError(f"{path}: no chrome trace of events: {error}; export it again") from error
-    found = collected.found
-    found.table = _joined([part for part in parts if len(part)], arguments)
-    found.header, found.repaired, found.cut = events.header, events.repaired, events.cut
-    found.processes = [collected.process_names.get(key, "") for key in found.process_keys]
-    found.threads = [(process, key, collected.thread_names.get((process, key), "")) for process, key in collected.threads]
-    return found
+    result = collected.events
+    result.table = _joined([part for part in parts if len(part)], arguments)
+    result.header, result.repaired, result.cut = events.header, events.repaired, events.cut
+    result.processes = [collected.process_names.get(key, "") for key in result.process_keys]
+    result.threads = [(process, key, collected.thread_names.get((process, key), "")) for process, key in collected.threads]
+    return result
 
 
 class _Collected:
@@ -95,7 +95,7 @@ class _Collected:
         self.threads: dict[tuple[int, Key], int] = {}
         self.process_names: dict[Key, str] = {}
         self.thread_names: dict[tuple[int, Key], str] = {}
-        self.found = Events(pd.DataFrame(), [], [], [])
+        self.events = Events(pd.DataFrame(), [], [], [])
 
     def decode(self, text: Buffer) -> pd.DataFrame:
         """Return the events of a piece."""
@@ -113,46 +113,46 @@ class _Collected:
             "duration_ns": _times(kept, "dur"),
         }
         if self._decoder is not None:
-            told = [self._told(bytes(args)) for args in _all(kept, "args")]
+            arguments = [self._arguments_of(bytes(args)) for args in _all(kept, "args")]
             for place, name in enumerate(self._arguments):
-                columns[f"arg_{name}"] = _categorical(list(map(attrgetter(f"a{place}"), told)))
+                columns[f"arg_{name}"] = _categorical(list(map(attrgetter(f"a{place}"), arguments)))
         return pd.DataFrame(columns)
 
     def _process(self, key: Key) -> int:
         number = self._processes.get(key)
         if number is None:
             number = self._processes[key] = len(self._processes)
-            self.found.process_keys.append(key)
+            self.events.process_keys.append(key)
         return number
 
     def _thread(self, pair: tuple[int, Key]) -> int:
         return self.threads.setdefault(pair, len(self.threads))
 
-    def _told(self, args: bytes) -> Any:
+    def _arguments_of(self, args: bytes) -> Any:
         """Return an event's arguments; none where they are no object."""
         try:
             return self._decoder.decode(args or b"{}")
         except msgspec.ValidationError:
             return self._decoder.decode(b"{}")
 
-    def _name(self, rows: list[_Event]) -> None:
+    def _name(self, rows: list[_ChromeEvent]) -> None:
         for row in rows:
             try:
-                told = _NAMES.decode(bytes(row.args) or b"{}")
+                values = _NAMES.decode(bytes(row.args) or b"{}")
             except msgspec.ValidationError:
                 continue
-            if row.name == "process_name" and isinstance(told.start_us, int):
-                self.found.start_us = told.start_us
-            if row.name == "process_name" and isinstance(told.name, str):
-                self.process_names[row.pid] = told.name
-            elif row.name == "thread_name" and isinstance(told.name, str):
-                self.thread_names[self._process(row.pid), row.tid] = told.name
+            if row.name == "process_name" and isinstance(values.start_us, int):
+                self.events.start_us = values.start_us
+            if row.name == "process_name" and isinstance(values.name, str):
+                self.process_names[row.pid] = values.name
+            elif row.name == "thread_name" and isinstance(values.name, str):
+                self.thread_names[self._process(row.pid), row.tid] = values.name
 
 
 def numbers(keys: Iterable[Key]) -> npt.NDArray[np.int64]:
     """Return processes' or threads' numbers as the file has them; for what is none, ones that no file has."""
-    found = [key if isinstance(key, int) and abs(key) < _NO_KEY else _NO_KEY + place for place, key in enumerate(keys)]
-    return np.array(found, dtype=np.int64)
+    result = [key if isinstance(key, int) and abs(key) < _NO_KEY else _NO_KEY + place for place, key in enumerate(keys)]
+    return np.array(result, dtype=np.int64)
 
 
 def _all(rows: Iterable[Any], name: str) -> Iterable[Any]:
@@ -175,7 +175,7 @@ def _text(value: Any) -> str | None:
     return str(value) if isinstance(value, int | float) else None
 
 
-def _times(rows: list[_Event], name: str) -> pd.arrays.IntegerArray:
+def _times(rows: list[_ChromeEvent], name: str) -> pd.arrays.IntegerArray:
     values, valid = json_numbers.thousandfold([bytes(value) for value in _all(rows, name)])
     return pd.arrays.IntegerArray(values, ~valid)
 

@@ -135,10 +135,10 @@ class EventList(Generic[Piece]):
             before = bytes(self._buffer[:start]) + b'"traceEvents":[]}'  # valid only if the key is the object's own
             for text in (before, mend(before)):
                 try:
-                    found = _KEYS.decode(text)
+                    result = _KEYS.decode(text)
                 except (msgspec.DecodeError, UnicodeDecodeError):
                     continue
-                self._keep(found)
+                self._keep(result)
                 self._skip(end - 1)
                 return True
         return False
@@ -236,8 +236,8 @@ class EventList(Generic[Piece]):
         self._keep(behind)
         return decoded
 
-    def _keep(self, found: dict[str, Any]) -> None:
-        self.header |= {key: bytes(value) for key, value in found.items() if key not in ("", "traceEvents")}
+    def _keep(self, result: dict[str, Any]) -> None:
+        self.header |= {key: bytes(value) for key, value in result.items() if key not in ("", "traceEvents")}
 
     def _malformed(self, error: Exception, length: int, prefix: int) -> EvidenceError:
         """Return what is wrong with a text of this length, which begins `prefix` bytes before the buffer's place in the file."""
@@ -264,11 +264,11 @@ def _commas(buffer: bytearray) -> Iterator[int]:
     """Yield where the comma behind the last whole event in the buffer is likely to be, the likeliest place first."""
     for pattern in (_LIKELY_BETWEEN, _BETWEEN):
         window = 1 << 16
-        found: list[int] = []
-        while not found and window < 16 * len(buffer):
-            found = [match.start(1) for match in pattern.finditer(buffer, max(len(buffer) - window, 0))]
+        result: list[int] = []
+        while not result and window < 16 * len(buffer):
+            result = [match.start(1) for match in pattern.finditer(buffer, max(len(buffer) - window, 0))]
             window *= 16
-        yield from reversed(found[-_CANDIDATES:])
+        yield from reversed(result[-_CANDIDATES:])
 
 
 def mend(text: bytes) -> bytes:
@@ -285,12 +285,12 @@ def mend(text: bytes) -> bytes:
 
 
 def _mended(match: re.Match[bytes]) -> bytes:
-    found = match[0]
-    if not found.startswith(b'"'):
+    result = match[0]
+    if not result.startswith(b'"'):
         return b"null"
-    if b"\\" in found:
-        found = _ESCAPE.sub(lambda escape: escape[0] if escape[1] else rb"\\", found)
-    return _CONTROL.sub(b" ", found)
+    if b"\\" in result:
+        result = _ESCAPE.sub(lambda escape: escape[0] if escape[1] else rb"\\", result)
+    return _CONTROL.sub(b" ", result)
 
 
 class _Blocks:
@@ -314,7 +314,7 @@ class _Blocks:
         self._file.close()
 
     def read(self) -> bytes:
-        """Return the next block, empty at the end; raise EvidenceError when it cannot be had."""
+        """Return the next block, empty at the end; raise EvidenceError when it cannot be read."""
         block = self._ahead.popleft().result()
         self._ahead.append(self._pool.submit(self._block))
         return block

@@ -24,24 +24,24 @@ class Combinations(NamedTuple):
 def combinations(*columns: tuple[Integers, Mask | None]) -> Combinations:
     """Return which combination of the columns' values each row has, in order of appearance; null is a value too."""
     size = columns[0][0].size
-    codes, found = np.zeros(size, dtype=np.intp), 1
+    codes, result = np.zeros(size, dtype=np.intp), 1
     for column, null in columns:
         if null is None and size and column.min() == column.max():
             continue
         code, values = _numbered(column)
         if null is not None:
             code[null] = values
-        elif found == 1:
-            codes, found = code, values
+        elif result == 1:
+            codes, result = code, values
             continue
-        codes, found = _numbered(codes * (values + 1) + code)
-    if found == 1:
+        codes, result = _numbered(codes * (values + 1) + code)
+    if result == 1:
         return Combinations(codes, [_combination(columns, 0)] if size else [])
-    first = np.zeros(found, dtype=np.int64)
+    first = np.zeros(result, dtype=np.int64)
     first[codes[::-1]] = np.arange(size)[::-1]  # of several writes to one place the last one stays
     order = np.argsort(first)
-    rank = np.empty(found, dtype=np.intp)
-    rank[order] = np.arange(found)
+    rank = np.empty(result, dtype=np.intp)
+    rank[order] = np.arange(result)
     return Combinations(rank[codes], [_combination(columns, row) for row in first[order].tolist()] if size else [])
 
 

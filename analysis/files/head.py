@@ -1,4 +1,4 @@
-"""The beginning of a file, from which its format is told."""
+"""The beginning of a file, from which its format is recognised."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_STEPS = 10_000_000  # of SQLite's virtual machine: a second or so
 
 @dataclass(frozen=True)
 class Head:
-    """What formats are told by. content: the first SIZE bytes, unpacked where the file is packed; empty for a folder.
+    """What formats are recognised by. content: the first SIZE bytes, unpacked where the file is packed; empty for a folder.
 
     tail: the last SIZE bytes of a larger plain file: tools print their tables after whatever the program printed.
     """
@@ -62,7 +62,7 @@ class Head:
 
 
 def _tables(path: Path) -> frozenset[str]:
-    """Return the names of a database's own tables; raise EvidenceError where they cannot be had."""
+    """Return the names of a database's own tables; raise EvidenceError where they cannot be read."""
     try:
         database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
         database.set_progress_handler(lambda: 1, _MOST_STEPS)  # a schema that takes longer is no capture's

@@ -24,9 +24,9 @@ LIMIT = 4_000_000_000_000_000  # microseconds: 126 years, and the sum of two sti
 
 def integers(texts: Sequence[bytes]) -> tuple[Int, Bool]:
     """Return numbers or quoted numbers as (integers, valid): no fraction but zeros, at most 18 digits."""
-    found = pc.extract_regex(_strings(texts), _INTEGER)
-    whole = pc.struct_field(found, "whole").cast(pa.int64())
-    return _filled(whole), _present(found)
+    result = pc.extract_regex(_strings(texts), _INTEGER)
+    whole = pc.struct_field(result, "whole").cast(pa.int64())
+    return _filled(whole), _present(result)
 
 
 def thousandfold(texts: Sequence[bytes]) -> tuple[Int, Bool]:
@@ -35,19 +35,19 @@ def thousandfold(texts: Sequence[bytes]) -> tuple[Int, Bool]:
     Numbers of more than LIMIT in size, NaN and what is no number are not valid.
     """
     strings = _strings(texts)
-    found = pc.extract_regex(strings, _DECIMAL)
-    valid = _present(found)
-    whole = _filled(pc.struct_field(found, "whole").cast(pa.int64()))
-    part = pc.fill_null(pc.struct_field(found, "part"), "")
+    parts = pc.extract_regex(strings, _DECIMAL)
+    valid = _present(parts)
+    whole = _filled(pc.struct_field(parts, "whole").cast(pa.int64()))
+    part = pc.fill_null(pc.struct_field(parts, "part"), "")
     thousandths = _filled(pc.utf8_rpad(pc.utf8_slice_codeunits(part, 0, 3), 3, "0").cast(pa.int64()))
     value = whole * 1000 + thousandths
     rest = pc.utf8_rtrim(pc.utf8_slice_codeunits(part, 3), "0")
     up = _mask(pc.greater(rest, _FIVE)) | (_mask(pc.equal(rest, _FIVE)) & (value % 2 == 1))
     value = np.where(valid, value + up, 0)
-    negative = _mask(pc.equal(pc.struct_field(found, "sign"), _MINUS))
+    negative = _mask(pc.equal(pc.struct_field(parts, "sign"), _MINUS))
     valid &= whole <= LIMIT
     value = np.where(negative, -value, value)
-    other = np.flatnonzero(~_present(found))
+    other = np.flatnonzero(~_present(parts))
     exponents = other[_mask(pc.match_substring_regex(strings.take(other), _EXPONENT))]
     for row in exponents.tolist():  # no profiler writes exponents in many rows
         value[row], valid[row] = _exactly(strings[row].as_py().strip('"'))
@@ -71,8 +71,8 @@ def _strings(texts: Sequence[bytes]) -> Any:
         return pa.array([text.decode("utf8", "replace") for text in texts], type=pa.string())
 
 
-def _present(found: Any) -> Bool:
-    return np.asarray(pc.is_valid(found).to_numpy(zero_copy_only=False), dtype=bool)
+def _present(result: Any) -> Bool:
+    return np.asarray(pc.is_valid(result).to_numpy(zero_copy_only=False), dtype=bool)
 
 
 def _mask(values: Any) -> Bool:

@@ -1,10 +1,9 @@
-"""First bytes by which files are told: apart from the readers, so that asking for them imports nothing else."""
+"""First bytes by which files are recognised: apart from the readers, so that asking for them imports nothing else."""
 
 from __future__ import annotations
 
 import re
 
-GZIP_MAGIC = b"\x1f\x8b"
 SQLITE_MAGIC = b"SQLite format 3\x00"
 CUPTI_RECORDS_MAGIC = b"KSCUPTI\x01"
 

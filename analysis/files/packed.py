@@ -5,6 +5,7 @@ that need one (SQLite). What unpacks out of all proportion is refused.
 from __future__ import annotations
 
 import bz2
+import gzip
 import io
 import lzma
 import tempfile
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
+import pyarrow as pa
 from isal import isal_zlib  # in half the time that zlib takes, which is what reading a packed trace waits for
 
 from kernelscope.analysis.errors import EvidenceError
@@ -21,13 +23,13 @@ from kernelscope.analysis.files.magic import container, packing
 _PACKED, _BLOCK = 1 << 17, 1 << 20  # bytes that are read, and had of them, at once: they stay in the processor's cache
 PLAIN_SIZE = 256 << 20  # packed data may always unpack to this much,
 PACKING = 300  # and to this many times its own size: traces pack to a tenth or a thirtieth
-_SIGNS = 16  # bytes by which a packed file is told
+_SIGNS = 16  # bytes by which a packed file is recognised
 _XZ_MEMORY = 256 << 20  # bytes that a decoder may take: xz -9 asks for 65 MiB
 _SUFFIXES = (".gz", ".zst", ".zstd", ".xz", ".bz2")
 
 
 def read_content(path: Path | str) -> bytes:
-    """Return a file's bytes, unpacked where they are packed; raise EvidenceError when they cannot be had."""
+    """Return a file's bytes, unpacked where they are packed; raise EvidenceError when they cannot be read."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:
@@ -39,7 +41,7 @@ def blocks(file: BinaryIO, path: Path | str, allowed: int | None = None) -> Iter
     """Yield a file's bytes in blocks, unpacked where they are packed.
 
     path names the file in errors. allowed: bytes that it may always unpack to, else PLAIN_SIZE. Raises EvidenceError when the
-    bytes cannot be had, or turn out to be out of all proportion to the file's size.
+    bytes cannot be read, or turn out to be out of all proportion to the file's size.
     """
     most = PLAIN_SIZE if allowed is None else allowed
     try:
@@ -102,10 +104,6 @@ def opened(path: Path, allowed: int | None = None) -> IO[bytes]:
 
 def pack(source: IO[bytes], target: IO[bytes], kind: str) -> None:
     """Write what source holds to target, packed as `kind` (see magic.packing); it names neither a file nor a time."""
-    import gzip
-
-    import pyarrow as pa
-
     openers: dict[str, Callable[[], Any]] = {
         "gzip": lambda: gzip.GzipFile("", "wb", 6, target, mtime=0),
         "zstd": lambda: pa.CompressedOutputStream(pa.PythonFile(_Kept(target), mode="w"), "zstd"),
@@ -162,9 +160,9 @@ def _as_it_is(file: BinaryIO, block: bytes) -> Iterator[bytes]:
 
 
 def _damaged(path: Path | str, reason: object = None) -> EvidenceError:
-    told = " ".join(str(reason).split())[:200] if reason else ""
+    shown = " ".join(str(reason).split())[:200] if reason else ""
     return EvidenceError(
-        f"{path}: compressed data is damaged or cut short{f' ({told})' if told else ''}; record or copy it again"
+        f"{path}: compressed data is damaged or cut short{f' ({shown})' if shown else ''}; record or copy it again"
     )
 
 
@@ -220,9 +218,7 @@ def _of_streams(new: Callable[[], Any]) -> Callable[[BinaryIO, bytes, Path | str
 
 def _of_zstd(file: BinaryIO, packed: bytes, path: Path | str, allowed: int) -> Iterator[bytes]:
     """Yield what zstd data holds: one frame or several."""
-    import pyarrow as pa
-
-    source, size = _Counted(file, packed), 0
+    source, size = _CountingFile(file, packed), 0
     try:
         with pa.CompressedInputStream(pa.PythonFile(source, mode="r"), "zstd") as stream:
             while block := stream.read(_BLOCK):
@@ -233,7 +229,7 @@ def _of_zstd(file: BinaryIO, packed: bytes, path: Path | str, allowed: int) -> I
         raise _damaged(path, error) from error
 
 
-class _Counted(io.RawIOBase):
+class _CountingFile(io.RawIOBase):
     """A file whose first bytes were read already, and how much of it was asked for."""
 
     def __init__(self, file: BinaryIO, first: bytes) -> None:

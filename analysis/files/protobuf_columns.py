@@ -29,16 +29,6 @@ def padded(content: bytes) -> npt.NDArray[np.uint8]:
     return np.frombuffer(content + bytes(VARINT_BYTES), dtype=np.uint8)
 
 
-def integers(content: bytes, starts: Integers, ends: Integers, wanted: tuple[int, ...]) -> dict[int, Integers]:
-    """Decode integer fields of many protobuf messages at once.
-
-    content holds the messages, the i-th in [starts[i], ends[i]). Returns for each wanted field number an array with its value
-    in every message, 0 where it is absent (proto3's default). Raises ValueError when a message is malformed.
-    """
-    buffer = padded(content)
-    return decode(buffer, starts, ends, wanted, ())[0]
-
-
 def decode(
     buffer: npt.NDArray[np.uint8], starts: Integers, ends: Integers, wanted: tuple[int, ...], wanted_blocks: tuple[int, ...]
 ) -> tuple[dict[int, Integers], dict[int, Blocks]]:
@@ -46,7 +36,7 @@ def decode(
 
     buffer: see `padded`. Raises ValueError as `integers` does.
     """
-    found = {number: np.zeros(len(starts), dtype=np.int64) for number in wanted}
+    result = {number: np.zeros(len(starts), dtype=np.int64) for number in wanted}
     blocks: dict[int, list[Blocks]] = {number: [] for number in wanted_blocks}
     cursor = starts.copy()
     rows = np.flatnonzero(cursor < ends)
@@ -62,7 +52,7 @@ def decode(
         position += np.select([is_block & ~too_long, wire == 1, wire == 5], [values, 8, 4], default=0)
         if not np.isin(wire, (0, 1, 2, 5)).all() or too_long.any() or (position > ends[rows]).any():
             raise ValueError("an event's fields do not end where the event ends")
-        for number, column in found.items():
+        for number, column in result.items():
             chosen = is_integer & (numbers == number)
             column[rows[chosen]] = values[chosen]
         for number, pieces in blocks.items():
@@ -70,7 +60,7 @@ def decode(
             pieces.append((rows[chosen], begin[chosen], position[chosen]))
         cursor[rows] = position
         rows = rows[position < ends[rows]]
-    return found, {number: _joined(pieces) for number, pieces in blocks.items()}
+    return result, {number: _joined(pieces) for number, pieces in blocks.items()}
 
 
 def _joined(pieces: list[Blocks]) -> Blocks:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -51,7 +51,7 @@ class _Column(NamedTuple):
     row_id: bool  # INTEGER PRIMARY KEY: the record holds null and the row's number is the value
 
 
-class _Table(NamedTuple):
+class _StoredTable(NamedTuple):
     root: int
     columns: dict[str, _Column]
 
@@ -85,6 +85,19 @@ class Batch:
         values = self._columns.get(name)
         return None if values is None else values.texts()
 
+    def blobs(self, name: str) -> list[bytes]:
+        """Return a column's bytes, none of its rows being of another type."""
+        return self._columns[name].blobs()
+
+    def of_type(self, name: str, kind: str) -> Mask:
+        """Return which rows hold an integer, text or blob; a column that the table does not have holds none."""
+        values = self._columns.get(name)
+        return np.zeros(self.size, dtype=np.bool_) if values is None else values.of_type(kind)
+
+    def only(self, keep: Mask) -> Batch:
+        """Return the rows that a mask keeps, which must be some."""
+        return Batch(int(np.count_nonzero(keep)), {name: values.only(keep) for name, values in self._columns.items()})
+
     def texts_at(self, name: str, rows: Integers) -> list[str]:
         """Return a column's texts in a few rows, without pyarrow; what is no text there is left out."""
         values = self._columns.get(name)
@@ -96,8 +109,8 @@ class Database:
 
     def __init__(self, path: Path):
         self.path = path
-        self._tables: dict[str, _Table] = {}
-        self._found: dict[str, Integers] = {}
+        self._tables: dict[str, _StoredTable] = {}
+        self._pages: dict[str, Integers] = {}
         try:
             self._file = path.open("rb", buffering=0)
         except OSError as error:
@@ -110,7 +123,7 @@ class Database:
             self._close()
             raise
 
-    def __enter__(self) -> Database:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -187,9 +200,9 @@ class Database:
         if self._page_size not in {1 << bits for bits in range(9, 17)} or self.usable < 480:
             raise EvidenceError(f"{self.path}: damaged SQLite header; copy or export it again")
         self.page_count = size // self._page_size
-        told, current = int.from_bytes(header[28:32], "big"), header[24:28] == header[92:96]
-        if current and told > self.page_count:
-            raise EvidenceError(f"{self.path}: cut short: {self.page_count} of {told} pages are there; copy or export it again")
+        stated, current = int.from_bytes(header[28:32], "big"), header[24:28] == header[92:96]
+        if current and stated > self.page_count:
+            raise EvidenceError(f"{self.path}: cut short: {self.page_count} of {stated} pages are there; copy or export it again")
         self.encoding = _ENCODINGS.get(int.from_bytes(header[56:60], "big"), "utf8")
 
     def _schema(self, query: str, *parameters: str) -> list[Any]:
@@ -208,13 +221,13 @@ class Database:
             reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
             raise EvidenceError(f"{self.path}: damaged SQLite file ({reason}); copy or export it again") from error
 
-    def _table(self, name: str) -> _Table:
+    def _table(self, name: str) -> _StoredTable:
         if name not in self._tables:
             columns = self._schema("SELECT cid, name, upper(type), pk, hidden, dflt_value FROM pragma_table_xinfo(?)", name)
             if any(hidden for *_, hidden, _ in columns):
-                raise EvidenceError(f"{self.path}: table {name} has computed columns, as nsys never writes; export it again")
+                raise EvidenceError(f"{self.path}: table {name} has computed columns, which no profiler writes; record it again")
             keys = sum(1 for _, _, _, key, _, _ in columns if key)
-            self._tables[name] = _Table(
+            self._tables[name] = _StoredTable(
                 int(self._roots[name]),
                 {
                     column: _Column(position, bool(key) and keys == 1 and kind == "INTEGER")
@@ -225,9 +238,9 @@ class Database:
 
     def _leaves(self, table: str) -> Integers:
         """Return the numbers of the table's leaf pages in the order of the rows."""
-        if table not in self._found:
-            self._found[table] = self._descended(table)
-        return self._found[table]
+        if table not in self._pages:
+            self._pages[table] = self._descended(table)
+        return self._pages[table]
 
     def _descended(self, table: str) -> Integers:
         """Go down from the root, level by level. All leaves are equally deep."""
@@ -379,7 +392,7 @@ class _Decoder:
         if _beyond(at, stop) or _beyond(stop, length):
             raise self._damaged("a row's head is longer than the row")
         wanted = {column.position: name for name, column in self._columns.items()}
-        found: dict[str, _Values] = {}
+        result: dict[str, _Values] = {}
         for position in range(max(wanted, default=-1) + 1):
             code, after = records.codes(at)
             if _beyond(at + 1, stop):  # columns that were added after the row was written
@@ -391,11 +404,11 @@ class _Decoder:
             if position in wanted:
                 name = wanted[position]
                 given = rows if self._columns[name].row_id else None
-                found[name] = _Values(self._database, f"{self._table}, column {name}", records, code, data, given)
+                result[name] = _Values(self._database, f"{self._table}, column {name}", records, code, data, given)
             data = data + _sizes(code)
             if _beyond(data, shortest if isinstance(data, int) else length):
                 raise self._damaged("a value is longer than its row")
-        return Batch(record.size, found)
+        return Batch(record.size, result)
 
 
 class _Records:
@@ -528,6 +541,23 @@ class _Values:
         rows = np.flatnonzero(given)
         start = (self._records.start + self._at)[rows]
         return self._encoded(start, start + _sizes(code[rows]), rows)
+
+    def blobs(self) -> list[bytes]:
+        start = self._records.start + self._at
+        end = start + np.broadcast_to(np.asarray(_sizes(self._code)), (self._size,))
+        return [self._records.flat[first:last].tobytes() for first, last in zip(start.tolist(), end.tolist(), strict=True)]
+
+    def of_type(self, kind: str) -> Mask:
+        code = np.broadcast_to(np.asarray(self._code), (self._size,))
+        if kind != "integer":
+            return np.asarray((code >= _FIRST_BLOB) & (code % 2 == (kind == "text")))
+        least = _NULL if self._rows is not None else _NULL + 1
+        return np.asarray((code >= least) & (code <= _ONE) & (code != _FLOAT))
+
+    def only(self, keep: Mask) -> _Values:
+        code, at = (values if isinstance(values, int) else _alike(values[keep]) for values in (self._code, self._at))
+        records = _Records(self._records.flat, self._records.start[keep])
+        return _Values(self._database, self._place, records, code, at, None if self._rows is None else self._rows[keep])
 
     def texts_at(self, rows: Integers) -> list[str]:
         code, at = (np.broadcast_to(np.asarray(numbers), (self._size,))[rows] for numbers in (self._code, self._at))

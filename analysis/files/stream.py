@@ -72,10 +72,10 @@ def verbose_lines(path: Path | str) -> list[str]:
 
 def _positions(text: npt.NDArray[np.uint8], token: bytes) -> npt.NDArray[np.int64]:
     """Return where a token stands in a text."""
-    found = np.flatnonzero(text[: max(len(text) - len(token) + 1, 0)] == token[0])
+    result = np.flatnonzero(text[: max(len(text) - len(token) + 1, 0)] == token[0])
     for offset, character in enumerate(token):
-        found = found[text[found + offset] == character]
-    return found
+        result = result[text[result + offset] == character]
+    return result
 
 
 def _is_utf16(content: bytes) -> bool:
@@ -84,8 +84,8 @@ def _is_utf16(content: bytes) -> bool:
 
 
 def _lines(content: bytes) -> list[str]:
-    found = content.decode("utf-16" if _is_utf16(content) else "utf8", errors="replace").removeprefix("\ufeff").split("\n")
-    return found[:-1] if found[-1] == "" else found
+    result = content.decode("utf-16" if _is_utf16(content) else "utf8", errors="replace").removeprefix("\ufeff").split("\n")
+    return result[:-1] if result[-1] == "" else result
 
 
 def split(source: Path | str | Sequence[str]) -> Stream:
@@ -111,11 +111,11 @@ def extract(strings: pa.Array[Any], pattern: str) -> pd.DataFrame:
 
     The pattern is RE2's syntax (no look-around).
     """
-    found = pc.extract_regex(strings, pattern=pattern)
-    valid = np.asarray(found.is_valid())
+    parts = pc.extract_regex(strings, pattern=pattern)
+    valid = np.asarray(parts.is_valid())
     columns = {}
-    for field in found.type:
-        values = pd.Series(found.field(field.name).to_pandas(), dtype="string")
+    for field in parts.type:
+        values = pd.Series(parts.field(field.name).to_pandas(), dtype="string")
         columns[field.name] = values.where(valid)
     return pd.DataFrame(columns)
 
@@ -151,9 +151,9 @@ def _pieces(all_lines: Sequence[str]) -> tuple[pa.Array[Any], npt.NDArray[np.int
 
 def _mixed(strings: pa.LargeStringArray) -> npt.NDArray[np.bool_]:
     """Return which lines hold a token that does not start them. Plain searches, because nearly every line is of one writer."""
-    found = sum(np.asarray(pc.count_substring(strings, pattern=text)).astype(np.int64) for text in _TOKEN_TEXTS)
+    result = sum(np.asarray(pc.count_substring(strings, pattern=text)).astype(np.int64) for text in _TOKEN_TEXTS)
     leading = sum(np.asarray(pc.starts_with(strings, pattern=text)).astype(np.int64) for text in _LEADING_TEXTS)
-    return np.asarray(found > leading)
+    return np.asarray(result > leading)
 
 
 def _table(pieces: pa.Array[Any], numbers: npt.NDArray[np.int64], chosen: npt.NDArray[np.bool_]) -> pd.DataFrame:

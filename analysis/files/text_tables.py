@@ -54,16 +54,16 @@ def delimited(lines: Sequence[str], width: int, free: int, delimiter: str = ",")
     strings = stream.strings_of(lines)
     filled = np.asarray(pc.greater(pc.utf8_length(pc.utf8_trim_whitespace(strings)), 0))
     # a quote inside of a cell: left to the slow path, which knows where names stand
-    odd_quotes = np.asarray(pc.bit_wise_and(pc.count_substring(strings, pattern='"'), 1)) == 1
+    unbalanced = np.asarray(pc.bit_wise_and(pc.count_substring(strings, pattern='"'), 1)) == 1
     inner = np.asarray(pc.match_substring_regex(strings, pattern=rf'[^{delimiter}]"[^{delimiter}]'))
-    plain = filled & ~odd_quotes & ~inner
+    plain = filled & ~unbalanced & ~inner
     table = _parsed(strings, np.flatnonzero(plain), width, delimiter)
     left = filled.copy()
     left[table.index] = False
     if not left.any():
         return table.reset_index(drop=True), []
-    loose, odd = _loose_rows(strings, np.flatnonzero(left), width, free, delimiter)
-    return pd.concat([table, loose]).sort_index().reset_index(drop=True), odd
+    loose, unread = _loose_rows(strings, np.flatnonzero(left), width, free, delimiter)
+    return pd.concat([table, loose]).sort_index().reset_index(drop=True), unread
 
 
 def _parsed(strings: pa.LargeStringArray, positions: npt.NDArray[np.int64], width: int, delimiter: str) -> pd.DataFrame:
@@ -88,9 +88,9 @@ def _parsed(strings: pa.LargeStringArray, positions: npt.NDArray[np.int64], widt
             null_values=list(_EMPTY),
         ),
     )
-    found = _frame([table.column(name) for name in names[1:]])
-    found.index = pd.Index(table.column("-1").to_numpy())
-    return found
+    result = _frame([table.column(name) for name in names[1:]])
+    result.index = pd.Index(table.column("-1").to_numpy())
+    return result
 
 
 def _skip(_row: pyarrow.csv.InvalidRow) -> Literal["skip", "error"]:
@@ -107,25 +107,25 @@ def _loose_rows(
     groups[-1] = rf'(?P<c{width - 1}>"(?s:.*)"|[^\n{delimiter}]*)'  # nsys repeats the name in the last one
     groups[free] = rf'(?P<c{free}>"(?s:.*)"|[^"\n].*|)'
     pattern = f"^{delimiter.join(groups)}$"
-    found = pc.extract_regex(pc.take(strings, pa.array(positions)), pattern=pattern)
-    alone = np.asarray(found.is_valid())
-    parts, rest = [(positions[alone], found.filter(pa.array(alone)))], positions[~alone]
+    result = pc.extract_regex(pc.take(strings, pa.array(positions)), pattern=pattern)
+    alone = np.asarray(result.is_valid())
+    parts, rest = [(positions[alone], result.filter(pa.array(alone)))], positions[~alone]
     texts = pc.take(strings, pa.array(rest)).to_pylist()
-    odd = texts
+    unread = texts
     if len(rest) and '"' in "".join(texts):
         # a line that starts no row goes on with the name before it
         starts = np.asarray(pc.match_substring_regex(stream.strings_of(texts), pattern=f"^{f'{cell}{delimiter}' * free}"))
         bounds = np.flatnonzero(starts | np.append(True, rest[1:] != rest[:-1] + 1)).tolist()
         spans = [(first, min(last, first + _JOINED_LINES)) for first, last in itertools.pairwise([*bounds, len(texts)])]
-        found = pc.extract_regex(stream.strings_of(["\n".join(texts[first:last]) for first, last in spans]), pattern=pattern)
-        whole = np.asarray(found.is_valid())
-        parts.append((rest[np.array(bounds)[whole]], found.filter(pa.array(whole))))
-        odd = [text for (first, last), good in zip(spans, whole, strict=True) if not good for text in texts[first:last]]
+        result = pc.extract_regex(stream.strings_of(["\n".join(texts[first:last]) for first, last in spans]), pattern=pattern)
+        whole = np.asarray(result.is_valid())
+        parts.append((rest[np.array(bounds)[whole]], result.filter(pa.array(whole))))
+        unread = [text for (first, last), good in zip(spans, whole, strict=True) if not good for text in texts[first:last]]
     tables = []
     for index, kept in parts:
         tables.append(_frame([_unquoted(kept.field(number)) for number in range(width)]))
         tables[-1].index = pd.Index(index)
-    return pd.concat(tables), odd
+    return pd.concat(tables), unread
 
 
 def _unquoted(texts: Any) -> Any:
@@ -156,7 +156,7 @@ def columns_at(lines: Sequence[str], spans: Sequence[tuple[int, int]]) -> tuple[
     ascii_only = (
         np.asarray(pc.string_is_ascii(_bytes_between(strings, 0, spans[-1][0]))) if len(lines) else np.zeros(0, dtype=bool)
     )
-    tables, odd = [], []
+    tables, unread = [], []
     for chosen, between in ((ascii_only, _bytes_between), (~ascii_only, pc.utf8_slice_codeunits)):
         if not chosen.any():
             continue
@@ -168,9 +168,9 @@ def columns_at(lines: Sequence[str], spans: Sequence[tuple[int, int]]) -> tuple[
         table, loose = _aligned_rows(part, aligned, spans, between)
         table.index = pd.Index(positions[table.index])
         tables.append(table)
-        odd += loose
-    found = pd.concat(tables).sort_index() if tables else _frame([pa.array([], pa.large_string())] * len(spans))
-    return found.reset_index(drop=True), odd
+        unread += loose
+    result = pd.concat(tables).sort_index() if tables else _frame([pa.array([], pa.large_string())] * len(spans))
+    return result.reset_index(drop=True), unread
 
 
 def _aligned_rows(
@@ -229,10 +229,10 @@ def nanoseconds(values: pd.Series, unit: str | None = None) -> pd.Series:
         whole = _integers(strings)
         if whole is not None:
             return whole
-    found = pc.extract_regex(strings, pattern=_NUMBER)
-    units = found.field("unit").to_pandas().fillna("").replace("", unit or "?")
+    parts = pc.extract_regex(strings, pattern=_NUMBER)
+    units = parts.field("unit").to_pandas().fillna("").replace("", unit or "?")
     powers = units.map(TIME_POWERS).to_numpy(dtype="float64", na_value=np.nan)
-    mantissa, power, valid = _parts(found)
+    mantissa, power, valid = _parts(parts)
     valid &= np.isfinite(powers)
     power = power + np.where(valid, np.nan_to_num(powers), 0).astype(np.int64)
     return _scaled(mantissa, power, valid)
@@ -244,9 +244,9 @@ def counts(values: pd.Series) -> pd.Series:
     whole = _integers(strings)
     if whole is not None:
         return whole
-    found = pc.extract_regex(strings, pattern=_NUMBER)
-    mantissa, power, valid = _parts(found)
-    whole_only = found.field("fraction").to_pandas().fillna("").str.strip("0").eq("") & found.field("unit").to_pandas().eq("")
+    parts = pc.extract_regex(strings, pattern=_NUMBER)
+    mantissa, power, valid = _parts(parts)
+    whole_only = parts.field("fraction").to_pandas().fillna("").str.strip("0").eq("") & parts.field("unit").to_pandas().eq("")
     return _scaled(mantissa, power, valid & whole_only.to_numpy(dtype=bool))
 
 
@@ -256,9 +256,9 @@ def sizes(values: pd.Series, units: dict[str, int], unit: str | None = None) -> 
     units: bytes of each unit, in small letters. unit: of values that name none themselves.
     """
     strings = strings_of(values)
-    found = pc.extract_regex(strings, pattern=_NUMBER)
-    mantissa, power, valid = _parts(found)
-    named = found.field("unit").to_pandas().fillna("").replace("", unit or "?").str.lower()
+    parts = pc.extract_regex(strings, pattern=_NUMBER)
+    mantissa, power, valid = _parts(parts)
+    named = parts.field("unit").to_pandas().fillna("").replace("", unit or "?").str.lower()
     factor = named.map(units).to_numpy(dtype="float64", na_value=np.nan)
     amount = mantissa.astype("float64") * np.power(10.0, power.astype("float64")) * factor
     valid &= np.isfinite(amount) & (amount < 2.0**62)
@@ -267,15 +267,15 @@ def sizes(values: pd.Series, units: dict[str, int], unit: str | None = None) -> 
 
 def strings_of(values: pd.Series) -> pa.LargeStringArray:
     """Return a column of text as one Arrow array: pandas may hold it in several pieces."""
-    found = pa.array(values, type=pa.large_string(), from_pandas=True)
-    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    result = pa.array(values, type=pa.large_string(), from_pandas=True)
+    return result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
 
 
 def resolution(values: pd.Series, unit: str | None = None) -> int:
     """Return the coarsest step in ns between neighbouring times that can be written as these are; 1 where they are exact."""
-    found = pc.extract_regex(strings_of(values), pattern=_NUMBER)
-    _, power, valid = _parts(found)
-    powers = found.field("unit").to_pandas().fillna("").replace("", unit or "?").map(TIME_POWERS)
+    parts = pc.extract_regex(strings_of(values), pattern=_NUMBER)
+    _, power, valid = _parts(parts)
+    powers = parts.field("unit").to_pandas().fillna("").replace("", unit or "?").map(TIME_POWERS)
     steps = power[valid] + powers.to_numpy(dtype="float64", na_value=0.0)[valid].astype(np.int64)
     return int(10 ** min(max(int(steps.max(initial=0)), 0), _DIGITS))
 
@@ -297,15 +297,15 @@ def _integers(strings: pa.Array[Any]) -> pd.Series | None:
         return None
 
 
-def _parts(found: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def _parts(result: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Return digits as one whole number, the power of ten to multiply it with, and which rows hold a number that fits."""
-    valid = np.asarray(found.is_valid(), dtype=bool).copy()
-    whole = pc.fill_null(pc.replace_substring(found.field("whole"), ",", ""), "")
-    fraction = pc.fill_null(found.field("fraction"), "")
+    valid = np.asarray(result.is_valid(), dtype=bool).copy()
+    whole = pc.fill_null(pc.replace_substring(result.field("whole"), ",", ""), "")
+    fraction = pc.fill_null(result.field("fraction"), "")
     digits = pc.utf8_ltrim(pc.binary_join_element_wise(whole, fraction, pa.scalar("", whole.type)), characters="0")
     valid &= np.asarray(pc.utf8_length(digits)) <= _DIGITS
     usable = pc.if_else(pc.and_(pa.array(valid), pc.greater(pc.utf8_length(digits), 0)), digits, "0")
-    exponent = pc.fill_null(found.field("exponent"), "")
+    exponent = pc.fill_null(result.field("exponent"), "")
     exponent = pc.if_else(pc.equal(exponent, ""), "0", pc.utf8_ltrim(exponent, characters="+"))
     power = np.asarray(pc.cast(exponent, pa.int64())) - np.asarray(pc.utf8_length(fraction)).astype(np.int64)
     return np.asarray(pc.cast(usable, pa.int64())), power, valid

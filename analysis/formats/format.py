@@ -87,5 +87,5 @@ def _likely(head: Head) -> str:
         return ": it is DLProf's database; name the Nsight Systems report that DLProf made it from"
     if head.tables:
         return f": it is a SQLite database with the tables {', '.join(sorted(head.tables)[:4])}, ..."
-    found = next((what for sign, what in _FOREIGN_SIGNS if sign in head.content[:4096]), None)
-    return f": it seems to be {found}" if found else ""
+    result = next((what for sign, what in _FOREIGN_SIGNS if sign in head.content[:4096]), None)
+    return f": it seems to be {result}" if result else ""

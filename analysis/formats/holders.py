@@ -14,9 +14,9 @@ def holders(table: pd.DataFrame) -> npt.NDArray[np.bool_]:
 
     Rows without a length are held by nobody: where times are cut to whole microseconds, they stand at the edges of others.
     """
-    thread, start, end = (table[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns"))
+    thread, start, end = intervals.spans(table)
     long = np.flatnonzero(end > start)
     parents = intervals.parents(thread[long], start[long], end[long])
-    found = np.zeros(len(table), dtype=bool)
-    found[long[parents[parents >= 0]]] = True
-    return found
+    result = np.zeros(len(table), dtype=bool)
+    result[long[parents[parents >= 0]]] = True
+    return result

@@ -1,4 +1,4 @@
-"""What captures of printed tables (nsys stats, nvprof) share: names of copies, and remarks on what is odd."""
+"""What captures of printed tables (nsys stats, nvprof) share: names of copies, and remarks on oddities."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import pandas as pd
 
 from kernelscope.analysis import trace
+from kernelscope.analysis.files import text_tables
 from kernelscope.analysis.trace import Trace
 
 _MOST_DEVICES = 256
@@ -39,6 +40,22 @@ class Remarks:
             devices.append(entry)
 
 
+class TableRemarks(Remarks):
+    """The same with the rows of a printed table; columns that the table does not have are null."""
+
+    def __init__(self, result: Trace, rows: pd.DataFrame) -> None:
+        super().__init__(result)
+        self.rows = rows
+
+    def absent(self) -> pd.Series:
+        """Return a column of nulls."""
+        return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
+
+    def numbers(self, column: str) -> pd.Series:
+        """Return a column of whole numbers."""
+        return text_tables.counts(self.rows[column]) if column in self.rows else self.absent()
+
+
 def are_copies(names: pd.Series) -> pd.Series:
     """Return for each name of device work whether it is a copy or a memory set and no kernel."""
     return names.str.startswith(("[CUDA ", "[Unified Memory ")).fillna(False).astype(bool)
@@ -52,8 +69,8 @@ def operation(name: str) -> str:
         return "set"
     if re.search(r"\b(?:PtoP|P2P|Peer-to-Peer)\b", name):
         return "peer to peer"
-    found = direction(name)
-    return found if found in trace.COPY_OPERATIONS else "other"
+    result = direction(name)
+    return result if result in trace.COPY_OPERATIONS else "other"
 
 
 def direction(name: str) -> str | None:

@@ -8,6 +8,7 @@ control flow and gradients are no layers.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pandas as pd
@@ -60,20 +61,25 @@ def columns(scopes: pd.Series, types: pd.Series) -> dict[str, pd.Series]:
     """
     pairs = pd.MultiIndex.from_arrays([scopes.astype("string").fillna(""), types.astype("string").fillna("")])
     codes, distinct = pd.factorize(pairs)
-    found = [describe(str(scope), str(name)) for scope, name in distinct]
-    distinct_columns = {
-        "layer": [one.layer for one in found],
-        "phase": [one.phase for one in found],
-        "attribution": ["operator name" if one.layer else "none" for one in found],
-    }
-    texts = {name: pd.Series(values, dtype="string") for name, values in distinct_columns.items()}
+    texts = described((str(scope), str(name)) for scope, name in distinct)
     return {name: values.take(codes).set_axis(scopes.index) for name, values in texts.items()}
+
+
+def described(operators: Iterable[tuple[str, str]]) -> dict[str, pd.Series]:
+    """Return layer, phase and attribution of operators given by their scope and type."""
+    result = [describe(scope, name) for scope, name in operators]
+    columns = {
+        "layer": [one.layer for one in result],
+        "phase": [one.phase for one in result],
+        "attribution": ["operator name" if one.layer else "none" for one in result],
+    }
+    return {name: pd.Series(values, dtype="string") for name, values in columns.items()}
 
 
 def kinds(types: pd.Series, phases: pd.Series) -> pd.Series:
     """Return the kinds of operators that stand for their kernels, null where the type does not tell; aligned with `types`."""
-    found = classify.kinds(types.astype("string"), phases.astype("string"))
-    return found.mask(found == classify.UNKNOWN)
+    result = classify.kinds(types.astype("string"), phases.astype("string"))
+    return result.mask(result == classify.UNKNOWN)
 
 
 def _tensorflow_parts(parts: list[str]) -> list[str]:

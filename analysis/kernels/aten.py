@@ -99,11 +99,11 @@ def converts(types: str) -> bool:
 
 def _tensor_shapes(text: str) -> list[list[int]]:
     """Return one list of sizes an input, empty for what is no tensor (scalars, lists of tensors)."""
-    found = []
+    result = []
     for value in _json(text):
         sizes = value if isinstance(value, list) else []
-        found.append([size for size in sizes if isinstance(size, int)] if _all_integers(sizes) else [])
-    return found
+        result.append([size for size in sizes if isinstance(size, int)] if _all_integers(sizes) else [])
+    return result
 
 
 def _all_integers(values: list[object]) -> bool:
@@ -112,10 +112,10 @@ def _all_integers(values: list[object]) -> bool:
 
 def _json(text: str) -> list[object]:
     try:
-        found = json.loads(text)
+        result = json.loads(text)
     except ValueError:
         return []
-    return found if isinstance(found, list) else []
+    return result if isinstance(result, list) else []
 
 
 def products(names: pd.Series, shapes: pd.Series) -> pd.DataFrame:

@@ -15,7 +15,7 @@ import pandas as pd
 UNKNOWN = "unknown"
 
 
-class Rule(NamedTuple):
+class OperatorRule(NamedTuple):
     """Operators in whose simplified name `pattern` is found are of `kind`; `example` is one as its framework writes it."""
 
     pattern: str
@@ -23,76 +23,71 @@ class Rule(NamedTuple):
     example: str
 
 
-RULES: tuple[Rule, ...] = (
+_RULES = (
     # a whole update in one operator, or operators that little else than an optimizer uses
-    Rule(r"^optimizer step\b", "optimizer", "Optimizer.step#SGD.step"),
-    Rule(r"\bapply\b(?! rotary)", "optimizer", "ResourceApplyKerasMomentum"),
-    Rule(
-        r"(sgd|nag|adam\w?|ada\w+|rmsprop\w*|rmspropalex|ft[rm]l|lamb|lars|signum)\b.*\bupdate\b", "optimizer", "sgd_mom_update"
-    ),
-    Rule(r"^(sgd|adam\w?|adagrad)$", "optimizer", "aten::_fused_adam_"),
-    Rule(r"^foreach (norm|max)\b", "reduction", "aten::_foreach_norm"),
-    Rule(r"^foreach\b", "optimizer", "aten::_foreach_add_"),
-    Rule(r"^assign (add|sub)\b", "optimizer", "AssignAddVariableOp"),
+    (r"^optimizer step\b", "optimizer", "Optimizer.step#SGD.step"),
+    (r"\bapply\b(?! rotary)", "optimizer", "ResourceApplyKerasMomentum"),
+    (r"(sgd|nag|adam\w?|ada\w+|rmsprop\w*|rmspropalex|ft[rm]l|lamb|lars|signum)\b.*\bupdate\b", "optimizer", "sgd_mom_update"),
+    (r"^(sgd|adam\w?|adagrad)$", "optimizer", "aten::_fused_adam_"),
+    (r"^foreach (norm|max)\b", "reduction", "aten::_foreach_norm"),
+    (r"^foreach\b", "optimizer", "aten::_foreach_add_"),
+    (r"^assign (add|sub)\b", "optimizer", "AssignAddVariableOp"),
     # products inside attention carry both names
-    Rule(r"attention|\bselfatt\b|\bencdec\b|\bsdpa\b", "attention", "aten::_scaled_dot_product_flash_attention"),
+    (r"attention|\bselfatt\b|\bencdec\b|\bsdpa\b", "attention", "aten::_scaled_dot_product_flash_attention"),
     # one operator for both gradients of a convolution counts as the weights', which it computes even for a first layer
-    Rule(r"conv.*\b(backprop|backward|grad) input\b", "convolution data gradient", "Conv2DBackpropInput"),
-    Rule(r"conv.*\b(backprop filter|(backward|grad) weights?)\b", "convolution weight gradient", "Conv2DBackpropFilter"),
-    Rule(r"conv.*\bbackward\b", "convolution weight gradient", "aten::convolution_backward"),
-    Rule(r"\b(de)?conv(olution)?\b|\b(depthwise )?conv(olution)?[123]d\b|^conv", "convolution forward", "_FusedConv2D"),
-    Rule(r"\bparam concat\b", "copy", "_rnn_param_concat"),
-    Rule(r"rnn|lstm|\bgru\b", "recurrent", "aten::mkldnn_rnn_layer_backward"),
-    Rule(r"soft ?(max|min)|cross entropy|log ?sum ?exp", "softmax", "SparseSoftmaxCrossEntropyWithLogits"),
-    Rule(r"normaliz|\b(batch|layer|group|instance|rms|weight) ?norm\b|\blrn\b", "normalisation", "FusedBatchNormGradV3"),
-    Rule(r"pool", "pooling", "MaxPoolGrad"),
+    (r"conv.*\b(backprop|backward|grad) input\b", "convolution data gradient", "Conv2DBackpropInput"),
+    (r"conv.*\b(backprop filter|(backward|grad) weights?)\b", "convolution weight gradient", "Conv2DBackpropFilter"),
+    (r"conv.*\bbackward\b", "convolution weight gradient", "aten::convolution_backward"),
+    (r"\b(de)?conv(olution)?\b|\b(depthwise )?conv(olution)?[123]d\b|^conv", "convolution forward", "_FusedConv2D"),
+    (r"\bparam concat\b", "copy", "_rnn_param_concat"),
+    (r"rnn|lstm|\bgru\b", "recurrent", "aten::mkldnn_rnn_layer_backward"),
+    (r"soft ?(max|min)|cross entropy|log ?sum ?exp", "softmax", "SparseSoftmaxCrossEntropyWithLogits"),
+    (r"normaliz|\b(batch|layer|group|instance|rms|weight) ?norm\b|\blrn\b", "normalisation", "FusedBatchNormGradV3"),
+    (r"pool", "pooling", "MaxPoolGrad"),
     # drawing the mask takes dropout's time; its gradient only multiplies
-    Rule(r"\bdropout backward\b", "elementwise", "_backward_Dropout"),
-    Rule(r"\bdropout\b|random|bernoulli|multinomial|^sample\b|\brand(n|int|perm)?\b", "random", "aten::bernoulli_"),
-    Rule(r"^(uniform|normal|exponential|truncated normal)\b", "random", "aten::normal_"),
-    Rule(r"mat ?mul|fully connected|inner product|gemm|^(mkldnn )?linear( backward)?$", "gemm", "FullyConnected"),
-    Rule(r"\b(b?addb?mm|b?mm|addmv|mv|addr|ger|outer|v?dot|einsum|tensordot|syrk|trmm)\b", "gemm", "aten::addmm"),
-    Rule(r"^(transpose )?times$", "gemm", "TransposeTimes"),
-    Rule(
-        r"\ball ?(reduce|gather)\b|\breduce scatter\b|nccl|gloo|^collective\b|^(push|pull)\b", "communication", "c10d::allreduce_"
-    ),
-    Rule(r"^xla (local )?(launch|run)\b", "fused", "XlaLaunch"),
-    Rule(r"^bias add backward\b", "reduction", "BiasAddGrad"),
-    Rule(r"^(nll loss|pick|classification error|squared error|mse loss|l2loss|hardmax)\b", "reduction", "aten::nll_loss_forward"),
-    Rule(r"\breduce\b|^reduce|\barg ?(max|min|sort)\b|^top ?k|^in top ?k|^bincount", "reduction", "ReduceElements"),
-    Rule(r"^(nan)?(sum|mean|prod|max|min|a(max|min|minmax)|norm|var|std|cumsum|cumprod|all|any)\b", "reduction", "Sum"),
-    Rule(r"\brotary\b|\brope\b", "elementwise", "_C::rotary_embedding"),
-    Rule(r"\bsegment (sum|mean|max|min|prod)\b", "embedding", "UnsortedSegmentSum"),
-    Rule(r"embedding|^(gather|take|index select|index|lookup table|one ?hot|scatter)\b", "embedding", "ResourceGather"),
-    Rule(r"\b(leaky |p|r|c)?relu\b|\b(hard |hard)?(sigmoid|tanh)\b|\b[sc]?elu\b|gelu|silu|swish|mish", "activation", "TanhGrad"),
-    Rule(r"^activation\b|softplus|softsign|rectified linear|^threshold\b", "activation", "_backward_Activation"),
-    Rule(r"\bcast\b|quantize|^to copy$", "cast", "Cast"),
+    (r"\bdropout backward\b", "elementwise", "_backward_Dropout"),
+    (r"\bdropout\b|random|bernoulli|multinomial|^sample\b|\brand(n|int|perm)?\b", "random", "aten::bernoulli_"),
+    (r"^(uniform|normal|exponential|truncated normal)\b", "random", "aten::normal_"),
+    (r"mat ?mul|fully connected|inner product|gemm|^(mkldnn )?linear( backward)?$", "gemm", "FullyConnected"),
+    (r"\b(b?addb?mm|b?mm|addmv|mv|addr|ger|outer|v?dot|einsum|tensordot|syrk|trmm)\b", "gemm", "aten::addmm"),
+    (r"^(transpose )?times$", "gemm", "TransposeTimes"),
+    (r"\ball ?(reduce|gather)\b|\breduce scatter\b|nccl|gloo|^collective\b|^(push|pull)\b", "communication", "c10d::allreduce_"),
+    (r"^xla (local )?(launch|run)\b", "fused", "XlaLaunch"),
+    (r"^bias add backward\b", "reduction", "BiasAddGrad"),
+    (r"^(nll loss|pick|classification error|squared error|mse loss|l2loss|hardmax)\b", "reduction", "aten::nll_loss_forward"),
+    (r"\breduce\b|^reduce|\barg ?(max|min|sort)\b|^top ?k|^in top ?k|^bincount", "reduction", "ReduceElements"),
+    (r"^(nan)?(sum|mean|prod|max|min|a(max|min|minmax)|norm|var|std|cumsum|cumprod|all|any)\b", "reduction", "Sum"),
+    (r"\brotary\b|\brope\b", "elementwise", "_C::rotary_embedding"),
+    (r"\bsegment (sum|mean|max|min|prod)\b", "embedding", "UnsortedSegmentSum"),
+    (r"embedding|^(gather|take|index select|index|lookup table|one ?hot|scatter)\b", "embedding", "ResourceGather"),
+    (r"\b(leaky |p|r|c)?relu\b|\b(hard |hard)?(sigmoid|tanh)\b|\b[sc]?elu\b|gelu|silu|swish|mish", "activation", "TanhGrad"),
+    (r"^activation\b|softplus|softsign|rectified linear|^threshold\b", "activation", "_backward_Activation"),
+    (r"\bcast\b|quantize|^to copy$", "cast", "Cast"),
     # views in PyTorch, see _ATEN_VIEWS; the other frameworks move the data
-    Rule(r"^(transpose|swap ?ax[ei]s|permute|conjugate transpose)\b", "layout", "TransposeDimensions"),
-    Rule(r"\b(depth|space) ?to ?(depth|space)\b|(un)?shuffle|^im2col|^col2im", "layout", "SpaceToDepth"),
-    Rule(r"^(mkl )?to (tf|mkldnn|dense)\b|\breorder\b|input conversion\b", "layout", "_MklToTf"),
-    Rule(r"\bcopy|^clone|^contiguous|^(cross )?device copy|^(item|local scalar dense)$", "copy", "aten::copy_"),
-    Rule(r"^(slice|strided slice|splice|concat\w*|cat|(un)?stack|unbind|split|row stack|(un)?pack|pad)\b", "copy", "ConcatV2"),
-    Rule(
+    (r"^(transpose|swap ?ax[ei]s|permute|conjugate transpose)\b", "layout", "TransposeDimensions"),
+    (r"\b(depth|space) ?to ?(depth|space)\b|(un)?shuffle|^im2col|^col2im", "layout", "SpaceToDepth"),
+    (r"^(mkl )?to (tf|mkldnn|dense)\b|\breorder\b|input conversion\b", "layout", "_MklToTf"),
+    (r"\bcopy|^clone|^contiguous|^(cross )?device copy|^(item|local scalar dense)$", "copy", "aten::copy_"),
+    (r"^(slice|strided slice|splice|concat\w*|cat|(un)?stack|unbind|split|row stack|(un)?pack|pad)\b", "copy", "ConcatV2"),
+    (
         r"^(tile|repeat|reverse|flip|roll|crop|select backward|narrow|tensor (array|list)|broadcast to)\b",
         "copy",
         "TensorListStack",
     ),
-    Rule(r"^(past value|future value|mirror pad|constant pad|snapshot|send|recv)\b", "copy", "PastValue"),
-    Rule(r"^(reshape|flatten|squeeze|unsqueeze|expand dims|identity)\b", "copy", "_backward_reshape"),
-    Rule(r"^read variable\b|^(variable )?shape\b", "copy", "ReadVariableOp"),
-    Rule(r"^(fill|zeros?|ones|full|zeros like|set value|assign|arange|range|linspace|eye)\b", "copy", "AssignVariableOp"),
+    (r"^(past value|future value|mirror pad|constant pad|snapshot|send|recv)\b", "copy", "PastValue"),
+    (r"^(reshape|flatten|squeeze|unsqueeze|expand dims|identity)\b", "copy", "_backward_reshape"),
+    (r"^read variable\b|^(variable )?shape\b", "copy", "ReadVariableOp"),
+    (r"^(fill|zeros?|ones|full|zeros like|set value|assign|arange|range|linspace|eye)\b", "copy", "AssignVariableOp"),
     # arithmetic of equal shapes, broadcast, or with a number
-    Rule(
-        r"^(element )?(add|sub|mul|div|minus|plus|times|divide|multiply|subtract|bias add|rsub)\b", "elementwise", "ElementTimes"
-    ),
-    Rule(r"^r?(maximum|minimum|mod|floor mod|floor div|real div|div no nan|pow|power|hypot)\b", "elementwise", "_rpower_scalar"),
-    Rule(r"^((not )?equal|greater|lesser|less|logical|bitwise|where|select|eq|ne|lt|le|gt|ge)\b", "elementwise", "GreaterEqual"),
-    Rule(r"^(neg\w*|abs|r?sqrt|r?cbrt|square|exp|expm1|log|log1p|sign|reciprocal|inv|erfc?)\b", "elementwise", "aten::sqrt"),
-    Rule(r"^(arc\w+|a?sinh?|a?cosh?|a?tan|ceil|floor|round|rint|trunc|clip|clamp)\b", "elementwise", "aten::clamp_min"),
-    Rule(r"^(addcmul|addcdiv|lerp|masked fill|accumulate|smooth l1|squared difference)\b", "elementwise", "aten::addcdiv_"),
-    Rule(r"^(up ?sampl\w+|resize (bilinear|nearest)|interpolate|bilinear)\b", "elementwise", "aten::upsample_nearest2d"),
+    (r"^(element )?(add|sub|mul|div|minus|plus|times|divide|multiply|subtract|bias add|rsub)\b", "elementwise", "ElementTimes"),
+    (r"^r?(maximum|minimum|mod|floor mod|floor div|real div|div no nan|pow|power|hypot)\b", "elementwise", "_rpower_scalar"),
+    (r"^((not )?equal|greater|lesser|less|logical|bitwise|where|select|eq|ne|lt|le|gt|ge)\b", "elementwise", "GreaterEqual"),
+    (r"^(neg\w*|abs|r?sqrt|r?cbrt|square|exp|expm1|log|log1p|sign|reciprocal|inv|erfc?)\b", "elementwise", "aten::sqrt"),
+    (r"^(arc\w+|a?sinh?|a?cosh?|a?tan|ceil|floor|round|rint|trunc|clip|clamp)\b", "elementwise", "aten::clamp_min"),
+    (r"^(addcmul|addcdiv|lerp|masked fill|accumulate|smooth l1|squared difference)\b", "elementwise", "aten::addcdiv_"),
+    (r"^(up ?sampl\w+|resize (bilinear|nearest)|interpolate|bilinear)\b", "elementwise", "aten::upsample_nearest2d"),
 )
+RULES = tuple(OperatorRule(*rule) for rule in _RULES)
 
 # what ATen calls so returns another view of the same memory, where the other frameworks move data
 _VIEW_NAMES = (
@@ -132,8 +127,8 @@ def kinds(names: pd.Series, phases: pd.Series | None = None) -> pd.Series:
     pairs = pd.DataFrame({"name": names.astype("object"), "phase": None if phases is None else phases.astype("object")})
     pairs = pairs.where(pairs.notna(), None)
     codes, distinct = pd.factorize(pd.MultiIndex.from_frame(pairs))
-    found = [UNKNOWN if name is None else operator_kind(name, phase) for name, phase in map(_given, distinct)]
-    return pd.Series(found, dtype="string").take(codes).set_axis(names.index)
+    result = [UNKNOWN if name is None else operator_kind(name, phase) for name, phase in map(_given, distinct)]
+    return pd.Series(result, dtype="string").take(codes).set_axis(names.index)
 
 
 def simplify(name: str) -> str:

@@ -33,14 +33,14 @@ def readable(name: str) -> str:
 
     Never raises: what does not follow the rules is left out.
     """
-    reader = _Reader(name)
+    reader = _NameReader(name)
     position = 2
     while position < len(name):
         position = reader.step(position)
     return "".join(reader.parts)
 
 
-class _Reader:
+class _NameReader:
     """One pass over a name. `open` holds what E closes: N a nested name, I template arguments, U a lambda, others.
 
     L is a value whose type comes next, = a value whose type is read: its number follows.
@@ -55,20 +55,20 @@ class _Reader:
     def step(self, at: int) -> int:
         """Read what stands at a position; return the next position."""
         name, letter = self.name, self.name[at]
-        if self._inside("=") and (found := _ENUMERATOR.match(name, at)):
+        if self._inside("=") and (match := _ENUMERATOR.match(name, at)):
             self.open.pop()
             self.joins = self._inside("N")
-            return found.end()
-        if found := _IDENTIFIER.match(name, at):
-            end = found.end() + int(found[1])
-            self._identifier(name[found.end() : end])
+            return match.end()
+        if match := _IDENTIFIER.match(name, at):
+            end = match.end() + int(match[1])
+            self._identifier(name[match.end() : end])
             return end
-        if found := _VALUE.match(name, at):
-            self._add({"b0": "false", "b1": "true"}.get(found[1] + found[2], found[2]))
-            return found.end()
-        if found := _REFERENCE.match(name, at):
+        if match := _VALUE.match(name, at):
+            self._add({"b0": "false", "b1": "true"}.get(match[1] + match[2], match[2]))
+            return match.end()
+        if match := _REFERENCE.match(name, at):
             self._type_of_value()
-            return found.end()
+            return match.end()
         if letter == "E":
             return self._close(at)
         if letter in _OPENING or (letter == "L" and not self._inside("N")):
@@ -100,8 +100,8 @@ class _Reader:
         self.joins = self._inside("N")
         if closed == "N":
             self._type_of_value()
-        found = _LAMBDA_END.match(self.name, at + 1) if closed == "U" else None
-        return found.end() if found else at + 1
+        match = _LAMBDA_END.match(self.name, at + 1) if closed == "U" else None
+        return match.end() if match else at + 1
 
     def _identifier(self, text: str) -> None:
         if text.startswith(("_GLOBAL__N_", "_INTERNAL_")):

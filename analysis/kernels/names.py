@@ -58,19 +58,19 @@ class Description(NamedTuple):
 
 def describe(name: str, operator: str | None = None, phase: str | None = None) -> Description:
     """Return what a kernel of this name is. operator: type of the operator that ran it; phase: one of analysis.trace.PHASES."""
-    told = look(name)
-    rule = told.rule
+    parts = look(name)
+    rule = parts.rule
     kind, decided_by = _decide(rule, operator, phase)
     return Description(
         kind=kind,
-        library=told.library,
+        library=parts.library,
         algorithm=rule.algorithm if rule else None,
-        dtype=told.dtype,
-        transpose=told.transpose,
-        tensor_core=told.tensor_core,
-        tile=told.tile,
+        dtype=parts.dtype,
+        transpose=parts.transpose,
+        tensor_core=parts.tensor_core,
+        tile=parts.tile,
         rule=rule,
-        position=told.position,
+        position=parts.position,
         decided_by=decided_by,
         operator_kind=_operator_kind(operator, phase),
     )
@@ -93,9 +93,9 @@ def describe_all(names: pd.Series, operators: pd.Series | None = None, phases: p
             number, code = divmod(number, len(texts) + 1)
             texts_of.insert(0, texts[code - 1] if code else None)
         rows.append(_row(*texts_of))
-    found = pd.DataFrame(rows, columns=list(COLUMNS), dtype="object")
-    columns: dict[str, Any] = {name: found[name].astype("string").astype("category").array for name in COLUMNS[:-1]}
-    columns["tensor_core"] = found["tensor_core"].astype("boolean").array
+    result = pd.DataFrame(rows, columns=list(COLUMNS), dtype="object")
+    columns: dict[str, Any] = {name: result[name].astype("string").astype("category").array for name in COLUMNS[:-1]}
+    columns["tensor_core"] = result["tensor_core"].astype("boolean").array
     return pd.DataFrame({name: values.take(inverse) for name, values in columns.items()}, index=names.index, copy=False)
 
 
@@ -113,8 +113,8 @@ def _row(name: str | None, operator: str | None, phase: str | None) -> tuple[Any
     if name is None:
         kind, _ = _decide(None, operator, phase)
         return kind, None, None, None, None, None
-    found = describe(name, operator, phase)
-    return tuple(getattr(found, column) for column in COLUMNS)
+    result = describe(name, operator, phase)
+    return tuple(getattr(result, column) for column in COLUMNS)
 
 
 def _codes(column: pd.Series | None, count: int) -> tuple[npt.NDArray[np.int64], list[str]]:
@@ -165,8 +165,8 @@ def _direction(by_name: str, by_operator: str, operator: str) -> tuple[str, str]
     """Return the direction of a convolution of which operator and name both tell one."""
     forward, data, _ = _CONVOLUTIONS
     words = simplify(operator)
-    told = by_operator == data or re.search(r"\b(filter|weights?)\b|transpose", words)
-    if told or by_name == by_operator:
+    certain = by_operator == data or re.search(r"\b(filter|weights?)\b|transpose", words)
+    if certain or by_name == by_operator:
         return by_operator, "operator"
     if by_name == forward:  # the operator is for both gradients
         return data, "name"

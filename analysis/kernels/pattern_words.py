@@ -37,10 +37,10 @@ class Patterns:
 
     def first(self, text: str) -> int | None:
         """Return the position of the first pattern that is found in a text; None if none is."""
-        found = self.found(text)
-        return found[0] if found else None
+        result = self.first_match(text)
+        return result[0] if result else None
 
-    def found(self, text: str) -> tuple[int, re.Match[str]] | None:
+    def first_match(self, text: str) -> tuple[int, re.Match[str]] | None:
         """Return the position of the first pattern that is found in a text, and where; None if none is."""
         likely = self._likely(text) if text.isascii() else range(len(self._patterns))  # other letters have several lower cases
         matches = ((number, self._pattern(number).search(text)) for number in likely)
@@ -57,8 +57,8 @@ class Patterns:
         return (number for number, clauses in enumerate(needed) if clauses <= met)
 
     def _pattern(self, number: int) -> re.Pattern[str]:
-        found = self._compiled.get(number)
-        return found or self._compiled.setdefault(number, re.compile(self._patterns[number]))
+        result = self._compiled.get(number)
+        return result or self._compiled.setdefault(number, re.compile(self._patterns[number]))
 
     @cached_property
     def _words(self) -> tuple[dict[int, dict[str, set[_Clause]]], list[frozenset[_Clause]]]:
@@ -121,5 +121,5 @@ def _read(atoms: Iterator[tuple[str, str]]) -> tuple[list[_Clause], str]:
 def _either(alternatives: list[list[_Clause]]) -> list[_Clause]:
     """Return the clauses of which a text fulfils all, if it does so for one of the alternatives."""
     if prod(map(len, alternatives)) > _MOST:
-        alternatives = [[max(found, key=lambda clause: (min(map(len, clause)), -len(clause)))] for found in alternatives]
+        alternatives = [[max(one, key=lambda clause: (min(map(len, clause)), -len(clause)))] for one in alternatives]
     return [frozenset().union(*chosen) for chosen in product(*alternatives)]

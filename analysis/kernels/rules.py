@@ -901,7 +901,7 @@ _CANN = (
          None, "elementwise", None, "aclnnMuls_MulAiCore_Mul"),
 )  # fmt: skip
 
-# Programs' own kernels, told by what they are called. Whole words of a name, most telling first.
+# Programs' own kernels, recognised by what they are called. Whole words of a name, most telling first.
 _PROGRAMS = (
     Rule(r"^\[?(?:CUDA )?mem(?:cpy|set)\b|^Mem(?:cpy|set) |^MEMCPY", None, "copy", None, "Memcpy DtoD (Device -> Device)"),
     # CloverLeaf: hydrodynamics on a grid. Reductions over it, values at its edges, and else each point from its neighbours

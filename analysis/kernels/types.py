@@ -140,8 +140,8 @@ def dtype(spelled: str, kind: str | None = None) -> str | None:
     if traits := _TRAITS.search(spelled):
         return traits["named"] or ("f16" if traits["half"] else "s8")
     coded = _WRAPPED.search(spelled) or _NAME.match(spelled)
-    if coded and (found := _CODES.found(coded[0])):
-        return CODES[found[0]][1]
+    if coded and (result := _CODES.first_match(coded[0])):
+        return CODES[result[0]][1]
     if match := _LAMBDA.search(spelled) or (_CK_TYPE if "ck::" in spelled else _TYPE).search(spelled):
         return FLOATING.get(match[1], "bf16")
     match = None if kind == "embedding" else _INTEGER.search(spelled)
@@ -150,19 +150,19 @@ def dtype(spelled: str, kind: str | None = None) -> str | None:
 
 def transpose(spelled: str) -> str | None:
     """Return the transposition flags of a product's operands, such as NT; None when the name has none."""
-    found = _TRANSPOSITIONS.found(spelled)
-    return (TRANSPOSITIONS[found[0]][1] or found[1][1].upper()) if found else None
+    result = _TRANSPOSITIONS.first_match(spelled)
+    return (TRANSPOSITIONS[result[0]][1] or result[1][1].upper()) if result else None
 
 
 def tensor_core(spelled: str, kind: str | None, library: str | None) -> bool | None:
     """Return whether a kernel multiplies on tensor cores, as far as its name, its kind and its library tell."""
     if library and (kind in _POINTWISE or (kind in _REDUCING and library != "triton")):
         return False
-    found = _TENSOR_CORES.found(spelled)
-    return TENSOR_CORES[found[0]][1] if found else None
+    result = _TENSOR_CORES.first_match(spelled)
+    return TENSOR_CORES[result[0]][1] if result else None
 
 
 def tile(spelled: str) -> str | None:
     """Return the part of the result that a block computes, such as 128x64, or 128x64x32 with the inner dimension."""
-    found = _TILE.search(spelled)
-    return found[1] if found else None
+    match = _TILE.search(spelled)
+    return match[1] if match else None

@@ -1,11 +1,11 @@
 """Numbers published by others, and how far what is measured here agrees with them: ratios between frameworks, and their order."""
 
-from kernelscope.analysis.published.agreement import Group, Pair, compare
+from kernelscope.analysis.published.agreement import ConditionGroup, PublishedPair, compare
 from kernelscope.analysis.published.sources import (
     FRAMEWORKS,
     SOURCES,
     LineRow,
-    Source,
+    Publication,
     Statement,
     Value,
     line_rows,
@@ -17,10 +17,10 @@ from kernelscope.analysis.published.sources import (
 __all__ = [
     "FRAMEWORKS",
     "SOURCES",
-    "Group",
+    "ConditionGroup",
     "LineRow",
-    "Pair",
-    "Source",
+    "Publication",
+    "PublishedPair",
     "Statement",
     "Value",
     "compare",

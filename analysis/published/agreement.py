@@ -26,7 +26,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Pair:
+class PublishedPair:
     """One framework of a group. Ratios are to the group's reference, in the direction of the published metric."""
 
     framework: str
@@ -38,7 +38,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Group:
+class ConditionGroup:
     """Frameworks that were published under one set of conditions and measured under one set.
 
     dataset, network, hardware, metric, unit: as published. here: conditions of the measurement (see recordings.sweeps).
@@ -55,7 +55,7 @@ class Group:
     here: dict[str, Any]
     same_kind: bool
     reference: str
-    pairs: list[Pair]
+    pairs: list[PublishedPair]
     spearman: float | None
     spearman_p: float | None
     kendall: float | None
@@ -71,7 +71,7 @@ class Group:
         return {**asdict(self), "n": self.n}
 
 
-def compare(cells: Iterable[Row], published: Iterable[Value] | None = None) -> list[Group]:
+def compare(cells: Iterable[Row], published: Iterable[Value] | None = None) -> list[ConditionGroup]:
     """Return every group of at least two frameworks, published conditions first, those on the same kind of device before others.
 
     cells: rows of results.parquet (see recordings.sweeps), with None for null, of which those that are done count; `sweep` may
@@ -95,7 +95,7 @@ def compare(cells: Iterable[Row], published: Iterable[Value] | None = None) -> l
     return sorted(groups, key=lambda group: not group.same_kind)
 
 
-def _group(stated: Sequence[Value], rows: Sequence[Row], here: dict[str, Any]) -> Group | None:
+def _group(stated: Sequence[Value], rows: Sequence[Row], here: dict[str, Any]) -> ConditionGroup | None:
     """Return the group of these values and cells; None when they have fewer than two frameworks with numbers in common."""
     first = stated[0]
     measure = _MEASURED[first.metric]
@@ -105,16 +105,16 @@ def _group(stated: Sequence[Value], rows: Sequence[Row], here: dict[str, Any]) -
         return None
     names = [str(value.our_framework) for value in both]
     published = np.array([value.value for value in both], dtype=float)
-    found = np.array([measured[name] for name in names], dtype=float)
+    result = np.array([measured[name] for name in names], dtype=float)
     reference = names.index(_REFERENCE) if _REFERENCE in names else 0
     pairs = [
-        Pair(name, value.framework, float(p), float(p / published[reference]), float(m), float(m / found[reference]))
-        for name, value, p, m in zip(names, both, published, found, strict=True)
+        PublishedPair(name, value.framework, float(p), float(p / published[reference]), float(m), float(m / result[reference]))
+        for name, value, p, m in zip(names, both, published, result, strict=True)
     ]
     same_kind = (first.device, first.devices) == (here["device"], here["devices"] or 1)
-    return Group(
+    return ConditionGroup(
         first.source, first.dataset, first.network, first.hardware, first.metric, first.unit, here, same_kind, names[reference],
-        pairs, *_spearman(published, found), *_kendall(published, found),
+        pairs, *_spearman(published, result), *_kendall(published, result),
     )  # fmt: skip
 
 
@@ -147,20 +147,20 @@ def _spearman(one: Float, other: Float) -> tuple[float | None, float | None]:
     """Return Spearman's coefficient and its p: of all orders where they are few, else of Student's t, as scipy has it."""
     if not _rankable(one, other):
         return None, None
-    found = stats.spearmanr(one, other)
+    result = stats.spearmanr(one, other)
     if len(one) > _EXACT:
-        return float(found.statistic), float(found.pvalue)
+        return float(result.statistic), float(result.pvalue)
     ranks = stats.rankdata(other)
     exact = stats.permutation_test(
         (stats.rankdata(one),), lambda order: abs(np.corrcoef(order, ranks)[0, 1]), permutation_type="pairings",
         n_resamples=np.inf, vectorized=False, alternative="greater",
     )  # fmt: skip
-    return float(found.statistic), float(exact.pvalue)
+    return float(result.statistic), float(exact.pvalue)
 
 
 def _kendall(one: Float, other: Float) -> tuple[float | None, float | None]:
     """Return Kendall's tau-b and its p: exact without ties, else the normal approximation, as scipy has it."""
     if not _rankable(one, other):
         return None, None
-    found = stats.kendalltau(one, other)
-    return float(found.statistic), float(found.pvalue)
+    result = stats.kendalltau(one, other)
+    return float(result.statistic), float(result.pvalue)

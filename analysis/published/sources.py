@@ -18,7 +18,7 @@ DATA = Path(__file__).parent / "data"
 
 
 @dataclass(frozen=True)
-class Source:
+class Publication:
     """Where values come from. key: what `Value.source` holds. experiment: the sweep that repeats it. conditions: on what."""
 
     key: str
@@ -30,15 +30,15 @@ class Source:
 SOURCES = {
     source.key: source
     for source in (
-        Source(
+        Publication(
             "thesis", "a thesis on evaluating deep-learning environments, 2018, appendix A", "thesis",
             "E5-2630 with 12 or 20 cores, one and two K20m, one and two P100; training, float32; means of 3 runs",
         ),
-        Source(
+        Publication(
             "eleven", "a comparison of eleven frameworks in a public repository, 2017", "eleven",
             "K80 and P100, CUDA 8, cuDNN 6; seconds for the whole work",
         ),
-        Source(
+        Publication(
             "keras_backends", "slides \"Benchmark on Deep Learning Frameworks\", about 2018", "keras_backends",
             "keras_benchmarks' MLP on 56 cores and on one GPU; line_profiler's tables",
         ),
@@ -87,7 +87,7 @@ _FIT = "model.fit("
 
 @dataclass(frozen=True)
 class Value:
-    """One published number with the source's own names. value: null where there is none, `note` says why or what is odd.
+    """One published number with the source's own names. value: null where there is none, `note` says why, or what is implausible.
 
     comparable: whether it may be set beside anything. our_framework, our_network, our_mode: the counterparts here, null for none.
     device, devices: what kind of hardware it is: "cpu" or "cuda", and how many.
@@ -145,17 +145,17 @@ def _thesis() -> Iterator[Value]:
     rates = {_identity(row): value for _, row, value in rows if row["metric"] == "throughput"}
     for _, row, value in rows:
         device, devices = _hardware(row["hardware"])
-        odd = _odd(row, value, rates)
+        implausible = _doubt(row, value, rates)
         yield Value(
             "thesis", row["dataset"], row["network"], row["framework"], row["hardware"], row["metric"], value, row["unit"],
-            "; ".join(filter(None, (row["note"], odd))),
+            "; ".join(filter(None, (row["note"], implausible))),
             value is not None and not (device == "cpu" and row["metric"] != "throughput"),
             FRAMEWORKS.get(row["framework"]), _NETWORKS[row["dataset"]][row["network"]], "train", device, devices,
         )  # fmt: skip
 
 
-def _odd(row: dict[str, str], value: float | None, rates: dict[tuple[str, ...], float | None]) -> str:
-    """Return what is odd about a value of the thesis, "" for nothing."""
+def _doubt(row: dict[str, str], value: float | None, rates: dict[tuple[str, ...], float | None]) -> str:
+    """Return why a value of the thesis is implausible, "" for nothing."""
     if value is None:
         return ""
     if row["hardware"] == "cpu" and row["metric"] == "gpu_memory":
@@ -223,7 +223,7 @@ def statements(run: str) -> list[Statement]:
 
     That time stands on the last line of a call that spans lines, so that a statement whose last line has none is unknown.
     """
-    found: list[Statement] = []
+    result: list[Statement] = []
     lines: list[LineRow] = []
     depth = 0
     for row in line_rows():
@@ -232,9 +232,9 @@ def statements(run: str) -> list[Statement]:
         lines.append(row)
         depth += sum(map(row.source.count, "([{")) - sum(map(row.source.count, ")]}"))
         if depth <= 0:
-            found += [_statement(lines)] if lines[0].source else []
+            result += [_statement(lines)] if lines[0].source else []
             lines, depth = [], 0
-    return found
+    return result
 
 
 def _statement(lines: list[LineRow]) -> Statement:

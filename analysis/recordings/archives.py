@@ -25,8 +25,8 @@ def folder(path: Path) -> Path:
         if archive.is_dir():
             return path
         if archive.is_file():
-            found = _folder_in(archive)
-            return found / path.relative_to(archive) if found else path
+            result = _folder_in(archive)
+            return result / path.relative_to(archive) if result else path
     return path
 
 
@@ -54,7 +54,7 @@ def _inner(head: bytes) -> bytes:
 
 def named(text: str) -> str:
     """Return a text with archives named where it names folders that were unpacked of them."""
-    for archive, found in _unpacked.items():
-        if found is not None:
-            text = text.replace(str(found), str(archive))
+    for archive, one in _unpacked.items():
+        if one is not None:
+            text = text.replace(str(one), str(archive))
     return text

@@ -60,7 +60,7 @@ def _explained(path: Path, form: Format) -> Iterator[None]:
             raise
         raise EvidenceError(f"{path}: {error}") from error
     except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError, MemoryError, pa.ArrowException) as error:
-        # a reader met what it was not built for; the user shall know the file and whom to tell, not the stack
+        # a reader met what it was not built for; the user needs the file and whom to tell, not the stack
         reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no details'}"
         raise EvidenceError(f"{path}: cannot be read as {form.title} ({reason}); please report it") from error
 

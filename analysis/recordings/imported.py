@@ -24,7 +24,7 @@ from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.device.busy import busy
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import kinds
-from kernelscope.analysis.trace import TABLES, storage
+from kernelscope.analysis.trace import TABLES, plain, storage
 from kernelscope.analysis.trace.storage import load
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Imported:
             raise EvidenceError(f"{file}: schema {schema!r} is not {SCHEMA}; import the capture again with this version")
 
     def trace(self) -> Trace:
-        """Return the Trace, its device work tied to steps as this version does."""
+        """Return the Trace, its device work assigned to steps as this version does."""
         trace = load(self.path / "trace")
         device_steps.relate(trace)
         return trace
@@ -71,13 +71,13 @@ class Imported:
 
     def breakdowns(self) -> list[dict[str, Any]]:
         """Return every breakdown's envelope; where the capture does not allow one {"by", "unavailable": reason, "rows": []}."""
-        found = []
+        result = []
         for by in BY:
             try:
-                found.append(self.breakdown(by))
+                result.append(self.breakdown(by))
             except EvidenceError as error:
-                found.append({"by": by, "unavailable": str(error), "rows": []})
-        return found
+                result.append({"by": by, "unavailable": str(error), "rows": []})
+        return result
 
 
 def _given(envelope: dict[str, Any]) -> dict[str, Any]:
@@ -135,9 +135,7 @@ def summed_samples(trace: Trace) -> list[dict[str, Any]]:
     if trace.samples.empty:
         return []
     grouped = trace.samples.groupby(["device", "metric"], dropna=False, sort=False)["value"]
-    table = grouped.agg(["count", "mean", "min", "max"]).reset_index()
-    rows = table.astype(object).where(table.notna(), None).to_dict("records")
-    return [{str(key): value for key, value in row.items()} for row in rows]
+    return plain.rows(grouped.agg(["count", "mean", "min", "max"]).reset_index())
 
 
 def _umask() -> int:

@@ -52,7 +52,7 @@ class Pass:
 
 
 @dataclass(frozen=True)
-class Side:
+class SideProgress:
     """One side's run folder. over, planned: passes; planned is None where a script decides. left_s: None where not known.
 
     state: one of RECORDING, COMPLETE, FAILED; reason: why it failed.
@@ -69,7 +69,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Progress:
+class RecordingProgress:
     """A recording. began, written: when it began and last wrote something, in s since 1970. cells: over and in all, of a sweep.
 
     sides: those that are recorded together; of a sweep, those of the cells that are not over. ended: whether nothing more comes.
@@ -78,13 +78,13 @@ class Progress:
     title: str
     began: float
     written: float
-    sides: list[Side]
+    sides: list[SideProgress]
     cells: tuple[int, int] | None
     ended: bool
 
     @property
     def left_s(self) -> float | None:
-        """How long it will take yet in s, as far as can be told from what is over; None where it cannot."""
+        """How long it will take yet in s, estimated from what is over; None where it cannot be."""
         if self.cells is not None:
             over, wanted = self.cells
             return (self.written - self.began) / over * (wanted - over) if over else None
@@ -92,7 +92,7 @@ class Progress:
         return max(known) if known else None
 
 
-def read(folder: Path, plan: Plan) -> Progress:
+def read(folder: Path, plan: Plan) -> RecordingProgress:
     """Return how far the recording in a folder is; raise EvidenceError where there is none."""
     kind = kind_of(folder)
     if kind is Kind.SWEEP:
@@ -106,10 +106,10 @@ def read(folder: Path, plan: Plan) -> Progress:
     named = [options.get("network"), options.get("mode"), f"batch {options['batch']}" if options.get("batch") else None]
     began = min(_seconds(record.get("created"), run) for run, record in zip(runs, records, strict=True))
     ended = all(side.state != RECORDING for side in sides)
-    return Progress(" · ".join(str(part) for part in named if part), began, _written(runs), sides, None, ended)
+    return RecordingProgress(" · ".join(str(part) for part in named if part), began, _written(runs), sides, None, ended)
 
 
-def _sweep(folder: Path, plan: Plan) -> Progress:
+def _sweep(folder: Path, plan: Plan) -> RecordingProgress:
     record = read_object(folder / kinds.SWEEP)
     keys = [str(cell.get("cell")) for cell in record.get("cells") or []]
     over = [key for key in keys if (folder / "cells" / key / "cell.json").is_file()]
@@ -119,10 +119,12 @@ def _sweep(folder: Path, plan: Plan) -> Progress:
     written = max((path.stat().st_mtime for path in [folder / kinds.SWEEP, *folder.glob("cells/*/cell.json")]), default=began)
     title = str(record.get("title") or record.get("name") or folder.name)
     ended = not running and (len(over) == len(keys) or not (folder / ".staged").exists())
-    return Progress(title, began, max(written, _written([run.parent for run in running])), sides, (len(over), len(keys)), ended)
+    return RecordingProgress(
+        title, began, max(written, _written([run.parent for run in running])), sides, (len(over), len(keys)), ended
+    )
 
 
-def _side(folder: Path, record: Mapping[str, Any], plan: Plan, label: str | None = None) -> Side:
+def _side(folder: Path, record: Mapping[str, Any], plan: Plan, label: str | None = None) -> SideProgress:
     """Return one side: its passes as its options plan them or, of somebody's script, as they come."""
     options = record.get("options") or {}
     profiled = record.get("recorder") == _PROFILED
@@ -132,7 +134,7 @@ def _side(folder: Path, record: Mapping[str, Any], plan: Plan, label: str | None
     reason = None if record.get("reason") in (None, _NOT_ENDED) else str(record["reason"])
     state = COMPLETE if record.get("complete") else FAILED if reason else RECORDING
     left = _left(folder, planned, begun) if state == RECORDING and not profiled else None
-    return Side(
+    return SideProgress(
         label=label or str(record.get("label") or record.get("framework")),
         batch=options.get("batch"),
         over=len(list(folder.glob("*/*/child.json"))) - (current is not None) if profiled else sum(over for _, over in begun),
@@ -194,7 +196,7 @@ def _left(folder: Path, planned: list[tuple[str, int]], begun: list[tuple[Path, 
         took.setdefault(path.parent.name, []).append(end - start)
     if not took or len(ends) == len(planned):
         return None
-    every = mean(seconds for found in took.values() for seconds in found)
+    every = mean(seconds for one in took.values() for seconds in one)
     waiting = planned[len(ends) :]
     total = sum(mean(took[name]) if name in took else every for name, _ in waiting)
     going_on = _written([folder]) - starts[-1] if len(starts) > len(ends) else 0.0

@@ -21,7 +21,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.recordings import archives, kinds
 from kernelscope.analysis.recordings.kinds import Kind, kind_of
 from kernelscope.analysis.trace import Trace, conform, storage, thread_names
-from kernelscope.analysis.trace.records import read_object, read_table
+from kernelscope.analysis.trace.records import check_schema, read_object, read_table
 
 KERAS_2 = ("keras-theano", "keras-cntk", "keras-mxnet")
 SCHEMA_NAME, SCHEMA_VERSION = "kernelscope/run", 1
@@ -60,7 +60,9 @@ class Run:
         if kind is not Kind.RUN:
             raise EvidenceError(f"{path}: {_no_run(path, kind)}")
         self.record = read_object(file)
-        _check_schema(file, str(self.record.get("schema")))
+        check_schema(
+            file, str(self.record.get("schema")), SCHEMA_NAME, SCHEMA_VERSION, "name a folder that `run` or `compare` wrote"
+        )
         self.framework = str(self.record["framework"])
         self.name = str(self.record.get("label") or self.framework)  # what tells it from others beside it
         self.complete = bool(self.record.get("complete"))
@@ -100,13 +102,13 @@ class Run:
         if not (folder / "index.json").is_file():
             return None, {}
         index = read_object(folder / "index.json")
-        found = {}
+        result = {}
         for number, entry in enumerate(index.get("files") or []):
             file = folder / f"{number}.py"
             if isinstance(entry, dict) and entry.get("file") == file.name and file.is_file():
-                found[str(entry.get("path"))] = file.read_text("utf8", "replace")
+                result[str(entry.get("path"))] = file.read_text("utf8", "replace")
         main = index.get("main")
-        return (main if isinstance(main, str) else None), found
+        return (main if isinstance(main, str) else None), result
 
     def clean_steps(self) -> pd.DataFrame:
         """The measured steps of all repeats of the clean pass; an empty table when there is none."""
@@ -119,15 +121,15 @@ class Run:
         Much of the noise is per process (a heap that is given back and faulted in again, say), so that one repeat can be in
         another state than the clean pass was. Raises EvidenceError when there is no repeat.
         """
-        found = self.passes("kernels")
-        if not found:
+        result = self.passes("kernels")
+        if not result:
             entry = self.record.get("passes", {}).get("kernels", {})
             reason = entry.get("reason") or self.record.get("reason") or "it was not recorded"
             raise EvidenceError(f"{self.path}: no kernels pass: {reason}; run it again")
         clean = mean_step_ns(self.clean_steps())
         if clean is None:
-            return found[0]
-        return min(found, key=lambda data: abs((mean_step_ns(data.measured) or 0) - clean))
+            return result[0]
+        return min(result, key=lambda data: abs((mean_step_ns(data.measured) or 0) - clean))
 
     def trace(self) -> Trace:
         """Return the Trace of the kernels pass with the host lines of the lines pass, from the cache if it is still true."""
@@ -171,7 +173,7 @@ class Run:
         others = [p for name in ("lines", "clean") for p in self.path.glob(f"{name}/*/*")]
         for path in sorted(p for p in [*data.folder.iterdir(), *others] if p.is_file()):
             digest.update(f"{path.relative_to(self.path)}\n".encode())
-            with path.open("rb") as file:  # reports of collectors are too large to be had whole
+            with path.open("rb") as file:  # reports of collectors are too large to be read whole
                 digest.update(hashlib.file_digest(file, "sha256").digest())
         return digest.hexdigest()[:24]
 
@@ -250,16 +252,6 @@ def _no_run(path: Path, kind: Kind) -> str:
     if kind is Kind.RUNS:
         return f"holds run folders; name one of them: {inside}"
     return "not a run folder (no run.json); name a folder that `run` or `compare` wrote"
-
-
-def _check_schema(file: Path, schema: str) -> None:
-    name, _, version = schema.rpartition("/")
-    if name != SCHEMA_NAME or not version.isdigit():
-        raise EvidenceError(f"{file}: schema {schema!r} is not {SCHEMA_NAME}; name a folder that `run` or `compare` wrote")
-    if int(version) > SCHEMA_VERSION:
-        raise EvidenceError(
-            f"{file}: written in schema {version}, this version reads up to {SCHEMA_VERSION}; upgrade kernelscope"
-        )
 
 
 def _unlike_steps(kernels: pd.DataFrame, steps: pd.DataFrame) -> int:

@@ -62,10 +62,10 @@ class _Stream:
     def read(self, size: int = _TAR_BLOCK) -> bytes:
         if not 0 <= size <= _LONGEST_READ:
             raise tarfile.ReadError("a record of its own is larger than any name can be")
-        found = self._file.read(size)
-        if len(found) < size:
+        result = self._file.read(size)
+        if len(result) < size:
             raise tarfile.ReadError("it is cut off")
-        return found
+        return result
 
 
 def unpack(archive: Path) -> Path | None:
@@ -117,7 +117,7 @@ def _unpacked(archive: Path, form: str) -> Path | None:
         return None
     target = Path(tempfile.mkdtemp(prefix="kernelscope-"))
     atexit.register(shutil.rmtree, target, ignore_errors=True)
-    names, written, room = [], 0, shutil.disk_usage(target).free - _SPARE
+    names, written, available = [], 0, shutil.disk_usage(target).free - _SPARE
     for member in _members(archive, form):
         names.append(member.name)
         place = target / _inside(archive, member.name)
@@ -129,7 +129,7 @@ def _unpacked(archive: Path, form: str) -> Path | None:
             while piece := content.read(_PIECE):
                 written += len(piece)
                 _bound(archive, len(names), written)
-                if written > room:
+                if written > available:
                     raise EvidenceError(f"{archive}: no room to unpack it in {target.parent}; set TMPDIR to a larger place")
                 out.write(piece)
     top = _top(names)

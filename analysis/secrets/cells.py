@@ -71,7 +71,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-class Columns(NamedTuple):
+class StoredColumns(NamedTuple):
     """A table's stored columns. text: those declared for text or blobs, or for nothing; key: name of the row's number.
 
     computed: whether there are others, which are computed when they are read.
@@ -90,7 +90,7 @@ class Columns(NamedTuple):
         return self.key
 
 
-def columns(database: sqlite3.Connection, table: str) -> Columns:
+def columns(database: sqlite3.Connection, table: str) -> StoredColumns:
     """Return what columns a table has; generated ones (computed when read) are left out."""
     rows = database.execute(f"PRAGMA table_xinfo({quoted(table)})").fetchall()
     stored = [(str(row[1], "utf8", "replace"), str(row[2] or b"", "utf8", "replace").upper()) for row in rows if row[6] == 0]
@@ -103,10 +103,10 @@ def columns(database: sqlite3.Connection, table: str) -> Columns:
         except (sqlite3.OperationalError, UnicodeDecodeError):  # the latter: SQLite quotes what it does not understand
             key = None  # a table WITHOUT ROWID
     text = [name for name, kind in stored if not kind or any(word in kind for word in ("CHAR", "TEXT", "CLOB", "BLOB"))]
-    return Columns(names, text, key, computed=any(row[6] in (2, 3) for row in rows))
+    return StoredColumns(names, text, key, computed=any(row[6] in (2, 3) for row in rows))
 
 
-class Cell(NamedTuple):
+class StoredCell(NamedTuple):
     """A cell that holds text or a blob. name: what its row calls it, where the row has a name."""
 
     table: str
@@ -116,7 +116,7 @@ class Cell(NamedTuple):
     name: bytes | None = None
 
 
-def partial_cells(database: sqlite3.Connection, partly: list[str]) -> Iterator[list[Cell]]:
+def partial_cells(database: sqlite3.Connection, partly: list[str]) -> Iterator[list[StoredCell]]:
     """Yield cells of text columns; add the names of tables to `partly` that are not read whole."""
     for table in tables(database):
         described = columns(database, table)
@@ -125,7 +125,7 @@ def partial_cells(database: sqlite3.Connection, partly: list[str]) -> Iterator[l
         selected = f"SELECT {described.key or 0}, {', '.join(map(quoted, described.text))} FROM {quoted(table)}"  # noqa: S608
         ends, whole = _ends(database, table, described.key)
         for end in ends:
-            part = _Part(_MOST_ROWS, _MOST_TABLE)
+            part = _TablePart(_MOST_ROWS, _MOST_TABLE)
             try:
                 cursor = database.execute(f"{selected} WHERE ({_holding_text(described.text)}) AND {end}")
                 yield from _cells(cursor, table, described.text, part)
@@ -150,11 +150,11 @@ def _ends(database: sqlite3.Connection, table: str, key: str | None) -> tuple[li
 
 
 def _holding_text(names: list[str]) -> str:
-    """Return a condition that SQLite checks by itself: most rows of profilers hold numbers only, or nothing (told fastest)."""
+    """Return a condition that SQLite checks by itself: most rows of profilers hold numbers only, or nothing (checked fastest)."""
     return " OR ".join(f"({quoted(name)} IS NOT NULL AND typeof({quoted(name)}) IN ('text', 'blob'))" for name in names)
 
 
-def all_cells(database: sqlite3.Connection) -> Iterator[list[Cell]]:
+def all_cells(database: sqlite3.Connection) -> Iterator[list[StoredCell]]:
     """Yield all cells of all tables that hold text or blobs, whatever the column's type."""
     for table in tables(database):
         described = columns(database, table)
@@ -167,7 +167,7 @@ def all_cells(database: sqlite3.Connection) -> Iterator[list[Cell]]:
 
 
 @dataclass
-class _Part:
+class _TablePart:
     """A part of a table: at most so many rows and bytes of text."""
 
     rows: int
@@ -179,13 +179,13 @@ class _Part:
         return self.rows <= 0 or self.size <= 0
 
 
-def _cells(cursor: sqlite3.Cursor, table: str, names: list[str], part: _Part | None) -> Iterator[list[Cell]]:
+def _cells(cursor: sqlite3.Cursor, table: str, names: list[str], part: _TablePart | None) -> Iterator[list[StoredCell]]:
     """Yield a query's cells, in batches of some hundred rows; the first column is the row's number."""
     lowered = [name.lower() for name in names]
     named = lowered.index("name") + 1 if "name" in lowered and "value" in lowered else None
     while rows := cursor.fetchmany(min(500, part.rows) if part else 500):
         cells = [
-            Cell(table, row[0], name, row[place], row[named] if named and lowered[place - 1] == "value" else None)
+            StoredCell(table, row[0], name, row[place], row[named] if named and lowered[place - 1] == "value" else None)
             for place, name in enumerate(names, 1)
             for row in rows
             if isinstance(row[place], bytes) and row[place]
@@ -198,9 +198,9 @@ def _cells(cursor: sqlite3.Cursor, table: str, names: list[str], part: _Part | N
                 return
 
 
-def screened(batches: Iterator[list[Cell]], path: Path, thorough: bool = False) -> Iterator[CellHit]:
+def screened(batches: Iterator[list[StoredCell]], path: Path, thorough: bool = False) -> Iterator[CellHit]:
     """Yield the findings in cells. Cells are screened many at a time: to begin a screening costs more than a small table."""
-    pending: list[Cell] = []
+    pending: list[StoredCell] = []
     size = 0
     option = False
     try:
@@ -215,25 +215,25 @@ def screened(batches: Iterator[list[Cell]], path: Path, thorough: bool = False) 
         raise damaged(path, error) from error
 
 
-def _judged(cells: list[Cell], option: bool, thorough: bool) -> Generator[CellHit, None, bool]:
+def _judged(cells: list[StoredCell], option: bool, thorough: bool) -> Generator[CellHit, None, bool]:
     """Yield the findings in cells; return whether the last one is an option whose argument comes next.
 
     A cell is judged by what it holds, by its row's name (columns name and value, of environments) and, where command lines are
     kept one argument a row, by the option in the row before.
     """
-    held = secret_patterns.spans_of([cell.value for cell in cells], thorough)
+    spans = secret_patterns.spans_of([cell.value for cell in cells], thorough)
     for place, cell in enumerate(cells):
-        found = held.get(place, [])
+        result = spans.get(place, [])
         if cell.name is not None:
-            if not found:
-                found = _judged_by_name(cell, option, thorough)
+            if not result:
+                result = _judged_by_name(cell, option, thorough)
             option = secret_patterns.secret_option(cell.value)
-        for span in found:
+        for span in result:
             yield CellHit(cell.table, cell.row, cell.column, span.start, span.end, span.what, cell.value[span.start : span.end])
     return option
 
 
-def _judged_by_name(cell: Cell, option: bool, thorough: bool) -> list[secret_patterns.Span]:
+def _judged_by_name(cell: StoredCell, option: bool, thorough: bool) -> list[secret_patterns.Span]:
     name = cell.name if isinstance(cell.name, bytes) and secret_patterns.secret_name(cell.name) else b""
     if (not name and not option) or not secret_patterns.value_counts(name or b"--password", cell.value, True, thorough):
         return []

@@ -1,4 +1,4 @@
-"""What looks like a secret in bytes: tokens told by their shape, and values of variables whose name says so.
+"""What looks like a secret in bytes: tokens recognised by their shape, and values of variables whose name says so.
 
 Shapes are those that the services document or that their tokens begin with (GitHub, Hugging Face, AWS, ...). Names are those of
 environment variables, options and keys: HF_TOKEN=..., "password": "...", --api-key ... A value counts only if it is not
@@ -105,11 +105,11 @@ def suspicious(data: bytes | memoryview, pattern: str = _SCREEN) -> list[tuple[i
     count = -(-len(data) // CHUNK)
     offsets = np.minimum(np.arange(count + 1, dtype=np.int64) * CHUNK, len(data))
     edges = b"".join(data[edge - 256 : edge + 256] for edge in range(CHUNK, len(data), CHUNK))
-    found = set(_matching(data, offsets, pattern))
+    result = set(_matching(data, offsets, pattern))
     lengths = [min(512, len(data) - edge + 256) for edge in range(CHUNK, len(data), CHUNK)]
-    found.update(_matching(edges, np.cumsum([0, *lengths], dtype=np.int64), pattern))
+    result.update(_matching(edges, np.cumsum([0, *lengths], dtype=np.int64), pattern))
     stretches: list[tuple[int, int]] = []
-    for chunk in sorted(found):
+    for chunk in sorted(result):
         start, after = max(0, chunk * CHUNK - 512), (chunk + 1) * CHUNK
         end = min(len(data), after + (LONGEST if b"PRIVATE KEY" in bytes(data[start:after]) else _LONGEST_VALUE + 512))
         if stretches and start <= stretches[-1][1]:
@@ -139,19 +139,19 @@ def suspicious_values(values: list[bytes], pattern: str = _SCREEN) -> list[int]:
 def spans_of(values: list[bytes], thorough: bool = False) -> dict[int, list[Span]]:
     """Return what `spans` finds in each of the values in which it may find something, by their places."""
     if sum(map(len, values)) <= _FEW:
-        held, shaped = _suspicious_of_few(values)
+        suspicious, shaped = _suspicious_of_few(values)
     else:
-        held = suspicious_values(values)
-        shaped = {held[place] for place in suspicious_values([values[place] for place in held], _SHAPED)}
-    return {place: _spans(values[place], thorough, place in shaped) for place in held}
+        suspicious = suspicious_values(values)
+        shaped = {suspicious[place] for place in suspicious_values([values[place] for place in suspicious], _SHAPED)}
+    return {place: _spans(values[place], thorough, place in shaped) for place in suspicious}
 
 
 def _suspicious_of_few(values: list[bytes]) -> tuple[list[int], set[int]]:
     """Return the places of values in which `spans` may find something, and of those among them that _SHAPED matches."""
-    together = b"\n".join(values)  # what matches in none of them, most often, is asked once
-    patterns = [pattern for pattern in (_PRIVATE_KEY_BEGINS, *(shape for _, _, shape in _SHAPES)) if pattern.search(together)]
+    joined = b"\n".join(values)  # what matches in none of them, most often, is asked once
+    patterns = [pattern for pattern in (_PRIVATE_KEY_BEGINS, *(shape for _, _, shape in _SHAPES)) if pattern.search(joined)]
     shaped = {place for place, value in enumerate(values) if any(pattern.search(value) for pattern in patterns)}
-    given = _GIVEN_IN_BYTES if _GIVEN_IN_BYTES.search(together) else None
+    given = _GIVEN_IN_BYTES if _GIVEN_IN_BYTES.search(joined) else None
     named = {
         place
         for place, value in enumerate(values)
@@ -171,9 +171,9 @@ def spans(text: bytes, thorough: bool = False) -> list[Span]:
 
 def _spans(text: bytes, thorough: bool, shaped: bool) -> list[Span]:
     """Return as `spans` does. shaped: whether _SHAPED matches somewhere."""
-    found = [*(_shapes(text) if shaped else ()), *_assignments(text, thorough), *_environment(text, thorough)]
+    result = [*(_shapes(text) if shaped else ()), *_assignments(text, thorough), *_environment(text, thorough)]
     merged: list[Span] = []
-    for span in sorted(found, key=lambda span: (span.start, -span.end)):
+    for span in sorted(result, key=lambda span: (span.start, -span.end)):
         if merged and span.start < merged[-1].end:
             last = merged[-1]
             what = span.what if last.what.startswith("value of") else last.what  # a shape says more than a name

@@ -38,7 +38,7 @@ _Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True)
-class Change:
+class Overwrite:
     """size bytes of what looked like a secret were overwritten."""
 
     place: str
@@ -46,7 +46,7 @@ class Change:
     size: int
 
 
-def redact(source: Path, target: Path) -> list[Change]:
+def redact(source: Path, target: Path) -> list[Overwrite]:
     """Write a copy of source without what looks like secrets to target, replacing it; return what was overwritten.
 
     The source is only read. Raises EvidenceError where it cannot be read or cannot be rewritten safely (binary formats other than
@@ -76,7 +76,7 @@ def redact(source: Path, target: Path) -> list[Change]:
 # Files without tables
 
 
-def _redact_file(source: Path, head: bytes, copy: Path) -> list[Change]:
+def _redact_file(source: Path, head: bytes, copy: Path) -> list[Overwrite]:
     kind, wide = packing(head), head.startswith(secret_texts.UTF16)
     with secret_texts.opened(source, head) as file, copy.open("wb") as out:
         _unpack(file, out, source, kind is not None)
@@ -130,9 +130,9 @@ def _pack(copy: Path, kind: str) -> None:
         target.unlink(missing_ok=True)
 
 
-def _overwrite(copy: Path, source: Path) -> list[Change]:
+def _overwrite(copy: Path, source: Path) -> list[Overwrite]:
     """Overwrite findings in a file of text, and the same values elsewhere in it, until there are none; return them in order."""
-    found: list[tuple[int, int, str]] = []
+    result: list[tuple[int, int, str]] = []
     values: set[bytes] = set()
     for _ in range(_PASSES):
         with copy.open("rb") as file:
@@ -144,17 +144,17 @@ def _overwrite(copy: Path, source: Path) -> list[Change]:
         _patch(copy, again)
         if not new and not again:
             break
-        found = sorted([*found, *new, *again])
+        result = sorted([*result, *new, *again])
     else:
         raise _stubborn(source)
     with copy.open("rb") as file:
-        named = secret_texts.places(file, copy, [start for start, _, _ in found]) if found else []
-    return [Change(place, what, end - start) for place, (start, end, what) in zip(named, found, strict=True)]
+        named = secret_texts.places(file, copy, [start for start, _, _ in result]) if result else []
+    return [Overwrite(place, what, end - start) for place, (start, end, what) in zip(named, result, strict=True)]
 
 
-def _few(found: Iterator[_Found], source: Path) -> list[_Found]:
+def _few(result: Iterator[_Found], source: Path) -> list[_Found]:
     """Return findings as a list; raise EvidenceError where there are absurdly many."""
-    listed = list(islice(found, _MOST_FINDINGS + 1))
+    listed = list(islice(result, _MOST_FINDINGS + 1))
     if len(listed) > _MOST_FINDINGS:
         raise EvidenceError(f"{source}: more than {_MOST_FINDINGS} findings; look at the file, it cannot be a capture")
     return listed
@@ -198,7 +198,7 @@ def _searches(values: set[bytes]) -> Iterator[tuple[str, re.Pattern[bytes]]]:
 # Databases
 
 
-def _redact_database(source: Path, copy: Path) -> list[Change]:
+def _redact_database(source: Path, copy: Path) -> list[Overwrite]:
     for suffix in ("-wal", "-journal"):
         beside = source.with_name(source.name + suffix)
         if beside.exists() and beside.stat().st_size:
@@ -233,9 +233,9 @@ def _writable(copy: Path) -> sqlite3.Connection:
     return database
 
 
-def _change_cells(database: sqlite3.Connection, source: Path) -> tuple[list[Change], set[bytes]]:
+def _change_cells(database: sqlite3.Connection, source: Path) -> tuple[list[Overwrite], set[bytes]]:
     """Overwrite findings in cells, and the same values in other cells, until there are none; return them and these values."""
-    changes: list[Change] = []
+    changes: list[Overwrite] = []
     values: set[bytes] = set()
     for _ in range(_PASSES):
         hits = _few(secret_cells.screened(secret_cells.all_cells(database), source, thorough=True), source)
@@ -264,23 +264,23 @@ def _cells_with(database: sqlite3.Connection, values: set[bytes]) -> Iterator[se
                     yield secret_cells.CellHit(cell.table, cell.row, cell.column, *match.span(), _AGAIN, match[0])
 
 
-def _write(database: sqlite3.Connection, source: Path, hits: list[secret_cells.CellHit], first: bool) -> list[Change]:
+def _write(database: sqlite3.Connection, source: Path, hits: list[secret_cells.CellHit], first: bool) -> list[Overwrite]:
     """Overwrite findings in cells; before the first time, take triggers out. Return what was done."""
     changes = _drop_triggers(database, source) if hits and first else []
     for _, group in groupby(hits, key=lambda hit: (hit.table, hit.row, hit.column)):
-        found = list(group)
-        _rewrite_cell(database, source, found)
-        changes += [Change(hit.place, hit.what, hit.end - hit.start) for hit in found]
+        result = list(group)
+        _rewrite_cell(database, source, result)
+        changes += [Overwrite(hit.place, hit.what, hit.end - hit.start) for hit in result]
     return changes
 
 
-def _drop_triggers(database: sqlite3.Connection, source: Path) -> list[Change]:
+def _drop_triggers(database: sqlite3.Connection, source: Path) -> list[Overwrite]:
     if database.execute("PRAGMA encoding").fetchone()[0] != b"UTF-8":
         raise EvidenceError(f"{source}: a database in UTF-16; dump it and load it into a new one")
     names = [str(row[0], "utf8") for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()]
     for name in names:
         database.execute(f"DROP TRIGGER {secret_cells.quoted(name)}")
-    return [Change(f"trigger {secret_patterns.shown(name)}", "taken out, as it would run", 0) for name in names]
+    return [Overwrite(f"trigger {secret_patterns.shown(name)}", "taken out, as it would run", 0) for name in names]
 
 
 def _rewrite_cell(database: sqlite3.Connection, source: Path, hits: list[secret_cells.CellHit]) -> None:

@@ -29,20 +29,20 @@ REPORT_MAGIC = b"NVIDIA Tegra Profiler Report"
 LISTED = 20
 
 
-class Finding(NamedTuple):
+class Secret(NamedTuple):
     """What looks like a secret (`what`: GitHub token, value of HF_TOKEN, ...) and where it is."""
 
     place: str
     what: str
 
 
-class Findings(NamedTuple):
+class SearchResult(NamedTuple):
     """What was found.
 
     listed: the first LISTED findings; total: how many there are in what was looked through; unread: what was not, if anything.
     """
 
-    listed: tuple[Finding, ...] = ()
+    listed: tuple[Secret, ...] = ()
     total: int = 0
     unread: str | None = None
 
@@ -58,7 +58,7 @@ class Findings(NamedTuple):
         )
 
 
-def find(path: Path) -> Findings:
+def find(path: Path) -> SearchResult:
     """Return what looks like a secret in a capture (a file or a folder of files), and where.
 
     Cheap: files are screened at several hundred MB/s; of databases, text columns are looked through as far as the first and last
@@ -76,7 +76,7 @@ def find(path: Path) -> Findings:
 
 
 def remarks(path: Path, unpacked: bytes | memoryview = b"", shown: Path | None = None) -> list[tuple[str, str]]:
-    """Return what to say of secrets in a capture: (warnings or notes, a line).
+    """Return remarks on secrets in a capture: (warnings or notes, a line).
 
     shown: the file that is named, where `path` is a copy of it. unpacked: what a packed file holds, if it is known: mostly
     nothing in it is suspicious, so that it suffices.
@@ -84,48 +84,48 @@ def remarks(path: Path, unpacked: bytes | memoryview = b"", shown: Path | None =
     if unpacked and not secret_patterns.suspicious(unpacked):
         return []
     try:
-        found = find(path)
+        result = find(path)
     except EvidenceError as error:
         return [("notes", f"not looked through for secrets: {error}".replace(str(path), str(shown or path)))]
-    warning = found.warning(Path((shown or path).name))
-    said = [("warnings", warning)] if warning else []
-    return [*said, ("notes", f"not looked through for secrets: {found.unread}")] if found.unread else said
+    warning = result.warning(Path((shown or path).name))
+    remarks = [("warnings", warning)] if warning else []
+    return [*remarks, ("notes", f"not looked through for secrets: {result.unread}")] if result.unread else remarks
 
 
-def _find_in_file(path: Path, head: bytes) -> Findings:
+def _find_in_file(path: Path, head: bytes) -> SearchResult:
     budget = secret_texts.Budget(path.stat().st_size, packing(head) is not None)
-    found: list[secret_texts.Hit] = []
+    result: list[secret_texts.Hit] = []
     total = 0
     with secret_texts.opened(path, head) as file:
         for hit in secret_texts.hits(file, path, budget):
             total += 1
-            found += [hit] if total <= LISTED else []
-    if found:
+            result += [hit] if total <= LISTED else []
+    if result:
         with secret_texts.opened(path, head) as file:
-            found_at = secret_texts.places(file, path, [hit.start for hit in found])
+            places = secret_texts.places(file, path, [hit.start for hit in result])
     if head.startswith(REPORT_MAGIC):
         budget.unread.append("parts that the profiler compressed itself")
-    listed = tuple(Finding(place, hit.what) for place, hit in zip(found_at, found, strict=True)) if found else ()
-    return Findings(listed, total, "; ".join(budget.unread) or None)
+    listed = tuple(Secret(place, hit.what) for place, hit in zip(places, result, strict=True)) if result else ()
+    return SearchResult(listed, total, "; ".join(budget.unread) or None)
 
 
-def _find_in_database(path: Path) -> Findings:
+def _find_in_database(path: Path) -> SearchResult:
     """Look through text columns, of large tables their first and last rows."""
-    found: list[Finding] = []
+    result: list[Secret] = []
     total = 0
     partly: list[str] = []
     with secret_cells.open_database(path) as database:
         for hit in secret_cells.screened(secret_cells.partial_cells(database, partly), path):
             total += 1
-            if len(found) < LISTED:
-                found.append(Finding(hit.place, hit.what))
+            if len(result) < LISTED:
+                result.append(Secret(hit.place, hit.what))
     names = ", ".join(partly[:3]) + (f" and {len(partly) - 3} more" if len(partly) > 3 else "")
-    return Findings(tuple(found), total, f"parts of table {names}" if partly else None)
+    return SearchResult(tuple(result), total, f"parts of table {names}" if partly else None)
 
 
-def _find_in_folder(path: Path) -> Findings:
+def _find_in_folder(path: Path) -> SearchResult:
     """Look through the files of a folder: exports of a table each, or anything else."""
-    found: list[Finding] = []
+    result: list[Secret] = []
     total = 0
     unread: list[str] = []
     for entry in sorted(item for item in path.iterdir() if item.is_file()):
@@ -133,23 +133,23 @@ def _find_in_folder(path: Path) -> Findings:
             head = file.read(8)
         inner = _find_in_columns(entry, head) if head.startswith((b"PAR1", b"ARROW1")) else find(entry)
         total += inner.total
-        found += [Finding(f"{shown(entry.name)}, {item.place}", item.what) for item in inner.listed]
+        result += [Secret(f"{shown(entry.name)}, {item.place}", item.what) for item in inner.listed]
         if inner.unread:
             unread.append(f"{inner.unread} of {shown(entry.name)}")
-    return Findings(tuple(found[:LISTED]), total, "; ".join(unread[:3]) or None)
+    return SearchResult(tuple(result[:LISTED]), total, "; ".join(unread[:3]) or None)
 
 
-def _find_in_columns(path: Path, head: bytes) -> Findings:
+def _find_in_columns(path: Path, head: bytes) -> SearchResult:
     """Look through the different texts of a Parquet or Arrow file's columns."""
-    found: list[Finding] = []
+    result: list[Secret] = []
     try:
         for name, column in _text_columns(path, head):
             values = [value for value in pc.unique(column.cast(pa.large_binary())).to_pylist() if value is not None]
             for which in secret_patterns.suspicious_values(values):
-                found += [Finding(f"column {shown(name)}", span.what) for span in secret_patterns.spans(values[which])]
+                result += [Secret(f"column {shown(name)}", span.what) for span in secret_patterns.spans(values[which])]
     except (pa.ArrowException, OSError, ValueError) as error:
         raise EvidenceError(f"{path}: damaged ({shown(str(error), 200)}); export it again") from error
-    return Findings(tuple(found[:LISTED]), len(found))
+    return SearchResult(tuple(result[:LISTED]), len(result))
 
 
 def _text_columns(path: Path, head: bytes) -> Iterator[tuple[str, Any]]:

@@ -107,16 +107,16 @@ def blocks(file: IO[bytes], path: Path, skip: tuple[int, int] | None = None) -> 
 
 def places(file: IO[bytes], path: Path, offsets: list[int]) -> list[str]:
     """Return where the bytes at these offsets, in order, are: their lines, or the offsets where lines are long."""
-    found: list[str] = []
+    result: list[str] = []
     lines = 1
     for start, data, own in blocks(file, path):
         counted = 0
-        while len(found) < len(offsets) and offsets[len(found)] < start + own:
-            offset = offsets[len(found)]
+        while len(result) < len(offsets) and offsets[len(result)] < start + own:
+            offset = offsets[len(result)]
             lines += data.count(b"\n", counted, offset - start)
             counted = offset - start
-            found.append(f"line {lines}" if offset < 1000 * lines else f"byte {offset}")
-        if len(found) == len(offsets):
+            result.append(f"line {lines}" if offset < 1000 * lines else f"byte {offset}")
+        if len(result) == len(offsets):
             break
         lines += data.count(b"\n", counted, own)
-    return found
+    return result

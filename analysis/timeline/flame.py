@@ -48,13 +48,13 @@ def flame(trace: Trace, most: int = MOST) -> dict[str, Any]:
     or cells; null for what was put together). Trees of more than `most` nodes have their smallest ones in frames "rest".
     left_out: what there is no tree of, with the reason. Raises EvidenceError when there is nothing on a timeline.
     """
-    names = _Names()
+    names = _FrameNames()
     cells, steps = _cells(trace, names)
-    found, left_out = [cells], []
-    found += _lines(trace, names)
+    result, left_out = [cells], []
+    result += _lines(trace, names)
     host = _host_frames(trace, names)
     threads, idle = _threads(trace, host, steps)
-    found += threads[:THREADS]
+    result += threads[:THREADS]
     if len(threads) > THREADS:
         left_out.append(f"threads that did less: {len(threads) - THREADS}")
     if idle:
@@ -62,13 +62,13 @@ def flame(trace: Trace, most: int = MOST) -> dict[str, Any]:
     if not threads:
         left_out.append("host threads: the capture holds no ranges, operators or calls")
     device = _device(trace, host, names, steps)
-    found += [device] if device else []
-    trees = [_as_dict(tree, most, names) for tree in found]
+    result += [device] if device else []
+    trees = [_as_dict(tree, most, names) for tree in result]
     texts = names.only_used(trees)
     return {"schema": SCHEMA, "steps": steps, "names": texts, "frames": list(FRAMES), "trees": trees, "left_out": left_out}
 
 
-class _Names:
+class _FrameNames:
     """Texts of frames, numbered; a code is a text together with the kind of frame that it names."""
 
     def __init__(self) -> None:
@@ -105,8 +105,8 @@ class _Nodes:
         """Return the node of each frame below its parent, made where it is new; the parent itself where the code is -1."""
         node = parent.copy()
         rows = np.flatnonzero(code >= 0)
-        room = int(code.max(initial=0)) + 1
-        _, first, number = np.unique((parent[rows] + 1) * room + code[rows], return_index=True, return_inverse=True)
+        codes = int(code.max(initial=0)) + 1
+        _, first, number = np.unique((parent[rows] + 1) * codes + code[rows], return_index=True, return_inverse=True)
         node[rows] = len(self.parent) + number
         self.parent = np.concatenate([self.parent, parent[rows][first]])
         self.code = np.concatenate([self.code, code[rows][first]])
@@ -136,11 +136,11 @@ def _added(nodes: _Nodes, node: Int, values: Int) -> Int:
 # --- the partition's cells ------------------------------------------------------------------------------------------------
 
 
-def _cells(trace: Trace, names: _Names) -> tuple[_Tree, int]:
+def _cells(trace: Trace, names: _FrameNames) -> tuple[_Tree, int]:
     """Return the tree of the mean step's cells, and the number of steps."""
-    found = partition(trace)
-    cells = found.cells
-    if not found.step_ns:
+    result = partition(trace)
+    cells = result.cells
+    if not result.step_ns:
         raise EvidenceError("the capture holds no time: all that is on its timeline has no length")
     owner = ("layer", cells["layer"]) if cells["layer"].notna().any() else ("range", cells["range"])
     host = cells["cause"].notna()
@@ -149,7 +149,7 @@ def _cells(trace: Trace, names: _Names) -> tuple[_Tree, int]:
     nodes, node = _Nodes(), np.full(len(cells), -1, dtype=np.int64)
     for frame, values in levels:
         node = nodes.under(node, names.codes(frame, values))
-    steps = len(found.steps)
+    steps = len(result.steps)
     what = "the mean step" if steps else "the whole capture"
     own, count = (cells[name].to_numpy(np.int64) for name in ("time_ns", "count"))
     tree = _Tree(
@@ -178,7 +178,7 @@ class _Frames:
 _Part = tuple[pd.DataFrame, Int]  # rows with thread, start_ns and end_ns, and the code of each
 
 
-def _host_frames(trace: Trace, names: _Names) -> _Frames:
+def _host_frames(trace: Trace, names: _FrameNames) -> _Frames:
     """Return everything that encloses other work on a thread of the host."""
     ranges = trace.ranges[(trace.ranges["nested"] & ~trace.ranges["category"].isin(["step", "mark"])).to_numpy()]
     kinds = {"phase": "phase", "data": "phase", "sync": "phase", "layer": "layer"}
@@ -186,15 +186,15 @@ def _host_frames(trace: Trace, names: _Names) -> _Frames:
         (rows, names.codes(kinds.get(str(category), "range"), rows["name"]))
         for category, rows in ranges.groupby("category", observed=True, sort=False)
     ]
-    return _together([_steps(trace, names), *parts, *_work(trace, names)])
+    return _merged([_steps(trace, names), *parts, *_work(trace, names)])
 
 
-def _steps(trace: Trace, names: _Names) -> _Part:
+def _steps(trace: Trace, names: _FrameNames) -> _Part:
     steps = _measured(trace)
     return steps, np.full(len(steps), names.code("step", "step"), dtype=np.int64)
 
 
-def _work(trace: Trace, names: _Names) -> list[_Part]:
+def _work(trace: Trace, names: _FrameNames) -> list[_Part]:
     """Return operators, calls and kernels of CPU threads."""
     operators = trace.operators[trace.operators["thread"].notna()]
     kernels = _on_threads(trace, operators)
@@ -202,14 +202,14 @@ def _work(trace: Trace, names: _Names) -> list[_Part]:
     return [(rows, names.codes(frame, rows["name"])) for frame, rows in tables.items()]
 
 
-def _together(parts: Sequence[_Part]) -> _Frames:
+def _merged(parts: Sequence[_Part]) -> _Frames:
     thread, start, end = (
         np.concatenate([rows[name].to_numpy(np.int64) for rows, _ in parts]) for name in ("thread", "start_ns", "end_ns")
     )
     return _Frames(thread, start, end, np.concatenate([codes for _, codes in parts]))
 
 
-def _lines(trace: Trace, names: _Names) -> list[_Tree]:
+def _lines(trace: Trace, names: _FrameNames) -> list[_Tree]:
     """Return the tree of the loop's thread by the lines that it was in; nothing where they were not recorded."""
     lines, steps = trace.host_lines, _measured(trace)
     if lines.empty or steps.empty:
@@ -217,7 +217,7 @@ def _lines(trace: Trace, names: _Names) -> list[_Tree]:
     function = lines["function"].astype("string") + " (" + lines["file"].astype("string") + ")"
     text = lines["line"].astype("string") + ": " + lines["text"].astype("string")
     parts = [(lines, names.codes("function", function)), (lines, names.codes("line", text))]
-    host = _together([_steps(trace, names), *parts, *_work(trace, names)])
+    host = _merged([_steps(trace, names), *parts, *_work(trace, names)])
     host = _within(host, steps)
     mine = host[np.isin(host.thread, steps["thread"].to_numpy(np.int64))]
     title = "host: lines of the program"
@@ -247,14 +247,14 @@ def _threads(trace: Trace, host: _Frames, steps: int) -> tuple[list[_Tree], int]
     host = _within(host, measured) if steps else host
     known = np.unique(host.thread)
     working = np.intersect1d(known, _working(trace))
-    found = []
+    result = []
     for thread in working.tolist():
         nodes, own, counts = _added_up(host[host.thread == thread])
-        found.append((thread not in loops, -int(own.sum()), thread, (nodes, own, counts)))
-    found = sorted((entry for entry in found if entry[1]), key=lambda entry: entry[:3])
+        result.append((thread not in loops, -int(own.sum()), thread, (nodes, own, counts)))
+    result = sorted((entry for entry in result if entry[1]), key=lambda entry: entry[:3])
     trees = []
-    for number, (other, _, _, (nodes, own, counts)) in enumerate(found, 1):
-        title, what = _said(loop=not other, number=number)
+    for number, (other, _, _, (nodes, own, counts)) in enumerate(result, 1):
+        title, what = _titles(loop=not other, number=number)
         trees.append(_Tree(f"host-{number}", title, what, max(steps, 1), nodes, own, counts))
     return trees, len(known) - len(working)
 
@@ -282,7 +282,7 @@ def _working(trace: Trace) -> Int:
 _TIMES = ("start_ns", "end_ns")
 
 
-def _said(loop: bool, number: int) -> tuple[str, str]:
+def _titles(loop: bool, number: int) -> tuple[str, str]:
     """Return what a thread's tree is called, and what its whole is."""
     if loop:
         return "host: the loop's thread", "the steps' wall time"
@@ -311,7 +311,7 @@ def _folded(frames: _Frames) -> tuple[_Nodes, Int, Int]:
 # --- devices ----------------------------------------------------------------------------------------------------------------
 
 
-def _device(trace: Trace, host: _Frames, names: _Names, steps: int) -> _Tree | None:
+def _device(trace: Trace, host: _Frames, names: _FrameNames, steps: int) -> _Tree | None:
     """Return the tree of kernels that ran on GPUs in the measured steps; None without any."""
     kernels = trace.kernels
     kernels = kernels[(kernels["device"] != "cpu").fillna(True).to_numpy(bool) & kernels["start_ns"].notna().to_numpy()]
@@ -338,7 +338,7 @@ def _device(trace: Trace, host: _Frames, names: _Names, steps: int) -> _Tree | N
 # --- the result -------------------------------------------------------------------------------------------------------------
 
 
-def _as_dict(tree: _Tree, most: int, names: _Names) -> dict[str, Any]:
+def _as_dict(tree: _Tree, most: int, names: _FrameNames) -> dict[str, Any]:
     """Return a tree as plain data: depth first, the largest child first, the smallest nodes put together."""
     parent, totals = tree.nodes.parent, tree.own_ns.copy()
     for node in range(len(parent) - 1, -1, -1):  # a node comes after its parent
@@ -361,7 +361,9 @@ def _as_dict(tree: _Tree, most: int, names: _Names) -> dict[str, Any]:
 _Row = tuple[int, int, int, int | None]  # code, depth, total_ns, count
 
 
-def _depth_first(parent: Int, totals: Int, kept: npt.NDArray[np.bool_], code: Int, count: Int, names: _Names) -> Iterable[_Row]:
+def _depth_first(
+    parent: Int, totals: Int, kept: npt.NDArray[np.bool_], code: Int, count: Int, names: _FrameNames
+) -> Iterable[_Row]:
     """Return the rows of all kept nodes; after the children of each, one row for those that were not."""
     children: dict[int, list[int]] = {}
     rest: dict[int, list[int]] = {}
@@ -382,11 +384,11 @@ def _depth_first(parent: Int, totals: Int, kept: npt.NDArray[np.bool_], code: In
 
 def _below(node: int, depth: int, children: dict[int, list[int]], rest: dict[int, list[int]]) -> list[tuple[int, int]]:
     """Return what is below a node, last first; one of those that are put together stands for all."""
-    found = [(child, depth) for child in children.get(node, [])]
-    found += [(child, depth) for child in rest.get(node, [])[:1]]
-    return found[::-1]
+    result = [(child, depth) for child in children.get(node, [])]
+    result += [(child, depth) for child in rest.get(node, [])[:1]]
+    return result[::-1]
 
 
-def _small(small: Sequence[int], depth: int, totals: Int, names: _Names) -> _Row:
+def _small(small: Sequence[int], depth: int, totals: Int, names: _FrameNames) -> _Row:
     what = "1 smaller frame" if len(small) == 1 else f"{len(small)} smaller frames"
     return names.code("rest", f"({what})"), depth, int(sum(int(totals[node]) for node in small)), None

@@ -20,9 +20,9 @@ from kernelscope.analysis.accounting.cell_labels import COMPUTING
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution import steps as finding_steps
 from kernelscope.analysis.attribution.calls import cause
-from kernelscope.analysis.attribution.steps import Found
+from kernelscope.analysis.attribution.steps import DetectedSteps
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace, intervals
 from kernelscope.analysis.trace.categories import translated
 
 SCHEMA = "kernelscope/timeline/1"
@@ -55,23 +55,23 @@ def timeline(trace: Trace, most: int = MOST) -> dict[str, Any]:
     Raises EvidenceError where the capture has no timeline.
     """
     step, low, high, about = _window(trace)
-    found = finding_steps.find(trace) if step is None else None
-    events_of = [("step", _owners(trace, low, high)), *_found(trace, found), *_tables(trace)]
+    result = finding_steps.find(trace) if step is None else None
+    events_of = [("step", _owners(trace, low, high)), *_step_slices(trace, result), *_tables(trace)]
     tables = [(kind, _within(events, low, high)) for kind, events in events_of]
     cut = sum(int(events["cut"].sum()) for _, events in tables)
     labels, numbers = _labels([events for _, events in tables])
     lanes = [lane for table, label in zip(tables, numbers, strict=True) for lane in _lanes(table, label, low)]
-    together = _together_ns(lanes, high - low, most)
-    about |= {"found": found.sentence() if found else None}
-    about |= {"schema": SCHEMA, "step": step, "wall_ns": high - low, "cut": cut, "together_ns": together}
-    return {**about, "labels": labels, "lanes": [_plain(lane, together) for lane in lanes]}
+    merged_ns = _least_ns(lanes, high - low, most)
+    about |= {"found": result.sentence() if result else None}
+    about |= {"schema": SCHEMA, "step": step, "wall_ns": high - low, "cut": cut, "together_ns": merged_ns}
+    return {**about, "labels": labels, "lanes": [_plain(lane, merged_ns) for lane in lanes]}
 
 
 # --- the window -------------------------------------------------------------------------------------------------------------
 
 
 def _window(trace: Trace) -> tuple[int | None, int, int, dict[str, Any]]:
-    """Return the step, its start and end, and what of all steps is told; the whole capture where it has no steps."""
+    """Return the step, its start and end, and the facts of all steps; the whole capture where it has no steps."""
     if trace.steps.empty:
         low, high = (int(edge[0]) for edge in parts.whole(trace))
         if high <= low:
@@ -94,14 +94,14 @@ def _window(trace: Trace) -> tuple[int | None, int, int, dict[str, Any]]:
 
 
 def _owners(trace: Trace, low: int, high: int) -> pd.DataFrame:
-    found = parts.owners(trace, low, high)
-    return found.assign(name=found["cause"].fillna(COMPUTING).astype("category"), thread=None)
+    result = parts.owners(trace, low, high)
+    return result.assign(name=result["cause"].fillna(COMPUTING).astype("category"), thread=None)
 
 
-def _found(trace: Trace, found: Found | None) -> Iterator[Table]:
+def _step_slices(trace: Trace, result: DetectedSteps | None) -> Iterator[Table]:
     """Yield the steps that were found in a capture that marks none, as they are on the device."""
-    if found is not None:
-        steps = finding_steps.applied(trace, found).steps.sort_values("start_ns")
+    if result is not None:
+        steps = finding_steps.applied(trace, result).steps.sort_values("start_ns")
         begun, over = device_steps.bounds(steps)
         names = "step " + steps["step"].astype("string")
         yield "steps", pd.DataFrame({"start_ns": begun, "end_ns": over, "thread": None, "name": names.to_numpy()})
@@ -131,7 +131,7 @@ def _named(kind: str, table: pd.DataFrame) -> pd.DataFrame:
 
 def _within(events: pd.DataFrame, low: int, high: int) -> pd.DataFrame:
     """Return the events that reach into the window, cut at its ends, sorted by start, longest first; what has no length stays."""
-    start, end = (events[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    start, end = intervals.edges(events)
     inside = (start < high) & (end > low) | (start == end) & (start >= low) & (start < high)
     start, end, rows = start[inside], end[inside], events[inside]
     cut = (start < low) | (end > high)
@@ -173,7 +173,7 @@ class _Lane:
 def _lanes(table: Table, label: Int, low: int) -> Iterator[_Lane]:
     """Yield the lanes of a table: one for each thread, or each device and its streams or threads."""
     kind, events = table
-    start, end = (events[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    start, end = intervals.edges(events)
     thread = events["thread"].astype("Int64")
     at, known = thread.to_numpy(np.int64, na_value=0), thread.notna().to_numpy()
     device = events["device"].astype("string") if "device" in events else pd.Series(pd.NA, events.index, "string")
@@ -212,24 +212,24 @@ def rows_of(start: Int, end: Int) -> Int:
     return row
 
 
-def _together_ns(lanes: list[_Lane], wall: int, most: int) -> int:
+def _least_ns(lanes: list[_Lane], wall: int, most: int) -> int:
     """Return the shortest duration (ns) below which events must be put together so that no more than `most` are left."""
-    together = 0
-    while sum(int(_groups(lane, together).max(initial=-1)) + 1 for lane in lanes) > most and together < wall:
-        together = max(2 * together, 64)
-    return together
+    merged_ns = 0
+    while sum(int(_groups(lane, merged_ns).max(initial=-1)) + 1 for lane in lanes) > most and merged_ns < wall:
+        merged_ns = max(2 * merged_ns, 64)
+    return merged_ns
 
 
-def _groups(lane: _Lane, together: int) -> Int:
+def _groups(lane: _Lane, merged_ns: int) -> Int:
     """Return the number of each event's group: of its own, or that of short ones which follow each other in its row.
 
     Events shorter than `together` are one where they follow each other and start in the same interval of this length.
     """
     order = np.lexsort((lane.start, lane.row))
     row, start = lane.row[order], lane.start[order]
-    if together:
-        short = lane.duration[order] < together
-        same = (row[1:] == row[:-1]) & (start[1:] // together == start[:-1] // together) & short[1:] & short[:-1]
+    if merged_ns:
+        short = lane.duration[order] < merged_ns
+        same = (row[1:] == row[:-1]) & (start[1:] // merged_ns == start[:-1] // merged_ns) & short[1:] & short[:-1]
     else:
         same = np.zeros(max(len(row) - 1, 0), dtype=bool)
     group = np.empty(len(row), dtype=np.int64)
@@ -237,9 +237,9 @@ def _groups(lane: _Lane, together: int) -> Int:
     return group
 
 
-def _plain(lane: _Lane, together: int) -> dict[str, Any]:
+def _plain(lane: _Lane, merged_ns: int) -> dict[str, Any]:
     """Return a lane as plain data."""
-    group = _groups(lane, together)
+    group = _groups(lane, merged_ns)
     order = np.lexsort((-lane.duration, group))  # so that the longest of a group is its first
     first = np.flatnonzero(np.diff(group[order], prepend=-1))
     begun = np.minimum.reduceat(lane.start[order], first)
@@ -252,7 +252,7 @@ def _plain(lane: _Lane, together: int) -> dict[str, Any]:
     }
     edges = np.flatnonzero(np.diff(lane.row[order][first])) + 1
     split = {name: [part.tolist() for part in np.split(values, edges)] for name, values in columns.items()}
-    if not together:
+    if not merged_ns:
         split |= {"events": [None] * (len(edges) + 1), "busy_ns": [None] * (len(edges) + 1)}
     rows = [dict(zip(split, values, strict=True)) for values in zip(*split.values(), strict=True)]
     place = {"kind": lane.kind, "device": lane.device, "thread": lane.thread}

@@ -67,8 +67,8 @@ def of_run(run: Run, trace: Trace | str) -> dict[str, Any]:
         allocator = Quantity("allocator", "B", unavailable=_without_place(run, trace))
     else:
         allocator = _allocator(trace.memory, trace.steps)
-    found = [_memory(clean, CLEAN, reason), allocator, _power_of_run(run, clean), _utilisation(clean, CLEAN, reason)]
-    return _as_dict(found)
+    result = [_memory(clean, CLEAN, reason), allocator, _power_of_run(run, clean), _utilisation(clean, CLEAN, reason)]
+    return _as_dict(result)
 
 
 def of_trace(trace: Trace) -> dict[str, Any]:
@@ -88,8 +88,8 @@ def _without_place(run: Run, reason: object) -> str:
     return str(reason).removeprefix(f"{run.path}: ")
 
 
-def _as_dict(found: Iterable[Quantity]) -> dict[str, Any]:
-    return {"schema": SCHEMA, "quantities": [asdict(quantity) for quantity in found]}
+def _as_dict(result: Iterable[Quantity]) -> dict[str, Any]:
+    return {"schema": SCHEMA, "quantities": [asdict(quantity) for quantity in result]}
 
 
 # --- samples ----------------------------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def _as_dict(found: Iterable[Quantity]) -> dict[str, Any]:
 # Metrics of a quantity in order: those further down only for devices that have none of the ones above
 MEMORY = ("gpu_process_memory_bytes", "gpu_memory_bytes")
 POWER = ("gpu_power_w", "gpu_power_instant_w", "gpu_power_average_w")
-_SAID = {
+_TITLES = {
     "gpu_process_memory_bytes": "{device}: the process", "gpu_memory_bytes": "{device}: all processes",
     "gpu_power_average_w": "{device}: average over 1 s",
 }  # fmt: skip
@@ -120,17 +120,17 @@ def _on_turns(data: PassData, samples: pd.DataFrame) -> pd.DataFrame:
 
 
 def _memory(parts: list[pd.DataFrame], about: str, reason: str | None) -> Quantity:
-    found = _quantity("memory", "B", parts, about, MEMORY, reason, most=True)
+    result = _quantity("memory", "B", parts, about, MEMORY, reason, most=True)
     resident = _lines(parts, "process", [_of(part, "resident_bytes") for part in parts], most=True)
-    found.series = [*([resident] if resident.value else []), *found.series]
-    return _or_reason(found, reason or "no memory was sampled")
+    result.series = [*([resident] if resident.value else []), *result.series]
+    return _or_reason(result, reason or "no memory was sampled")
 
 
 def _utilisation(parts: list[pd.DataFrame], about: str, reason: str | None) -> Quantity:
-    found = _quantity("utilisation", "", parts, about, ("gpu_utilisation",), reason)
+    result = _quantity("utilisation", "", parts, about, ("gpu_utilisation",), reason)
     cores = _lines(parts, _cores(parts), [_mean_of_cores(part) for part in parts])
-    found.series = [*([cores] if cores.value else []), *found.series]
-    return _or_reason(found, reason or "no use of processors or devices was sampled")
+    result.series = [*([cores] if cores.value else []), *result.series]
+    return _or_reason(result, reason or "no use of processors or devices was sampled")
 
 
 def _cores(parts: list[pd.DataFrame]) -> str:
@@ -152,35 +152,35 @@ def _quantity(
     key: str, unit: str, parts: list[pd.DataFrame], about: str, metrics: tuple[str, ...], reason: str | None, most: bool = False
 ) -> Quantity:
     """Return a series per device of the first of the metrics that it has."""
-    found: list[Series] = []
+    result: list[Series] = []
     seen: set[str] = set()
     for metric in metrics:
         rows = [_of(part, metric) for part in parts]
         for device in sorted({str(name) for part in rows for name in part["device"].dropna().unique()} - seen):
             seen.add(device)
-            name = _SAID.get(metric, "{device}").format(device=device)
-            found.append(_lines(parts, name, [part[(part["device"] == device).to_numpy(bool)] for part in rows], most))
-    return _or_reason(Quantity(key, unit, about, found), reason or f"no {key} was sampled")
+            name = _TITLES.get(metric, "{device}").format(device=device)
+            result.append(_lines(parts, name, [part[(part["device"] == device).to_numpy(bool)] for part in rows], most))
+    return _or_reason(Quantity(key, unit, about, result), reason or f"no {key} was sampled")
 
 
-def _or_reason(found: Quantity, reason: str) -> Quantity:
-    found.unavailable = None if found.series else reason
-    return found
+def _or_reason(result: Quantity, reason: str) -> Quantity:
+    result.unavailable = None if result.series else reason
+    return result
 
 
 def _lines(parts: list[pd.DataFrame], name: str, rows: list[pd.DataFrame], most: bool = False) -> Series:
     """Return one series of all parts, one after another, with breaks between them."""
-    found, offset = Series(name), 0
+    result, offset = Series(name), 0
     for part, mine in zip(parts, rows, strict=True):
         mine = mine.sort_values("elapsed_ns", kind="stable")
         time, value = _thinned(mine["elapsed_ns"].to_numpy(np.int64), mine["value"].to_numpy(float), MOST // len(parts), most)
-        if len(time) and found.time_ns:
-            found.time_ns.append(offset)
-            found.value.append(None)
-        found.time_ns += (time + offset).tolist()
-        found.value += value.tolist()
+        if len(time) and result.time_ns:
+            result.time_ns.append(offset)
+            result.value.append(None)
+        result.time_ns += (time + offset).tolist()
+        result.value += value.tolist()
         offset += int(part["whole_ns"].iloc[0]) if "whole_ns" in part and len(part) else 0
-    return found
+    return result
 
 
 def _thinned(time: Int, value: Float, count: int, most: bool) -> tuple[Int, Float]:
@@ -214,20 +214,20 @@ def _power_of_run(run: Run, clean: list[pd.DataFrame]) -> Quantity:
     try:
         return _power_of_energy_pass(run)
     except EvidenceError as error:
-        found = _quantity("power", "W", clean, CLEAN, POWER, None)
+        result = _quantity("power", "W", clean, CLEAN, POWER, None)
         entry = run.record.get("passes", {}).get("clean", {})
         sources = (entry.get("sampling") or {}).get("sources", [])
         reasons = [str(source["unavailable"]) for source in sources if source.get("unavailable")]
-        return _or_reason(found, "; ".join([*reasons, _without_place(run, error)]))
+        return _or_reason(result, "; ".join([*reasons, _without_place(run, error)]))
 
 
 def _power_of_energy_pass(run: Run) -> Quantity:
     """Return power over the energy pass: a GPU's own readings; of other sources the energy counter's rise between updates."""
-    found = recording(run)
-    origin = int(found.samples["time_ns"].min())
+    result = recording(run)
+    origin = int(result.samples["time_ns"].min())
     series = []
-    for source in found.sources():
-        readings = found.readings("gpu_power_w", source.device)
+    for source in result.sources():
+        readings = result.readings("gpu_power_w", source.device)
         if len(readings):
             time, watts = readings["time_ns"].to_numpy(np.int64), readings["value"].to_numpy(float)
         else:
@@ -236,7 +236,7 @@ def _power_of_energy_pass(run: Run) -> Quantity:
             time, watts = ends[1:].round().astype(np.int64), np.diff(counter.update_j) / np.maximum(np.diff(ends), 1) * 1e9
         time, watts = _thinned(time - origin, watts, MOST, most=False)
         series.append(Series(source.name, time.tolist(), [*watts.tolist()]))
-    spans = [(start - origin, end - origin) for start, end in found.spans("window")]
+    spans = [(start - origin, end - origin) for start, end in result.spans("window")]
     about = "energy pass: time since its first reading; shaded: the measured windows"
     return _or_reason(Quantity("power", "W", about, series, spans), "its counters did not change")
 
@@ -251,11 +251,11 @@ def _allocator(events: pd.DataFrame, steps: pd.DataFrame) -> Quantity:
     origin = int(events["time_ns"].min())
     series = []
     for device, mine in events.sort_values("time_ns", kind="stable").groupby("device", observed=True, sort=True):
-        told = mine["allocated_bytes"].notna().all()
-        held = mine["allocated_bytes"] if told else mine["bytes"].cumsum()
+        known = mine["allocated_bytes"].notna().all()
+        allocated = mine["allocated_bytes"] if known else mine["bytes"].cumsum()
         time = mine["time_ns"].to_numpy(np.int64) - origin
-        time, value = _thinned(time, held.to_numpy(np.float64), MOST, most=True)
-        series.append(Series(f"{device}{'' if told else ': since the recording began'}", time.tolist(), [*value.tolist()]))
+        time, value = _thinned(time, allocated.to_numpy(np.float64), MOST, most=True)
+        series.append(Series(f"{device}{'' if known else ': since the recording began'}", time.tolist(), [*value.tolist()]))
     measured = steps[~steps["warmup"]]
     spans = [(int(a) - origin, int(b) - origin) for a, b in zip(measured["start_ns"], measured["end_ns"], strict=True)]
     about = "time since the first allocator event; of many events near each other, the one with the most memory and the last one"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,25 @@ def taken(values: pd.Series, rows: npt.NDArray[np.int64]) -> pd.Categorical:
     codes = values.cat.codes.to_numpy()[np.maximum(rows, 0)]
     codes[rows < 0] = -1
     return pd.Categorical.from_codes(codes, categories=values.cat.categories)
+
+
+def of_codes(codes: Any, texts: Sequence[str | None]) -> pd.Categorical:
+    """Return texts by their places, which codes are; equal texts are one category, and None and place -1 are null."""
+    inner, categories = pd.factorize(np.array([*texts, None], dtype=object))
+    return pd.Categorical.from_codes(inner[codes], categories=pd.Index(categories, dtype="str"))
+
+
+def named(numbers: Any, name_of: Callable[[int], str | None]) -> pd.Categorical:
+    """Return texts for numbers, asking once for each distinct number; null for None and for null."""
+    codes, distinct = pd.factorize(numbers)
+    return of_codes(codes, [name_of(number) for number in distinct.tolist()])
+
+
+def triples(rows: pd.DataFrame, axes: Sequence[str]) -> pd.Categorical:
+    """Return three columns of numbers as x,y,z, such as a grid; null where one of them is."""
+    codes = rows.groupby(list(axes), sort=False, dropna=False).ngroup().to_numpy()
+    distinct = rows.drop_duplicates(list(axes))[list(axes)].itertuples(index=False)
+    return of_codes(codes, [None if any(map(pd.isna, sizes)) else ",".join(map(str, sizes)) for sizes in distinct])
 
 
 def translated(values: pd.Series, function: Callable[[str], Any]) -> pd.Series:

@@ -40,14 +40,14 @@ def onto_timeline(traces: Sequence[Trace], timed: Sequence[Trace]) -> list[Trace
 def _places(counted: pd.DataFrame, timed: pd.DataFrame) -> pd.Series:
     """Return for each launch with metrics the row of its kernel on the timeline: by full name, else by base name, else null."""
     timed = timed[timed["start_ns"].notna().to_numpy(dtype=bool)].sort_values("start_ns", kind="stable")
-    found = pd.Series(pd.NA, index=counted.index, dtype="Int64")
+    result = pd.Series(pd.NA, index=counted.index, dtype="Int64")
     for name in (_full, _base):
-        left = counted[found.isna().to_numpy(dtype=bool)]
+        left = counted[result.isna().to_numpy(dtype=bool)]
         keys = ["name", "grid", "block", "turn"]
         mine, theirs = (_turned(table.assign(name=name(table["name"]))) for table in (left, timed))
         pairs = mine.reset_index().merge(theirs.reset_index(), on=keys, suffixes=("", "_timed")).set_index("index")
-        found.loc[pairs.index] = pairs["index_timed"].astype("Int64")
-    return found
+        result.loc[pairs.index] = pairs["index_timed"].astype("Int64")
+    return result
 
 
 def _turned(kernels: pd.DataFrame) -> pd.DataFrame:

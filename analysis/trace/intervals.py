@@ -4,11 +4,36 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from kernelscope.analysis.trace.stacks import Stacks, sorted_distinct
 
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
+
+
+def spans(table: pd.DataFrame) -> tuple[Int, Int, Int]:
+    """Return thread, start and end of a table's rows; -1 where null."""
+    return whole(table["thread"]), whole(table["start_ns"]), whole(table["end_ns"])
+
+
+def whole(column: pd.Series) -> Int:
+    """Return a column of integers, -1 where null; nothing is copied where there is no null to replace."""
+    return column.to_numpy() if column.dtype == np.int64 else column.to_numpy(np.int64, na_value=-1)
+
+
+def edges(table: pd.DataFrame) -> tuple[Int, Int]:
+    """Return start and end of a table's rows, none of them null."""
+    return table["start_ns"].to_numpy(np.int64), table["end_ns"].to_numpy(np.int64)
+
+
+def containing(times: Int, start: Int, end: Int) -> Int:
+    """Return which interval, of some that follow each other, each time lies in (its end excluded), or -1."""
+    if not len(start):
+        return np.full(len(times), -1, dtype=np.int64)
+    position = np.searchsorted(start, times, side="right") - 1
+    inside = (position >= 0) & (times < end[np.maximum(position, 0)])
+    return np.asarray(np.where(inside, position, -1), dtype=np.int64)
 
 
 def parents(thread: Int, start: Int, end: Int) -> Int:

@@ -87,8 +87,8 @@ def _info(traces: Sequence[Trace]) -> dict[str, object]:
 
 
 def _diagnostics(traces: Sequence[Trace]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for trace in traces:
         for name, count in trace.diagnostics.items():
-            found[name] = found.get(name, 0) + count
-    return found
+            result[name] = result.get(name, 0) + count
+    return result

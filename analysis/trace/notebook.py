@@ -30,23 +30,23 @@ class Shown(dict[str, Any]):
         return show(self) if show else _page(schema, "", "")
 
 
-def of_trace(trace: Trace) -> str:
-    """Return what a Trace holds: its tables with their rows, and what is odd in it."""
-    from kernelscope.analysis.trace import TABLES
-
+def of_trace(trace: Trace, tables: Iterable[str]) -> str:
+    """Return what a Trace holds: its tables, by these names, with their rows, and diagnostics."""
     info = trace.info
     source = info.get("source") or {}
     names = [info.get(name) for name in ("framework", "network_name", "mode")] + [
         source.get(name) for name in ("tool", "version")
     ]
     rows = []
-    for name in TABLES:
+    for name in tables:
         table = getattr(trace, name)
         if len(table):
             rows.append([name, f"{len(table):,}", ", ".join(map(str, table.columns[table.notna().any()]))])
-    odd = [f"{name}: {count:,}" for name, count in trace.diagnostics.items() if count]
-    odd += [str(line) for line in info.get("warnings") or []]
-    return _page("Trace " + " ".join(str(name) for name in names if name), _table(["table", "rows", "columns"], rows, [1]), *odd)
+    remarks = [f"{name}: {count:,}" for name, count in trace.diagnostics.items() if count]
+    remarks += [str(line) for line in info.get("warnings") or []]
+    return _page(
+        "Trace " + " ".join(str(name) for name in names if name), _table(["table", "rows", "columns"], rows, [1]), *remarks
+    )
 
 
 def of_breakdown(breakdown: Breakdown) -> str:
@@ -86,8 +86,8 @@ def _comparison(result: Mapping[str, Any]) -> str:
 
 def _explanation(result: Mapping[str, Any]) -> str:
     whole = int(result["wall_delta_ns"])
-    found = [[finding["title"], int(finding["explains_ns"]), finding.get("confidence")] for finding in result["findings"]]
-    rows = [*found, ["not explained", whole - sum(row[1] for row in found), None], ["difference", whole, None]]
+    matches = [[finding["title"], int(finding["explains_ns"]), finding.get("confidence")] for finding in result["findings"]]
+    rows = [*matches, ["not explained", whole - sum(row[1] for row in matches), None], ["difference", whole, None]]
     shown = [[title, f"{ns:+,}", _share(ns, whole), sure] for title, ns, sure in rows]
     notes = [f"no cause is named: {result['abstained']}"] if result.get("abstained") else []
     return _page(_difference(result), _table(["cause", "ns per step", "share", "confidence"], shown, [1, 2]), *notes)
@@ -102,8 +102,8 @@ def _difference(result: Mapping[str, Any]) -> str:
 
 
 def _page(title: str, table: str, *notes: str) -> str:
-    said = "".join(f"<p>{_escaped(note)}</p>" for note in notes if note)
-    return f'<div class="kernelscope"><p><b>{_escaped(title)}</b></p>{table}{said}</div>'
+    paragraphs = "".join(f"<p>{_escaped(note)}</p>" for note in notes if note)
+    return f'<div class="kernelscope"><p><b>{_escaped(title)}</b></p>{table}{paragraphs}</div>'
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[int]) -> str:

@@ -38,5 +38,14 @@ def read_object(path: Path) -> dict[str, Any]:
     return content
 
 
+def check_schema(file: Path, schema: str, name: str, newest: int, remedy: str) -> None:
+    """Raise EvidenceError where a record's schema is not `name` of a version up to `newest`; remedy: what to do instead."""
+    stated, _, version = schema.rpartition("/")
+    if stated != name or not version.isdigit():
+        raise EvidenceError(f"{file}: schema {schema!r} is not {name}; {remedy}")
+    if int(version) > newest:
+        raise EvidenceError(f"{file}: written in schema {version}, this version reads up to {newest}; upgrade kernelscope")
+
+
 def _first_line(error: Exception) -> str:
     return str(error).splitlines()[0] if str(error) else type(error).__name__

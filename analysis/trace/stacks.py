@@ -98,12 +98,12 @@ class Stacks:
         """Return the position of the innermost interval open at each place on the axis, or -1."""
         last = np.searchsorted(self._start, placed, side="right") - 1
         at = np.maximum(last, 0)
-        found = np.where((last >= 0) & (self._end[at] > placed), last, -1)
-        undecided = (found < 0) & (last >= 0) & (self._reached[at] > placed)
+        result = np.where((last >= 0) & (self._end[at] > placed), last, -1)
+        undecided = (result < 0) & (last >= 0) & (self._reached[at] > placed)
         if undecided.any():
             search = self._climb if self.crossings else self._depths.open_at
-            found[undecided] = search(last[undecided], placed[undecided])
-        return found
+            result[undecided] = search(last[undecided], placed[undecided])
+        return result
 
     def _climb(self, position: Int, placed: Int) -> Int:
         """Return the interval at each position if it is open at that place, else the nearest around it that is; -1 without."""
@@ -118,15 +118,15 @@ class Stacks:
 
     def parents(self, thread: Int, start: Int) -> Int:
         """Return for each row the innermost interval that contains it, or -1; thread and start are those that came in."""
-        found = np.full(len(start), -1, dtype=np.int64)
+        result = np.full(len(start), -1, dtype=np.int64)
         if len(self._start) == 0:
-            return found
-        found[self._rows(np.arange(len(self._start), dtype=np.int64))] = self._rows(self._around())
+            return result
+        result[self._rows(np.arange(len(self._start), dtype=np.int64))] = self._rows(self._around())
         if self._lasting is not None:
             momentary = np.ones(len(start), dtype=bool)
             momentary[self._lasting] = False
-            found[momentary] = self.innermost(thread[momentary], start[momentary])
-        return found
+            result[momentary] = self.innermost(thread[momentary], start[momentary])
+        return result
 
     def leaves(self) -> tuple[Int, Int, Int]:
         """Return the intervals cut into pieces that do not overlap: (row, start, end) of each.
@@ -136,10 +136,10 @@ class Stacks:
         touching = self._start[1:] < self._reached[:-1]
         crowded = (np.append(touching, False) | np.append(False, touching))[: len(self._start)]
         cuts = sorted_distinct(np.concatenate([self._start[crowded], self._end[crowded]]))
-        found = self._open_at(cuts[:-1]) if len(cuts) else cuts
-        owned = found >= 0
-        owned[owned] = crowded[found[owned]]
-        position, start, end = found[owned], cuts[:-1][owned], cuts[1:][owned]
+        result = self._open_at(cuts[:-1]) if len(cuts) else cuts
+        owned = result >= 0
+        owned[owned] = crowded[result[owned]]
+        position, start, end = result[owned], cuts[:-1][owned], cuts[1:][owned]
         alone = np.flatnonzero(~crowded)
         if len(alone):  # most, often: each is a piece
             position, start, end = (
@@ -182,8 +182,8 @@ class _Depths:
 
     def _last_at(self, depth: Int, position: Int) -> Int:
         """Return the last interval of each depth that stands at or before a position, or -1; also for a depth below 0."""
-        found = np.searchsorted(self._keys, depth * self._count + position, side="right") - 1
-        at = np.where(found >= 0, self._keys[np.maximum(found, 0)] - depth * self._count, -1)
+        result = np.searchsorted(self._keys, depth * self._count + position, side="right") - 1
+        at = np.where(result >= 0, self._keys[np.maximum(result, 0)] - depth * self._count, -1)
         return np.where((depth >= 0) & (at >= 0), at, -1)
 
 
@@ -237,9 +237,9 @@ def sorting(start: Int, end: Int) -> Int | None:
     if not len(behind) or bool(((start[behind + 1] == start[behind]) & (end[behind + 1] <= end[behind])).all()):
         return None
     order = np.argsort(start, kind="stable")
-    tied = np.flatnonzero(np.diff(start[order]) == 0)
-    if len(tied):
-        group = sorted_distinct(np.concatenate([tied, tied + 1]))
+    equal = np.flatnonzero(np.diff(start[order]) == 0)
+    if len(equal):
+        group = sorted_distinct(np.concatenate([equal, equal + 1]))
         rows = order[group]
         order[group] = rows[np.lexsort((rows, -end[rows], start[rows]))]
     return order

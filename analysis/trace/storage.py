@@ -50,12 +50,12 @@ def _packed(name: str, rows: pd.DataFrame) -> pa.Table:
     """Return a table as it is written: without columns that hold nothing, as many of a large capture do, which `load` adds again.
 
     Nor are columns written that hold the same in all of many rows: it stands in the file's metadata. Of a column without nulls it
-    is said that it has none, so that it is not told of every row.
+    is said that it has none, so that it is not stored for every row.
     """
     if rows.empty:
         return _EMPTY[name]
     nullable = {column.name for column in TABLES[name] if column.default is None and column.dtype not in _NEVER_NULL}
-    held: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     same: dict[str, int | str] = {}
     for column in rows:
         values = rows[column].array
@@ -63,13 +63,13 @@ def _packed(name: str, rows: pd.DataFrame) -> pa.Table:
             continue
         value = _same(values) if len(values) >= _MANY else None
         if value is None:
-            held[str(column)] = _without_mask(values)
+            columns[str(column)] = _without_mask(values)
         else:
             same[str(column)] = value
-    if not held:  # one says how many rows there are
+    if not columns:  # one says how many rows there are
         first = next(iter(same))
-        held[first] = rows[first].array
-    table = pa.Table.from_pandas(pd.DataFrame(held, copy=False), preserve_index=False, nthreads=1)  # others have other work
+        columns[first] = rows[first].array
+    table = pa.Table.from_pandas(pd.DataFrame(columns, copy=False), preserve_index=False, nthreads=1)  # others have other work
     fields = [field.with_nullable(table[field.name].null_count > 0) for field in table.schema]
     metadata: Any = {**(table.schema.metadata or {}), _SAME: json.dumps(same)}
     return pa.Table.from_arrays(table.columns, schema=pa.schema(fields, metadata))

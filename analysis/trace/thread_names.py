@@ -37,5 +37,5 @@ def of_lines(events: pd.DataFrame) -> dict[str, str]:
 
 def named(threads: Iterable[tuple[int, str]]) -> dict[str, str]:
     """Return the names of threads by number as a Trace's info has them: of several names of a thread the last that tells any."""
-    found = ((str(number), readable(name)) for number, name in threads)
-    return {number: name for number, name in found if name is not None}
+    result = ((str(number), readable(name)) for number, name in threads)
+    return {number: name for number, name in result if name is not None}

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.trace import notebook
 from kernelscope.analysis.trace.categories import with_text_categories
 
 
@@ -93,7 +94,7 @@ OPERATORS = _columns(
     ("arguments", "category", "", "values of the inputs that are no tensors, as JSON text: strides and padding of a convolution"),
 )
 
-# How device work is tied to the host: the same columns in every table of device work. `attribution.launches` fills the last four.
+# How device work is correlated with the host: the same columns in all its tables. `attribution.launches` fills the last four.
 _LAUNCH = (
     ("process", "Int64", "", "operating system's id of the process"),
     ("correlation", "Int64", "", "ties device work to the API call that launched it, within its process"),
@@ -226,7 +227,7 @@ SAMPLES = _columns(
     ("value", "float64", "", "the sample, in the metric's unit"),
 )
 
-# What hardware counters told of kernels. A profiler that runs a kernel again and again for them has no timeline of its own.
+# Hardware counters of kernels. A profiler that runs a kernel again and again for them has no timeline of its own.
 METRICS = _columns(
     ("kernel", "int64", "", "row in kernels"),
     ("section", "category", "", "the tool's group of metrics; null where not told"),
@@ -340,7 +341,7 @@ class Trace:
 
     `info` holds plain data: framework, network (layers with shapes, FLOPs, bytes), versions, settings, conditions; threads: what
     the host's threads are called, by their numbers as text, as far as that is known.
-    `diagnostics` counts what is odd in the capture, by name: nothing is dropped silently. `derived` keeps what analyses made of
+    `diagnostics` counts oddities of the capture, by name: nothing is dropped silently. `derived` keeps what analyses made of
     the tables, by name; it is forgotten when a table is replaced.
     """
 
@@ -400,9 +401,7 @@ class Trace:
         return f"<Trace: {', '.join(f'{count} {name}' for name, count in tables.items() if count) or 'empty'}>"
 
     def _repr_html_(self) -> str:
-        from kernelscope.analysis.trace import notebook
-
-        return notebook.of_trace(self)
+        return notebook.of_trace(self, TABLES)
 
     def has_timeline(self) -> bool:
         """Return whether anything here has a start: steps, or device work, or what the host did."""

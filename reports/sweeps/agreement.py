@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from kernelscope.analysis.published import Group
+from kernelscope.analysis.published import ConditionGroup
 from kernelscope.reports import units
 from kernelscope.reports.figures import Style, drawing, short
 from kernelscope.reports.sweeps import chart
@@ -26,13 +26,13 @@ METRICS = {
 _HERE = ("sweep", "hardware", "network", "mode", "batch", "threads", "device", "devices", "precision", "layout", "autotune")
 
 
-def nearest(groups: Sequence[Group]) -> list[Group]:
+def nearest(groups: Sequence[ConditionGroup]) -> list[ConditionGroup]:
     """Return the groups that ran on the same kind of devices as here; all, where a source has none such."""
     sources = {group.source for group in groups if group.same_kind}
     return [group for group in groups if group.same_kind or group.source not in sources]
 
 
-def published_against_measured(groups: Sequence[Group], style: Style | None = None) -> Figure:
+def published_against_measured(groups: Sequence[ConditionGroup], style: Style | None = None) -> Figure:
     """Draw each framework's published ratio to the reference over its ratio here, a panel per metric; on the line both agree."""
     style = style or Style()
     metrics = list(dict.fromkeys((group.metric, group.reference) for group in groups))
@@ -68,7 +68,7 @@ def published_against_measured(groups: Sequence[Group], style: Style | None = No
     return figure
 
 
-def ratios_table(groups: Sequence[Group]) -> Table:
+def ratios_table(groups: Sequence[ConditionGroup]) -> Table:
     """Return every framework of every group, its published and its measured value each in a column of its own."""
     columns = (
         "source", "dataset", "published_network", "published_hardware", "metric", "unit", *(f"here_{name}" for name in _HERE),
@@ -86,7 +86,7 @@ def ratios_table(groups: Sequence[Group]) -> Table:
     return Table("published_ratios", columns, lines)
 
 
-def ranks_table(groups: Sequence[Group]) -> Table:
+def ranks_table(groups: Sequence[ConditionGroup]) -> Table:
     """Return the rank correlations of every group."""
     numbers = ("n", "spearman", "spearman_p", "kendall", "kendall_p")
     columns = (
@@ -103,11 +103,11 @@ def ranks_table(groups: Sequence[Group]) -> Table:
     return Table("published_ranks", columns, lines)
 
 
-def _stated(group: Group) -> list[str]:
+def _stated(group: ConditionGroup) -> list[str]:
     return [group.source, group.dataset, group.network, group.hardware, group.metric, group.unit]
 
 
-def agrees(group: Group) -> str:
+def agrees(group: ConditionGroup) -> str:
     """Return how far the order of a group is the published one, in words."""
     if group.spearman is None or group.kendall is None:
         return f"{group.n} frameworks: too few for a rank correlation"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from matplotlib.figure import Figure
 
-from kernelscope.analysis.published import Group
+from kernelscope.analysis.published import ConditionGroup
 from kernelscope.analysis.published.levels import level
 from kernelscope.reports.figures import Style
 from kernelscope.reports.sweeps import agreement, bars, cells, code, core_map, lines
@@ -26,7 +26,7 @@ _BARS: tuple[tuple[str, Measure, Draw], ...] = (
 _IN_TABLE = "the numbers are in the table of the same name"
 
 
-def charts(rows: Sequence[Row], groups: Sequence[Group]) -> list[Chart | Missing]:
+def charts(rows: Sequence[Row], groups: Sequence[ConditionGroup]) -> list[Chart | Missing]:
     """Return every figure of these cells, in the order in which a page shows them.
 
     rows: see `cells.rows`. groups: what published numbers say of the same work (analysis.published.compare).
@@ -110,7 +110,7 @@ def _cores(rows: Sequence[Row]) -> Chart | Missing:
     return Chart(key, title, core_map.table(uses), lambda style: core_map.core_map(uses, style), notes, alternative)
 
 
-def _published(groups: Sequence[Group]) -> Chart | Missing:
+def _published(groups: Sequence[ConditionGroup]) -> Chart | Missing:
     key, title = "published_ratios", "Published against measured ratios"
     near = agreement.nearest(groups)
     if not near:

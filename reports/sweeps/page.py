@@ -14,7 +14,7 @@ import matplotlib as mpl
 from markupsafe import Markup
 
 from kernelscope.analysis.comparisons.sweeps import Sweep, disturbed
-from kernelscope.analysis.published import SOURCES, Group, Value, compare
+from kernelscope.analysis.published import SOURCES, ConditionGroup, Value, compare
 from kernelscope.reports import figures, html, svg
 from kernelscope.reports.sections import View
 from kernelscope.reports.sweeps import agreement, cells, published, tables
@@ -48,7 +48,7 @@ class Content:
     rows: list[dict[str, Any]]
     measured: list[tuple[str, list[View]]]
     charts: list[Chart | Missing]
-    groups: list[Group]
+    groups: list[ConditionGroup]
     published: list[Value]
 
 
@@ -188,7 +188,7 @@ def fastest(rows: Sequence[Row]) -> dict[str, int]:
     return wins
 
 
-def agreement_line(groups: Sequence[Group]) -> str:
+def agreement_line(groups: Sequence[ConditionGroup]) -> str:
     """Return in how far the order of frameworks is the published one, in one line."""
     ranked = [group for group in groups if group.same_kind and group.spearman is not None]
     if not ranked:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kernelscope.analysis.published import SOURCES, Group, Value, line_runs, statements, values
+from kernelscope.analysis.published import SOURCES, ConditionGroup, Value, line_runs, statements, values
 from kernelscope.reports import units
 from kernelscope.reports.sections import Cell, Column, View, identifier, text_cell
 from kernelscope.reports.sweeps import cells
@@ -73,7 +73,7 @@ def line_tables() -> View:
     return View("published-lines", caption, heads, body, tools=False)
 
 
-def ranks(groups: Sequence[Group]) -> View:
+def ranks(groups: Sequence[ConditionGroup]) -> View:
     """Return how the order of frameworks agrees, group by group; the numbers of frameworks stand beside every coefficient."""
     heads = [Column("published on"), Column("measured here on"), Column("metric"), Column("frameworks")]
     heads += [Column(title, True) for title in ("n", "Spearman", "p", "Kendall", "p")]
@@ -97,7 +97,7 @@ def ranks(groups: Sequence[Group]) -> View:
     return View("ranks", caption, heads, body)
 
 
-def ratios(groups: Sequence[Group]) -> View:
+def ratios(groups: Sequence[ConditionGroup]) -> View:
     """Return each framework's ratio to the group's reference, published and measured in columns of their own."""
     heads = [Column("published on"), Column("measured here on"), Column("metric"), Column("framework"), Column("ratio to")]
     heads += [Column(f"published ratio ({OTHER})", True), Column("measured ratio", True)]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from kernelscope.cli import main, roofline
-from kernelscope.tracer.outside import ceilings
+from kernelscope.tracer.outside import ceilings, machine_cache
 
 CEILINGS = {
     "schema": "kernelscope/ceilings/1", "source": "vendor", "device": "cuda", "framework": None, "threads": None,
@@ -106,8 +106,7 @@ def test_ceilings_of_a_run_are_the_best_that_this_machine_has_reached_since(tmp_
         "waited": 0.0,
         "others": 0.0,
     }
-    (tmp_path / "ceilings").mkdir()
-    ceilings._keep(ceilings._file(about), later)
+    machine_cache.write(ceilings._file(about), later)
     best = roofline.best_known(record)
     assert (best["copies"][0]["bytes_per_s"], best["products"][0]["flops_per_s"]) == (900e9, 15e12)
     assert (best["copies"][0]["measured"], best["products"][0]["measured"]) == ("2026-11-22", "2026-11-20")

@@ -17,7 +17,7 @@ from kernelscope.cli import main
 from kernelscope.nsys_wrappers import find, privacy
 from kernelscope.nsys_wrappers.find import Tool
 from kernelscope.tracer.outside import collectors, gpu
-from kernelscope.tracer.outside.collectors import Recording, choose, together, usable
+from kernelscope.tracer.outside.collectors import ToolCollector, choose, merged, usable
 from kernelscope.tracer.outside.environments import Environment
 from kernelscope.tracer.outside.errors import ChildError, UsageError
 from kernelscope.tracer.outside.options import RunOptions
@@ -85,7 +85,7 @@ def on_a_gpu(monkeypatch):
         monkeypatch.setattr(find, "find", tools.get)
         monkeypatch.setattr(find, "failures", lambda name: [])
         monkeypatch.setattr(find, "usable", lambda tool: None)
-        monkeypatch.setattr(collectors, "_found", lambda name, *_: tools.get(name))
+        monkeypatch.setattr(collectors, "_installed", lambda name, *_: tools.get(name))
 
     return make
 
@@ -119,7 +119,7 @@ def test_an_nsys_that_is_none(tmp_path):
 
 def test_without_nsys_the_reason_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(find, "failures", lambda name: [])
-    monkeypatch.setattr(collectors, "_found", lambda name, *_: None)
+    monkeypatch.setattr(collectors, "_installed", lambda name, *_: None)
     with pytest.raises(
         UsageError, match="--collector nsys: mxnet: not found; install Nsight Systems, or give its path with --nsys"
     ):
@@ -172,7 +172,7 @@ def test_the_command_line_refuses_before_it_touches_the_results(tmp_path, capsys
 
 def start(nsys, folder):
     folder.mkdir(exist_ok=True)
-    recording = Recording(nsys, folder, "cpu")
+    recording = ToolCollector(nsys, folder, "cpu")
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent / "children"), "HF_TOKEN": "hush-hush"}
     spec = {"framework": "pytorch", "pass": "kernels"}
     return recording, Child(Path(sys.executable), spec, folder, environment, 20.0, "answering", recording)
@@ -212,7 +212,7 @@ def test_environments_are_not_kept(nsys, tmp_path):
     for keep, kept in ((False, ["nsys.sqlite"]), (True, ["nsys.nsys-rep", "nsys.sqlite"])):
         folder = tmp_path / str(keep)
         folder.mkdir()
-        recording = Recording(nsys, folder, "cpu", keep)
+        recording = ToolCollector(nsys, folder, "cpu", keep)
         (folder / "nsys.nsys-rep").write_text("report")
         recording.finish({}, {}, 0.0)
         assert sorted(path.name for path in folder.glob("nsys.*")) == kept
@@ -261,7 +261,7 @@ def test_a_child_that_is_stopped_ends_with_its_collector(nsys, tmp_path):
 
 def test_a_release_that_cannot_do_it_is_a_side_that_fails(nsys, tmp_path):
     with pytest.raises(ChildError, match=r"nsys: nsys 2020\.5 is older than 2021"):
-        Recording(Tool("nsys", nsys.path, "2020.5", "named"), tmp_path, "cpu")
+        ToolCollector(Tool("nsys", nsys.path, "2020.5", "named"), tmp_path, "cpu")
 
 
 # What run.json says
@@ -270,12 +270,12 @@ def test_a_release_that_cannot_do_it_is_a_side_that_fails(nsys, tmp_path):
 def test_repeats_are_added_up_and_unknown_stays_unknown():
     whole = {"version": "2024.6", "failures": [], "nvtx": {"emitted": 5, "recorded": 5}, "kernels": 7, "lost": {}, "missing": []}
     lossy = {**whole, "nvtx": {"emitted": 5, "recorded": 3}, "lost": {"step 1": 2}, "missing": ["2 of 5"], "warnings": ["w"]}
-    found = together({"kernels/1": whole, "kernels/2": lossy, "kernels/3": lossy})
+    found = merged({"kernels/1": whole, "kernels/2": lossy, "kernels/3": lossy})
     assert found["nvtx"] == {"emitted": 15, "recorded": 11}
     assert (found["kernels"], found["lost"], found["missing"], found["warnings"]) == (21, {"step 1": 4}, ["2 of 5"], ["w"])
     assert list(found["folders"]) == ["kernels/1", "kernels/2", "kernels/3"]
     gone = {"failures": ["no report"], "nvtx": {"emitted": 5, "recorded": None}, "kernels": None}
-    found = together({"kernels/1": whole, "kernels/2": gone})
+    found = merged({"kernels/1": whole, "kernels/2": gone})
     assert found["nvtx"] == {"emitted": 10, "recorded": None}
     assert (found["kernels"], found["missing"]) == (None, ["no report"])
 
@@ -296,7 +296,7 @@ def test_what_a_profiler_lost_is_in_the_record_and_a_warning_and_the_pass_is_kep
     reports = [{"count": 2, "names": {"step 0": 1, "step 1": 1}}, {"count": 3, "names": {"step 0": 3}}]
     for repeat, emitted in enumerate(reports, start=1):
         side.pass_folder = side.folder.pass_folder("kernels", repeat)
-        recording = Recording(nsys, side.pass_folder, "cpu")
+        recording = ToolCollector(nsys, side.pass_folder, "cpu")
         (side.pass_folder / "nsys.nsys-rep").write_text("report")
         session._verify(side, recording, {"nvtx_emitted": emitted})
     side.folder.pass_done("kernels")

@@ -288,13 +288,13 @@ def wait_for(condition, seconds=30):
 def test_lock_survives_removal_of_its_file(tmp_path):
     path = tmp_path / "x.lock"
     with locks.exclusive(path):
-        assert locks.is_held(path)
+        assert locks.is_locked(path)
         with pytest.raises(BlockingIOError), locks.exclusive(path):
             pass
         path.unlink()
         with locks.exclusive(path):
-            assert locks.is_held(path)
-    assert not locks.is_held(path)
+            assert locks.is_locked(path)
+    assert not locks.is_locked(path)
 
 
 def test_library_folders_come_before_the_users(monkeypatch):

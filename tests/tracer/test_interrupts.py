@@ -13,7 +13,7 @@ def test_an_interrupt_waits_for_the_end_of_the_block():
     done = []
 
     def interrupted():
-        with interrupts.held():
+        with interrupts.deferred():
             os.kill(os.getpid(), signal.SIGINT)
             signal.sigpending()  # the signal would have been raised by now
             done.append("rest of the block")
@@ -27,7 +27,7 @@ def test_an_interrupt_waits_for_the_end_of_the_block():
 def test_nothing_is_raised_without_an_interrupt_or_where_it_is_ignored():
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with interrupts.held():
+        with interrupts.deferred():
             os.kill(os.getpid(), signal.SIGINT)
             assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
@@ -38,7 +38,7 @@ def test_other_threads_may_use_it():
     entered = []
 
     def work():
-        with interrupts.held():
+        with interrupts.deferred():
             entered.append(threading.current_thread().name)
 
     thread = threading.Thread(target=work, name="beside")

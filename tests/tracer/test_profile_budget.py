@@ -143,7 +143,7 @@ def test_explain_takes_layers_that_hold_each_other_as_one(profiled: Run) -> None
     """The layers pass says what a group of layers takes; the account's rows are of single layers and add up to the clean step."""
     side = load(profiled.path)
     assert side.layers_ns is not None
-    groups = side.held["forward"]
+    groups = side.grouped["forward"]
     [layers] = profiled.passes("layers")
     for layer, holders in layers.report["left_out"]["layers"]["forward"].items():
         assert {groups[layer]} == {groups.get(holder, holder) for holder in holders if holder is not None} or None in holders

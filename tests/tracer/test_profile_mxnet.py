@@ -18,6 +18,7 @@ import pytest
 
 from kernelscope.analysis import Run, breakdown
 from kernelscope.analysis.attribution.frameworks import Clock
+from kernelscope.analysis.files import stream
 from kernelscope.analysis.formats.onednn import verbose_tables as onednn_verbose
 from kernelscope.tracer.inside.hooks.mxnet_queue import BACKWARD, Nodes
 from kernelscope.tracer.inside.hooks.unprinted import Unprinted
@@ -173,7 +174,7 @@ def test_convolutions_have_the_shapes_of_the_layers_that_they_are_given_to(pytho
     variables = {"DNNL_VERBOSE": "1", "DNNL_VERBOSE_TIMESTAMP": "1", "MXNET_SUBGRAPH_VERBOSE": "0"}
     _, seen = _both(tmp_path / "run", python, str(CHILDREN / "train_gluon.py"), "static", "train", "36", **variables)
     run, kernels = _broken_down(tmp_path / "run", "train")
-    lines = onednn_verbose.parse([line for line in seen.stdout.splitlines() if "_verbose," in line])
+    lines = onednn_verbose.parse(stream.split([line for line in seen.stdout.splitlines() if "_verbose," in line]).onednn)
     lines = lines[lines["name"].str.startswith("convolution") & lines["wall_ns"].notna()]
     anchors = json.loads((run.passes("kernels")[0].folder / "child.json").read_text())["anchors"]
     at = Clock.from_anchors(anchors).from_wall(lines["wall_ns"].to_numpy(np.int64)) + lines["duration_ns"].to_numpy(np.int64) // 2

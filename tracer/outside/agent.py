@@ -24,11 +24,7 @@ def pack(path: Path, force: bool = False) -> int:
     """Write the agent to `path` and return its size in bytes; raise InputError where there is a file that is not replaced."""
     if path.exists() and not force:
         raise InputError(f"{path}: exists; name another file or pass --force to replace it")
-    about = {
-        "kernelscope": VERSION,
-        "frameworks": list(FRAMEWORKS),
-        "networks": list(networks.NETWORKS),
-    }
+    about = {"kernelscope": VERSION, "frameworks": list(FRAMEWORKS), "networks": list(networks.NETWORKS)}
     with tempfile.TemporaryDirectory(prefix="kernelscope-") as temporary:
         folder = stage(Path(temporary))
         (folder / ABOUT).write_text(json.dumps(about, indent=1), encoding="utf8")

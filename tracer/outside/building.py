@@ -56,7 +56,7 @@ print("\\nkernelscope-probe: " + json.dumps({"version": first.__version__, "cuda
 """
 
 
-class Progress(Protocol):
+class BuildProgress(Protocol):
     """Told what is going on: `stage` once per stage, `detail` often."""
 
     def stage(self, text: str) -> None:
@@ -78,7 +78,7 @@ class Silent:
 
 @dataclass(frozen=True)
 class Probe:
-    """What importing a framework told: its `version` and the CUDA release of its build, or `failure` in one line."""
+    """The outcome of importing a framework: its `version` and the CUDA release of its build, or `failure` in one line."""
 
     version: str | None = None
     cuda: str | None = None
@@ -128,7 +128,9 @@ class Builder:
     `lock` is the descriptor of the lock that the caller holds: pip inherits it, see locks.exclusive.
     """
 
-    def __init__(self, recipe: Recipe, interpreter: Interpreter, folder: Path, log_path: Path, lock: int, progress: Progress):
+    def __init__(
+        self, recipe: Recipe, interpreter: Interpreter, folder: Path, log_path: Path, lock: int, progress: BuildProgress
+    ):
         self.recipe = recipe
         self.interpreter = interpreter
         self.folder = folder
@@ -176,25 +178,25 @@ class Builder:
         self._run([*pip, *extra, "-r", str(self.recipe.path)], log)
         self._progress.stage(f"importing {self.recipe.imports[0]}")
         variables = {**library_variables(library_folders), **self.recipe.variables}
-        found = probe(self.python, self.recipe.imports, variables)
-        log.write(f"$ import {' '.join(self.recipe.imports)}\n{found}\n")
-        if found.failure is not None:
-            raise ChildError(f"the new environment of {self.recipe.framework} {found.failure}; see {self.log_path}")
-        self._write_marker(found, library_folders, log)
+        result = probe(self.python, self.recipe.imports, variables)
+        log.write(f"$ import {' '.join(self.recipe.imports)}\n{result}\n")
+        if result.failure is not None:
+            raise ChildError(f"the new environment of {self.recipe.framework} {result.failure}; see {self.log_path}")
+        self._write_marker(result, library_folders, log)
 
     def _requirements(self) -> list[str]:
         lines = (line.strip() for line in self.recipe.text.splitlines())
         return [line for line in lines if line and not line.startswith("#")]
 
-    def _write_marker(self, found: Probe, library_folders: list[str], log: IO[str]) -> None:
+    def _write_marker(self, result: Probe, library_folders: list[str], log: IO[str]) -> None:
         listed = self._run([str(self.python), "-m", "pip", "list", "--format", "json"], log)
         packages = json.loads(next(line for line in listed if line.startswith("[")))
         content: dict[str, Any] = {
             "schema": SCHEMA,
             "framework": self.recipe.framework,
             "variant": self.recipe.variant,
-            "version": found.version,
-            "cuda": found.cuda,
+            "version": result.version,
+            "cuda": result.cuda,
             "python": self.interpreter.version,
             "interpreter": str(self.interpreter.path),
             "requirements_sha256": self.recipe.digest,
@@ -212,7 +214,7 @@ class Builder:
         log.write(f"$ {' '.join(command)}\n")
         lines, process = [], None
         try:
-            with interrupts.held():
+            with interrupts.deferred():
                 process = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                     errors="replace", env=clean_variables(_PIP), cwd=self.folder.parent, pass_fds=(self._lock,),

@@ -9,7 +9,6 @@ several measurements the best of each counts, for a ceiling is what can be reach
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
@@ -24,7 +23,7 @@ import psutil
 
 from kernelscope.tracer.inside.ceilings import MACHINE, SCHEMA, TIMEOUT_S
 from kernelscope.tracer.inside.plan import child_variables
-from kernelscope.tracer.outside import conditions, environments, gpu, locks
+from kernelscope.tracer.outside import conditions, gpu, locks, machine_cache
 from kernelscope.tracer.outside.environments import Environment
 from kernelscope.tracer.outside.errors import InputError
 from kernelscope.tracer.outside.staging import stage
@@ -44,24 +43,24 @@ def of(environment: Environment, device: str, threads: int, again: bool = False)
     """Return the ceilings of a framework on a device, from the cache if they are there and were measured undisturbed.
 
     device: cpu or cuda. again: measure in any case. What cannot be measured is in "unavailable" with its reason; where that is
-    all of it, there are no copies and no products, and nothing is raised: a run does not fail for want of its ceilings.
+    all of it, there are no copies and no products, and nothing is raised: a run does not fail for lack of its ceilings.
     """
     about = {
         "framework": environment.framework, "version": environment.version, "device": device, "threads": threads,
-        "machine": {name: value for name, value in conditions.machine().items() if name in MACHINE},
+        "machine": machine_cache.machine(MACHINE),
         "gpu": _gpu() if device == "cuda" else None,
     }  # fmt: skip
     try:
         file = _file(about)
         file.parent.mkdir(parents=True, exist_ok=True)
-        known = _kept(file)
+        known = machine_cache.read(file, SCHEMA)
         if known is not None and not again and not _worth_another(known, file):
             return known
         with locks.exclusive(file.with_suffix(".lock"), lambda: None):
-            found = {"schema": SCHEMA, "source": "measured", **about, **_measured(environment, device, threads)}
-            found = merged(_kept(file), found)
-            _keep(file, found)
-            return found
+            result = {"schema": SCHEMA, "source": "measured", **about, **_measured(environment, device, threads)}
+            result = merged(machine_cache.read(file, SCHEMA), result)
+            machine_cache.write(file, result)
+            return result
     except (OSError, InputError) as error:
         return _none(about, f"{type(error).__name__}: {error}")
     except subprocess.TimeoutExpired:
@@ -95,7 +94,7 @@ def _busy() -> float:
 
 def known(record: Mapping[str, Any]) -> Ceilings | None:
     """Return what has been measured so far of that which a run's record of ceilings is of; None where nothing is kept here."""
-    return _kept(_file({name: record.get(name) for name in _ABOUT}))
+    return machine_cache.read(_file({name: record.get(name) for name in _ABOUT}), SCHEMA)
 
 
 def merged(before: Ceilings | None, after: Ceilings) -> Ceilings:
@@ -116,13 +115,13 @@ def merged(before: Ceilings | None, after: Ceilings) -> Ceilings:
     return {**result, **{name: quieter.get(name) for name in _STATE}, "history": list(history.values())[-REMEMBERED:]}
 
 
-def _dated(found: Ceilings, name: str) -> list[dict[str, Any]]:
-    return [{"measured": found.get("measured"), **entry} for entry in found.get(name, [])]
+def _dated(result: Ceilings, name: str) -> list[dict[str, Any]]:
+    return [{"measured": result.get("measured"), **entry} for entry in result.get(name, [])]
 
 
-def _history(found: Ceilings) -> list[dict[str, Any]]:
+def _history(result: Ceilings) -> list[dict[str, Any]]:
     """Return when something was measured, and how disturbed, from the first to the last time."""
-    return list(found.get("history") or [{name: found.get(name) for name in _STATE}])
+    return list(result.get("history") or [{name: result.get(name) for name in _STATE}])
 
 
 def _none(about: Mapping[str, Any], reason: str) -> Ceilings:
@@ -137,29 +136,14 @@ def _last_line(error: subprocess.CalledProcessError | ValueError) -> str:
 
 
 def _gpu() -> dict[str, Any] | None:
-    """Return what tells the GPU that a child sees first from others; None where NVML does not say."""
+    """Return the identity of the GPU that a child sees first; None where NVML does not know."""
     seen = gpu.visible(os.environ, gpu.find().devices)
     return seen[0].as_dict() if seen else None
 
 
 def _file(about: Mapping[str, Any]) -> Path:
-    digest = hashlib.sha256(json.dumps([SCHEMA, about], sort_keys=True).encode()).hexdigest()[:16]
-    return environments.home() / "ceilings" / f"{about['framework']}-{about['device']}-{digest}.json"
-
-
-def _kept(file: Path) -> Ceilings | None:
-    """Return what was measured before; a file that cannot be read counts as none."""
-    try:
-        content = json.loads(file.read_text(encoding="utf8"))
-    except (OSError, ValueError):
-        return None
-    return content if isinstance(content, dict) and content.get("schema") == SCHEMA else None
-
-
-def _keep(file: Path, found: Ceilings) -> None:
-    temporary = file.with_suffix(".new")
-    temporary.write_text(json.dumps(found, indent=1), encoding="utf8")
-    os.replace(temporary, file)
+    name = f"{about['framework']}-{about['device']}-{machine_cache.key(SCHEMA, about)}.json"
+    return machine_cache.folder("ceilings") / name
 
 
 def _measured(environment: Environment, device: str, threads: int) -> dict[str, Any]:
@@ -174,8 +158,8 @@ def _measured(environment: Environment, device: str, threads: int) -> dict[str, 
             command, env=_variables(environment, device, threads, staged), cwd=folder, check=True, timeout=TIMEOUT_S,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
-        found: dict[str, Any] = json.loads(out.read_text(encoding="utf8"))
-    return {"measured": datetime.now(UTC).isoformat(timespec="seconds"), **found}
+        result: dict[str, Any] = json.loads(out.read_text(encoding="utf8"))
+    return {"measured": datetime.now(UTC).isoformat(timespec="seconds"), **result}
 
 
 def _variables(environment: Environment, device: str, threads: int, staged: Path) -> dict[str, str]:

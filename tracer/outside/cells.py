@@ -83,7 +83,7 @@ class Cell:
         return (*(value for name, value in self.axes.as_dict().items() if name != "framework"), self.settings)
 
     def options(self, memory_bytes: int | None) -> RunOptions:
-        """Return what its session is told; memory_bytes: the limit where its file names none."""
+        """Return the options of its session; memory_bytes: the limit where its file names none."""
         a, s = self.axes, self.settings
         return RunOptions(
             network=a.network, mode=a.mode, batch=a.batch, device=a.device, threads=a.threads, seed=s.seed, steps=s.steps,

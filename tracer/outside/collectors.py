@@ -51,7 +51,7 @@ _PRINTED_BY_NSYS = re.compile(
 
 @dataclass(frozen=True)
 class Choice:
-    """What records a side's kernels pass, and why. unavailable: those that would have come first -> why they cannot be had."""
+    """What records a side's kernels pass, and why. unavailable: those that would have come first -> why they are not."""
 
     asked: str
     used: str
@@ -61,8 +61,8 @@ class Choice:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for run.json."""
-        said = {"asked": self.asked, "used": self.used, "reason": self.reason}
-        return said if self.tool is None else {**said, "version": self.tool.version}
+        record = {"asked": self.asked, "used": self.used, "reason": self.reason}
+        return record if self.tool is None else {**record, "version": self.tool.version}
 
 
 def order(framework: str, device: str) -> tuple[str, ...]:
@@ -72,12 +72,12 @@ def order(framework: str, device: str) -> tuple[str, ...]:
 
 
 def choose(asked: str, framework: str, device: str, environment: Environment | None = None, nsys: str | None = None) -> Choice:
-    """Return the collector to use; raise UsageError, with reason and remedy, when the one that was asked for cannot be had.
+    """Return the collector to use; raise UsageError, with reason and remedy, when the one that was asked for is not available.
 
     asked: one of NAMES or "auto", which takes the first that works. nsys: path of the nsys to use.
     """
-    if nsys is not None and isinstance(found := find.examine("nsys", nsys), str):
-        raise UsageError(f"--nsys {nsys}: {found}")
+    if nsys is not None and isinstance(result := find.examine("nsys", nsys), str):
+        raise UsageError(f"--nsys {nsys}: {result}")
     if asked != AUTO:
         reason = usable(asked, framework, device, environment, nsys)
         if reason is not None:
@@ -92,8 +92,8 @@ def choose(asked: str, framework: str, device: str, environment: Environment | N
                 why = "on a CPU the libraries' own lines and the framework's profiler tell the most"
             return Choice(asked, name, why, refused, _tool(name, nsys))
         refused[name] = reason
-    told = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
-    raise UsageError(f"--collector auto: {framework}: none can be had: {told}")
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
+    raise UsageError(f"--collector auto: {framework}: none can be had: {reasons}")
 
 
 def chosen(options: RunOptions, variant: Variant, nsys: str | None = None) -> Choice:
@@ -107,7 +107,7 @@ def usable(
 ) -> str | None:
     """Return None if the collector works for this framework on this device ("cpu" or "cuda"), else one line that says why not.
 
-    Without an environment, what would have to be tried in it counts as not to be had.
+    Without an environment, what would have to be tried in it counts as not available.
     """
     if device == "cpu" and "cpu" not in recipes.variants(framework):
         return f"{framework} runs on GPUs only; use --device cuda on a machine that has one"
@@ -127,20 +127,20 @@ def usable(
 def _nsys(path: str | None) -> Tool | str:
     if path is not None:
         return find.examine("nsys", path)
-    found = _found("nsys", os.environ.get("KERNELSCOPE_NSYS"), os.environ.get("PATH"))
-    return found or "; ".join(find.failures("nsys")) or "not found; install Nsight Systems, or give its path with --nsys"
+    result = _installed("nsys", os.environ.get("KERNELSCOPE_NSYS"), os.environ.get("PATH"))
+    return result or "; ".join(find.failures("nsys")) or "not found; install Nsight Systems, or give its path with --nsys"
 
 
 def _nvprof() -> Tool | str:
     devices = gpu.find().devices
     refusal = nvprof.refusal(devices[0].compute_capability) if devices else None
     why = refusal or "not found; install the CUDA toolkit (11 or 12), or set KERNELSCOPE_NVPROF to its path"
-    found = _found("nvprof", os.environ.get("KERNELSCOPE_NVPROF"), os.environ.get("PATH"))
-    return why if refusal or found is None else found
+    result = _installed("nvprof", os.environ.get("KERNELSCOPE_NVPROF"), os.environ.get("PATH"))
+    return why if refusal or result is None else result
 
 
 @cache
-def _found(name: str, *_: str | None) -> Tool | None:
+def _installed(name: str, *_: str | None) -> Tool | None:
     """Look for a profiler once for all frameworks; the other arguments are what decides where it is looked for."""
     return find.find(name)
 
@@ -169,7 +169,7 @@ def _cupti(framework: str, environment: Environment | None) -> str | None:
     return done.stdout.decode("utf8", "replace").strip() or None
 
 
-class Recording:
+class ToolCollector:
     """A child's kernels pass under nsys or nvprof (see process.Collector). Raises ChildError for what this release cannot do.
 
     keep: nsys's report stays beside its export. It holds the environment of every process (see privacy), which run folders, made
@@ -215,36 +215,36 @@ class Recording:
         """
         capture.stop(self._folder, keep=True)
         try:
-            found = capture.finish(self._tool, self._folder, wait_s)
+            result = capture.finish(self._tool, self._folder, wait_s)
         except OSError as error:  # no room for what nsys wrote elsewhere
             raise OSError(error.errno, error.strerror, str(self._folder)) from error
-        told = {"version": found.version, "failures": [*found.failures, *self._made_private(found)]}
-        if found.exported is None:
-            return {**told, "nvtx": {"emitted": sum(emitted.values()), "recorded": None}, "kernels": None}
+        outcome = {"version": result.version, "failures": [*result.failures, *self._made_private(result)]}
+        if result.exported is None:
+            return {**outcome, "nvtx": {"emitted": sum(emitted.values()), "recorded": None}, "kernels": None}
         on_gpu = self._device != "cpu"
-        verified = verify.verify(found.exported, emitted, cuda=on_gpu, version=found.version).as_dict()
+        verified = verify.verify(result.exported, emitted, cuda=on_gpu, version=result.version).as_dict()
         old = cuda_versions.warning(self._tool, versions.get("cuda", "")) if on_gpu else None
-        return {**told, **verified, "warnings": [*verified["warnings"], *([old] if old else [])]}
+        return {**outcome, **verified, "warnings": [*verified["warnings"], *([old] if old else [])]}
 
-    def _made_private(self, found: capture.Capture) -> list[str]:
+    def _made_private(self, result: capture.Capture) -> list[str]:
         """Take the environments of the machine's processes out of what is kept; return what was lost by that."""
         if self._tool.name != "nsys":
             return []
-        told = []
-        if found.exported is not None:
+        messages = []
+        if result.exported is not None:
             try:
-                privacy.without_environments(found.exported)
+                privacy.without_environments(result.exported)
             except sqlite3.Error as error:
-                found.exported.unlink()
-                told.append(f"{found.exported}: removed: environments cannot be taken out of it ({error}); record again")
+                result.exported.unlink()
+                messages.append(f"{result.exported}: removed: environments cannot be taken out of it ({error}); record again")
         originals = [path for path in self._folder.glob("nsys.*") if path.suffix != ".sqlite"]
         if self._keep or not originals:
-            return told
+            return messages
         for path in originals:
             path.unlink()
-        if found.exported is None:
-            told.append("what nsys wrote was removed: it holds the environment of every process; --keep-reports keeps it")
-        return told
+        if result.exported is None:
+            messages.append("what nsys wrote was removed: it holds the environment of every process; --keep-reports keeps it")
+        return messages
 
 
 def problems(verified: Mapping[str, Any]) -> list[str]:
@@ -252,7 +252,7 @@ def problems(verified: Mapping[str, Any]) -> list[str]:
     return [*verified.get("failures", ()), *verified.get("missing", ())]
 
 
-def together(recordings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def merged(recordings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the sums over the recordings of all repeats, by folder, for run.json; unknown in one is unknown in all."""
 
     def total(values: Sequence[int | None]) -> int | None:

@@ -77,8 +77,8 @@ def _run(python: Path, variables: dict[str, str], staged: Path, arguments: list[
     try:
         answer: dict[str, Any] = json.loads(done.stdout.strip().rpartition("\n")[2])
     except ValueError:
-        said = done.stderr.strip().rpartition("\n")[2] or f"status {done.returncode}"
-        raise ChildError(f"{arguments[0]}: the conversion failed: {said}") from None
+        message = done.stderr.strip().rpartition("\n")[2] or f"status {done.returncode}"
+        raise ChildError(f"{arguments[0]}: the conversion failed: {message}") from None
     if "error" in answer:
         raise InputError(str(answer["error"]))
     return answer

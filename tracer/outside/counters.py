@@ -63,7 +63,7 @@ def energy_domains(root: str = POWERCAP) -> tuple[list[EnergyDomain], str | None
 
     A package can be there twice, as intel-rapl and intel-rapl-mmio, which are two ways to the same counter: the first is taken.
     """
-    found: dict[tuple[str, int], EnergyDomain] = {}
+    result: dict[tuple[str, int], EnergyDomain] = {}
     refused = 0
     for path in sorted(
         glob.glob(os.path.join(glob.escape(root), "*rapl*", "energy_uj")), key=lambda name: ("mmio" in name, name)
@@ -75,10 +75,10 @@ def energy_domains(root: str = POWERCAP) -> tuple[list[EnergyDomain], str | None
         except (OSError, ValueError):
             refused += 1
             continue
-        found.setdefault((domain.name, domain.package), domain)
+        result.setdefault((domain.name, domain.package), domain)
     if refused:
-        return list(found.values()), f"{refused} energy_uj files in {root} may be read by root only (sudo chmod a+r them)"
-    return list(found.values()), None if found else "the kernel offers no RAPL here (as in most virtual machines)"
+        return list(result.values()), f"{refused} energy_uj files in {root} may be read by root only (sudo chmod a+r them)"
+    return list(result.values()), None if result else "the kernel offers no RAPL here (as in most virtual machines)"
 
 
 def _domain(folder: Path) -> EnergyDomain:

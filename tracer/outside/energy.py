@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from kernelscope.tracer.outside.samplers.nvml import NvmlSource
 from kernelscope.tracer.outside.samplers.rapl import RaplSource
-from kernelscope.tracer.outside.samplers.sampler import Sampler, Source
+from kernelscope.tracer.outside.samplers.sampler import Sampler, SampleSource
 
 NAME = "energy"
 FILE = "windows.jsonl"
@@ -64,16 +64,16 @@ class Worker(Protocol):
         """Wait until it does not run."""
 
 
-def sources(device: str) -> tuple[list[Source], str | None]:
+def sources(device: str) -> tuple[list[SampleSource], str | None]:
     """Return what can tell the energy of a run on this device, or why nothing can: RAPL always, NVML for GPUs."""
     rapl = RaplSource()
-    found: list[Source] = [] if rapl.unavailable else [rapl]
+    result: list[SampleSource] = [] if rapl.unavailable else [rapl]
     if device == "cpu":
-        return found, rapl.unavailable
+        return result, rapl.unavailable
     nvml = NvmlSource(energy=True, measure=True)
     lacking = nvml.lacks("gpu_energy_j")
     # the processor's energy alone would pass for the run's
-    return ([], f"{lacking} (the energy counter is there since Volta)") if lacking else ([nvml, *found], None)
+    return ([], f"{lacking} (the energy counter is there since Volta)") if lacking else ([nvml, *result], None)
 
 
 def heaviest(network: dict[str, Any] | None) -> list[str]:
@@ -90,13 +90,7 @@ class Measurement:
     """
 
     def __init__(
-        self,
-        child: Worker,
-        sampler: Sampler,
-        folder: Path,
-        gpu: int | None,
-        plan: Plan | None = None,
-        layers: Sequence[str] = (),
+        self, child: Worker, sampler: Sampler, folder: Path, gpu: int | None, plan: Plan | None = None, layers: Sequence[str] = ()
     ):
         self._child, self._sampler, self._gpu = child, sampler, gpu
         self._plan = plan or Plan()

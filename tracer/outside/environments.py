@@ -23,7 +23,7 @@ from kernelscope.tracer.outside.building import (
     MARKER,
     SCHEMA,
     Builder,
-    Progress,
+    BuildProgress,
     Silent,
     library_variables,
     probe,
@@ -64,7 +64,7 @@ def home() -> Path:
 
 
 def create(
-    framework: str, python: str | None = None, *, variant: str | None = None, progress: Progress | None = None
+    framework: str, python: str | None = None, *, variant: str | None = None, progress: BuildProgress | None = None
 ) -> Environment:
     """Return the ready environment of a framework, building it when there is none.
 
@@ -125,10 +125,10 @@ def resolve(framework: str, python: str | None = None) -> Environment:
     refusal = recipes.why_not_here(framework)
     if refusal is not None:
         raise ChildError(refusal)
-    found = find(framework)
-    if found is None:
+    result = find(framework)
+    if result is None:
         raise ChildError(f"{framework} is not set up; run `kernelscope env create {framework}` or give --python PATH")
-    return found
+    return result
 
 
 def list_all() -> list[dict[str, Any]]:
@@ -190,15 +190,15 @@ def _interpreter(recipe: Recipe, python: str | None) -> Interpreter:
     """Return the interpreter to build from: the one given, or the best of an acceptable version."""
     wanted = " or ".join(recipe.pythons)
     if python is not None:
-        found = interpreters.probe(_path_of(python))
-        if found is None or found.minor not in recipe.pythons or found.unusable:
-            what = "is no 64-bit CPython 3" if found is None else found.unusable or f"is Python {found.version}"
+        result = interpreters.probe(_path_of(python))
+        if result is None or result.minor not in recipe.pythons or result.unusable:
+            what = "is no 64-bit CPython 3" if result is None else result.unusable or f"is Python {result.version}"
             raise UsageError(f"--python {python}: {what}; the environment of {recipe.framework} needs Python {wanted}")
-        return found
+        return result
     for minor in recipe.pythons:
-        found = interpreters.find(minor)
-        if found is not None:
-            return found
+        result = interpreters.find(minor)
+        if result is not None:
+            return result
     raise ChildError(f"{recipe.framework} needs Python {wanted}: {interpreters.why_none(recipe.pythons[0])}")
 
 
@@ -218,17 +218,17 @@ def _given(framework: str, python: str) -> Environment:
     recipe = recipes.recipe(framework, "cpu")
     path = Path(_path_of(python))
     variables = _borrowed_variables(recipe)
-    found = probe(path, recipe.imports, {**variables, **recipe.variables})
-    if found.version is None:
-        raise ChildError(f"--python {python}: {found.failure}; create an environment with `kernelscope env create {framework}`")
-    return Environment(recipes.full_name(framework), path, found.version, variables, "given")
+    result = probe(path, recipe.imports, {**variables, **recipe.variables})
+    if result.version is None:
+        raise ChildError(f"--python {python}: {result.failure}; create an environment with `kernelscope env create {framework}`")
+    return Environment(recipes.full_name(framework), path, result.version, variables, "given")
 
 
-def _named(framework: str, found: Environment) -> Environment:
+def _named(framework: str, result: Environment) -> Environment:
     """Return the environment as that of a framework which it may hold beside another one."""
-    marker = _marker(found.python.parent.parent)
-    version = _version(framework, marker) if isinstance(marker, dict) else found.version
-    return replace(found, framework=recipes.full_name(framework), version=version)
+    marker = _marker(result.python.parent.parent)
+    version = _version(framework, marker) if isinstance(marker, dict) else result.version
+    return replace(result, framework=recipes.full_name(framework), version=version)
 
 
 def _version(framework: str, marker: dict[str, Any]) -> str:
@@ -247,22 +247,22 @@ def _borrowed_variables(recipe: Recipe) -> dict[str, str]:
 
 def _ready(recipe: Recipe) -> list[Environment]:
     """Return the ready environments made from this recipe, those of preferred interpreters first."""
-    found = []
+    result = []
     for folder in _folders(recipe.framework):
         marker = _marker(folder)
         if isinstance(marker, dict) and marker["requirements_sha256"] == recipe.digest:
             minor = marker["python"].rpartition(".")[0]
             rank = recipe.pythons.index(minor) if minor in recipe.pythons else len(recipe.pythons)
-            found.append((rank, folder.name, _environment(folder, marker)))
-    return [environment for _, _, environment in sorted(found, key=lambda item: item[:2])]
+            result.append((rank, folder.name, _environment(folder, marker)))
+    return [environment for _, _, environment in sorted(result, key=lambda item: item[:2])]
 
 
 def _marker(folder: Path) -> dict[str, Any] | str:
-    """Return what a finished environment says of itself, or why it is not ready."""
+    """Return the facts of a finished environment, or why it is not ready."""
     try:
         content = json.loads((folder / MARKER).read_text(encoding="utf8"))
     except FileNotFoundError:
-        if locks.is_held(_lock_of(folder)):
+        if locks.is_locked(_lock_of(folder)):
             return "another process is building it"
         return "left half-built: `kernelscope env create` builds it anew"
     except (OSError, ValueError) as error:

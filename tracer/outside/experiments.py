@@ -72,7 +72,7 @@ def load(name: str) -> Experiment:
 
 
 def parse(text: str, name: str, place: str) -> Experiment:
-    """Return what a sweep's text says; place: what errors call it."""
+    """Return the sweep that a text describes; place: its name in errors."""
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -86,9 +86,9 @@ def parse(text: str, name: str, place: str) -> Experiment:
         _check_keys(group, (*AXES, *_SETTINGS), where)
         _add(cells, {**shared, **group}, where)
     excludes = [_exclude(table, f"{place}: [[exclude]] {n}") for n, table in enumerate(_tables(content, "exclude", place), 1)]
-    found = tuple(_excluded(cell, excludes) for cell in cells.values())
+    result = tuple(_excluded(cell, excludes) for cell in cells.values())
     title, experiment = (_text(content, key, place) for key in ("title", "experiment"))
-    return Experiment(name, title or name, experiment, text, found)
+    return Experiment(name, title or name, experiment, text, result)
 
 
 def _check_keys(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
@@ -98,10 +98,10 @@ def _check_keys(table: Mapping[str, Any], known: tuple[str, ...], where: str) ->
 
 
 def _tables(content: Mapping[str, Any], key: str, place: str) -> list[dict[str, Any]]:
-    found = content.get(key, [])
-    if not isinstance(found, list) or not all(isinstance(table, dict) for table in found):
+    result = content.get(key, [])
+    if not isinstance(result, list) or not all(isinstance(table, dict) for table in result):
         raise UsageError(f"{place}: key {key!r}: write it as tables, [[{key}]]")
-    return found
+    return result
 
 
 def _text(table: Mapping[str, Any], key: str, where: str) -> str | None:

@@ -21,8 +21,8 @@ _TAIL = 8000  # bytes of a log
 def status(kind: str, message: str, log: Path, killed_for_memory: bool) -> str:
     """Return the status of a cell whose process failed.
 
-    kind: of its ChildError. log: what the process printed; frameworks that abort for want of memory say so there only.
-    killed_for_memory: whether the kernel ended a process for want of memory meanwhile.
+    kind: of its ChildError. log: what the process printed; frameworks that abort for lack of memory say so there only.
+    killed_for_memory: whether the kernel ended a process for lack of memory meanwhile.
     """
     known = _STATUS_OF.get(kind)
     if known is not None:

@@ -97,44 +97,44 @@ def describe(nvml: Any, index: int) -> Gpu:
     """Return what NVML (the module pynvml, initialised) tells of one GPU; raise NVMLError when the GPU cannot be opened."""
     device = nvml.nvmlDeviceGetHandleByIndex(index)
 
-    def told(question: Any, *arguments: Any) -> Any:
+    def answer(question: Any, *arguments: Any) -> Any:
         try:
             return question(*arguments)
         except nvml.NVMLError:
             return None
 
-    memory = told(nvml.nvmlDeviceGetMemoryInfo, device)
-    capability = told(nvml.nvmlDeviceGetCudaComputeCapability, device)
-    address = told(nvml.nvmlDeviceGetPciInfo, device)
+    memory = answer(nvml.nvmlDeviceGetMemoryInfo, device)
+    capability = answer(nvml.nvmlDeviceGetCudaComputeCapability, device)
+    address = answer(nvml.nvmlDeviceGetPciInfo, device)
     return Gpu(
         index=index,
-        name=_text(told(nvml.nvmlDeviceGetName, device)) or "unknown",
+        name=_text(answer(nvml.nvmlDeviceGetName, device)) or "unknown",
         memory_bytes=None if memory is None else int(memory.total),
         compute_capability=None if capability is None else "{}.{}".format(*capability),
-        driver=_text(told(nvml.nvmlSystemGetDriverVersion)),
-        uuid=_text(told(nvml.nvmlDeviceGetUUID, device)),
+        driver=_text(answer(nvml.nvmlSystemGetDriverVersion)),
+        uuid=_text(answer(nvml.nvmlDeviceGetUUID, device)),
         pci=None if address is None else pci_address(_text(address.busId) or ""),
-        mig=tuple(_instances(nvml, device, told)),
+        mig=tuple(_instances(nvml, device, answer)),
     )
 
 
-def _instances(nvml: Any, device: Any, told: Callable[..., Any]) -> list[Mig]:
+def _instances(nvml: Any, device: Any, answer: Callable[..., Any]) -> list[Mig]:
     """Return the instances of a GPU in MIG mode, in NVML's order; places without an instance are skipped."""
-    mode = told(nvml.nvmlDeviceGetMigMode, device)
+    mode = answer(nvml.nvmlDeviceGetMigMode, device)
     if not mode or not mode[0]:
         return []
     handles = [
-        told(nvml.nvmlDeviceGetMigDeviceHandleByIndex, device, place)
-        for place in range(told(nvml.nvmlDeviceGetMaxMigDeviceCount, device) or 0)
+        answer(nvml.nvmlDeviceGetMigDeviceHandleByIndex, device, place)
+        for place in range(answer(nvml.nvmlDeviceGetMaxMigDeviceCount, device) or 0)
     ]
-    found = []
+    result = []
     for handle in handles:
-        uuid = None if handle is None else _text(told(nvml.nvmlDeviceGetUUID, handle))
+        uuid = None if handle is None else _text(answer(nvml.nvmlDeviceGetUUID, handle))
         if uuid:
-            memory = told(nvml.nvmlDeviceGetMemoryInfo, handle)
-            name = _text(told(nvml.nvmlDeviceGetName, handle)) or "unknown"
-            found.append(Mig(uuid, name, None if memory is None else int(memory.total)))
-    return found
+            memory = answer(nvml.nvmlDeviceGetMemoryInfo, handle)
+            name = _text(answer(nvml.nvmlDeviceGetName, handle)) or "unknown"
+            result.append(Mig(uuid, name, None if memory is None else int(memory.total)))
+    return result
 
 
 def _text(value: str | bytes | None) -> str | None:
@@ -155,13 +155,13 @@ def pci_address(text: str) -> str | None:
 # --- what a process sees ----------------------------------------------------------------------------------------------------
 
 
-def reported(told: Sequence[Mapping[str, Any]], devices: Sequence[Gpu]) -> list[Seen]:
+def reported(entries: Sequence[Mapping[str, Any]], devices: Sequence[Gpu]) -> list[Seen]:
     """Match what a child says of its devices (each {"index", "uuid", "pci"}, from the CUDA driver) to NVML's, by UUID and PCI.
 
     This is certain, whatever the order that CUDA gave them. Devices that NVML does not know are left out.
     """
     seen = []
-    for entry in told:
+    for entry in entries:
         uuid, address = str(entry.get("uuid") or "").lower(), pci_address(str(entry.get("pci") or ""))
         for gpu in devices:
             instance = next((mig for mig in gpu.mig if uuid and _bare(mig.uuid) == _bare(uuid)), None)
@@ -181,7 +181,7 @@ def _bare(uuid: str) -> str:
 
 
 def visible(variables: Mapping[str, str], devices: Sequence[Gpu]) -> list[Seen]:
-    """Return what a process with these environment variables sees as cuda:0, cuda:1, ..., before it has told so itself.
+    """Return what a process with these environment variables sees as cuda:0, cuda:1, ..., before it has reported so itself.
 
     CUDA_VISIBLE_DEVICES holds numbers, or beginnings of UUIDs (GPU-..., MIG-...), and counts up to its first invalid entry; an
     entry that is there twice makes all invisible. Numbers are in the order of CUDA_DEVICE_ORDER: PCI_BUS_ID is NVML's;
@@ -213,16 +213,16 @@ def _order(variables: Mapping[str, str], devices: Sequence[Gpu]) -> str:
 
 def _numbers(text: str, count: int) -> list[int]:
     """Return the numbers in CUDA_VISIBLE_DEVICES up to the first that is no device; as C's strtol reads them: 1gpu is 1."""
-    found: list[int] = []
+    result: list[int] = []
     for entry in text.split(","):
         entry = entry.strip().removeprefix("+")
         digits = entry[: len(entry) - len(entry.lstrip("0123456789"))]
         if not digits or int(digits) >= count:
             break
-        if int(digits) in found:
+        if int(digits) in result:
             return []
-        found.append(int(digits))
-    return found
+        result.append(int(digits))
+    return result
 
 
 def _by_uuid(text: str, devices: Sequence[Gpu]) -> list[Seen]:
@@ -231,11 +231,11 @@ def _by_uuid(text: str, devices: Sequence[Gpu]) -> list[Seen]:
     known += [(instance.uuid, gpu, instance) for gpu in devices for instance in gpu.mig]
     seen: list[Seen] = []
     for entry in (part.strip() for part in text.split(",")):
-        found = [(gpu, mig) for uuid, gpu, mig in known if entry[4:] and uuid.startswith(entry)]
-        if len(found) != 1:
+        result = [(gpu, mig) for uuid, gpu, mig in known if entry[4:] and uuid.startswith(entry)]
+        if len(result) != 1:
             break
-        if any((one.gpu, one.mig) == found[0] for one in seen):
+        if any((one.gpu, one.mig) == result[0] for one in seen):
             return []
-        seen.append(Seen(len(seen), *found[0], "UUID in CUDA_VISIBLE_DEVICES"))
+        seen.append(Seen(len(seen), *result[0], "UUID in CUDA_VISIBLE_DEVICES"))
     # CUDA sees one instance of one divided GPU and nothing beside it
     return seen[:1] if seen and seen[0].mig is not None else seen

@@ -100,7 +100,7 @@ def _unusable(answer: dict[str, Any]) -> str | None:
 
 def find(minor: str) -> Interpreter | None:
     """Return the best interpreter of this minor version ("3.6") from which an environment can be made, or None."""
-    return next((found for found in candidates(minor) if found.unusable is None), None)
+    return next((one for one in candidates(minor) if one.unusable is None), None)
 
 
 def candidates(minor: str | None = None) -> Iterator[Interpreter]:
@@ -114,21 +114,21 @@ def candidates(minor: str | None = None) -> Iterator[Interpreter]:
         if real in seen or not os.access(path, os.X_OK) or os.path.isdir(path):
             continue
         seen.add(real)
-        found = probe(path, source)
-        if found is None or (minor is not None and found.minor != minor):
+        result = probe(path, source)
+        if result is None or (minor is not None and result.minor != minor):
             continue
-        base = os.path.realpath(found.path)
+        base = os.path.realpath(result.path)
         if base != real and base in seen:
             continue
         seen.add(base)
-        yield found
+        yield result
 
 
 def why_none(minor: str) -> str:
     """Say why no environment can be made from any interpreter of this minor version, and what would help."""
-    for found in candidates(minor):
-        if found.unusable is not None:
-            return f"{found.path} cannot be used: {found.unusable}"
+    for one in candidates(minor):
+        if one.unusable is not None:
+            return f"{one.path} cannot be used: {one.unusable}"
     # uv offers no versions before 3.8
     another = f"uv python install {minor}" if _version_key(minor) >= (3, 8) else f"conda create -n py{minor} python={minor}"
     return f"no Python {minor} was found in PATH, pyenv, uv or conda (get one with: pyenv install {minor}, or {another})"
@@ -151,8 +151,8 @@ def _named(folder: str, minor: str | None) -> list[str]:
     """Return the interpreters that a folder of commands holds, newest version first."""
     if minor is not None:
         return [os.path.join(folder, name) for name in (f"python{minor}", "python3", "python")]
-    found = glob.glob(os.path.join(glob.escape(folder), "python3*"))
-    named = [path for path in found if re.fullmatch(r"python3(\.\d+)?", os.path.basename(path))]
+    result = glob.glob(os.path.join(glob.escape(folder), "python3*"))
+    named = [path for path in result if re.fullmatch(r"python3(\.\d+)?", os.path.basename(path))]
     return sorted(named, key=lambda path: _version_key(os.path.basename(path)), reverse=True)
 
 

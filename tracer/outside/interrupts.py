@@ -10,7 +10,7 @@ from types import FrameType
 
 
 @contextmanager
-def held() -> Iterator[None]:
+def deferred() -> Iterator[None]:
     """Keep a SIGINT that comes during the block until its end, where it does what it would have done.
 
     Only where Python would handle it at all: in the main thread, and unless it is ignored. The process started in the block does

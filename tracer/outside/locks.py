@@ -61,7 +61,7 @@ def _is_still(descriptor: int, path: Path) -> bool:
         return False
 
 
-def is_held(path: Path) -> bool:
+def is_locked(path: Path) -> bool:
     """Return whether a process holds the lock on `path` now."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

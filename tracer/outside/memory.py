@@ -1,4 +1,4 @@
-"""How much memory this machine has for us, and how often its kernel has ended processes for want of it."""
+"""How much memory this machine has for us, and how often its kernel has ended processes for lack of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _limit(file: Path) -> int | None:
 
 
 def kills() -> int:
-    """Return how many processes the kernel has ended for want of memory since it started; 0 where it does not tell."""
+    """Return how many processes the kernel has ended for lack of memory since it started; 0 where it does not tell."""
     try:
         lines = _VMSTAT.read_text(encoding="ascii").splitlines()
     except OSError:

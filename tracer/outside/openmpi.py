@@ -36,7 +36,7 @@ def provide(folder: Path, log: IO[str]) -> list[str]:
     """Return the folders for the child's LD_LIBRARY_PATH so that CNTK finds its MPI.
 
     What has to be made or fetched goes into `folder`, what commands print into `log`. Raises ChildError, saying what to
-    install, when there is none to be had.
+    install, when there is none.
     """
     system = locate()
     mpi, cxx = system or _fetch(folder, log)
@@ -104,10 +104,10 @@ def _fetch(folder: Path, log: IO[str]) -> tuple[Path, Path]:
     shutil.rmtree(downloads)
     shutil.rmtree(folder / "apt", ignore_errors=True)
     shutil.rmtree(root / "usr" / "share", ignore_errors=True)
-    found = locate([os.path.dirname(path) for path in root.glob("usr/lib/**/libmpi.so.*")])
-    if found is None:
+    result = locate([os.path.dirname(path) for path in root.glob("usr/lib/**/libmpi.so.*")])
+    if result is None:
         raise ChildError(f"cntk needs libmpi_cxx, which the OpenMPI of this distribution no longer has; {_REMEDY}")
-    return found
+    return result
 
 
 def _private_lists(folder: Path, log: IO[str]) -> list[str]:

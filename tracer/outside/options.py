@@ -50,8 +50,8 @@ class RunOptions:
 
     def windows(self) -> list[int]:
         """Return the number of steps of each window of one repeat."""
-        found: list[int] = plan.windows(self.steps)
-        return found
+        result: list[int] = plan.windows(self.steps)
+        return result
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for run.json."""

@@ -1,4 +1,4 @@
-"""One child: the framework's interpreter running one pass, told through a pipe what to do."""
+"""One child: the framework's interpreter running one pass, driven through a pipe."""
 
 from __future__ import annotations
 

@@ -7,13 +7,9 @@ The key is a hash of the machine. Every recording carries what is known when it 
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-from pathlib import Path
 from typing import Any
 
-from kernelscope.tracer.outside import conditions, environments
+from kernelscope.tracer.outside import machine_cache
 from kernelscope.tracer.outside.errors import InputError
 
 SCHEMA = 1
@@ -28,34 +24,20 @@ def keep(framework: str, measured: Noise) -> None:
     measured: "wall" and "processor", the shares of a step by which two processes of one program may differ (95%), "programs" and
     "processes", what they were measured of, and "measured", when.
     """
-    file = _folder() / f"{framework}-{_machine()}.json"
+    file = machine_cache.folder("noise") / f"{framework}-{_machine()}.json"
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = file.with_suffix(".new")
-        temporary.write_text(json.dumps({"schema": SCHEMA, **measured}, indent=1), encoding="utf8")
-        os.replace(temporary, file)
+        machine_cache.write(file, {"schema": SCHEMA, **measured})
     except OSError as error:
         raise InputError(f"{file}: {error.strerror or error}; set KERNELSCOPE_HOME to a folder that can be written") from error
 
 
 def known() -> dict[str, Noise]:
     """Return what was measured on this machine, by framework; files that cannot be read count as not there."""
-    found = {}
     suffix = f"-{_machine()}"
-    for file in sorted(_folder().glob(f"*{suffix}.json")):
-        try:
-            content = json.loads(file.read_text(encoding="utf8"))
-        except (OSError, ValueError):
-            continue
-        if isinstance(content, dict) and content.get("schema") == SCHEMA:
-            found[file.stem.removesuffix(suffix)] = content
-    return found
-
-
-def _folder() -> Path:
-    return environments.home() / "noise"
+    files = sorted(machine_cache.folder("noise").glob(f"*{suffix}.json"))
+    contents = {file.stem.removesuffix(suffix): machine_cache.read(file, SCHEMA) for file in files}
+    return {framework: content for framework, content in contents.items() if content is not None}
 
 
 def _machine() -> str:
-    machine = {name: value for name, value in conditions.machine().items() if name in MACHINE}
-    return hashlib.sha256(json.dumps([SCHEMA, machine], sort_keys=True).encode()).hexdigest()[:16]
+    return machine_cache.key(SCHEMA, machine_cache.machine(MACHINE))

@@ -119,14 +119,15 @@ def recipe(framework: str, variant: str) -> Recipe:
 
 def parse(framework: str, variant: str, path: Path, text: str) -> Recipe:
     """Read a requirements file's comments; raise ValueError naming the file when what must be there is not."""
-    said = {match.group(1): match.group(2) for match in map(_DIRECTIVE.match, text.splitlines()) if match}
+    directives = {match.group(1): match.group(2) for match in map(_DIRECTIVE.match, text.splitlines()) if match}
     for key in ("python", "import"):
-        if key not in said:
+        if key not in directives:
             raise ValueError(f"{path}: no line `# {key}: ...`")
     return Recipe(
-        framework, variant, path, text, tuple(said["python"].split()), tuple(said["import"].split()),
-        _bytes(path, said.get("disk", "0 MB")), said.get("pip"), said.get("index"), tuple(said.get("needs", "").split()),
-        dict(text.partition("=")[::2] for text in said.get("set", "").split()),
+        framework, variant, path, text, tuple(directives["python"].split()), tuple(directives["import"].split()),
+        _bytes(path, directives.get("disk", "0 MB")), directives.get("pip"), directives.get("index"),
+        tuple(directives.get("needs", "").split()),
+        dict(text.partition("=")[::2] for text in directives.get("set", "").split()),
     )  # fmt: skip
 
 

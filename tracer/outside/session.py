@@ -17,7 +17,7 @@ from kernelscope.tracer.inside import plan
 from kernelscope.tracer.inside.plan import HOST_BATCHES, PASSES, REPEATED
 from kernelscope.tracer.inside.scrubbing import Scrubber
 from kernelscope.tracer.outside import ceilings, collectors, conditions, energy, gpu, interrupts, process_noise, turns
-from kernelscope.tracer.outside.collectors import Choice, Recording
+from kernelscope.tracer.outside.collectors import Choice, ToolCollector
 from kernelscope.tracer.outside.errors import ChildError, InputError
 from kernelscope.tracer.outside.options import RunOptions
 from kernelscope.tracer.outside.process import Child
@@ -36,7 +36,7 @@ Progress = Callable[[str, int, int], None]  # what is being done, parts done, pa
 
 
 @dataclass
-class Side:
+class SessionSide:
     """One side of a session and where it is; `failure` is why it dropped out, if it did, `failure_kind` its ChildError.kind.
 
     choice: what records its kernels pass. recording: the profiler around its child, if one is. verified: what such profilers
@@ -50,7 +50,7 @@ class Side:
     failure_kind: str | None = None
     child: Child | None = None
     pass_folder: Path = field(default_factory=Path)
-    recording: Recording | None = None
+    recording: ToolCollector | None = None
     verified: dict[str, dict[str, Any]] = field(default_factory=dict)
     measured_ns: int = 0
 
@@ -88,7 +88,7 @@ class Session:
         choices = choices or [collectors.chosen(options, variant) for variant in variants]
         for variant, folder, choice in zip(variants, folders, choices, strict=True):
             scrubber = Scrubber(options.full_paths, self._variables(variant), command)
-            side = Side(variant, RunFolder(folder, self._record(variant, command), scrubber), choice)
+            side = SessionSide(variant, RunFolder(folder, self._record(variant, command), scrubber), choice)
             side.folder.record["unavailable"].update((f"collector {name}", why) for name, why in choice.unavailable.items())
             if variant.program is not None:
                 (folder / variant.program.name).write_bytes(variant.program.content)
@@ -175,7 +175,7 @@ class Session:
         """Passes whose times are compared are repeated: the clean one for its interval, the kernels one to choose among."""
         return self.options.repeats if name in REPEATED else 1
 
-    def _alive(self) -> list[Side]:
+    def _alive(self) -> list[SessionSide]:
         return [side for side in self.sides if side.failure is None]
 
     def _abandon(self, name: str, error: BaseException) -> None:
@@ -212,7 +212,7 @@ class Session:
             return Sampler(energy.sources(self.options.device)[0], energy.RATES_HZ[self.options.device])
         return Sampler([CpuSource(), NvmlSource()])
 
-    def _measure_energy(self, side: Side, sampler: Sampler) -> None:
+    def _measure_energy(self, side: SessionSide, sampler: Sampler) -> None:
         assert side.child is not None
         devices = self._gpus(side, {})
         gpu_index = devices[0].gpu.index if devices else None
@@ -221,12 +221,12 @@ class Session:
         layers = energy.heaviest(network)
         energy.Measurement(side.child, sampler, side.pass_folder, gpu_index, self._energy_plan, layers).record()
 
-    def _gpus(self, side: Side, report: dict[str, Any]) -> list[gpu.Seen]:
-        """Return which GPUs the side's child sees, as it told itself where it did."""
+    def _gpus(self, side: SessionSide, report: dict[str, Any]) -> list[gpu.Seen]:
+        """Return which GPUs the side's child sees, as it reported itself where it did."""
         known = gpu.find().devices
         return gpu.reported(report.get("gpus", []), known) or gpu.visible(self._variables(side.variant), known)
 
-    def _guard(self, side: Side, name: str, action: Callable[[], None]) -> None:
+    def _guard(self, side: SessionSide, name: str, action: Callable[[], None]) -> None:
         """Do something with a side's child; when the child fails, the side drops out."""
         try:
             action()
@@ -238,7 +238,7 @@ class Session:
             if side.child is not None:
                 side.folder.scrub(side.pass_folder)
 
-    def _start(self, side: Side, name: str, repeat: int, staged: Path) -> None:
+    def _start(self, side: SessionSide, name: str, repeat: int, staged: Path) -> None:
         folder = side.folder.pass_folder(name, repeat)
         options, variant = self.options, side.variant
         data = str(Path(options.data).resolve()) if options.data else None
@@ -258,25 +258,25 @@ class Session:
             variables.update(side.recording.variables())
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, (str(staged), variant.variables.get("PYTHONPATH"))))
         side.pass_folder = folder
-        with interrupts.held():  # a child that is started and not yet known here would be left behind
+        with interrupts.deferred():  # a child that is started and not yet known here would be left behind
             side.child = Child(
             variant.environment.python, spec, folder, variables, options.timeout_s, collector=side.recording,
             inherited=self._inherited,
         )  # fmt: skip
 
-    def _collect(self, side: Side, folder: Path) -> dict[str, Any]:
-        """Prepare what records the kernels pass; return what the child is told of it."""
+    def _collect(self, side: SessionSide, folder: Path) -> dict[str, Any]:
+        """Prepare what records the kernels pass; return its part of the child's specification."""
         choice = side.choice
         side.folder.record["passes"]["kernels"]["collector"] = choice.as_dict()
         if choice.tool is not None:
-            side.recording = Recording(choice.tool, folder, self.options.device, self.options.keep_reports)
+            side.recording = ToolCollector(choice.tool, folder, self.options.device, self.options.keep_reports)
         return {
             "collector": choice.used,
             "collector_required": choice.asked != collectors.AUTO,
             "device_profiler": choice.used == "framework",
         }
 
-    def _ready(self, side: Side) -> None:
+    def _ready(self, side: SessionSide) -> None:
         assert side.child is not None
         side.child.answer()
 
@@ -296,7 +296,7 @@ class Session:
                 if side in alive:
                     self._guard(side, name, partial(self._turn, side, number, steps, sampler))
 
-    def _turn(self, side: Side, window: int | None, steps: int, sampler: Sampler) -> None:
+    def _turn(self, side: SessionSide, window: int | None, steps: int, sampler: Sampler) -> None:
         child = side.child
         assert child is not None
         if window is None:
@@ -310,7 +310,7 @@ class Session:
                 sampler.close()
         child.wait_until_asleep()
 
-    def _finish(self, side: Side, name: str, sampler: Sampler) -> None:
+    def _finish(self, side: SessionSide, name: str, sampler: Sampler) -> None:
         child = side.child
         assert child is not None
         child.finish()
@@ -327,26 +327,26 @@ class Session:
         record["unavailable"].update(report.get("unavailable", {}))
         if side.recording is not None:
             self._verify(side, side.recording, report)
-        if "collector" in report:  # the child had to take another than it was told
+        if "collector" in report:  # the child had to take another than it was asked for
             used = record["passes"][name]["collector"]["used"]
             record["passes"][name]["collector"].update(report["collector"])
             record["unavailable"][f"collector {used}"] = report["collector"]["reason"]
         side.folder.scrub(side.pass_folder)
         side.folder.pass_done(name, sampler.describe() if name != "check" else None)
 
-    def _verify(self, side: Side, recording: Recording, report: dict[str, Any]) -> None:
+    def _verify(self, side: SessionSide, recording: ToolCollector, report: dict[str, Any]) -> None:
         """Finish what a profiler recorded of the child, and write down whether all is there that was asked for."""
         emitted = report.get("nvtx_emitted", {}).get("names", {})
-        found = recording.finish(emitted, report.get("versions", {}), self.options.timeout_s)
+        result = recording.finish(emitted, report.get("versions", {}), self.options.timeout_s)
         side.recording = None
         where = str(side.pass_folder.relative_to(side.folder.path))
-        side.verified[where] = found
+        side.verified[where] = result
         record = side.folder.record
-        record["passes"]["kernels"]["verified"] = collectors.together(side.verified)
-        wrong = collectors.problems(found)
+        record["passes"]["kernels"]["verified"] = collectors.merged(side.verified)
+        wrong = collectors.problems(result)
         if wrong:
             record["unavailable"][f"collector {side.choice.used}"] = f"{where}: {wrong[0]}"
-        self.warnings += [f"{side.label}, {where}: {line}" for line in (*wrong, *found.get("warnings", ()))]
+        self.warnings += [f"{side.label}, {where}: {line}" for line in (*wrong, *result.get("warnings", ()))]
 
 
 def _host_batches(options: RunOptions) -> int:

@@ -46,7 +46,7 @@ Publish = Callable[[list[Row]], None]
 
 
 @dataclass(frozen=True)
-class Progress:
+class SweepProgress:
     """How far a sweep is: cells that are over and that are wanted, and the time left in s.
 
     text: the cell and its pass that begins now or, with `result`, the cell that is over.
@@ -61,7 +61,7 @@ class Progress:
 
 @dataclass
 class Result:
-    """What came of a cell; values: the columns that its run folder told."""
+    """What came of a cell; values: the columns read from its run folder."""
 
     status: str
     reason: str | None = None
@@ -79,7 +79,7 @@ class _Running:
         self.session = session
         self.started = datetime.now(UTC).isoformat(timespec="seconds")
         self.seconds = 0.0
-        self.killed = False  # whether the kernel ended processes for want of memory while a pass ran
+        self.killed = False  # whether the kernel ended processes for lack of memory while a pass ran
         self._walk = session.passes()
         self.label, self.passes_over, self.passes = next(self._walk)
 
@@ -100,7 +100,7 @@ class _Running:
         self._walk.close()
 
 
-class Sweep:
+class RunningSweep:
     """A sweep in its folder; see `opened`. results: of the cells that have one, by key."""
 
     def __init__(self, folder: Path, experiment: Experiment, measure: Measure, publish: Publish, lock: int):
@@ -114,9 +114,9 @@ class Sweep:
         self._environments: dict[tuple[str, str, int], Environment | str] = {}
         self._skipped: dict[str, str] = {}  # why a cell of this run has no result
         for cell in experiment.cells:
-            found = finished(folder, cell)
-            if found is not None:
-                self._keep(cell, found)
+            result = finished(folder, cell)
+            if result is not None:
+                self._keep(cell, result)
 
     def pending(self, cells: Iterable[Cell], retry: bool = False) -> list[Cell]:
         """Return those of these cells that are to be run: without a result or, with `retry`, with one that is a failure."""
@@ -124,7 +124,7 @@ class Sweep:
         known = {key for key, result in self.results.items() if result.status not in again}
         return [cell for cell in cells if cell.key not in known and cell.excluded is None]
 
-    def run(self, cells: Sequence[Cell], told: Callable[[Progress], None], budget_s: float | None = None) -> None:
+    def run(self, cells: Sequence[Cell], progress: Callable[[SweepProgress], None], budget_s: float | None = None) -> None:
         """Run these cells, which are `pending`, and write the results after each.
 
         budget_s: begin nothing that is not expected to be over within it. Raises InputError where files cannot be written.
@@ -141,16 +141,16 @@ class Sweep:
                 if until is not None and time.monotonic() + self.estimates.total(group) > until:
                     self._skipped.update((cell.key, OUTSIDE_BUDGET) for cell in group)
                 else:
-                    self._run_group(group, staged, lambda text, result: told(self._progress(cells, text, result)))
+                    self._run_group(group, staged, lambda text, result: progress(self._progress(cells, text, result)))
         finally:
             self.publish()
             shutil.rmtree(staged, ignore_errors=True)
 
-    def _progress(self, cells: Sequence[Cell], text: str, result: Result | None) -> Progress:
+    def _progress(self, cells: Sequence[Cell], text: str, result: Result | None) -> SweepProgress:
         left = [cell for cell in cells if cell.key not in self.results and cell.key not in self._skipped]
-        return Progress(len(cells) - len(left), len(cells), self.estimates.total(left), text, result)
+        return SweepProgress(len(cells) - len(left), len(cells), self.estimates.total(left), text, result)
 
-    def _run_group(self, cells: list[Cell], staged: Path, told: Callable[[str, Result | None], None]) -> None:
+    def _run_group(self, cells: list[Cell], staged: Path, progress: Callable[[str, Result | None], None]) -> None:
         """Run cells that differ in nothing but the framework: passes take turns, so that the machine's drift hits all alike.
 
         Only one process is alive at a time: none holds memory that another could have used.
@@ -163,16 +163,16 @@ class Sweep:
                     running.append(_Running(cell, self._session(cell, environment, staged)))
                 else:
                     self.results[cell.key] = Result(failures.NOT_AVAILABLE, environment)
-                    told(cell.key, self.results[cell.key])
+                    progress(cell.key, self.results[cell.key])
             rounds = range(max((one.passes for one in running), default=0))
             for index in (index for number in rounds for index in turns.order(len(running), number)):
                 one = running[index]
                 if not one.over:
-                    told(f"{one.cell.key}: {one.label}", None)
+                    progress(f"{one.cell.key}: {one.label}", None)
                     one.advance()
                     if one.over:
                         self._finish(one)
-                        told(one.cell.key, self.results[one.cell.key])
+                        progress(one.cell.key, self.results[one.cell.key])
         finally:
             for one in running:
                 one.close()
@@ -265,8 +265,8 @@ class Sweep:
             raise InputError(f"{file}: not what this version of `sweep` writes; name another folder")
         for name in _SAME_MACHINE:
             if before is not None and before["machine"].get(name) != self._machine[name]:
-                told = f"{name} {before['machine'].get(name)!r}, here {self._machine[name]!r}"
-                raise InputError(f"{file}: was recorded on another machine ({told}); name another folder")
+                difference = f"{name} {before['machine'].get(name)!r}, here {self._machine[name]!r}"
+                raise InputError(f"{file}: was recorded on another machine ({difference}); name another folder")
         cells = [{"cell": c.key, **c.axes.as_dict(), "settings": c.settings.as_dict()} for c in self.experiment.cells]
         now = datetime.now(UTC).isoformat(timespec="seconds")
         content = {
@@ -297,7 +297,7 @@ def _environment(framework: str, device: str, devices: int) -> Environment | str
 @contextmanager
 def opened(
     folder: Path, experiment: Experiment, measure: Measure, publish: Publish, waiting: Callable[[], None]
-) -> Iterator[Sweep]:
+) -> Iterator[RunningSweep]:
     """Give the sweep in a folder, which is made if need be, for as long as no other process has it.
 
     waiting: called once where another process, or a child that a killed one left behind, has it. Raises InputError for a folder
@@ -311,7 +311,7 @@ def opened(
     if foreign and not (folder / SWEEP_FILE).is_file():
         raise InputError(f"{folder}: holds files that no sweep wrote, such as {min(foreign)}; name another folder")
     with locks.exclusive(folder / LOCK, waiting) as lock:
-        yield Sweep(folder, experiment, measure, publish, lock)
+        yield RunningSweep(folder, experiment, measure, publish, lock)
 
 
 def finished(folder: Path, cell: Cell) -> Result | None:
@@ -326,8 +326,8 @@ def finished(folder: Path, cell: Cell) -> Result | None:
         raise InputError(f"{file}: not what `sweep` writes; remove its folder to have it recorded again")
     for name, value in cell.settings.as_dict().items():
         if settings.get(name) != value:
-            told = f"was recorded with {name} = {settings.get(name)}, now {value}"
-            raise UsageError(f"{folder}: cell {cell.key} {told}; name another folder")
+            difference = f"was recorded with {name} = {settings.get(name)}, now {value}"
+            raise UsageError(f"{folder}: cell {cell.key} {difference}; name another folder")
     return Result(**{name: content[name] for name in names})
 
 

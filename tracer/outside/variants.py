@@ -45,8 +45,8 @@ class Variant:
     def threads(self, asked: int) -> int:
         """Return the processor threads of this side: those that its variables say, else those asked for all sides."""
         name = THREADS_VARIABLE.get(self.environment.framework, "OMP_NUM_THREADS")
-        said = self.variables.get(name, "")
-        return int(said) if said.isdecimal() and int(said) > 0 else asked
+        value = self.variables.get(name, "")
+        return int(value) if value.isdecimal() and int(value) > 0 else asked
 
 
 def program_file(path: str) -> ProgramFile:

@@ -51,6 +51,11 @@ class Context:
     device: str = "cpu"
     collector: str | None = None
 
+    def in_steps(self, at: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return which times are inside of measured steps."""
+        measured = self.steps[~self.steps["warmup"]].sort_values("start_ns")
+        return intervals.containing(at, *intervals.edges(measured)) >= 0
+
 
 @dataclass
 class Evidence:
@@ -87,11 +92,9 @@ def input_ranges(ranges: pd.DataFrame) -> pd.DataFrame:
     says = (ranges["layer"].notna() | ranges["phase"].notna()).to_numpy(bool) & (ranges["category"] != "data").to_numpy(bool)
     if making.empty or not says.any():
         return ranges
-    spans = [making[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns")]
-    inside = intervals.innermost(*spans, *(ranges[name].to_numpy(np.int64) for name in ("thread", "start_ns"))) >= 0
-    inside &= says
-    told = {"category": "data", "phase": "data", "layer": None}
-    texts = {name: ranges[name].astype("string").mask(inside, value).astype(ranges[name].dtype) for name, value in told.items()}
+    inside = says & (intervals.innermost(*intervals.spans(making), *intervals.spans(ranges)[:2]) >= 0)
+    values = {"category": "data", "phase": "data", "layer": None}
+    texts = {name: ranges[name].astype("string").mask(inside, value).astype(ranges[name].dtype) for name, value in values.items()}
     return ranges.assign(**texts) if inside.any() else ranges
 
 
@@ -99,15 +102,13 @@ def recomputed_ranges(ranges: pd.DataFrame) -> pd.DataFrame:
     """Return the ranges with those of forward calls during a backward pass in the phase backward.
 
     Gradient checkpointing calls layers again while gradients are computed. Their ranges say forward, as hooks around a call
-    do; the time is the backward phase's all the same, and the repeated work is told by what runs there.
+    do; the time is the backward phase's all the same, and what runs there shows the repeated work.
     """
     phase, category = (ranges[name].astype("string") for name in ("phase", "category"))
     around = ranges[(category == "phase") & (phase == "backward")].sort_values("start_ns")
     calls = ((category == "layer") & (phase == "forward")).to_numpy()
     if around.empty or not calls.any():
         return ranges
-    start, end = around["start_ns"].to_numpy(np.int64), np.maximum.accumulate(around["end_ns"].to_numpy(np.int64))
-    at = ranges["start_ns"].to_numpy(np.int64)
-    before = np.searchsorted(start, at, side="right") - 1
-    inside = calls & (before >= 0) & (at < end[np.maximum(before, 0)])
+    start, end = intervals.edges(around)
+    inside = calls & (intervals.containing(ranges["start_ns"].to_numpy(np.int64), start, np.maximum.accumulate(end)) >= 0)
     return ranges.assign(phase=phase.mask(inside, "backward").astype(ranges["phase"].dtype)) if inside.any() else ranges

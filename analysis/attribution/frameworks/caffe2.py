@@ -43,7 +43,7 @@ def read(folder: Path, context: Context) -> Evidence:
 def _placed(path: Path, calls: pd.DataFrame, operators: pd.DataFrame) -> pd.DataFrame:
     """Return MKL's calls in the operators whose ranges they were printed in; calls: the empty table of them."""
     split = stream.split(path)
-    lines = mkl_verbose.parse(split.mkl["text"], split.mkl["line_number"])
+    lines = mkl_verbose.parse(split.mkl)
     if lines.empty or operators.empty or split.markers.empty:
         return calls
     before = np.searchsorted(split.markers["line_number"].to_numpy(np.int64), lines["line_number"].to_numpy(np.int64)) - 1

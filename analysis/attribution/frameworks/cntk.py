@@ -1,4 +1,4 @@
-"""CNTK: nodes of its profiler's timeline, tied to our clock, with the timed calls of MKL inside of them.
+"""CNTK: nodes of its profiler's timeline, on our clock, with the timed calls of MKL inside of them.
 
 One call of CNTK's library runs a whole minibatch or evaluation. The profiler's events are given to these calls in order, and
 one offset puts each event inside its call. A node's layer comes from the graph by its name; what the trainer adds to the
@@ -87,7 +87,7 @@ def _on_our_clock(
     if events.empty:
         return events
     number, lowest, highest = _bounds(events, call_start, call_end)
-    if lowest.max() > highest.min():  # a training session goes on a little after it has told us a minibatch's end
+    if lowest.max() > highest.min():  # a training session goes on a little after it has reported a minibatch's end
         number, _, highest = _bounds(events[_holds_calls(events)], call_start, call_end)
         lowest = call_start[number] - events.groupby("call")["start_ns"].min().reindex(number).to_numpy(np.int64)
     low, high = int(lowest.max()), int(highest.min())
@@ -123,11 +123,11 @@ def _offset_by_calls(events: pd.DataFrame, timed: pd.DataFrame, low: int, high: 
     call_start, call_end = timed["start_ns"].to_numpy(), timed["end_ns"].to_numpy()
     for _ in range(_ROUNDS):
         offsets = np.unique(np.linspace(low, high, _OFFSETS).astype(np.int64))
-        held = np.empty(len(offsets), dtype=np.int64)
+        inside = np.empty(len(offsets), dtype=np.int64)
         for number, offset in enumerate(offsets):
             at = np.maximum(np.searchsorted(start, call_start - offset, side="right") - 1, 0)
-            held[number] = ((start[at] <= call_start - offset) & (call_end - offset <= end[at])).sum()
-        best = np.flatnonzero(held == held.max())
+            inside[number] = ((start[at] <= call_start - offset) & (call_end - offset <= end[at])).sum()
+        best = np.flatnonzero(inside == inside.max())
         chosen = offsets[best]
         # where calls lie wide apart, the best of these offsets is only near the best of all
         low, high = int(offsets[max(best[0] - 1, 0)]), int(offsets[min(best[-1] + 1, len(offsets) - 1)])
@@ -286,19 +286,19 @@ def _node_kernels(operators: pd.DataFrame, calls: pd.DataFrame, context: Context
     computes each parameter between two calls.
     """
     candidates = operators[_computing(operators)]
-    held = calls[calls["owner"] >= 0]
-    made_of_axpy = held.loc[held["name"].str.contains("axpy"), "owner"]
+    owned = calls[calls["owner"] >= 0]
+    made_of_axpy = owned.loc[owned["name"].str.contains("axpy"), "owner"]
     update = candidates["name"] == WEIGHT_UPDATE
-    all_mkl = candidates["name"].isin(_ALL_MKL) & candidates.index.isin(held["owner"])
+    all_mkl = candidates["name"].isin(_ALL_MKL) & candidates.index.isin(owned["owner"])
     candidates = candidates[~all_mkl & ~(update & candidates.index.isin(made_of_axpy))]
-    free = _free_times(candidates, held)
+    free = _free_times(candidates, owned)
     longest = free.groupby("owner")["duration_ns"].transform("max") == free["duration_ns"]
     first = ~free["owner"].where(longest).duplicated() & longest
     chosen = free[(first | free["owner"].isin(candidates.index[candidates["name"] == WEIGHT_UPDATE])) & (free["duration_ns"] > 0)]
     nodes = candidates.loc[chosen["owner"]].reset_index(drop=True)
     kind = _kinds(nodes, context)
     both = (nodes["name"] == "Convolution") & (nodes["phase"] == "backward")
-    together = pd.Series(pd.NA, index=nodes.index, dtype="string").mask(both, "data and weight gradient together")
+    algorithm = pd.Series(pd.NA, index=nodes.index, dtype="string").mask(both, "data and weight gradient together")
     return nodes[["thread", "name", "layer", "phase", "attribution"]].assign(
         start_ns=chosen["start_ns"].to_numpy(),
         end_ns=chosen["end_ns"].to_numpy(),
@@ -310,7 +310,7 @@ def _node_kernels(operators: pd.DataFrame, calls: pd.DataFrame, context: Context
         operator=nodes["name"],
         dtype="f32",
         problem=nodes["shapes"],
-        algorithm=together,
+        algorithm=algorithm,
     )
 
 

@@ -30,9 +30,9 @@ def place(
     these dimensions: as output and input size forward, as both sides of a gradient backward. It starts with its node, or
     after the node's first product. Other lines are counted in the diagnostics and left out.
     """
-    found = stream.split(path)
-    lines = mkl_verbose.parse(found.mkl["text"], found.mkl["line_number"])
-    lines = lines.assign(step=_step_of(lines["line_number"], found.markers, steps))
+    result = stream.split(path)
+    lines = mkl_verbose.parse(result.mkl)
+    lines = lines.assign(step=_step_of(lines["line_number"], result.markers, steps))
     products = lines[(lines["kind"] == "gemm") & lines["step"].notna()].copy()
     expected = _expected(operators, steps, graph)
     keys = ["step", "transpose", "m", "k_or_n"]
@@ -81,5 +81,5 @@ def _expected(operators: pd.DataFrame, steps: pd.DataFrame, graph: dict[str, Any
     nodes = nodes.assign(node_end=operators["end_ns"], uid=operators["scope"].str.split("/").str[-1])
     nodes = nodes.assign(operator=operators["name"])
     columns = ["step", "owner", "thread", "node_start", "node_end", "operator", "layer", "phase", "uid"]
-    found = nodes[columns].merge(products, on=["uid", "phase"]).sort_values(["node_start", "order"])
-    return found.astype({"step": "Int64", "m": "Int64", "k_or_n": "Int64", "transpose": "string"})
+    matches = nodes[columns].merge(products, on=["uid", "phase"]).sort_values(["node_start", "order"])
+    return matches.astype({"step": "Int64", "m": "Int64", "k_or_n": "Int64", "transpose": "string"})

@@ -7,7 +7,7 @@
 | cupti | cupti.records | ours already: the file holds readings of both clocks |
 | framework | the framework's own trace: Kineto's, or an XSpace | the wall clock |
 
-What the files say is read by the modules that read captures of others. Ranges: see `clock_ties`; the wall clock: see `Clock`.
+The modules that read captures of others read these files. Ranges: see `clock_correlation`; the wall clock: see `Clock`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.attribution.frameworks import Clock, Context, clock_ties
+from kernelscope.analysis.attribution.frameworks import Clock, Context, clock_correlation
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.sqlite_pages import Database
 from kernelscope.analysis.formats import format_named
@@ -50,9 +50,9 @@ def find(folder: Path, context: Context) -> tuple[str, Path] | None:
     there = sorted(entry.name for entry in folder.iterdir() if entry.is_file())
     for collector in order:
         for pattern in _FILES[collector]:
-            found = next((name for name in there if re.fullmatch(pattern, name)), None)
-            if found:
-                return collector, folder / found
+            match = next((name for name in there if re.fullmatch(pattern, name)), None)
+            if match:
+                return collector, folder / match
     return None
 
 
@@ -60,7 +60,7 @@ def read(collector: str, path: Path, context: Context, captured: Trace | None = 
     """Return what a collector's file holds, its tables not related yet. Its ranges are left out: ours are in the pass's records.
 
     captured: what the framework's own trace holds, if it has been read; it is used up. Raises EvidenceError when the file cannot
-    be read or its clock cannot be tied to ours.
+    be read or its clock cannot be related to ours.
     """
     if collector == "framework":
         trace, clock, threads = _framework(path, context, captured)
@@ -91,30 +91,30 @@ def _nsys_sqlite(path: Path, context: Context) -> _Read:
         started = small_table(database, "TARGET_INFO_SESSION_START_TIME", ("utcEpochNs",))
     start_ns = next((row["utcEpochNs"] for row in started if row["utcEpochNs"]), None)
     wall = None if start_ns is None else Clock(context.clock.monotonic_ns, context.clock.wall_ns - start_ns)
-    return _tied(path, trace, context, wall)
+    return _on_our_clock(path, trace, context, wall)
 
 
 def _nsys_report(path: Path, context: Context) -> _Read:
-    return _tied(path, _captured(path, "nsys-report"), context, None)
+    return _on_our_clock(path, _captured(path, "nsys-report"), context, None)
 
 
 def _nvprof(path: Path, context: Context) -> _Read:
-    return _tied(path, _captured(path, "nvprof-sqlite"), context, context.clock)
+    return _on_our_clock(path, _captured(path, "nvprof-sqlite"), context, context.clock)
 
 
-def _tied(path: Path, trace: Trace, context: Context, otherwise: Clock | None) -> _Read:
-    """Tie a capture's clock by the ranges in it, or else by another clock."""
-    tie = clock_ties.by_ranges(trace.ranges, context.ranges)
+def _on_our_clock(path: Path, trace: Trace, context: Context, otherwise: Clock | None) -> _Read:
+    """Put a capture on our clock by the ranges in it, or else by another clock."""
+    correlation = clock_correlation.by_ranges(trace.ranges, context.ranges)
     numbers = pd.unique(trace.calls["thread"])
     threads = {number: number & _TID_BITS for number in numbers.tolist()} if trace.info["source"]["tool"] == "nsys" else {}
-    if tie is None and otherwise is None:
+    if correlation is None and otherwise is None:
         raise EvidenceError(f"{path}: holds no range of ours, which tie its clock to the run's; record it again with NVTX on")
-    trace.diagnostics["ranges that tie its clock to ours"] = tie.ranges if tie else 0
-    if tie is None:
+    trace.diagnostics["ranges that tie its clock to ours"] = correlation.ranges if correlation else 0
+    if correlation is None:
         assert otherwise is not None
         return trace, otherwise, threads
-    trace.diagnostics["spread of their offsets, ns"] = tie.spread_ns
-    return trace, tie.clock, {**threads, **tie.threads}
+    trace.diagnostics["spread of their offsets, ns"] = correlation.spread_ns
+    return trace, correlation.clock, {**threads, **correlation.threads}
 
 
 def _cupti(path: Path, _: Context) -> _Read:
@@ -159,5 +159,5 @@ def _renamed(threads: pd.Series, names: Mapping[int, int]) -> pd.Series:
     """Return our numbers of threads where they are known."""
     numbers, distinct = pd.factorize(threads.to_numpy(np.int64, na_value=-1))
     renamed = np.array([names.get(number, number) for number in distinct.tolist()], dtype=np.int64)
-    found = renamed[numbers] if len(numbers) else numbers
-    return pd.Series(found, index=threads.index).astype(threads.dtype).where(threads.notna())
+    result = renamed[numbers] if len(numbers) else numbers
+    return pd.Series(result, index=threads.index).astype(threads.dtype).where(threads.notna())

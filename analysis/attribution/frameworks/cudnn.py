@@ -9,5 +9,5 @@ from kernelscope.analysis.trace import empty
 
 
 def read(folder: Path, context: Context) -> Evidence:  # noqa: ARG001
-    """Return no operators and no kernels of the host: there is no framework that could have told them."""
+    """Return no operators and no kernels of the host: no framework records them."""
     return Evidence(empty("operators"), empty("kernels"))

@@ -35,16 +35,16 @@ _ARITHMETIC = ("elementwise", "unknown", "reduction", "copy")
 
 def added(evidence: Evidence, folder: Path, context: Context) -> Evidence:
     """Return the evidence of the pass in `folder` with that of its collector; what cannot be read is unavailable, and why."""
-    on_device, found = context.device != "cpu", collected.find(folder, context)
-    if found is None:
+    on_device, result = context.device != "cpu", collected.find(folder, context)
+    if result is None:
         return _without_device(evidence, "no collector left a file in the kernels pass") if on_device else evidence
     try:
-        trace = collected.read(*found, context, evidence.captured)
+        trace = collected.read(*result, context, evidence.captured)
     except EvidenceError as error:
         if on_device:
             return _without_device(evidence, str(error))
         return replace(evidence, unavailable={**evidence.unavailable, "calls": str(error)})
-    trace.diagnostics = {f"{found[0]}: {name.removeprefix('nsys: ')}": count for name, count in trace.diagnostics.items()}
+    trace.diagnostics = {f"{result[0]}: {name.removeprefix('nsys: ')}": count for name, count in trace.diagnostics.items()}
     trace.kernels = trace.kernels[(trace.kernels["device"] != "cpu").to_numpy(dtype=bool)].reset_index(drop=True)
     if any(len(getattr(trace, name)) for name in ("kernels", "graphs", "copies")):
         trace.ranges = context.ranges.copy(deep=False)  # its phases are not to be filled in ours
@@ -54,11 +54,11 @@ def added(evidence: Evidence, folder: Path, context: Context) -> Evidence:
         kernels = [_inside(trace.kernels, context), _of_libraries(evidence.kernels)]
         evidence = replace(evidence, operators=operators, kernels=pd.concat(kernels, ignore_index=True))
     elif on_device and (trace.calls["api"] != "os").any():
-        evidence = _without_device(evidence, trace.info["unavailable"].get("kernels", f"{found[1].name} holds calls of it only"))
+        evidence = _without_device(evidence, trace.info["unavailable"].get("kernels", f"{result[1].name} holds calls of it only"))
     tables: dict[str, Any] = {name: _inside(getattr(trace, name), context) for name in ("graphs", "copies", "syncs", "calls")}
-    told = {name: trace.info[name] for name in ("devices", "notes") if trace.info.get(name)}
+    extra = {name: trace.info[name] for name in ("devices", "notes") if trace.info.get(name)}
     return replace(
-        evidence, captured=None, **tables, memory=trace.memory, info={**evidence.info, **told},
+        evidence, captured=None, **tables, memory=trace.memory, info={**evidence.info, **extra},
         diagnostics={**evidence.diagnostics, **trace.diagnostics},
     )  # fmt: skip
 
@@ -79,8 +79,8 @@ def _inside(table: pd.DataFrame, context: Context) -> pd.DataFrame:
     steps = context.steps[~context.steps["warmup"]].sort_values("start_ns")
     timed = table[table["start_ns"].notna().to_numpy(dtype=bool)]
     edges = (frame[name].to_numpy(np.int64) for frame in (timed, steps) for name in ("start_ns", "end_ns"))
-    found: pd.DataFrame = timed[intervals.reaching(*edges)].reset_index(drop=True)
-    return found
+    result: pd.DataFrame = timed[intervals.reaching(*edges)].reset_index(drop=True)
+    return result
 
 
 # --- whose work it is ----------------------------------------------------------------------------------------------------------
@@ -103,19 +103,19 @@ def _attribute(trace: Trace, operators: pd.DataFrame, names: GraphNames | Record
 
 def _name_layers(kernels: pd.DataFrame, names: GraphNames | RecordedNames) -> None:
     """Turn the paths that a capture has for layers into the network's names; where none is in a path, the layer is unknown."""
-    said = kernels["layer"].notna() | kernels["phase"].notna()
-    kernels["attribution"] = pd.Series("operator name", index=kernels.index).where(said).astype("string").astype("category")
+    named = kernels["layer"].notna() | kernels["phase"].notna()
+    kernels["attribution"] = pd.Series("operator name", index=kernels.index).where(named).astype("string").astype("category")
     if kernels["layer"].isna().all():
         return
     keys = pd.MultiIndex.from_arrays([kernels[column].cat.codes for column in ("layer", "operator")])
     codes, distinct = pd.factorize(keys)
     layers, operators = (kernels[column].cat.categories for column in ("layer", "operator"))
-    found = []
+    result = []
     for layer, operator in distinct:
         kind = str(operators[operator]) if operator >= 0 else ""
-        found.append(names.resolve(f"{layers[layer]}/{kind}", kind) if layer >= 0 else None)
+        result.append(names.resolve(f"{layers[layer]}/{kind}", kind) if layer >= 0 else None)
     for column, known in (("layer", None), ("phase", kernels["phase"])):
-        values = np.array([getattr(one, column) if one is not None else None for one in found], dtype=object)
+        values = np.array([getattr(one, column) if one is not None else None for one in result], dtype=object)
         resolved = pd.Series(values.take(codes), dtype="string").astype("category")
         kernels[column] = resolved if known is None else filled(known, resolved)
 

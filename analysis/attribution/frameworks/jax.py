@@ -97,7 +97,7 @@ def _events(path: Path, context: Context) -> tuple[pd.DataFrame, int]:
     operations = events[is_operation].sort_values("start_ns", kind="stable").reset_index(drop=True)
     operations["end_ns"] = _ends(operations, done)
     operations["launch_ns"] = launches(operations, events)
-    inside = _in_steps(operations["start_ns"].to_numpy(np.int64), context.steps)
+    inside = context.in_steps(operations["start_ns"].to_numpy(np.int64))
     return operations[inside].reset_index(drop=True), int((~inside).sum())
 
 
@@ -108,23 +108,15 @@ def _ends(operations: pd.DataFrame, done: pd.DataFrame) -> Integers:
         return end
     begun = operations[["start_ns"]].assign(row=np.arange(len(operations)), name=operations["stat_hlo_op"].astype("string"))
     marks = done[["start_ns"]].assign(name=done["name"].astype("string").str.slice(len(_END))).sort_values("start_ns")
-    tied = pd.merge_asof(marks.rename(columns={"start_ns": "at"}), begun, left_on="at", right_on="start_ns", by="name")
-    tied = tied[tied["row"].notna()]
+    matched = pd.merge_asof(marks.rename(columns={"start_ns": "at"}), begun, left_on="at", right_on="start_ns", by="name")
+    matched = matched[matched["row"].notna()]
     late = end.copy()
-    np.maximum.at(late, tied["row"].to_numpy(np.int64), tied["at"].to_numpy(np.int64))
+    np.maximum.at(late, matched["row"].to_numpy(np.int64), matched["at"].to_numpy(np.int64))
     return late
 
 
-def _in_steps(start: Integers, steps: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    measured = steps[~steps["warmup"]].sort_values("start_ns")
-    if measured.empty:
-        return np.zeros(len(start), dtype=bool)
-    position = np.searchsorted(measured["start_ns"].to_numpy(np.int64), start, side="right") - 1
-    return np.asarray((position >= 0) & (start < measured["end_ns"].to_numpy(np.int64)[np.maximum(position, 0)]))
-
-
 def _described(events: pd.DataFrame, path: Path, context: Context) -> tuple[pd.DataFrame, int]:
-    """Return what the programs say of each event, aligned with them, and how many events no program knows."""
+    """Return the description of each event by the programs, aligned with them, and how many events no program knows."""
     keys = pd.MultiIndex.from_arrays(
         [
             events["stat_hlo_module"].astype("string").fillna(""),
@@ -139,17 +131,17 @@ def _described(events: pd.DataFrame, path: Path, context: Context) -> tuple[pd.D
     programs = {key: hlo.parse(contents[key], str(path)) for key in ran}
     network = context.network or Scopes(programs.values(), _functions(context))
     names = {key: ProgramNames(program, network) for key, program in programs.items()}
-    found = [names[key].operation(instruction) if key in names else None for key, instruction in named]
+    result = [names[key].operation(instruction) if key in names else None for key, instruction in named]
     columns: dict[str, pd.Series] = {}
     for name in _TEXTS:
-        values = pd.array([getattr(one, name) if one else None for one in found], dtype="string")
+        values = pd.array([getattr(one, name) if one else None for one in result], dtype="string")
         columns[name] = pd.Series(values.take(codes) if len(codes) else values)
     for name in _NUMBERS:
-        numbers = pd.array([getattr(one, name) if one else None for one in found], dtype="Int64")
+        numbers = pd.array([getattr(one, name) if one else None for one in result], dtype="Int64")
         columns[name] = pd.Series(numbers.take(codes) if len(codes) else numbers)
-    holds = np.array([bool(one and one.holds) for one in found], dtype=bool)
+    holds = np.array([bool(one and one.holds) for one in result], dtype=bool)
     columns["holds"] = pd.Series(holds[codes] if len(codes) else holds)
-    missing = np.array([one is None for one in found], dtype=bool)
+    missing = np.array([one is None for one in result], dtype=bool)
     table = pd.DataFrame(columns)
     table["kind"], table["library"] = table["kind"].fillna("unknown"), table["library"].fillna("xla")
     table["attribution"] = table["attribution"].fillna("none")
@@ -174,15 +166,14 @@ def _place_in_ranges(table: pd.DataFrame, context: Context) -> None:
         telling |= context.ranges["layer"].notna() | (context.ranges["phase"] == "optimizer")
     ranges = context.ranges[telling.to_numpy(dtype=bool)].reset_index(drop=True)
     loop = np.full(len(table), int(context.steps["thread"].iloc[0]) if len(context.steps) else 0, dtype=np.int64)
-    thread, start, end = (ranges[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns"))
-    around = intervals.innermost(thread, start, end, loop, table["start_ns"].to_numpy(np.int64))
-    told = unknown & (around >= 0)
+    around = intervals.innermost(*intervals.spans(ranges), loop, table["start_ns"].to_numpy(np.int64))
+    called = unknown & (around >= 0)
     for name in ("layer", "phase"):
-        values = pd.Series(taken(ranges[name], around), dtype="string").where(pd.Series(told))
-        table[name] = table[name].astype("string").mask(told, values)
+        values = pd.Series(taken(ranges[name], around), dtype="string").where(pd.Series(called))
+        table[name] = table[name].astype("string").mask(called, values)
     table["phase"] = table["phase"].mask(unknown & table["phase"].isna().to_numpy(dtype=bool), "other")
-    table["attribution"] = table["attribution"].mask(told, CALLED)
+    table["attribution"] = table["attribution"].mask(called, CALLED)
     if not context.network:
-        eager = unknown & ~told & (table["kind"] != "unknown").to_numpy(dtype=bool)
+        eager = unknown & ~called & (table["kind"] != "unknown").to_numpy(dtype=bool)
         table["layer"] = table["layer"].mask(eager, EAGER)
         table["attribution"] = table["attribution"].mask(eager, "operator name")

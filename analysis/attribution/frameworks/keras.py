@@ -1,18 +1,26 @@
-"""Keras 3: the evidence of its backend."""
+"""Keras: the evidence of its backend; Keras 3 here, Keras 2 in keras2."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from kernelscope.analysis.attribution.frameworks import Context, Evidence, jax, pytorch, tensorflow
 from kernelscope.analysis.errors import EvidenceError
 
-_READERS = {"torch": pytorch.read, "tensorflow": tensorflow.read, "jax": jax.read}
+_Read = Callable[[Path, Context], Evidence]
 
 
-def read(folder: Path, context: Context) -> Evidence:
-    """Read the kernels pass of one run; raises EvidenceError when a file of it cannot be read."""
-    backend = context.report.get("settings", {}).get("backend")
-    if backend not in _READERS:
-        raise EvidenceError(f"{folder / 'child.json'}: says no known backend of Keras ({backend}); record the run again")
-    return _READERS[backend](folder, context)
+def of_backends(name: str, readers: Mapping[str, _Read]) -> _Read:
+    """Return what reads the kernels pass of one run by its backend; that raises EvidenceError when a file cannot be read."""
+
+    def read(folder: Path, context: Context) -> Evidence:
+        backend = context.report.get("settings", {}).get("backend")
+        if backend not in readers:
+            raise EvidenceError(f"{folder / 'child.json'}: says no known backend of {name} ({backend}); record the run again")
+        return readers[backend](folder, context)
+
+    return read
+
+
+read = of_backends("Keras", {"torch": pytorch.read, "tensorflow": tensorflow.read, "jax": jax.read})

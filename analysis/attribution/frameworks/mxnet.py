@@ -9,7 +9,7 @@ line's stamp puts it into the operator that was running then; the profiler and o
 whole microseconds.
 
 Where several devices share a step, each has engine threads of its own and runs the whole graph: positions count on each device.
-What its primitive was when two devices ran operators at once is told by the primitive's shape, and failing that by nothing.
+What its primitive was when two devices ran operators at once follows from the primitive's shape alone.
 
 Python's forward and backward calls only queue operators. Where they do so while no operator runs, the step waits for them:
 these times are operators "queue forward" and "queue backward" of the loop's thread.
@@ -28,6 +28,7 @@ import pandas as pd
 
 from kernelscope.analysis.attribution.frameworks import Context, Evidence, mxnet_queue
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import stream
 from kernelscope.analysis.formats.mxnet import tables as mxnet_profiler
 from kernelscope.analysis.formats.onednn import verbose_tables as onednn_verbose
 from kernelscope.analysis.kernels.classify import operator_kind
@@ -99,13 +100,13 @@ def _operators(folder: Path, context: Context, diagnostics: dict[str, int]) -> p
 def _attributed(folder: Path, operators: pd.DataFrame, diagnostics: dict[str, int]) -> None:
     """Add scope, layer, phase and attribution to the operators, which stand in the order of their starts."""
     path = folder / GRAPH_FILE
-    found = read_object(path)
-    if not isinstance(found.get("graphs"), list):
+    result = read_object(path)
+    if not isinstance(result.get("graphs"), list):
         raise EvidenceError(f"{path}: holds no graphs; record the run again")
-    if "steps" in found:
-        _attribute_queued(operators, mxnet_queue.parse(found, path), diagnostics)
+    if "steps" in result:
+        _attribute_queued(operators, mxnet_queue.parse(result, path), diagnostics)
     else:
-        _attribute(operators, _nodes(found["graphs"]), diagnostics)
+        _attribute(operators, _nodes(result["graphs"]), diagnostics)
     del operators["place"]
 
 
@@ -143,12 +144,12 @@ def _attribute(operators: pd.DataFrame, nodes: pd.DataFrame, diagnostics: dict[s
     whole = set(common[repeats == calls])
     size = operators["name"].map(in_graph).fillna(1).astype("int64")
     operators["rank"] = operators.groupby(["place", "name"]).cumcount() % size
-    found = operators[["name", "rank"]].merge(
+    result = operators[["name", "rank"]].merge(
         nodes.rename(columns={"name": "scope", "op": "name"}), on=["name", "rank"], how="left"
     )
     ordered = operators["name"].isin(whole)
     for column in ("scope", "layer", "phase"):
-        operators[column] = found[column].astype("string").where(ordered)
+        operators[column] = result[column].astype("string").where(ordered)
     operators["attribution"] = np.where(ordered & operators["layer"].notna(), "graph order", "none")
     _attribute_by_name(operators, nodes, ordered)
     del operators["rank"]
@@ -176,7 +177,7 @@ def _primitives(
     folder: Path, context: Context, operators: pd.DataFrame, diagnostics: dict[str, int]
 ) -> tuple[pd.DataFrame, npt.NDArray[np.int64]]:
     """Return oneDNN's executions as kernels, and for each the operator that it ran in (-1: none)."""
-    lines = onednn_verbose.read(folder / STREAM_FILE)
+    lines = onednn_verbose.parse(stream.split(folder / STREAM_FILE).onednn)
     diagnostics["unreadable oneDNN lines"] = int(lines.attrs["parse_failures"])
     lines = lines[lines["wall_ns"].notna()].reset_index(drop=True)
     kernels = lines[list(_PRIMITIVE_COLUMNS)].copy()
@@ -206,24 +207,24 @@ def _running(operators: pd.DataFrame, at: npt.NDArray[np.int64]) -> npt.NDArray[
     end = operators["end_ns"].to_numpy(np.int64)[computing] + 1000  # stamps are cut to whole microseconds
     running = np.full((len(np.unique(thread)), len(at)), -1, dtype=np.int64)
     for row, value in enumerate(np.unique(thread)):
-        found = intervals.innermost(thread, start, end, np.full(len(at), value), at)
-        running[row] = np.where(found >= 0, computing[np.maximum(found, 0)] if len(computing) else -1, -1)
+        result = intervals.innermost(thread, start, end, np.full(len(at), value), at)
+        running[row] = np.where(result >= 0, computing[np.maximum(result, 0)] if len(computing) else -1, -1)
     return running
 
 
 def _settled(
     kernels: pd.DataFrame, operators: pd.DataFrame, running: npt.NDArray[np.int64], owner: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Return the owners, with those of primitives that ran while several threads computed, as far as they can be told.
+    """Return the owners, with those of primitives that ran while several threads computed, as far as they are known.
 
     It is an operator that held the primitive from start to end. Of several, it is one of a layer and phase of which primitives of
     this problem are known, or of a type that calls this primitive; else, as where two devices run the same at once, the one that
     began or ended closest to it.
     """
     placed = np.flatnonzero(owner >= 0)
-    known = [_said(kernels.iloc[placed], operators.iloc[owner[placed]], own, others) for own, others in _TELLING]
-    start, end = (operators[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
-    begun, done = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "end_ns"))
+    known = [_words(kernels.iloc[placed], operators.iloc[owner[placed]], own, others) for own, others in _TELLING]
+    start, end = intervals.edges(operators)
+    begun, done = intervals.edges(kernels)
     settled, best = owner.copy(), np.full(len(owner), -np.inf)
     for candidate in running:
         mine = np.flatnonzero((owner < 0) & (candidate >= 0))
@@ -232,7 +233,7 @@ def _settled(
         off = np.minimum(np.abs(start[at] - begun[mine]), np.abs(end[at] - done[mine]))
         score = -off.astype(np.float64)
         for seen, (own, others) in zip(known, _TELLING, strict=True):
-            score += _FAR_NS * _said(kernels.iloc[mine], operators.iloc[at], own, others).isin(seen)
+            score += _FAR_NS * _words(kernels.iloc[mine], operators.iloc[at], own, others).isin(seen)
         score += _FAR_NS * _calls(kernels["name"].iloc[mine], operators["name"].iloc[at])
         better = holds & (score > best[mine])
         settled[mine[better]], best[mine[better]] = at[better], score[better]
@@ -248,8 +249,8 @@ def _calls(primitives: pd.Series, operators: pd.Series) -> npt.NDArray[np.bool_]
     return np.array(fits, dtype=bool)[codes]
 
 
-def _said(kernels: pd.DataFrame, operators: pd.DataFrame, own: Sequence[str], others: Sequence[str]) -> pd.MultiIndex:
-    """Return what these columns of primitives and those of their operators say, which are in the same order."""
+def _words(kernels: pd.DataFrame, operators: pd.DataFrame, own: Sequence[str], others: Sequence[str]) -> pd.MultiIndex:
+    """Return the texts of these columns of primitives and of their operators, which are in the same order."""
     columns = [kernels[name] for name in own] + [operators[name] for name in others]
     return pd.MultiIndex.from_arrays([column.astype("string").fillna("").to_numpy(str) for column in columns])
 
@@ -272,10 +273,10 @@ def _place_by_shape(kernels: pd.DataFrame, owner: npt.NDArray[np.int64]) -> None
         layer=("layer", "first"), layers=("layer", "nunique"), phase=("phase", "first"), phases=("phase", "nunique")
     )
     unique = unique[(unique["layers"] == 1) & (unique["phases"] == 1)]
-    found = kernels[keys].merge(unique, left_on=keys, right_index=True, how="left")
-    free = (owner < 0) & found["layer"].notna().to_numpy()
-    kernels["layer"] = kernels["layer"].mask(free, found["layer"].to_numpy())
-    kernels["phase"] = kernels["phase"].mask(free, found["phase"].to_numpy())
+    result = kernels[keys].merge(unique, left_on=keys, right_index=True, how="left")
+    free = (owner < 0) & result["layer"].notna().to_numpy()
+    kernels["layer"] = kernels["layer"].mask(free, result["layer"].to_numpy())
+    kernels["phase"] = kernels["phase"].mask(free, result["phase"].to_numpy())
     kernels["attribution"] = kernels["attribution"].mask(free, "shape")
 
 
@@ -329,9 +330,7 @@ def _queueing(operators: pd.DataFrame, context: Context) -> pd.DataFrame:
     idle_from = np.concatenate([[0], busy_until])
     idle_to = np.append(ordered["start_ns"].to_numpy(np.int64), np.iinfo(np.int64).max)
     idle = idle_to > idle_from
-    call, _, start, end = intervals.split_at(
-        calls["start_ns"].to_numpy(np.int64), calls["end_ns"].to_numpy(np.int64), idle_from[idle], idle_to[idle]
-    )
+    call, _, start, end = intervals.split_at(*intervals.edges(calls), idle_from[idle], idle_to[idle])
     pieces = calls.iloc[call][["thread", "phase", "name"]].reset_index(drop=True)
     return pieces.assign(start_ns=start, end_ns=end, name="queue " + pieces["phase"], attribution="launch range")
 
@@ -341,7 +340,7 @@ def _inside(table: pd.DataFrame, context: Context) -> pd.DataFrame:
     steps = context.steps.sort_values("start_ns")
     if steps.empty or table.empty:
         return table.iloc[:0]
-    starts, ends = steps["start_ns"].to_numpy(np.int64), steps["end_ns"].to_numpy(np.int64)
+    starts, ends = intervals.edges(steps)
     before = np.searchsorted(starts, table["end_ns"].to_numpy(np.int64), side="left") - 1
     overlaps = (before >= 0) & (ends[np.maximum(before, 0)] > table["start_ns"].to_numpy(np.int64))
     return table[overlaps].reset_index(drop=True)

@@ -39,7 +39,7 @@ class Queued:
 
 
 def parse(record: dict[str, Any], path: Path) -> Queued:
-    """Return what the file at `path`, already read, says was queued; raise EvidenceError where it is not whole."""
+    """Return what was queued, by the file at `path`, already read; raise EvidenceError where it is not whole."""
     try:
         graphs = [pd.DataFrame(graph["nodes"], columns=[*_COLUMNS, "entry"]) for graph in record["graphs"]]
         sources = [[[int(place) for place in node["after"]] for node in graph["nodes"]] for graph in record["graphs"]]
@@ -62,14 +62,14 @@ def match(queued: Queued, names: pd.Series, start_ns: Int) -> tuple[Int, npt.NDA
 
     names, start_ns: of the operators that ran, by start.
     """
-    found, either = np.full(len(names), -1, dtype=np.int64), np.full(len(names), None, dtype=object)
+    result, either = np.full(len(names), -1, dtype=np.int64), np.full(len(names), None, dtype=object)
     nodes = queued.nodes
     known = nodes["op"].value_counts()
     ran = names.value_counts()
     whole = [name for name in known.index if ran.get(name, 0) == known[name]]
     rows = np.flatnonzero(names.isin(whole).to_numpy())
     if not len(rows):
-        return found, either, 0
+        return result, either, 0
     kept = nodes[nodes["op"].isin(whole)]
     step = _by_rank(names.iloc[rows], kept)
     early = 0
@@ -81,14 +81,14 @@ def match(queued: Queued, names: pd.Series, start_ns: Int) -> tuple[Int, npt.NDA
         begun, until = (np.searchsorted(start_ns[mine], table[name].to_numpy(np.int64)) for name in ("queued_ns", "until_ns"))
         key = (id(queued.sources[number]), tuple(order), tuple(begun), tuple(until))
         if key not in replayed:
-            step_queue = _Step(table, begun.tolist(), until.tolist(), queued.sources[number])
+            step_queue = _QueuedStep(table, begun.tolist(), until.tolist(), queued.sources[number])
             chosen = step_queue.replay(order)
             replayed[key] = chosen, [step_queue.either(row) for row in chosen], step_queue.early
         chosen, layers, violations = replayed[key]
-        found[mine] = table.index.to_numpy(np.int64)[chosen]
+        result[mine] = table.index.to_numpy(np.int64)[chosen]
         either[mine] = layers
         early += violations
-    return found, either, early
+    return result, either, early
 
 
 def _by_rank(names: pd.Series, nodes: pd.DataFrame) -> Int:
@@ -98,7 +98,7 @@ def _by_rank(names: pd.Series, nodes: pd.DataFrame) -> Int:
     return mine.merge(ranked, on=["op", "rank"], how="left")["step"].to_numpy(np.int64)
 
 
-class _Step:
+class _QueuedStep:
     """The queued operators of one step, as rows of a table; `early` counts those that ran before what they wait for."""
 
     def __init__(self, table: pd.DataFrame, begun: list[int], until: list[int], sources: list[list[int]]):
@@ -142,8 +142,8 @@ class _Step:
         others = [row for row in ready if row < best and self._until[best] > self._sources_end(row)]
         others = [row for row in others if self._layers[row] != self._layers[best]]
         if others:
-            together = set().union({best}, others, *(self._unclear.get(row, ()) for row in [best, *others]))
-            self._unclear.update(dict.fromkeys(together, together))
+            merged = set().union({best}, others, *(self._unclear.get(row, ()) for row in [best, *others]))
+            self._unclear.update(dict.fromkeys(merged, merged))
 
 
 def _waiting(sources: list[list[int]], row_of: dict[int, int]) -> list[list[int]]:

@@ -21,7 +21,7 @@ STREAM_FILE = "stdout.raw"
 def read(folder: Path, context: Context) -> Evidence:
     """Return the kernels of a kernels pass; raises EvidenceError when its stream cannot be read."""
     split = stream.split(folder / STREAM_FILE)
-    lines = onednn_verbose.parse(split.onednn["text"], split.onednn["line_number"])
+    lines = onednn_verbose.parse(split.onednn)
     diagnostics = {
         "onednn lines that could not be read": int(lines.attrs["parse_failures"]),
         "onednn lines without a time": int(lines["wall_ns"].isna().sum()),
@@ -40,14 +40,11 @@ def _open_layer(lines: pd.DataFrame, markers: pd.DataFrame, context: Context) ->
     Ranges of layers do not hold each other, and a primitive's line is printed before its range is closed.
     """
     names = {str(layer["name"]) for layer in context.network["layers"]}
-    steps = context.steps[~context.steps["warmup"]].sort_values("start_ns")
     before = np.searchsorted(markers["line_number"].to_numpy(np.int64), lines["line_number"].to_numpy(np.int64), side="left") - 1
     marked = (markers["edge"] == "B") & markers["name"].isin(names)
     layers = markers["name"].astype("string").where(marked).to_numpy(dtype=object)
     at = np.append(markers["time_ns"].to_numpy(np.int64), 0)[before]  # before the first mark: 0, which is in no step
-    position = np.searchsorted(steps["start_ns"].to_numpy(np.int64), at, side="right") - 1
-    inside = (position >= 0) & (at < np.append(steps["end_ns"].to_numpy(np.int64), 0)[position])
-    return pd.Series(np.array([*layers, None], dtype=object)[before], dtype="string"), pd.Series(inside)
+    return pd.Series(np.array([*layers, None], dtype=object)[before], dtype="string"), pd.Series(context.in_steps(at))
 
 
 def _kernels(lines: pd.DataFrame, context: Context) -> pd.DataFrame:

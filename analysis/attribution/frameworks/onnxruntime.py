@@ -58,7 +58,8 @@ def read(folder: Path, context: Context) -> Evidence:
     table["start_ns"] = context.clock.from_wall(begun + 1000 * table["ts"].to_numpy(np.int64))
     table["duration_ns"] = 1000 * table["dur"].to_numpy(np.int64)
     table["end_ns"] = table["start_ns"] + table["duration_ns"]
-    table = table[_measured(table, context)].reset_index(drop=True)
+    # a microsecond is lost at most, because times are cut to whole ones
+    table = table[context.in_steps(table["start_ns"].to_numpy(np.int64))].reset_index(drop=True)
     _name_layers(table, context.network)
     table = table.assign(operator=table["type"], phase="forward", count=1, device="cpu")
     diagnostics = {"nodes of unknown layer": int(table["layer"].isna().sum())}
@@ -78,9 +79,9 @@ def _nodes(path: Path) -> pd.DataFrame:
 
 
 def _row(event: dict[str, Any]) -> dict[str, Any]:
-    said, name = event["args"], str(event["name"])[: -len(_ENDING)]
-    operator = str(said["op_name"])
-    inputs, outputs = (_shapes(said.get(key, [])) for key in ("input_type_shape", "output_type_shape"))
+    arguments, name = event["args"], str(event["name"])[: -len(_ENDING)]
+    operator = str(arguments["op_name"])
+    inputs, outputs = (_shapes(arguments.get(key, [])) for key in ("input_type_shape", "output_type_shape"))
     kind = _kind(operator)
     product = kind == "gemm" and inputs and outputs and inputs[0][1] and outputs[0][1]
     m, n, k = (prod(outputs[0][1][:-1]), outputs[0][1][-1], inputs[0][1][-1]) if product else (None, None, None)
@@ -94,35 +95,29 @@ def _row(event: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _shapes(said: list[dict[str, list[int]]]) -> list[tuple[str, list[int]]]:
+def _shapes(tensors: list[dict[str, list[int]]]) -> list[tuple[str, list[int]]]:
     """Return (type, sizes) of tensors, which the profile says as [{"float": [4, 6, 28, 28]}, ...]."""
-    return [(kind, [int(size) for size in sizes]) for tensor in said for kind, sizes in tensor.items()]
+    return [(kind, [int(size) for size in sizes]) for tensor in tensors for kind, sizes in tensor.items()]
 
 
 @cache
 def _kind(operator: str) -> str:
-    found = next((kind for sign, kind in _KINDS if re.search(sign, operator.lower())), None)
-    return found or classify.operator_kind(operator, "forward")
-
-
-def _measured(table: pd.DataFrame, context: Context) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return which nodes began in measured steps; a microsecond is lost at most, because times are cut to whole ones."""
-    steps = context.steps[~context.steps["warmup"]].sort_values("start_ns")
-    ends = np.append(steps["end_ns"].to_numpy(np.int64), 0)
-    position = np.searchsorted(steps["start_ns"].to_numpy(np.int64), table["start_ns"].to_numpy(np.int64), side="right") - 1
-    return np.asarray((position >= 0) & (table["start_ns"].to_numpy(np.int64) < ends[position]))
+    match = next((kind for sign, kind in _KINDS if re.search(sign, operator.lower())), None)
+    return match or classify.operator_kind(operator, "forward")
 
 
 def _name_layers(table: pd.DataFrame, network: dict[str, Any]) -> None:
     """Set layer and attribution of each node: by its name, else by the node beside it."""
     layers = {str(layer["name"]): layer for layer in network["layers"]}
     named = {pair: _layer(*pair, layers) for pair in set(zip(table["name"], table["type"], strict=True))}
-    found = pd.Series([named[pair] for pair in zip(table["name"], table["type"], strict=True)], dtype="string", index=table.index)
+    result = pd.Series(
+        [named[pair] for pair in zip(table["name"], table["type"], strict=True)], dtype="string", index=table.index
+    )
     into = (table["type"] == "ReorderInput").to_numpy(dtype=bool)
-    beside = found.ffill().mask(into, found.bfill())
-    table["layer"] = found.fillna(beside)
-    by_order = found.isna() & table["layer"].notna()
-    table["attribution"] = np.where(found.notna(), "operator name", np.where(by_order, "stream order", "none"))
+    beside = result.ffill().mask(into, result.bfill())
+    table["layer"] = result.fillna(beside)
+    by_order = result.isna() & table["layer"].notna()
+    table["attribution"] = np.where(result.notna(), "operator name", np.where(by_order, "stream order", "none"))
 
 
 def _layer(name: str, operator: str, layers: dict[str, Any]) -> str | None:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from kernelscope.analysis.trace import intervals
 from kernelscope.analysis.trace.categories import filled, taken
 from kernelscope.analysis.trace.stacks import Stacks
 
@@ -54,8 +55,8 @@ class Owners:
         unknown = timed & ~np.isin(thread, threads)
         if unknown.any() and len(threads):
             running = [self._stacks.innermost(np.full(int(unknown.sum()), number), at[unknown]) for number in threads]
-            told = np.column_stack([np.where((rows >= 0) & self._says[np.maximum(rows, 0)], rows, -1) for rows in running])
-            row[unknown] = np.where((told >= 0).sum(axis=1) == 1, told.max(axis=1), -1)
+            owner = np.column_stack([np.where((rows >= 0) & self._says[np.maximum(rows, 0)], rows, -1) for rows in running])
+            row[unknown] = np.where((owner >= 0).sum(axis=1) == 1, owner.max(axis=1), -1)
         return row, unknown & (row >= 0)
 
     @cached_property
@@ -67,9 +68,9 @@ class Owners:
 
 def _telling(ranges: pd.DataFrame, column: str) -> tuple[pd.DataFrame, Stacks]:
     """Return the ranges that have a layer, or a phase."""
-    found = ranges[(ranges[column].notna() & ranges["nested"]).to_numpy(dtype=bool)].reset_index(drop=True)
-    return found, _stacks(found)
+    result = ranges[(ranges[column].notna() & ranges["nested"]).to_numpy(dtype=bool)].reset_index(drop=True)
+    return result, _stacks(result)
 
 
 def _stacks(table: pd.DataFrame) -> Stacks:
-    return Stacks(*(table[name].to_numpy(np.int64, na_value=-1) for name in ("thread", "start_ns", "end_ns")))
+    return Stacks(*intervals.spans(table))

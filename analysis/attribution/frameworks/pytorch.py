@@ -1,6 +1,6 @@
 """PyTorch: torch.profiler's operators, and the lines of oneDNN and MKL placed inside them.
 
-Clocks: the profiler and oneDNN stamp the wall clock, ranges the monotonic one; the pass's anchors tie them. MKL's lines have no
+Clocks: the profiler and oneDNN stamp the wall clock, ranges the monotonic one; the pass's anchors join them. MKL's lines have no
 time: they stand in the stream between markers and timed lines, and inside such a gap the n-th call of a shape belongs to the
 n-th operator that multiplies matrices of that shape.
 """
@@ -37,8 +37,8 @@ def read(folder: Path, context: Context) -> Evidence:
     files = context.report.get("operator_files") or [TRACE_FILE]
     path, *parts = (folder / file for file in files)
     # on a device these files mostly hold its work too, and are read once for both
-    found = collected.find(folder, context) if context.device != "cpu" else None
-    whole = found in [("framework", file) for file in (path, *parts)]
+    result = collected.find(folder, context) if context.device != "cpu" else None
+    whole = result in [("framework", file) for file in (path, *parts)]
     scan = kineto.scan(path, GROUPS if whole else {"operators": GROUPS["operators"]}, parts=parts)
     operators = _operators(scan, context)
     _attribute(operators, context.ranges)
@@ -68,39 +68,23 @@ def _operators(scan: Scan, context: Context) -> pd.DataFrame:
     )
     table["start_ns"] = context.clock.from_wall(chosen["start_ns"].to_numpy())
     table["end_ns"] = table["start_ns"] + chosen["duration_ns"]
-    table = table[_in_measured_step(table["start_ns"].to_numpy(), context.steps)]
+    table = table[context.in_steps(table["start_ns"].to_numpy(np.int64))]
     table = table.sort_values(["start_ns", "end_ns"], ascending=[True, False], kind="stable").reset_index(drop=True)
-    table["parent"] = intervals.parents(*_spans(table))
+    table["parent"] = intervals.parents(*intervals.spans(table))
     return table
-
-
-def _spans(table: pd.DataFrame) -> tuple[Int, Int, Int]:
-    return (
-        table["thread"].to_numpy(dtype=np.int64),
-        table["start_ns"].to_numpy(dtype=np.int64),
-        table["end_ns"].to_numpy(dtype=np.int64),
-    )
-
-
-def _in_measured_step(at: Int, steps: pd.DataFrame) -> Bool:
-    measured = steps[~steps["warmup"]].sort_values("start_ns")
-    if measured.empty:
-        return np.zeros(len(at), dtype=bool)
-    position = np.searchsorted(measured["start_ns"].to_numpy(), at, side="right") - 1
-    return np.asarray((position >= 0) & (at < measured["end_ns"].to_numpy()[np.maximum(position, 0)]))
 
 
 def _attribute(operators: pd.DataFrame, ranges: pd.DataFrame) -> None:
     """Add layer, phase and attribution: from the ranges open on the operator's thread, else from its forward operator."""
-    layer, phase, found = _from_ranges(ranges, operators["thread"].to_numpy(np.int64), operators["start_ns"].to_numpy())
+    layer, phase, result = _from_ranges(ranges, operators["thread"].to_numpy(np.int64), operators["start_ns"].to_numpy())
     operators["layer"], operators["phase"] = layer, phase
-    operators["attribution"] = np.where(found, "launch range", "none")
+    operators["attribution"] = np.where(result, "launch range", "none")
     backward = autograd.backward_sequence(operators)
     operators["phase"] = operators["phase"].mask(operators["phase"].isna() & backward.notna(), "backward").fillna("other")
     forward = autograd.forward_operators(operators)
-    tied = operators["layer"].reindex(np.where(forward >= 0, forward, -1)).reset_index(drop=True)
-    missing = operators["layer"].isna() & tied.notna()
-    operators["layer"] = operators["layer"].mask(missing, tied)
+    layers = operators["layer"].reindex(np.where(forward >= 0, forward, -1)).reset_index(drop=True)
+    missing = operators["layer"].isna() & layers.notna()
+    operators["layer"] = operators["layer"].mask(missing, layers)
     operators["attribution"] = operators["attribution"].mask(missing, "sequence number")
 
 
@@ -109,7 +93,7 @@ def _from_ranges(ranges: pd.DataFrame, thread: Int, at: Int) -> tuple[pd.Series,
     answers = []
     for column in ("layer", "phase"):
         saying = ranges[ranges[column].notna()].reset_index(drop=True)
-        index = intervals.innermost(*_spans(saying), thread, at)
+        index = intervals.innermost(*intervals.spans(saying), thread, at)
         values = saying[column].astype("string").to_numpy(dtype=object)
         with_none = np.array([*values, None], dtype=object)  # where index -1 leads
         answers.append(pd.Series(with_none[index], dtype="string"))
@@ -125,8 +109,8 @@ def _library_lines(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return oneDNN's primitives and MKL's calls in measured steps, placed in time and each with its operator's `index`."""
     split = stream.split(path)
-    primitives = onednn_verbose.parse(split.onednn["text"], split.onednn["line_number"])
-    calls = mkl_verbose.parse(split.mkl["text"], split.mkl["line_number"])
+    primitives = onednn_verbose.parse(split.onednn)
+    calls = mkl_verbose.parse(split.mkl)
     diagnostics["onednn_unreadable_lines"] = int(primitives.attrs["parse_failures"])
     diagnostics["mkl_unreadable_lines"] = int(calls.attrs["parse_failures"])
     diagnostics["onednn_untimed_lines"] = int(primitives["wall_ns"].isna().sum())
@@ -134,9 +118,9 @@ def _library_lines(
     primitives["start_ns"] = context.clock.from_wall(primitives["wall_ns"].to_numpy(dtype=np.int64))
     primitives["end_ns"] = primitives["start_ns"] + primitives["duration_ns"]
     marks = _timed_marks(split.markers, primitives)
-    primitives = primitives[_in_measured_step(primitives["start_ns"].to_numpy(), context.steps)].reset_index(drop=True)
+    primitives = primitives[context.in_steps(primitives["start_ns"].to_numpy(np.int64))].reset_index(drop=True)
     calls = _between_marks(calls, marks)
-    calls = calls[_in_measured_step(calls["lower_ns"].to_numpy(), context.steps)].reset_index(drop=True)
+    calls = calls[context.in_steps(calls["lower_ns"].to_numpy(np.int64))].reset_index(drop=True)
     threads = _threads_by_rank(operators, context.steps)
     primitives["index"] = _innermost_on_any(operators, threads, primitives["start_ns"].to_numpy())
     _place_calls(calls, operators, marks["time_ns"].to_numpy(), threads)
@@ -160,11 +144,11 @@ def _threads_by_rank(operators: pd.DataFrame, steps: pd.DataFrame) -> list[int]:
 
 def _innermost_on_any(operators: pd.DataFrame, threads: list[int], at: Int) -> Int:
     """Return the index of the innermost operator open at each time, on the first of these threads that has one; -1 without."""
-    found = np.full(len(at), -1, dtype=np.int64)
+    result = np.full(len(at), -1, dtype=np.int64)
     for thread in threads:
-        open_here = intervals.innermost(*_spans(operators), np.full(len(at), thread), at)
-        found = np.where(found >= 0, found, open_here)
-    return found
+        open_here = intervals.innermost(*intervals.spans(operators), np.full(len(at), thread), at)
+        result = np.where(result >= 0, result, open_here)
+    return result
 
 
 def _timed_marks(markers: pd.DataFrame, primitives: pd.DataFrame) -> pd.DataFrame:
@@ -255,8 +239,8 @@ def _with_operator(table: pd.DataFrame, operators: pd.DataFrame, otherwise: str)
     otherwise: the attribution of lines whose layer only the range tells.
     """
     index = table["index"].to_numpy()
-    held = index >= 0
-    picked = operators.reindex(np.where(held, index, -1))
+    owned = index >= 0
+    picked = operators.reindex(np.where(owned, index, -1))
     layer = picked["layer"].astype("string").array
     table = table.assign(
         thread=picked["thread"].array,
@@ -265,7 +249,7 @@ def _with_operator(table: pd.DataFrame, operators: pd.DataFrame, otherwise: str)
         phase=pd.Series(picked["phase"].array, dtype="string").fillna(table["range_phase"]).fillna("other"),
     )
     method = pd.Series(picked["attribution"].array, dtype="string")
-    from_range = pd.Series(~held) & (table["range_layer"].notna() | table["range_phase"].notna())
+    from_range = pd.Series(~owned) & (table["range_layer"].notna() | table["range_phase"].notna())
     return table.assign(attribution=method.mask(from_range, otherwise).fillna("none"))
 
 

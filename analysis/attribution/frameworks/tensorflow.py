@@ -1,6 +1,6 @@
 """TensorFlow: operators of the profiler's trace, with layers from their names, and oneDNN's lines placed into them.
 
-TensorFlow's threads run no Python, so no range of ours encloses an operator there. What ties an operator to its layer is its
+TensorFlow's threads run no Python, so no range of ours encloses an operator there. What relates an operator to its layer is its
 full name, which carries the scopes of whoever made it: `gradient_tape/lenet_1/conv2_1/convolution/Conv2DBackpropInput`.
 
 `operators` holds, besides the graph's operators, what the host did to run them: events of the eager runtime and of the
@@ -40,6 +40,7 @@ from kernelscope.analysis.attribution.frameworks.tensorflow_names import (
     fits_shape,
     names_of,
 )
+from kernelscope.analysis.files import stream
 from kernelscope.analysis.formats.onednn import verbose_tables as onednn_verbose
 from kernelscope.analysis.formats.xplane import tables as xplane
 from kernelscope.analysis.kernels import classify
@@ -127,20 +128,11 @@ def _events(folder: Path, context: Context) -> tuple[pd.DataFrame, dict[str, int
     events = events[(events["plane"] == HOST_PLANE) & (events["duration_ns"] > 0)].reset_index(drop=True)
     start = context.clock.from_wall(events["start_ns"].to_numpy(np.int64))
     events["start_ns"], events["end_ns"] = start, start + events["duration_ns"].to_numpy(np.int64)
-    inside = _in_steps(events["start_ns"].to_numpy(), context.steps)
+    inside = context.in_steps(events["start_ns"].to_numpy(np.int64))
     events = events[inside].reset_index(drop=True)
     events["of_data"] = events["line"].astype("string").str.startswith(_DATA_THREADS).fillna(False).to_numpy(bool)
     events["thread"] = _threads(events, context)
     return events, {"events outside of steps": int((~inside).sum())}
-
-
-def _in_steps(start: Integers, steps: pd.DataFrame) -> Flags:
-    """Return which times are inside of measured steps."""
-    measured = steps[~steps["warmup"]].sort_values("start_ns")
-    if measured.empty:
-        return np.zeros(len(start), dtype=bool)
-    position = np.searchsorted(measured["start_ns"].to_numpy(np.int64), start, side="right") - 1
-    return np.asarray((position >= 0) & (start < measured["end_ns"].to_numpy(np.int64)[np.maximum(position, 0)]))
 
 
 def _threads(events: pd.DataFrame, context: Context) -> Integers:
@@ -166,10 +158,10 @@ def _graph_operators(events: pd.DataFrame, names: GraphNames | RecordedNames) ->
     table["scope"] = parts.loc[chosen, "scope"].to_numpy()
     codes, resolved = _resolved(events, chosen.to_numpy(dtype=bool), names)
     for column in ("layer", "phase", "attribution"):
-        values = pd.array([getattr(found, column) for found in resolved], dtype="string")
+        values = pd.array([getattr(one, column) for one in resolved], dtype="string")
         table[column] = values.take(codes) if len(codes) else pd.array([], dtype="string")
     _give_to_data(table, events.loc[chosen, "of_data"].to_numpy(bool))
-    parent = intervals.parents(*_spans(table))
+    parent = intervals.parents(*intervals.spans(table))
     holds_another = np.isin(np.arange(len(table)), parent)
     table["leaf"] = ~holds_another & _computes(table["name"])
     return table
@@ -218,7 +210,7 @@ def _eager_operators(events: pd.DataFrame, context: Context) -> pd.DataFrame:
     called = name.str.startswith(_EAGER_OPERATOR) & ~name.str.slice(len(_EAGER_OPERATOR)).str.match(_FUNCTION)
     outer = events[called.to_numpy(dtype=bool)]
     inner = events[(name == _EAGER_KERNEL).to_numpy(dtype=bool)]
-    row = intervals.innermost(*_spans(outer), *_spans(inner)[:2])
+    row = intervals.innermost(*intervals.spans(outer), *intervals.spans(inner)[:2])
     inner, row = inner[row >= 0], row[row >= 0]
     table = inner[["thread", "start_ns", "end_ns"]].reset_index(drop=True)
     table["name"] = outer["name"].astype("string").str.slice(len(_EAGER_OPERATOR)).to_numpy()[row]
@@ -239,21 +231,17 @@ def _computes(types: pd.Series) -> Flags:
 
 def _around(table: pd.DataFrame, ranges: pd.DataFrame) -> dict[str, pd.Series]:
     """Return layer, phase and method of the innermost range that says either, for each row of a table with times."""
-    told = ranges[(ranges["layer"].notna() | ranges["phase"].isin(["forward", "backward", "optimizer", "data"])).to_numpy(bool)]
-    row = intervals.innermost(*_spans(told), *_spans(table)[:2])
-    found = {
-        name: told[name].astype("string").take(np.maximum(row, 0)).reset_index(drop=True)
-        if len(told)
+    owners = ranges[(ranges["layer"].notna() | ranges["phase"].isin(["forward", "backward", "optimizer", "data"])).to_numpy(bool)]
+    row = intervals.innermost(*intervals.spans(owners), *intervals.spans(table)[:2])
+    result = {
+        name: owners[name].astype("string").take(np.maximum(row, 0)).reset_index(drop=True)
+        if len(owners)
         else pd.Series(pd.array([None] * len(table), dtype="string"))
         for name in ("layer", "phase")
     }
-    found = {name: values.where(row >= 0) for name, values in found.items()}
+    result = {name: values.where(row >= 0) for name, values in result.items()}
     method = pd.Series(np.where(row >= 0, "launch range", "none"), dtype="string")
-    return {**found, "attribution": method}
-
-
-def _spans(table: pd.DataFrame) -> tuple[Integers, Integers, Integers]:
-    return tuple(table[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns"))  # type: ignore[return-value]
+    return {**result, "attribution": method}
 
 
 def _host_events(events: pd.DataFrame, graph: pd.DataFrame, context: Context) -> pd.DataFrame:
@@ -261,8 +249,8 @@ def _host_events(events: pd.DataFrame, graph: pd.DataFrame, context: Context) ->
     table = events[~events["name"].str.match(_OPERATOR)]
     table = table[["thread", "start_ns", "end_ns", "name", "of_data"]].reset_index(drop=True)
     data = context.ranges[context.ranges["category"] == "data"]
-    loading = intervals.innermost(*_spans(data), *_spans(table)[:2]) >= 0
-    within = intervals.innermost(*_spans(graph), *_spans(table)[:2]) >= 0
+    loading = intervals.innermost(*intervals.spans(data), *intervals.spans(table)[:2]) >= 0
+    within = intervals.innermost(*intervals.spans(graph), *intervals.spans(table)[:2]) >= 0
     kept = ~within & (loading | (table["name"] == _GETTING).to_numpy(bool) | ~_waits(table, graph))
     of_data = (loading | table.pop("of_data").to_numpy(bool))[kept]
     table = table[kept].reset_index(drop=True)
@@ -275,9 +263,9 @@ def _host_events(events: pd.DataFrame, graph: pd.DataFrame, context: Context) ->
 
 def _waits(table: pd.DataFrame, graph: pd.DataFrame) -> Flags:
     """Return in which of these events their thread waited: operators ran on others, on its own none within nor of a graph."""
-    thread, start, end = _spans(table)
+    thread, start, end = intervals.spans(table)
     own = np.isin(thread, graph.loc[graph["scope"].notna(), "thread"].unique())
-    theirs, begins, ends = _spans(graph)
+    theirs, begins, ends = intervals.spans(graph)
     for value in np.setdiff1d(np.unique(thread), thread[own]):
         mine, starts = thread == value, np.sort(begins[theirs == value])
         own[mine] = np.searchsorted(starts, end[mine]) > np.searchsorted(starts, start[mine])
@@ -291,12 +279,12 @@ def _waits(table: pd.DataFrame, graph: pd.DataFrame) -> Flags:
 def _primitives(folder: Path, context: Context) -> pd.DataFrame:
     """Return the timed oneDNN lines inside of measured steps, with start_ns and end_ns on our clock."""
     path = folder / STREAM_FILE
-    lines = onednn_verbose.read(path) if path.is_file() else onednn_verbose.parse([])
+    lines = onednn_verbose.parse(stream.split(path if path.is_file() else []).onednn)
     failures = int(lines.attrs.get("parse_failures", 0))
     lines = lines[lines["wall_ns"].notna()].reset_index(drop=True)
     lines["start_ns"] = context.clock.from_wall(lines["wall_ns"].to_numpy(np.int64))
     lines["end_ns"] = lines["start_ns"] + lines["duration_ns"]
-    lines = lines[_in_steps(lines["start_ns"].to_numpy(np.int64), context.steps)].reset_index(drop=True)
+    lines = lines[context.in_steps(lines["start_ns"].to_numpy(np.int64))].reset_index(drop=True)
     lines.attrs["parse_failures"] = failures
     return lines
 
@@ -306,8 +294,8 @@ def _place(lines: pd.DataFrame, graph: pd.DataFrame, network: dict[str, Any] | N
     threads = graph["thread"].unique()
     if lines.empty or graph.empty:
         return np.full(len(lines), -1, dtype=np.int64), np.full(len(lines), "none", dtype=object)
-    start, end = lines["start_ns"].to_numpy(np.int64), lines["end_ns"].to_numpy(np.int64)
-    thread, begun, ended = _spans(graph)
+    start, end = intervals.edges(lines)
+    thread, begun, ended = intervals.spans(graph)
     running = np.column_stack(
         [intervals.innermost(thread, begun, ended, np.full(len(lines), value), (start + end) // 2) for value in threads]
     )

@@ -43,7 +43,7 @@ _DIMENSION = re.compile(r"([a-z]+)(\d+)")
 
 @dataclass(frozen=True)
 class Resolved:
-    """Where an operator belongs: layer and phase as in the Trace, and the method that told."""
+    """Where an operator belongs: layer and phase as in the Trace, and by which method."""
 
     layer: str | None
     phase: str | None
@@ -93,7 +93,7 @@ class GraphNames:
 
     def _named(self, parts: list[str]) -> str | None:
         """Return the layer of the innermost scope that names one, else of the operator itself."""
-        return next((found for found in map(self._layer, [*reversed(parts[:-1]), parts[-1]]) if found), None)
+        return next((one for one in map(self._layer, [*reversed(parts[:-1]), parts[-1]]) if one), None)
 
     def _layer(self, part: str) -> str | None:
         for name in (part, _NUMBERED.sub("", part)):
@@ -119,8 +119,8 @@ class GraphNames:
 
     def _fused_into(self, layer: str) -> str:
         """Return the layer whose computation a fused operator under the name of `layer` does; itself where two can be meant."""
-        found = self._products(layer, passed_sum=False)
-        return found.pop() if len(found) == 1 else layer
+        result = self._products(layer, passed_sum=False)
+        return result.pop() if len(result) == 1 else layer
 
     def _products(self, layer: str, passed_sum: bool) -> set[str]:
         """Return the layers with a product that can be fused with this one: those before it, behind at most one sum."""
@@ -187,11 +187,11 @@ class RecordedNames:
             owner = ("loss", "forward")
         if owner is None and _DATA.match(type_name):
             owner = (None, "data")
-        layer, told = owner if owner is not None else (None, None)
-        found = "backward" if phase and told in (None, "forward") else told
-        if layer is None and found in (None, "forward", "backward") and function is not None:
-            return Resolved(self.function(function), found or "forward", "launch range")
-        return Resolved(layer, found, "none" if owner is None else "operator name")
+        layer, own = owner if owner is not None else (None, None)
+        result = "backward" if phase and own in (None, "forward") else own
+        if layer is None and result in (None, "forward", "backward") and function is not None:
+            return Resolved(self.function(function), result or "forward", "launch range")
+        return Resolved(layer, result, "none" if owner is None else "operator name")
 
     def _product(self, parts: list[str], fused: dict[str, list[str]], function: str | None) -> list[str]:
         """Return the parts of the name of the product that a fused operator computes; none where that is not sure."""
@@ -213,8 +213,8 @@ class RecordedNames:
                 name = waiting.pop()
                 if name not in seen:
                     seen.add(name)
-                    tables = tables + (found := self._called(name))
-                    waiting += [inner for table in found for inner in table.get("calls", ())]
+                    tables = tables + (result := self._called(name))
+                    waiting += [inner for table in result for inner in table.get("calls", ())]
             self._merged[key] = {part: _agreed([table[part] for table in tables]) for part in _PARTS}
         return self._merged[key]
 
@@ -247,13 +247,13 @@ def _owner(parts: list[str], scopes: dict[str, Any], operators: dict[str, Any]) 
     """Return the owner of an operator: of the longest scope that is known, at whatever depth graphs were put into another."""
     for first in range(len(parts)):
         for last in range(len(parts) - 1, first, -1):
-            found = scopes.get("/".join(parts[first:last]))
-            if found is not None:
-                return found[0], found[1]
+            result = scopes.get("/".join(parts[first:last]))
+            if result is not None:
+                return result[0], result[1]
     for first in range(len(parts)):
-        found = operators.get("/".join(parts[first:]))
-        if found is not None:
-            return found[0], found[1]
+        result = operators.get("/".join(parts[first:]))
+        if result is not None:
+            return result[0], result[1]
     return None
 
 
@@ -342,7 +342,7 @@ def _matrices(layer: dict[str, Any], source: list[int], result: list[int]) -> li
 
 def _fits_tensor(dimensions: list[int], layer: dict[str, Any], source: list[int], result: list[int]) -> bool:
     """Return whether a reorder's tensor is the layer's weight, input or output, with or without its batch."""
-    found = Counter(size for size in dimensions if size != 1)
+    matches = Counter(size for size in dimensions if size != 1)
     tensors = [source, result]
     if layer["type"] == "convolution":
         kernel = int(layer["settings"]["kernel"])
@@ -351,6 +351,6 @@ def _fits_tensor(dimensions: list[int], layer: dict[str, Any], source: list[int]
         tensors.extend(_matrices(layer, source, result))
     counts = [Counter(size for size in tensor if size != 1) for tensor in tensors]
     return any(
-        found == count or (not count - found and len(dimensions) == len(tensor) + 1)
+        matches == count or (not count - matches and len(dimensions) == len(tensor) + 1)
         for count, tensor in zip(counts, tensors, strict=True)
     )

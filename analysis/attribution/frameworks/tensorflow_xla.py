@@ -33,12 +33,12 @@ def operations(
     function = _running(table["start_ns"].to_numpy(np.int64), *calls)
     keys = pd.MultiIndex.from_arrays([table["scope"].astype("string").fillna(""), function])
     codes, distinct = pd.factorize(keys)
-    found = []
+    result = []
     for scope, of in distinct:
         name = "" if _CAUSED.match(scope) else scope
-        found.append(names.resolve(name, _NUMBER.sub("", name.rpartition("/")[2]), str(of) if isinstance(of, str) else None))
+        result.append(names.resolve(name, _NUMBER.sub("", name.rpartition("/")[2]), str(of) if isinstance(of, str) else None))
     for column in ("layer", "phase", "attribution"):
-        values = pd.array([getattr(one, column) for one in found], dtype="string")
+        values = pd.array([getattr(one, column) for one in result], dtype="string")
         table[column] = values.take(codes) if len(codes) else values
     table["kind"] = table["kind"].mask(table["phase"] == "optimizer", "optimizer")
     return table, diagnostics
@@ -51,5 +51,5 @@ def _running(at: npt.NDArray[np.int64], start: npt.NDArray[np.int64], end: npt.N
     if not len(order):
         return pd.Series(pd.array([None] * len(at), dtype="string"))
     place = order[np.maximum(row, 0)]
-    found = name.astype("string").reset_index(drop=True).take(place).reset_index(drop=True)
-    return found.where((row >= 0) & (at < end[place]))
+    result = name.astype("string").reset_index(drop=True).take(place).reset_index(drop=True)
+    return result.where((row >= 0) & (at < end[place]))

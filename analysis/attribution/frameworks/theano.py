@@ -30,9 +30,9 @@ _KINDS = (
 
 def read(folder: Path, context: Context) -> Evidence:
     """Return operators and kernels of a kernels pass; raises EvidenceError when a file of it cannot be read."""
-    found = timed.read(folder, "theano", kind_of, "operator name", context)
-    found.unavailable["starts of operators"] = "Theano's profile keeps how long nodes ran; they are laid out in their order"
-    return found
+    result = timed.read(folder, "theano", kind_of, "operator name", context)
+    result.unavailable["starts of operators"] = "Theano's profile keeps how long nodes ran; they are laid out in their order"
+    return result
 
 
 def kind_of(name: str) -> str | None:

@@ -46,7 +46,7 @@ def read(
 
     library: whose code computes where no call of BLAS runs. kind_of: an operator's kind by its name, or None: classify is asked.
     attribution: how operators came by their layers. fit: from calls and operators, the calls inside of operators whose times
-    are not exact, or that are told elsewhere. blas: which library's calls they are.
+    are not exact, or that are reported elsewhere. blas: which library's calls they are.
     """
     written = context.report.get("operator_files", [])
     if OPERATORS_FILE not in written or not (folder / OPERATORS_FILE).is_file():
@@ -83,13 +83,9 @@ def _table(path: Path, types: Mapping[str, pa.DataType]) -> pd.DataFrame:
         raise EvidenceError(f"{path}: no whole list ({str(error).splitlines()[0]}); record the run again") from error
 
 
-def _spans(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return tuple(table[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns"))  # type: ignore[return-value]
-
-
 def _innermost(operators: pd.DataFrame, calls: pd.DataFrame) -> np.ndarray:
     """Return the row of the innermost operator that runs each call, or -1."""
-    return intervals.innermost(*_spans(operators), calls["thread"].to_numpy(np.int64), calls["start_ns"].to_numpy(np.int64))
+    return intervals.innermost(*intervals.spans(operators), *intervals.spans(calls)[:2])
 
 
 def _owned(calls: pd.DataFrame, operators: pd.DataFrame, owner: np.ndarray) -> pd.DataFrame:
@@ -104,7 +100,7 @@ def _own_time(operators: pd.DataFrame, calls: pd.DataFrame, library: str, kind_o
 
     An execution may be in pieces; the first one counts it.
     """
-    all_spans = [np.concatenate(pair) for pair in zip(_spans(operators), _spans(calls), strict=True)]
+    all_spans = [np.concatenate(pair) for pair in zip(intervals.spans(operators), intervals.spans(calls), strict=True)]
     row, start, end = intervals.leaves(*all_spans)
     computes = np.append(operators["computes"].fillna(False).to_numpy(bool), np.zeros(len(calls), dtype=bool))
     chosen = computes[row]

@@ -22,11 +22,11 @@ def launches(operations: pd.DataFrame, events: pd.DataFrame) -> pd.Series:
     keys = pd.DataFrame({"function": function, "run": operations["stat_run_id"].astype("Int64"), "first": operations["start_ns"]})
     executions = keys.dropna().groupby(["function", "run"]).agg(first=("first", "min")).reset_index()
     calls = _calls(events)
-    tied = pd.merge(_numbered(executions), _numbered(calls), on=["function", "number", "count"])
-    early = tied.loc[tied["start_ns"] > tied["first"], "function"]
-    tied = tied[~tied["function"].isin(early)]
-    found = keys[["function", "run"]].merge(tied[["function", "run", "start_ns"]], on=["function", "run"], how="left")
-    return pd.Series(found["start_ns"].astype("Int64").array, index=operations.index)
+    matched = pd.merge(_numbered(executions), _numbered(calls), on=["function", "number", "count"])
+    early = matched.loc[matched["start_ns"] > matched["first"], "function"]
+    matched = matched[~matched["function"].isin(early)]
+    result = keys[["function", "run"]].merge(matched[["function", "run", "start_ns"]], on=["function", "run"], how="left")
+    return pd.Series(result["start_ns"].astype("Int64").array, index=operations.index)
 
 
 def _plain(names: pd.Series) -> pd.Series:

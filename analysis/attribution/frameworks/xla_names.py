@@ -106,9 +106,9 @@ class ProgramNames:
         if instruction is None:
             return None
         layer, phase, method = self._placed(instruction)
-        held = [inner for inner in self._program.inside(instruction) if inner.parameter is None] or [instruction]
-        kind = self._kind(instruction, held, layer, phase)
-        m, n, k = self._product(held) if kind == "gemm" else (None, None, None)
+        members = [inner for inner in self._program.inside(instruction) if inner.parameter is None] or [instruction]
+        kind = self._kind(instruction, members, layer, phase)
+        m, n, k = self._product(members) if kind == "gemm" else (None, None, None)
         return Operation(
             scope=instruction.op_name or None,
             type=_type(instruction),
@@ -186,9 +186,9 @@ class ProgramNames:
                 neighbour = self._program.instructions[number]
                 if _COLLECTIVE.match(neighbour.opcode):
                     continue  # behind it are the gradients of many layers
-                found = self._of_weights(neighbour) or self._place(neighbour)
-                if found[0] is not None or found[1] == "optimizer":
-                    return found
+                result = self._of_weights(neighbour) or self._place(neighbour)
+                if result[0] is not None or result[1] == "optimizer":
+                    return result
                 waiting.append(number)
         return None
 
@@ -222,12 +222,12 @@ class ProgramNames:
 
     # --- kinds and shapes -----------------------------------------------------------------------------------------------------
 
-    def _kind(self, instruction: Instruction, held: list[Instruction], layer: str | None, phase: str | None) -> str:
+    def _kind(self, instruction: Instruction, members: list[Instruction], layer: str | None, phase: str | None) -> str:
         if phase == "optimizer":
             return "optimizer"
         if _COLLECTIVE.match(instruction.opcode):
             return "communication"
-        opcodes = {inner.opcode for inner in held}
+        opcodes = {inner.opcode for inner in members}
         target = instruction.target.lower()
         if "convolution" in opcodes or "conv" in target:
             return self._convolution(instruction, layer, phase)
@@ -258,14 +258,14 @@ class ProgramNames:
     @cached_property
     def _kernels(self) -> dict[str, set[int]]:
         """Return the sizes of the weights that each layer's forward convolutions take."""
-        found: dict[str, set[int]] = {}
+        result: dict[str, set[int]] = {}
         for instruction in self._program.instructions.values():
             if instruction.opcode == "convolution" or "conv" in instruction.target.lower():
                 layer, phase = self._place(instruction)
                 taken = [self._program.instructions.get(number) for number in instruction.operands[1:2]]
                 if layer is not None and phase == "forward":
-                    found.setdefault(layer, set()).update(prod(one.dimensions) for one in taken if one is not None)
-        return found
+                    result.setdefault(layer, set()).update(prod(one.dimensions) for one in taken if one is not None)
+        return result
 
     def _problem(self, instruction: Instruction) -> str | None:
         """Return the sizes of operands and result, such as 64x400:400x120:64x120."""
@@ -276,9 +276,9 @@ class ProgramNames:
         ]
         return ":".join("x".join(map(str, shape)) for shape in [*shapes, instruction.dimensions] if shape) or None
 
-    def _product(self, held: list[Instruction]) -> tuple[int | None, int | None, int | None]:
+    def _product(self, members: list[Instruction]) -> tuple[int | None, int | None, int | None]:
         """Return rows, columns and inner dimension of a product of two matrices."""
-        dot = next((inner for inner in held if inner.opcode == "dot"), None)
+        dot = next((inner for inner in members if inner.opcode == "dot"), None)
         if dot is None or len(dot.dimensions) != 2 or not dot.operands or dot.operands[0] not in self._program.instructions:
             return None, None, None
         (m, n), left = dot.dimensions, self._program.instructions[dot.operands[0]].dimensions
@@ -313,8 +313,8 @@ def _type(instruction: Instruction) -> str:
 
 def _library(instruction: Instruction) -> str:
     """Return who computes: a library that XLA calls by name, Eigen for its plain convolutions and products, else XLA's code."""
-    said = f"{instruction.target} {instruction.backend_config}".lower()
+    target = f"{instruction.target} {instruction.backend_config}".lower()
     for sign, name in _LIBRARIES:
-        if sign in said:
+        if sign in target:
             return name
     return "eigen" if instruction.opcode in ("convolution", "dot") else "xla"

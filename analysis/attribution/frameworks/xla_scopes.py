@@ -6,14 +6,14 @@ jax.named_scope opens one. Scopes make a layer's path, Block_0.Dense_0; the firs
 the model's own name. `transpose` is backward. Functions that are compiled within others (jit(relu)) and control flow (while/body)
 are no part of paths.
 
-What has no scope is told by the data that it takes and gives, as far as that can tell:
+What has no scope is placed by the data that it takes and gives, as far as that can tell:
 
 - computed from gradients, or only for what is: the optimizer;
 - differentiated, computed from the model and not used by it, or a gradient that reaches the model and none of its: the loss;
 - else it is one layer, with the name of the function that was compiled.
 
 JAX before 0.5 or so leaves transformations out where there is no scope (see `Places.silent`). There only what follows the model's
-gradients and leads to none is the optimizer's, what is between the model and its gradients is the loss, and no phase is told.
+gradients and leads to none is the optimizer's, what is between the model and its gradients is the loss, of unknown phase.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _REDUCING = ("fusion", "while", "call", "conditional", "async-start")  # whose c
 
 @dataclass(frozen=True)
 class Name:
-    """What an operation's name says. function: the outermost compiled one, null where the name is none of a traced operation."""
+    """The parts of an operation's name. function: the outermost compiled one, null where the operation is not traced."""
 
     function: str | None
     scopes: tuple[str, ...]
@@ -133,7 +133,7 @@ class Places:
             for number, instruction in program.instructions.items()
             if instruction.opcode != "parameter" and (name := parsed(instruction.op_name)).function
         }
-        self._told = {number: place for number, name in self._names.items() if (place := scopes.layer(name)) is not None}
+        self._places = {number: place for number, name in self._names.items() if (place := scopes.layer(name)) is not None}
 
     def place(self, instruction: Instruction) -> tuple[str | None, str | None, str] | None:
         """Return layer, phase and method of an instruction that has a name; None of one that XLA made itself."""
@@ -141,8 +141,8 @@ class Places:
         name = self._names.get(number)
         if name is None:
             return None
-        if number in self._told:
-            return (*self._told[number], "operator name")
+        if number in self._places:
+            return (*self._places[number], "operator name")
         if self.silent and not (name.differentiated or name.backward):
             return self._between(number, name)
         phase = "backward" if name.backward else "forward"
@@ -159,7 +159,7 @@ class Places:
         return self._derived != set() and not any("jvp()" in op_name for op_name in named)
 
     def _between(self, number: int, name: Name) -> tuple[str | None, str | None, str]:
-        """Return the place of what may or may not be differentiated, by what is told of the model around it."""
+        """Return the place of what may or may not be differentiated, by what is known of the model around it."""
         follows, leads = number in self._after_gradients, number in self._before_gradients
         if follows and not leads:
             return None, "optimizer", "graph order"
@@ -185,7 +185,7 @@ class Places:
     def _model(self, backward: bool) -> set[int]:
         """Return the operations of layers, as scopes tell them, that are forward or backward."""
         phase = "backward" if backward else "forward"
-        return {number for number, place in self._told.items() if place[1] == phase and place[0] not in (None, "loss")}
+        return {number for number, place in self._places.items() if place[1] == phase and place[0] not in (None, "loss")}
 
     @cached_property
     def _derived(self) -> set[int]:
@@ -251,11 +251,11 @@ class Places:
 
 def _reached(start: Collection[int], edges: dict[int, list[int]]) -> set[int]:
     """Return what can be reached over one edge or more."""
-    found: set[int] = set()
+    result: set[int] = set()
     waiting = list(start)
     while waiting:
         for number in edges.get(waiting.pop(), ()):
-            if number not in found:
-                found.add(number)
+            if number not in result:
+                result.add(number)
                 waiting.append(number)
-    return found
+    return result

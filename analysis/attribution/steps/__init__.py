@@ -15,15 +15,15 @@ import pandas as pd
 
 from kernelscope.analysis.attribution import device_steps
 from kernelscope.analysis.attribution.steps import calls, inputs, markers, period, ranges
-from kernelscope.analysis.attribution.steps.model import Found, Work, work_of
+from kernelscope.analysis.attribution.steps.model import DetectedSteps, StreamWork, work_of
 from kernelscope.analysis.attribution.steps.request import Request, parse
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.trace import Trace
 
-__all__ = ["Found", "Request", "applied", "candidates", "find", "first_work", "of_device", "parse", "windowed"]
+__all__ = ["DetectedSteps", "Request", "applied", "candidates", "find", "first_work", "of_device", "parse", "windowed"]
 
 _SEVERAL = 1.8  # times as many steps
-_FINDERS: tuple[Callable[[Trace, Work], Iterator[Found]], ...] = (
+_FINDERS: tuple[Callable[[Trace, StreamWork], Iterator[DetectedSteps]], ...] = (
     ranges.find,
     inputs.find,
     calls.find,
@@ -31,7 +31,7 @@ _FINDERS: tuple[Callable[[Trace, Work], Iterator[Found]], ...] = (
 )
 
 
-def candidates(trace: Trace, request: Request | None = None) -> list[Found]:
+def candidates(trace: Trace, request: Request | None = None) -> list[DetectedSteps]:
     """Return what a capture's steps may be, the likeliest first; an empty list where nothing repeats.
 
     request: what to look for, where the user says so. Raises EvidenceError where that is not in the capture.
@@ -44,15 +44,15 @@ def candidates(trace: Trace, request: Request | None = None) -> list[Found]:
     if marked is not None and request.method is None:
         return [marked]
     if request.method is None:
-        found = [ranges.without_warmup(trace, one) for finder in _FINDERS for one in finder(trace, work)]
-        return sorted(found, key=lambda one: not _is_shorter(one, found[0]))
+        result = [ranges.without_warmup(trace, one) for finder in _FINDERS for one in finder(trace, work)]
+        return sorted(result, key=lambda one: not _is_shorter(one, result[0]))
     named = list(_named(trace, work, request))
     if not named:
         raise EvidenceError(f"--steps {request.text}: {_why_not(trace, work, request)}; see `kernelscope steps PATH`")
     return named[:1]
 
 
-def _is_shorter(one: Found, first: Found) -> bool:
+def _is_shorter(one: DetectedSteps, first: DetectedSteps) -> bool:
     """Return whether a period of kernels that are alike in everything is a part of what was found first: several of it are one.
 
     What a loop does now and then, such as waiting to print a loss, marks no steps. Ranges and inputs that are named as such do.
@@ -61,7 +61,7 @@ def _is_shorter(one: Found, first: Found) -> bool:
     return one.method == "period" and not named and period.is_exact(one) and len(one.table) > _SEVERAL * len(first.table)
 
 
-def _named(trace: Trace, work: Work, request: Request) -> Iterator[Found]:
+def _named(trace: Trace, work: StreamWork, request: Request) -> Iterator[DetectedSteps]:
     if request.method == "period":
         yield from period.find(work)
     elif request.method == "kernel":
@@ -70,7 +70,7 @@ def _named(trace: Trace, work: Work, request: Request) -> Iterator[Found]:
         yield from ranges.of_name(trace, work, request.pattern)
 
 
-def _why_not(trace: Trace, work: Work, request: Request) -> str:
+def _why_not(trace: Trace, work: StreamWork, request: Request) -> str:
     """Return why what was asked for makes no steps."""
     if request.method == "period":
         return "the sequence of kernels does not repeat"
@@ -82,7 +82,7 @@ def _why_not(trace: Trace, work: Work, request: Request) -> str:
     return f"{number} such {what}s are there, and what the device does from one to the next is not alike"
 
 
-def find(trace: Trace, request: Request | None = None) -> Found | None:
+def find(trace: Trace, request: Request | None = None) -> DetectedSteps | None:
     """Return a capture's steps; None where there are none, or the whole was asked for."""
     return next(iter(candidates(trace, request)), None)
 
@@ -135,9 +135,9 @@ def _last(tables: dict[str, pd.DataFrame]) -> int:
     return max(int(table["end_ns"].max()) for table in tables.values() if table["end_ns"].notna().any())
 
 
-def applied(trace: Trace, found: Found | None) -> Trace:
-    """Return the trace with these steps, and its device work tied to them; without steps for None."""
-    table = trace.steps.iloc[:0] if found is None else found.table
+def applied(trace: Trace, steps: DetectedSteps | None) -> Trace:
+    """Return the trace with these steps, and its device work assigned to them; without steps for None."""
+    table = trace.steps.iloc[:0] if steps is None else steps.table
     result = replace(trace, steps=table, **{name: getattr(trace, name).copy() for name in device_steps.DEVICE_TABLES})
-    device_steps.assign(result, on_device=found is not None and found.on_device)
+    device_steps.assign(result, on_device=steps is not None and steps.on_device)
     return result

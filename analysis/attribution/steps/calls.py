@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kernelscope.analysis.attribution.steps.judging import judged
-from kernelscope.analysis.attribution.steps.model import LEAST, Found, Work
+from kernelscope.analysis.attribution.steps.model import LEAST, DetectedSteps, StreamWork
 from kernelscope.analysis.attribution.steps.ranges import labelled, of_rows
 from kernelscope.analysis.trace import Trace
 
@@ -16,13 +16,13 @@ _ONCE = re.compile(r"(?i)optimi[sz]er.*step|zero_grad|ApplyGradient")
 _CALLS = re.compile(r"GraphLaunch|DeviceSynchronize|CtxSynchronize|StreamSynchronize")
 
 
-def find(trace: Trace, work: Work) -> Iterator[Found]:
+def find(trace: Trace, work: StreamWork) -> Iterator[DetectedSteps]:
     """Yield the steps that ranges of the optimizer mark, then those of calls."""
     for label, rows in labelled(trace):
         if _ONCE.search(label):
-            found = of_rows(work, "call", label, rows)
-            if found is not None:
-                yield found
+            result = of_rows(work, "call", label, rows)
+            if result is not None:
+                yield result
     if not work.by_launch:
         return
     calls = trace.calls
@@ -32,6 +32,6 @@ def find(trace: Trace, work: Work) -> Iterator[Found]:
         if len(mine) <= LEAST:
             continue
         edge = "start_ns" if "Graph" in name else "end_ns"  # a step begins with the launch, and after the wait
-        found = judged(work, "call", name, np.unique(mine[edge].to_numpy(np.int64)))
-        if found is not None and found.confidence != "low":
-            yield found
+        result = judged(work, "call", name, np.unique(mine[edge].to_numpy(np.int64)))
+        if result is not None and result.confidence != "low":
+            yield result

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.attribution.steps.model import LEAST, Found, Work
+from kernelscope.analysis.attribution.steps.model import LEAST, DetectedSteps, StreamWork
 from kernelscope.analysis.attribution.steps.ranges import labelled, of_rows
 from kernelscope.analysis.trace import Trace
 
@@ -18,10 +18,10 @@ INPUT = re.compile(
 )
 
 
-def find(trace: Trace, work: Work) -> Iterator[Found]:
+def find(trace: Trace, work: StreamWork) -> Iterator[DetectedSteps]:
     """Yield the steps that iterations of the input mark."""
-    found = [of_rows(work, "input", label, rows) for label, rows in (*labelled(trace), *_operators(trace)) if INPUT.search(label)]
-    yield from sorted((steps for steps in found if steps is not None), key=lambda steps: -round(steps.likeness, 2))
+    match = [of_rows(work, "input", label, rows) for label, rows in (*labelled(trace), *_operators(trace)) if INPUT.search(label)]
+    yield from sorted((steps for steps in match if steps is not None), key=lambda steps: -round(steps.likeness, 2))
 
 
 def _operators(trace: Trace) -> Iterator[tuple[str, pd.DataFrame]]:

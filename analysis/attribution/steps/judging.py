@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.attribution.steps.model import LEAST, Float, Found, Int, Work
+from kernelscope.analysis.attribution.steps.model import LEAST, DetectedSteps, Float, Int, StreamWork
 from kernelscope.analysis.trace import conform
 
 # Of all kernels, the share that must be in what all steps have in common
@@ -21,7 +21,9 @@ _COVERED = 0.3  # share of the device's time that must be between the first step
 _LARGEST = 30_000_000  # steps times kernels' names that are counted at once
 
 
-def judged(work: Work, method: str, source: str, begins: Int, ends: Int | None = None, thread: int | None = None) -> Found | None:
+def judged(
+    work: StreamWork, method: str, source: str, begins: Int, ends: Int | None = None, thread: int | None = None
+) -> DetectedSteps | None:
     """Return the steps that begin at these times, one ending where the next begins; None where they do not repeat.
 
     begins: sorted. ends: when what marks them ends: where that is right before the next begins, the last one is whole, too.
@@ -58,7 +60,9 @@ def judged(work: Work, method: str, source: str, begins: Int, ends: Int | None =
     cut = len(counts) - last + _unfinished(work, edges)
     left_out = {"warmup": first, "cut": cut, "interrupted": int((~usual).sum())}
     steps, by_device = conform("steps", table), not work.by_launch
-    return Found(method, source, steps, round(common, 4), sure, covered=round(covered, 4), on_device=by_device, **left_out)
+    return DetectedSteps(
+        method, source, steps, round(common, 4), sure, covered=round(covered, 4), on_device=by_device, **left_out
+    )
 
 
 def _counts(at: Int, name: Int, edges: Int) -> Float:
@@ -70,7 +74,7 @@ def _counts(at: Int, name: Int, edges: Int) -> Float:
     return counts
 
 
-def _differ_beside(work: Work, edges: Int) -> bool:
+def _differ_beside(work: StreamWork, edges: Int) -> bool:
     """Return whether other streams have as much work as the busiest one, and do another amount of it in each step.
 
     What prefetches or communicates is little, or regular.
@@ -87,7 +91,7 @@ def _uninterrupted(lengths: Int) -> npt.NDArray[np.bool_]:
     return usual if (~usual).sum() <= _RARE * len(lengths) else np.ones(len(lengths), dtype=bool)
 
 
-def _unfinished(work: Work, edges: Int) -> int:
+def _unfinished(work: StreamWork, edges: Int) -> int:
     """Return 1 where work after the last step begins another one."""
     return int(bool((work.at >= edges[-1]).any()))
 

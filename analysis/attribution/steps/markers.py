@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from kernelscope.analysis.attribution.steps.model import Found
+from kernelscope.analysis.attribution.steps.model import DetectedSteps
 from kernelscope.analysis.trace import Trace, conform
 
 # Formats of which a file is one step by its nature
@@ -13,7 +13,7 @@ _SLOW, _MOST_SLOW = 2.5, 0.34  # times the usual step, and share of the steps
 _ONE_STEP = {"tensorflow-timeline": "one session.run"}
 
 
-def find(trace: Trace) -> Found | None:
+def find(trace: Trace) -> DetectedSteps | None:
     """Return the steps that the capture names; None where it names none that are measured."""
     source = trace.info.get("source") or {}
     steps = trace.steps[~trace.steps["warmup"]]
@@ -21,7 +21,7 @@ def find(trace: Trace) -> Found | None:
         steps = steps.sort_values("start_ns")
         slow = _slow_start(steps)
         tool, warmup = str(source.get("tool") or "the profiler"), int(trace.steps["warmup"].sum()) + slow
-        return Found("profiler", tool, steps.iloc[slow:], 1.0, "high", warmup)
+        return DetectedSteps("profiler", tool, steps.iloc[slow:], 1.0, "high", warmup)
     what = _ONE_STEP.get(str(source.get("format")))
     return None if what is None else _one(trace, what)
 
@@ -34,7 +34,7 @@ def _slow_start(steps: pd.DataFrame) -> int:
     return count if count <= len(lengths) * _MOST_SLOW else 0
 
 
-def _one(trace: Trace, what: str) -> Found | None:
+def _one(trace: Trace, what: str) -> DetectedSteps | None:
     """Return all of the capture as one step."""
     timed = [table[table["start_ns"].notna()] for table in (trace.kernels, trace.copies, trace.operators)]
     timed = [table for table in timed if len(table)]
@@ -42,4 +42,4 @@ def _one(trace: Trace, what: str) -> Found | None:
         return None
     start, end = min(int(table["start_ns"].min()) for table in timed), max(int(table["end_ns"].max()) for table in timed)
     table = pd.DataFrame({"step": [0], "start_ns": [start], "end_ns": [end], "warmup": [False], "thread": [0]})
-    return Found("profiler", what, conform("steps", table), 1.0, "high")
+    return DetectedSteps("profiler", what, conform("steps", table), 1.0, "high")

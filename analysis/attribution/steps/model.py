@@ -19,7 +19,7 @@ LEAST = 2  # whole steps
 
 
 @dataclass(frozen=True)
-class Found:
+class DetectedSteps:
     """Steps of a capture.
 
     method: profiler, range, input, call, period. source: what marks them, such as a range's name. table: trace.STEPS, whole
@@ -58,7 +58,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Work:
+class StreamWork:
     """The kernels and graphs of a device's busiest stream in the order of their launches.
 
     at: when launched, or started where launches are not in
@@ -88,8 +88,8 @@ class Work:
 
 def commonest(values: Int) -> int:
     """Return the value that occurs most; 0 where there is none."""
-    found, counts = np.unique(values, return_counts=True)
-    return int(found[counts.argmax()]) if len(found) else 0
+    result, counts = np.unique(values, return_counts=True)
+    return int(result[counts.argmax()]) if len(result) else 0
 
 
 def critical_device(trace: Trace) -> str | None:
@@ -103,7 +103,7 @@ def critical_device(trace: Trace) -> str | None:
     return str(busy.idxmax())
 
 
-def work_of(trace: Trace, device: str | None = None) -> Work:
+def work_of(trace: Trace, device: str | None = None) -> StreamWork:
     """Return the work of a device, of the critical one where none is named; of the host's processors where there is no other.
 
     Raises EvidenceError where nothing ran on the device that is named.
@@ -133,7 +133,7 @@ def work_of(trace: Trace, device: str | None = None) -> Work:
     launcher = rows["launch_thread"].to_numpy(np.int64, na_value=0)[order]
     texts = [str(name) for name in names_]
     others = beside[column].to_numpy(np.int64), pd.factorize(beside["name"])[0].astype(np.int64)
-    return Work(at[order], codes.astype(np.int64), texts, start, end, by_launch, launcher, _gaps(start, end), others)
+    return StreamWork(at[order], codes.astype(np.int64), texts, start, end, by_launch, launcher, _gaps(start, end), others)
 
 
 def _busiest(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:

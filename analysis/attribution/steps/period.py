@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernelscope.analysis.attribution.steps.judging import judged
-from kernelscope.analysis.attribution.steps.model import LEAST, Found, Int, Work, commonest
+from kernelscope.analysis.attribution.steps.model import LEAST, DetectedSteps, Int, StreamWork, commonest
 
 _MOST = 40  # numbers of occurrences that are tried
 _AS_GOOD = 0.01  # likeness that is no difference, unless parts are the same in everything
@@ -26,43 +26,43 @@ _SHORTEST = 8  # kernels of a step that is found so
 _NAME = 60  # characters of a kernel's name in a sentence
 
 
-def find(work: Work) -> Iterator[Found]:
+def find(work: StreamWork) -> Iterator[DetectedSteps]:
     """Yield the steps that repeat in the kernels, the best first."""
     counts = np.bincount(work.name, minlength=len(work.names))
     distinct = np.unique(counts[counts > LEAST])
     tried = distinct if len(distinct) <= _MOST else distinct[np.linspace(0, len(distinct) - 1, _MOST).astype(int)]
-    found = [steps for count in tried if (steps := _of_count(work, counts, int(count))) is not None]
-    found += [steps for steps in (_of_distance(work),) if steps is not None]
-    found = [steps for steps in found if steps.confidence != "low"]
-    if found:
-        same = any(map(is_exact, found))
-        least = _SAME if same else max(steps.likeness for steps in found) - _AS_GOOD
-        found.sort(key=lambda steps: (steps.likeness < least, -len(steps.table)))
-    yield from found
+    result = [steps for count in tried if (steps := _of_count(work, counts, int(count))) is not None]
+    result += [steps for steps in (_of_distance(work),) if steps is not None]
+    result = [steps for steps in result if steps.confidence != "low"]
+    if result:
+        same = any(map(is_exact, result))
+        least = _SAME if same else max(steps.likeness for steps in result) - _AS_GOOD
+        result.sort(key=lambda steps: (steps.likeness < least, -len(steps.table)))
+    yield from result
 
 
-def is_exact(found: Found) -> bool:
+def is_exact(steps: DetectedSteps) -> bool:
     """Return whether steps are alike in everything and hold most of the device's time."""
-    return found.likeness >= _SAME and found.covered >= _COVERED
+    return steps.likeness >= _SAME and steps.covered >= _COVERED
 
 
-def of_kernel(work: Work, pattern: str) -> Iterator[Found]:
+def of_kernel(work: StreamWork, pattern: str) -> Iterator[DetectedSteps]:
     """Yield the steps that begin with the kernels whose names fit a regular expression."""
-    found = _beginning(work, _fitting(work, pattern), f"kernel:{pattern}")
-    if found is not None:
-        yield found
+    result = _beginning(work, _fitting(work, pattern), f"kernel:{pattern}")
+    if result is not None:
+        yield result
 
 
-def matching(work: Work, pattern: str) -> int:
+def matching(work: StreamWork, pattern: str) -> int:
     """Return how many kernels there are whose names fit a regular expression."""
     return int(_fitting(work, pattern).sum())
 
 
-def _fitting(work: Work, pattern: str) -> npt.NDArray[np.bool_]:
+def _fitting(work: StreamWork, pattern: str) -> npt.NDArray[np.bool_]:
     return np.isin(work.name, [number for number, name in enumerate(work.names) if re.search(pattern, name)])
 
 
-def _of_distance(work: Work) -> Found | None:
+def _of_distance(work: StreamWork) -> DetectedSteps | None:
     """Return the steps after which the sequence of kernels is the same again, from the wait that is the longest within each."""
     sequence = work.name[len(work) // 4 :][:_LONGEST]  # without what may be warm-up
     if len(sequence) < 2 * _SHORTEST:
@@ -81,7 +81,7 @@ def _of_distance(work: Work) -> Found | None:
     return _beginning(work, begins, f"every {distance} kernels")
 
 
-def _of_count(work: Work, counts: Int, count: int) -> Found | None:
+def _of_count(work: StreamWork, counts: Int, count: int) -> DetectedSteps | None:
     """Return the steps that begin with a kernel of so many occurrences: that before which the device waits longest."""
     names = np.flatnonzero(counts == count)
     waits = [float(np.median(work.gaps[work.name == name])) for name in names[:50]]
@@ -91,6 +91,6 @@ def _of_count(work: Work, counts: Int, count: int) -> Found | None:
     return _beginning(work, work.name == name, source)
 
 
-def _beginning(work: Work, rows: npt.NDArray[np.bool_], source: str) -> Found | None:
+def _beginning(work: StreamWork, rows: npt.NDArray[np.bool_], source: str) -> DetectedSteps | None:
     """Return the steps that begin with these pieces of work."""
     return judged(work, "period", source, np.unique(work.at[rows]), thread=commonest(work.launcher[rows]))

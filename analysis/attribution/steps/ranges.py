@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.attribution.steps.judging import judged
-from kernelscope.analysis.attribution.steps.model import LEAST, Found, Work
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.attribution.steps.model import LEAST, DetectedSteps, StreamWork
+from kernelscope.analysis.trace import Trace, intervals
 
 _NUMBER = re.compile(r"\d+")
 _STEP = re.compile(r"(?i)(?:^|[^a-z])(?:train(?:ing)?_?)?(?:step|iter(?:ation)?s?|(?:mini_?)?batch)(?:$|[^a-z])|^profilerstep")
@@ -22,17 +22,17 @@ _MOST = 60  # labels that are tried
 _HOLDS = 0.5  # share of the device's time that ranges without such a name must launch
 
 
-def find(trace: Trace, work: Work) -> Iterator[Found]:
+def find(trace: Trace, work: StreamWork) -> Iterator[DetectedSteps]:
     """Yield the steps that ranges mark, those named like steps first, then those that hold most of the device's work."""
-    found = []
+    result = []
     for label, rows in labelled(trace):
         named = is_named(label)
         if not named and share_inside(rows, work) < _HOLDS:
             continue
         steps = of_rows(work, "range", label, rows)
         if steps is not None:
-            found.append(((not named, -round(steps.likeness, 2), -len(steps.table)), steps))
-    yield from (steps for _, steps in sorted(found, key=lambda pair: pair[0]))
+            result.append(((not named, -round(steps.likeness, 2), -len(steps.table)), steps))
+    yield from (steps for _, steps in sorted(result, key=lambda pair: pair[0]))
 
 
 def is_named(label: str) -> bool:
@@ -40,28 +40,28 @@ def is_named(label: str) -> bool:
     return bool(_STEP.search(label)) and not _NO_STEP.search(label)
 
 
-def without_warmup(trace: Trace, found: Found) -> Found:
+def without_warmup(trace: Trace, steps: DetectedSteps) -> DetectedSteps:
     """Return the steps that do not begin inside of a range that is called a warm-up, unless too few are left."""
     texts = trace.ranges["name"].cat.categories
     named = [str(text) for text in texts if _WARMUP.search(str(text))]
     rows = trace.ranges[trace.ranges["name"].isin(named).to_numpy(bool)]
-    begins = found.table["start_ns"].to_numpy(np.int64)
+    begins = steps.table["start_ns"].to_numpy(np.int64)
     inside = np.zeros(len(begins), dtype=bool)
     for start, end in zip(rows["start_ns"].tolist(), rows["end_ns"].tolist(), strict=True):
         inside |= (begins >= start) & (begins < end)
     if not inside.any() or int((~inside).sum()) < LEAST:
-        return found
-    return replace(found, table=found.table[~inside].reset_index(drop=True), warmup=found.warmup + int(inside.sum()))
+        return steps
+    return replace(steps, table=steps.table[~inside].reset_index(drop=True), warmup=steps.warmup + int(inside.sum()))
 
 
-def of_name(trace: Trace, work: Work, pattern: str) -> Iterator[Found]:
+def of_name(trace: Trace, work: StreamWork, pattern: str) -> Iterator[DetectedSteps]:
     """Yield the steps that ranges of a name mark; * stands for any text, # for a number."""
     mine = _of_name(trace, pattern)
     if len(mine):
         rows = mine[mine["thread"] == mine["thread"].mode().iloc[0]].sort_values("start_ns")
-        found = of_rows(work, "range", pattern, rows)
-        if found is not None:
-            yield found
+        result = of_rows(work, "range", pattern, rows)
+        if result is not None:
+            yield result
 
 
 def matching(trace: Trace, pattern: str) -> int:
@@ -94,21 +94,20 @@ def labelled(trace: Trace) -> Iterator[tuple[str, pd.DataFrame]]:
         yield str(labels[number]), grouped.get_group((number, thread)).sort_values("start_ns")
 
 
-def of_rows(work: Work, method: str, label: str, rows: pd.DataFrame) -> Found | None:
+def of_rows(work: StreamWork, method: str, label: str, rows: pd.DataFrame) -> DetectedSteps | None:
     """Return the steps that start where these ranges, sorted, start; None where they do not repeat as steps do."""
-    begins, ends = rows["start_ns"].to_numpy(np.int64), rows["end_ns"].to_numpy(np.int64)
+    begins, ends = intervals.edges(rows)
     outer = np.append(True, begins[1:] >= np.maximum.accumulate(ends)[:-1])  # a range inside one of its own name begins no step
     outer &= np.append(True, np.diff(begins) > 0)
-    found = judged(work, method, label, begins[outer], ends[outer], int(rows["thread"].iloc[0]))
-    return found if found is not None and work.by_launch else None
+    result = judged(work, method, label, begins[outer], ends[outer], int(rows["thread"].iloc[0]))
+    return result if result is not None and work.by_launch else None
 
 
-def share_inside(rows: pd.DataFrame, work: Work) -> float:
+def share_inside(rows: pd.DataFrame, work: StreamWork) -> float:
     """Return the share of the device's time that is launched inside of these ranges, sorted by start."""
     if not len(work) or not work.by_launch:
         return 0.0
-    begins, reached = rows["start_ns"].to_numpy(np.int64), np.maximum.accumulate(rows["end_ns"].to_numpy(np.int64))
-    position = np.searchsorted(begins, work.at, side="right") - 1
-    inside = (position >= 0) & (work.at < reached[np.maximum(position, 0)])
+    begins, ends = intervals.edges(rows)
+    inside = intervals.containing(work.at, begins, np.maximum.accumulate(ends)) >= 0
     lasted = work.end - work.start
     return float(lasted[inside].sum() / max(lasted.sum(), 1))

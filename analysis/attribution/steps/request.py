@@ -49,11 +49,11 @@ def _window(text: str) -> tuple[int, int]:
     """Return a window START:END in ms as ns; either may be left out."""
     start, colon, end = text.partition(":")
     try:
-        found = round(float(start or 0) * 1e6), round(float(end) * 1e6) if end else _LATEST
+        result = round(float(start or 0) * 1e6), round(float(end) * 1e6) if end else _LATEST
     except (ValueError, OverflowError):
         colon = ""
-    if colon and found[0] >= found[1]:
+    if colon and result[0] >= result[1]:
         raise EvidenceError(f"--window {text!r}: it ends before it begins")
     if not colon:
         raise EvidenceError(f"--window {text!r}: write START:END in ms after the device's first work, such as 500:1500")
-    return found
+    return result

@@ -26,7 +26,7 @@ _PRODUCT = {
 
 def convolution_algorithms(case: Case) -> list[Suspicion]:
     """Convolutions of one direction by algorithms or implementations that the sides have not in common."""
-    found = []
+    result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [(group, kinds) for group in _comparable(case) if (kinds := _other_convolutions(group))]
         if not case.same_framework:
@@ -53,11 +53,11 @@ def convolution_algorithms(case: Case) -> list[Suspicion]:
             claims = host_evidence.everything(case)
         remedy = ev.remedy(case, slow, _CONVOLUTION)
         precedence = 0 if stated else 1
-        found.append(Suspicion("convolution algorithm", title, claims, "high", sentences, remedy, precedence))
-    return found
+        result.append(Suspicion("convolution algorithm", title, claims, "high", sentences, remedy, precedence))
+    return result
 
 
-def _comparable(case: Case) -> list[ev.Group]:
+def _comparable(case: Case) -> list[ev.RowGroup]:
     """Return the groups in which only the algorithm can differ: the same types, libraries in common, the same memory layout.
 
     Between two runs of one framework another layout of images is the cause, and another implementation follows from it.
@@ -72,8 +72,8 @@ def _comparable(case: Case) -> list[ev.Group]:
     ]
 
 
-def _other_convolutions(group: ev.Group) -> list[str]:
-    """Return the directions that both sides compute, by kernels of no common name and, where told, of the same problem."""
+def _other_convolutions(group: ev.RowGroup) -> list[str]:
+    """Return the directions that both sides compute, by kernels of no common name and, where known, of the same problem."""
     kinds = []
     for kind in ev.CONVOLUTIONS:
         names, problems = ([group.executed(side, column, [kind]) for side in SIDES] for column in ("kernel", "problem"))
@@ -82,11 +82,11 @@ def _other_convolutions(group: ev.Group) -> list[str]:
     return kinds
 
 
-def _difference(group: ev.Group, kinds: list[str]) -> int:
+def _difference(group: ev.RowGroup, kinds: list[str]) -> int:
     return group.time_ns("b", kinds) - group.time_ns("a", kinds)
 
 
-def _way(group: ev.Group, side: str, kinds: list[str]) -> str:
+def _way(group: ev.RowGroup, side: str, kinds: list[str]) -> str:
     """Return in words how a side computes these convolutions: the algorithms, where they tell the sides apart."""
     algorithms = {side: group.executed(side, "algorithm", kinds) for side in SIDES}
     names = group.executed(side, "kernel", kinds)
@@ -95,7 +95,7 @@ def _way(group: ev.Group, side: str, kinds: list[str]) -> str:
 
 def product_forms(case: Case) -> list[Suspicion]:
     """Matrix products of the same size with other transposition flags, or the same work in products of other shapes."""
-    found = []
+    result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         for cause, differs in (("transposition of products", _other_flags), ("shapes of products", _other_shapes)):
             chosen = [
@@ -107,36 +107,36 @@ def product_forms(case: Case) -> list[Suspicion]:
             if ev.slower(claims, chosen) != (slow, fast):
                 continue
             group = ev.largest(chosen)
-            said = {side: ev.listed(_forms(group.kernels(side, ["gemm"]))) for side in SIDES}
+            forms = {side: ev.listed(_forms(group.kernels(side, ["gemm"]))) for side in SIDES}
             title = f"{ev.name(case, slow)} multiplies in {ev.layers(chosen)} in another form than {ev.name(case, fast)}"
             sentences = [
-                f"{ev.place(group)}, {ev.name(case, side)}: {said[side]}, {ev.ms(group.time_ns(side, ['gemm']))}"
+                f"{ev.place(group)}, {ev.name(case, side)}: {forms[side]}, {ev.ms(group.time_ns(side, ['gemm']))}"
                 for side in (slow, fast)
             ]
-            found.append(Suspicion(cause, title, claims, "medium", sentences, ev.remedy(case, slow, _PRODUCT)))
-    return found
+            result.append(Suspicion(cause, title, claims, "medium", sentences, ev.remedy(case, slow, _PRODUCT)))
+    return result
 
 
-def _products(group: ev.Group, side: str) -> list[tuple[tuple[int, int, int], Kernel]]:
+def _products(group: ev.RowGroup, side: str) -> list[tuple[tuple[int, int, int], Kernel]]:
     """Return a side's products with their sizes, as far as known; as libraries see transposes, the smaller of m and n first."""
-    found = []
+    result = []
     for one in group.of(side, ["gemm"]):
         if one.m is not None and one.n is not None and one.k is not None and one.count >= ev.ONCE:
-            found.append(((min(one.m, one.n), max(one.m, one.n), one.k), one))
-    return found
+            result.append(((min(one.m, one.n), max(one.m, one.n), one.k), one))
+    return result
 
 
-def _sizes(group: ev.Group, side: str) -> set[tuple[int, int, int]]:
+def _sizes(group: ev.RowGroup, side: str) -> set[tuple[int, int, int]]:
     return {size for size, _ in _products(group, side)}
 
 
-def _work(group: ev.Group, side: str) -> float:
+def _work(group: ev.RowGroup, side: str) -> float:
     """Return the operations per step of a side's products; 0 where those of any are not known."""
     each = [(one.flops, one.count) for one in group.of(side, ["gemm"])]
     return sum(flops * count for flops, count in each if flops is not None) if all(flops for flops, _ in each) else 0.0
 
 
-def _other_flags(group: ev.Group) -> bool:
+def _other_flags(group: ev.RowGroup) -> bool:
     """Return whether the products have the same sizes and other transposition flags.
 
     A product can be written as itself or as its transpose (row-major frameworks do); then NN stands for NN and NT for TN.
@@ -150,7 +150,7 @@ def _order(flags: str) -> str:
     return "".join(sorted(flags.upper()))
 
 
-def _other_shapes(group: ev.Group) -> bool:
+def _other_shapes(group: ev.RowGroup) -> bool:
     """Return whether the same number of multiplications, within a tenth, is done in products of other sizes."""
     work = [_work(group, side) for side in SIDES]
     sizes = [_sizes(group, side) for side in SIDES]
@@ -159,13 +159,13 @@ def _other_shapes(group: ev.Group) -> bool:
 
 def _forms(cells: pd.DataFrame) -> list[str]:
     """Return the products with their shapes and flags, what takes longest first."""
-    found = []
+    result = []
     rows = cells[cells["count"] >= ev.ONCE].sort_values("time_ns", ascending=False)
     for row in rows.astype("object").where(rows.notna(), None).to_dict("records"):
         shape = "" if row["m"] is None or row["k"] is None else f" {row['m']}x{row['n']}x{row['k']}"
         flags = f" {row['transpose']}" if row["transpose"] else ""
-        found.append(f"{ev.number(row['count'])} x {ev.short(row['kernel'])}{shape}{flags}")
-    return found
+        result.append(f"{ev.number(row['count'])} x {ev.short(row['kernel'])}{shape}{flags}")
+    return result
 
 
 RULES: tuple[Rule, ...] = (convolution_algorithms, product_forms)

@@ -16,7 +16,7 @@ _FUSED = {
 
 def in_parts(case: Case) -> list[Suspicion]:
     """Layers that one side computes by a fused attention kernel and the other by products and a softmax."""
-    found = []
+    result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group in ev.candidates(case) if group.is_layer and _written_out(case, group, slow, fast)]
         claims = ev.merged(ev.whole(group) for group in chosen)
@@ -32,11 +32,11 @@ def in_parts(case: Case) -> list[Suspicion]:
             f"{ev.place(example)}, {ev.name(case, side)}: {ev.executions(example.kernels(side))}, {ev.ms(example.time_ns(side))}"
             for side in (slow, fast)
         ]
-        found.append(Suspicion(CAUSE, title, claims, "high", sentences, ev.remedy(case, slow, _FUSED)))
-    return found
+        result.append(Suspicion(CAUSE, title, claims, "high", sentences, ev.remedy(case, slow, _FUSED)))
+    return result
 
 
-def _written_out(case: Case, group: ev.Group, parts: str, fused: str) -> bool:
+def _written_out(case: Case, group: ev.RowGroup, parts: str, fused: str) -> bool:
     """Return whether only one side has a fused operator in a group, and the other products or a softmax in its place."""
     if not case.same_framework or ev.types_differ(case, group) or ev.again(case, group):
         return False

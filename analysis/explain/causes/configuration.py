@@ -26,7 +26,7 @@ def _devices(side: Side) -> list[str]:
 
 
 def other_devices(case: Case) -> list[Suspicion]:
-    """Work on another model of accelerator: what the device does cannot be told apart from what the program does."""
+    """Work on another model of accelerator: what the device does cannot be separated from what the program does."""
     a, b = _devices(case.a), _devices(case.b)
     if not a or not b or a == b:
         return []
@@ -71,7 +71,7 @@ def other_processors(case: Case) -> list[Suspicion]:
 def unequal(case: Case) -> list[Suspicion]:
     """Settings, variables or versions of the same framework that differ, and that no family owns.
 
-    A single recorded difference is the root of all that differs; of several, it cannot be told which does what, and they
+    A single recorded difference is the root of all that differs; of several, it is unknown which does what, and they
     only get what nothing else explains.
     """
     if case.a.framework is None or case.a.framework != case.b.framework:

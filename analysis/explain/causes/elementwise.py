@@ -22,7 +22,7 @@ _FUSE = {
 
 def unfused_chains(case: Case) -> list[Suspicion]:
     """Layers in which one side executes several elementwise kernels more than the other."""
-    found = []
+    result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group in ev.candidates(case) if ev.chained(case, group) == (slow, fast)]
         kinds = (*ev.SMALL, *ev.MOVES, "reduction") if case.same_framework else ev.SMALL
@@ -35,13 +35,13 @@ def unfused_chains(case: Case) -> list[Suspicion]:
             f"{ev.name(case, fast)} by {ev.number(count[fast])}"
         )
         sentences = _examples(case, chosen, (slow, fast))
-        found.append(Suspicion("unfused elementwise chain", title, claims, "high", sentences, ev.remedy(case, slow, _FUSE)))
-    return found
+        result.append(Suspicion("unfused elementwise chain", title, claims, "high", sentences, ev.remedy(case, slow, _FUSE)))
+    return result
 
 
 def unfused_ends(case: Case) -> list[Suspicion]:
     """Bias and activation by kernels of their own on one side, and on the other within the kernel of the layer before."""
-    found = []
+    result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group in ev.candidates(case) if _fused_away(case, group, slow, fast)]
         claims = ev.merged(ev.claim(case, group, ev.SMALL, strict=True) for group in chosen)
@@ -52,11 +52,11 @@ def unfused_ends(case: Case) -> list[Suspicion]:
             f"{ev.name(case, fast)} within other kernels"
         )
         sentences = _examples(case, chosen, (slow, fast))
-        found.append(Suspicion("unfused bias or activation", title, claims, "medium", sentences, ev.remedy(case, slow, _FUSE)))
-    return found
+        result.append(Suspicion("unfused bias or activation", title, claims, "medium", sentences, ev.remedy(case, slow, _FUSE)))
+    return result
 
 
-def _fused_away(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
+def _fused_away(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
     """Return whether only one side has small kernels in a layer that both compute, or which is all of them on that side."""
     if not group.is_layer or group.count(slow, ev.SMALL) < ev.ONCE or group.count(fast, ev.SMALL) >= ev.ONCE:
         return False
@@ -69,7 +69,7 @@ def _fused_away(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
     return any(match.label == group.layer and match.a and match.b for match in case.matches)
 
 
-def _examples(case: Case, chosen: list[ev.Group], order: tuple[str, str]) -> list[str]:
+def _examples(case: Case, chosen: list[ev.RowGroup], order: tuple[str, str]) -> list[str]:
     """Return for each side which small kernels it executes in the group with the largest difference."""
     group = ev.largest(chosen)
     return [
@@ -80,7 +80,7 @@ def _examples(case: Case, chosen: list[ev.Group], order: tuple[str, str]) -> lis
 
 
 def _moved(cells: pd.DataFrame) -> str:
-    """Return in words how many bytes elementwise kernels read and write at the least; empty where shapes are not told."""
+    """Return in words how many bytes elementwise kernels read and write at the least; empty where shapes are unknown."""
     sizes = [_bytes(problem, dtype) for problem, dtype in zip(cells["problem"], cells["dtype"], strict=True)]
     known = [size * count for size, count in zip(sizes, cells["count"], strict=True) if size is not None]
     return f", at least {sum(known) / 1e6:.1f} MB" if known and None not in sizes else ""

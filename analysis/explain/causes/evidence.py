@@ -12,7 +12,7 @@ from kernelscope.analysis.explain.causes.groups import CONVOLUTIONS as CONVOLUTI
 from kernelscope.analysis.explain.causes.groups import MAIN as MAIN
 from kernelscope.analysis.explain.causes.groups import MOVES as MOVES
 from kernelscope.analysis.explain.causes.groups import ONCE as ONCE
-from kernelscope.analysis.explain.causes.groups import Group as Group
+from kernelscope.analysis.explain.causes.groups import RowGroup as RowGroup
 from kernelscope.analysis.explain.causes.groups import candidates as candidates
 from kernelscope.analysis.explain.causes.groups import groups as groups
 from kernelscope.analysis.explain.causes.groups import once
@@ -30,7 +30,7 @@ CHAIN = 2.0
 ALIKE = 0.5
 
 
-def more(case: Case, kinds: Collection[str], least: float = ONCE) -> Iterable[tuple[Group, str, str]]:
+def more(case: Case, kinds: Collection[str], least: float = ONCE) -> Iterable[tuple[RowGroup, str, str]]:
     """Yield the layers' groups in which one side executes at least so many kernels of these kinds more per step.
 
     With the side that has more, and the other.
@@ -44,12 +44,12 @@ def more(case: Case, kinds: Collection[str], least: float = ONCE) -> Iterable[tu
 # --- what differs in a group ------------------------------------------------------------------------------------------------
 
 
-def types(group: Group, side: str) -> set[str]:
+def types(group: RowGroup, side: str) -> set[str]:
     """Return the floating types in which a side computes a group; empty where nothing tells."""
     return group.computed(side, "dtype") & set(FLOATS)
 
 
-def types_differ(case: Case, group: Group) -> bool:
+def types_differ(case: Case, group: RowGroup) -> bool:
     """Return whether the sides compute a group in different types.
 
     Two frameworks differ when they have none in common: which small kernels tell their type is not the same in both.
@@ -58,17 +58,17 @@ def types_differ(case: Case, group: Group) -> bool:
     return bool(a and b and (a != b if case.same_framework else not a & b))
 
 
-def libraries_differ(group: Group) -> bool:
+def libraries_differ(group: RowGroup) -> bool:
     """Return whether the libraries that compute a group have none in common."""
     a, b = (group.computed(side, "library") for side in SIDES)
     return bool(a and b and not a & b)
 
 
-def other_library(case: Case, group: Group) -> bool:
+def other_library(case: Case, group: RowGroup) -> bool:
     """Return whether other libraries compute the same in a group, as far as is known: another operator is no other library.
 
     Where both compute what carries the FLOPs, it is the layer's, by whatever operators (a convolution may be a product). The rest
-    is told by kind and operator.
+    is known by kind and operator.
     """
     if not libraries_differ(group):
         return False
@@ -80,23 +80,23 @@ def other_library(case: Case, group: Group) -> bool:
     return bool(kinds[0] & kinds[1]) and alike
 
 
-def layouts(group: Group, side: str) -> set[str]:
+def layouts(group: RowGroup, side: str) -> set[str]:
     """Return the layouts of the source (the first tensor) of a side's convolutions, without the word src."""
     texts = group.executed(side, "layout", CONVOLUTIONS)
     return {text.split(",")[0].replace("src", "").strip() for text in texts}
 
 
-def channels_last(group: Group, side: str) -> bool:
+def channels_last(group: RowGroup, side: str) -> bool:
     """Return whether a side's convolutions read images with their channels last, as oneDNN writes it: acdb for NHWC."""
     return any(re.fullmatch(r"ac[de]*b", layout) for layout in layouts(group, side))
 
 
-def other_layout(group: Group) -> bool:
+def other_layout(group: RowGroup) -> bool:
     """Return whether one side's convolutions read their images channels last, and the other's do not."""
     return channels_last(group, "a") != channels_last(group, "b") and all(group.count(side, CONVOLUTIONS) for side in SIDES)
 
 
-def unrolled(group: Group) -> tuple[str, str] | None:
+def unrolled(group: RowGroup) -> tuple[str, str] | None:
     """Return (the side that runs a recurrent layer cell by cell, the one with a fused kernel); None where that is not so.
 
     The cell-by-cell side executes no fused kernel, and several times as many products.
@@ -109,13 +109,13 @@ def unrolled(group: Group) -> tuple[str, str] | None:
     return None
 
 
-def attends(group: Group, side: str) -> bool:
+def attends(group: RowGroup, side: str) -> bool:
     """Return whether a side computes a group by a fused attention operator, whatever kernels that runs."""
     fused = (one.count for one in group.of(side) if one.kind == "attention" or "scaled_dot_product" in str(one.operator))
     return sum(fused) >= ONCE
 
 
-def fused_attention(group: Group) -> bool:
+def fused_attention(group: RowGroup) -> bool:
     """Return whether one side computes attention by a fused operator and the other does not."""
     return attends(group, "a") != attends(group, "b")
 
@@ -127,7 +127,7 @@ def repeats(case: Case, side: str) -> dict[str, float]:
     framework, an operator in it on both sides; between frameworks, the convolution itself. Arithmetic is in both phases.
     """
     forward = {group.layer: group for group in groups(case) if group.phase == "forward" and group.is_layer}
-    found = {}
+    result = {}
     for group in groups(case):
         if group.phase != "backward" or group.layer not in forward:
             continue
@@ -135,11 +135,11 @@ def repeats(case: Case, side: str) -> dict[str, float]:
         known = keys[0] & keys[1] if case.same_framework else {key for key in keys[0] | keys[1] if key[0] == CONVOLUTIONS[0]}
         count = sum(kernel.count for kernel in group.of(side) if (kernel.kind, kernel.operator) in known)
         if count >= ONCE:
-            found[group.layer] = count
-    return found
+            result[group.layer] = count
+    return result
 
 
-def _forward_work(group: Group, side: str) -> set[tuple[str, str]]:
+def _forward_work(group: RowGroup, side: str) -> set[tuple[str, str]]:
     """Return the kinds and operators of a side's kernels that compute more than arithmetic."""
     small = (*MOVES, "elementwise", "reduction", "unknown")
     made = [kernel for kernel in group.of(side) if kernel.kind not in small and kernel.count >= ONCE]
@@ -159,12 +159,12 @@ def _recomputed(case: Case) -> dict[str, set[str]]:
     }
 
 
-def again(case: Case, group: Group) -> bool:
+def again(case: Case, group: RowGroup) -> bool:
     """Return whether a group is a backward phase in which a side does forward work again: more kernels come of that."""
-    return group.phase == "backward" and any(group.layer in found for found in recomputed(case).values())
+    return group.phase == "backward" and any(group.layer in one for one in recomputed(case).values())
 
 
-def stronger(case: Case, group: Group) -> bool:
+def stronger(case: Case, group: RowGroup) -> bool:
     """Return whether other kernels have a reason of their own: another type or library, an unrolled layer, repeated work.
 
     Rules that look at how many kernels there are, or which, leave such groups to the rules for these.
@@ -174,7 +174,7 @@ def stronger(case: Case, group: Group) -> bool:
     return unrolled(group) is not None or again(case, group)
 
 
-def chained(case: Case, group: Group) -> tuple[str, str] | None:
+def chained(case: Case, group: RowGroup) -> tuple[str, str] | None:
     """Return (the side that computes a group by a chain of small kernels, the other); None where neither does, or with reason.
 
     An activation may be two kernels on one side and one on the other without anybody having written it out by hand: a chain has
@@ -211,7 +211,7 @@ def _alike(case: Case) -> set[str]:
 # --- claims -----------------------------------------------------------------------------------------------------------------
 
 
-def claim(case: Case, group: Group, kinds: Collection[str], strict: bool = False) -> dict[str, float]:
+def claim(case: Case, group: RowGroup, kinds: Collection[str], strict: bool = False) -> dict[str, float]:
     """Return the claims of a cause that decides the kernels of these kinds in a group.
 
     Within one framework the cause accounts for all that differs in a layer, the host's part included; but not for kernels that
@@ -233,7 +233,7 @@ def claim(case: Case, group: Group, kinds: Collection[str], strict: bool = False
     return {str(row): float(ns) for row, ns in rows["delta_ns"].items() if ns}
 
 
-def whole(group: Group) -> dict[str, float]:
+def whole(group: RowGroup) -> dict[str, float]:
     """Return the claims of a cause that accounts for all that differs in a group, the host's part included."""
     return {str(row): float(ns) for row, ns in group.rows["delta_ns"].items() if ns}
 
@@ -253,7 +253,7 @@ def merged(claims: Iterable[dict[str, float]]) -> dict[str, float]:
     return result
 
 
-def slower(claims: dict[str, float], chosen: Iterable[Group]) -> tuple[str, str] | None:
+def slower(claims: dict[str, float], chosen: Iterable[RowGroup]) -> tuple[str, str] | None:
     """Return (the side that these claims make slower, the other); None where they cancel out, or no group is out of the noise."""
     total = sum(claims.values()) if any(group.noticed for group in chosen) else 0.0
     return ("b", "a") if total > 0 else ("a", "b") if total < 0 else None
@@ -284,7 +284,7 @@ def short(kernel: str) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
-def place(group: Group) -> str:
+def place(group: RowGroup) -> str:
     """Return a group's layer and phase."""
     return f"{group.layer} {group.phase}".strip()
 
@@ -307,7 +307,7 @@ def listed(names: Iterable[str], most: int = 3) -> str:
     return f"{', '.join(distinct[:most])} and {len(distinct) - most} more"
 
 
-def layers(chosen: Iterable[Group]) -> str:
+def layers(chosen: Iterable[RowGroup]) -> str:
     """Return the layers of groups that are out of the noise, those with the largest difference first."""
     sums: dict[str, int] = {}
     for group in (group for group in chosen if group.noticed):
@@ -330,6 +330,6 @@ def names(cells: pd.DataFrame, chosen: Collection[str], most: int = 2) -> str:
     return listed(map(short, sums.sort_values(ascending=False, kind="stable").index), most)
 
 
-def largest(chosen: list[Group]) -> Group:
+def largest(chosen: list[RowGroup]) -> RowGroup:
     """Return the group with the largest difference that is out of the noise: the one that evidence is quoted of."""
     return max(chosen, key=lambda group: (group.noticed, abs(group.delta_ns)))

@@ -15,7 +15,7 @@ from typing import Any, cast
 import pandas as pd
 
 from kernelscope.analysis.accounting.cell_labels import NO_LAYER
-from kernelscope.analysis.device.descriptions import Description, of_description
+from kernelscope.analysis.device.descriptions import KernelColumns, of_description
 from kernelscope.analysis.explain.causes import host_evidence
 from kernelscope.analysis.explain.model import SIDES, Case
 
@@ -48,8 +48,8 @@ class Kernel:
 
     @property
     def flops(self) -> int | None:
-        """The operations of one execution, over all batch dimensions: twelve heads are twelve products. None where not told."""
-        described = Description(
+        """The operations of one execution, over all batch dimensions: twelve heads are twelve products. None where unknown."""
+        described = KernelColumns(
             self.kind, self.library or "", self.kernel, self.operator, None, self.problem, self.dtype, self.algorithm,
             self.m, self.n, self.k, self.transpose,
         )  # fmt: skip
@@ -57,7 +57,7 @@ class Kernel:
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class RowGroup:
     """One layer's (or named part's) rows of one phase, and what sides "a" and "b" execute in it.
 
     layer: the row's label. phase: "" where unknown. delta_ns: how much longer B takes. noticed: whether that is more than noise,
@@ -141,12 +141,12 @@ def once(case: Case, name: str, make: Callable[[Case], Any]) -> Any:
     return made[name]
 
 
-def groups(case: Case) -> list[Group]:
+def groups(case: Case) -> list[RowGroup]:
     """Return the account's groups."""
-    return cast(list[Group], once(case, "groups", _grouped))
+    return cast(list[RowGroup], once(case, "groups", _grouped))
 
 
-def candidates(case: Case) -> list[Group]:
+def candidates(case: Case) -> list[RowGroup]:
     """Return the groups in which a cause may be looked for.
 
     Within one framework a cause accounts for all the groups that it changes, whether or not each is out of the noise by itself;
@@ -156,7 +156,7 @@ def candidates(case: Case) -> list[Group]:
     return [group for group in groups(case) if group.phase != "data" and (group.noticed or case.same_framework)]
 
 
-def _grouped(case: Case) -> list[Group]:
+def _grouped(case: Case) -> list[RowGroup]:
     rows, cells = case.rows, case.account.cells
     # captures tell the phase of what has no layer for different parts of it, so that it is compared as a whole
     phase = rows["phase"].astype("string").fillna("").mask(rows["layer"].isin(NO_LAYER), "")
@@ -169,14 +169,14 @@ def _grouped(case: Case) -> list[Group]:
         if kernels[place].kind is not None:
             made[group, side].append(kernels[place])
     named = set(host_evidence.noticed(rows[rows["delta_ns"] != 0]).index)
-    found = []
+    result = []
     for group, mine in rows.groupby(number, sort=False):
         noticed = not named.isdisjoint(mine.index)
         if not noticed and case.account.samples is not None:  # a sum can be sure though none of its parts is
             noticed = host_evidence.noticed_ns(case, mine) != 0
         key = int(group)
-        found.append(
-            Group(
+        result.append(
+            RowGroup(
                 layer=str(mine["layer"].iloc[0]),
                 phase=str(phase[mine.index[0]]),
                 rows=mine,
@@ -187,7 +187,7 @@ def _grouped(case: Case) -> list[Group]:
                 places={side: places[key, side] for side in SIDES},
             )
         )
-    return found
+    return result
 
 
 def _plain(cells: pd.DataFrame) -> list[Kernel]:

@@ -147,12 +147,12 @@ def towards(case: Case, amount_ns: float, rows: pd.DataFrame | None = None) -> d
 def recorded(side: Side) -> dict[str, Any]:
     """Return everything that a side states and that can make a difference, by name; null is left out."""
     facts = side.facts
-    found: dict[str, Any] = dict(facts.get("settings") or {})
-    found.update({f"version of {name}": value for name, value in (facts.get("versions") or {}).items()})
-    found.update({f"options.{name}": value for name, value in (facts.get("options") or {}).items() if name not in _WORKLESS})
-    found["conditions"] = facts.get("conditions")
-    found["machine.allowed_threads"] = (facts.get("machine") or {}).get("allowed_threads")
-    return {name: value for name, value in found.items() if value is not None}
+    result: dict[str, Any] = dict(facts.get("settings") or {})
+    result.update({f"version of {name}": value for name, value in (facts.get("versions") or {}).items()})
+    result.update({f"options.{name}": value for name, value in (facts.get("options") or {}).items() if name not in _WORKLESS})
+    result["conditions"] = facts.get("conditions")
+    result["machine.allowed_threads"] = (facts.get("machine") or {}).get("allowed_threads")
+    return {name: value for name, value in result.items() if value is not None}
 
 
 def differing(case: Case) -> dict[str, tuple[Any, Any]]:
@@ -161,14 +161,14 @@ def differing(case: Case) -> dict[str, tuple[Any, Any]]:
     Environment variables differ also where one side has them and the other has not, for runs record all that are allowed.
     """
     a, b = recorded(case.a), recorded(case.b)
-    found = {name: (a[name], b[name]) for name in a if name in b and a[name] != b[name]}
+    result = {name: (a[name], b[name]) for name in a if name in b and a[name] != b[name]}
     variables = [side.facts.get("variables") for side in (case.a, case.b)]
     if None not in variables:
         mine, other = ({**values} for values in variables if values is not None)
         for name in sorted({*mine, *other}):
             if mine.get(name) != other.get(name) and "VERBOSE" not in name:  # the kernels pass sets those itself
-                found[name] = (mine.get(name, _UNSET), other.get(name, _UNSET))
-    return found
+                result[name] = (mine.get(name, _UNSET), other.get(name, _UNSET))
+    return result
 
 
 def owned(differences: Iterable[str], family: str) -> list[str]:
@@ -178,14 +178,16 @@ def owned(differences: Iterable[str], family: str) -> list[str]:
 
 def only_difference(case: Case, family: str) -> bool:
     """Return whether all that is recorded as different between runs of the same framework belongs to one family."""
-    found = differing(case)
-    return case.same_framework and bool(found) and len(owned(found, family)) == len(found)
+    result = differing(case)
+    return case.same_framework and bool(result) and len(owned(result, family)) == len(result)
 
 
 def stated(case: Case, names: Iterable[str]) -> str:
     """Return recorded differences in words: `threads: 2 for A, 1 for B`."""
-    found = differing(case)
-    shown = [f"{name}: {found[name][0]} for {case.a.name}, {found[name][1]} for {case.b.name}" for name in names if name in found]
+    result = differing(case)
+    shown = [
+        f"{name}: {result[name][0]} for {case.a.name}, {result[name][1]} for {case.b.name}" for name in names if name in result
+    ]
     return "; ".join(shown)
 
 

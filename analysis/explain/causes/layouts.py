@@ -54,7 +54,7 @@ def memory_format(case: Case) -> list[Suspicion]:
 
 def conversions(case: Case) -> list[Suspicion]:
     """Layers in which one side converts layouts more often than the other."""
-    found = []
+    result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group in ev.candidates(case) if group.is_layer and _converts(case, group, slow, fast)]
         claims = ev.merged(
@@ -64,15 +64,12 @@ def conversions(case: Case) -> list[Suspicion]:
         if ev.slower(claims, chosen) != (slow, fast):
             continue
         title = f"{ev.name(case, slow)} converts the layout of data in {ev.layers(chosen)}"
-        sentences = [
-            _moves(case, chosen, (slow, fast), ("layout",)),
-            *_layouts_of(case, chosen, (slow, fast), ("layout",)),
-        ]
-        found.append(Suspicion("layout conversions", title, claims, "high", sentences, ev.remedy(case, slow, _LAYOUT)))
-    return found
+        sentences = [_moves(case, chosen, (slow, fast), ("layout",)), *_layouts_of(case, chosen, (slow, fast), ("layout",))]
+        result.append(Suspicion("layout conversions", title, claims, "high", sentences, ev.remedy(case, slow, _LAYOUT)))
+    return result
 
 
-def _converts(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
+def _converts(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
     """Return whether one side converts more often, which takes longer, and for no stronger reason."""
     if case.same_framework and (ev.stronger(case, group) or ev.other_layout(group)):
         return False  # between frameworks another library is no reason: conversions are claimed apart from what it computes
@@ -80,7 +77,7 @@ def _converts(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
     return more >= ev.ONCE and group.time_ns(slow, ["layout"]) > group.time_ns(fast, ["layout"])
 
 
-def _moves(case: Case, chosen: list[ev.Group], order: tuple[str, str], kinds: tuple[str, ...]) -> str:
+def _moves(case: Case, chosen: list[ev.RowGroup], order: tuple[str, str], kinds: tuple[str, ...]) -> str:
     """Return in words how often each side moves data, and how long that takes."""
     what = " and ".join({"layout": "conversions", "copy": "copies"}[kind] for kind in kinds)
     counts = {side: sum(group.count(side, kinds) for group in chosen) for side in order}
@@ -88,21 +85,21 @@ def _moves(case: Case, chosen: list[ev.Group], order: tuple[str, str], kinds: tu
     return "; ".join(f"{ev.name(case, side)}: {ev.number(counts[side])} {what} per step, {ev.ms(times[side])}" for side in order)
 
 
-def _layouts_of(case: Case, chosen: list[ev.Group], order: tuple[str, str], kinds: tuple[str, ...]) -> list[str]:
+def _layouts_of(case: Case, chosen: list[ev.RowGroup], order: tuple[str, str], kinds: tuple[str, ...]) -> list[str]:
     """Return for the group with the largest difference what each side converts, and the layouts of its convolutions."""
     group = ev.largest(chosen)
-    found = []
+    result = []
     for side in order:
-        said = [f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side, kinds))}"]
+        parts = [f"{ev.place(group)}, {ev.name(case, side)}: {ev.executions(group.kernels(side, kinds))}"]
         if layouts := sorted(ev.layouts(group, side)):
-            said.append(f"convolutions read {ev.listed(layouts)}")
-        found.append("; ".join(said))
-    return found
+            parts.append(f"convolutions read {ev.listed(layouts)}")
+        result.append("; ".join(parts))
+    return result
 
 
 def copies(case: Case) -> list[Suspicion]:
     """Layers in which one side copies more, the rest being equal."""
-    found = []
+    result = []
     pairs = list(ev.more(case, ["copy"]))
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group, more, _ in pairs if more == slow and _only_copies(case, group)]
@@ -117,18 +114,18 @@ def copies(case: Case) -> list[Suspicion]:
             f"{ev.listed(sorted(set(group.cells(slow)['operator'].dropna()) & set(_COPYING))) or 'no operator of its own'}",
         ]
         confidence = "high" if case.same_framework else "medium"
-        found.append(Suspicion("extra copies", title, claims, confidence, sentences, ev.remedy(case, slow, _COPY)))
-    return found
+        result.append(Suspicion("extra copies", title, claims, confidence, sentences, ev.remedy(case, slow, _COPY)))
+    return result
 
 
-def _only_copies(case: Case, group: ev.Group) -> bool:
+def _only_copies(case: Case, group: ev.RowGroup) -> bool:
     """Return whether a group's copies have no stronger reason, such as another layout, type, library or an unrolled layer."""
     if ev.stronger(case, group):
         return False
     return group.phase != "optimizer" and not (case.same_framework and ev.other_layout(group))
 
 
-def _copy_claims(case: Case, group: ev.Group) -> dict[str, float]:
+def _copy_claims(case: Case, group: ev.RowGroup) -> dict[str, float]:
     """Return the claims of copies: what the layer takes longer within one framework, else the copies themselves."""
     whole = ev.claim(case, group, ["copy"], strict=True)
     if any(group.rows.loc[row, "cell"] != "copy" for row in whole):

@@ -64,7 +64,7 @@ def _orders(case: Case, stated: list[str]) -> list[tuple[str, str]]:
     return [known] if known else []
 
 
-def _left(group: ev.Group, present: str, absent: str, library: str) -> bool:
+def _left(group: ev.RowGroup, present: str, absent: str, library: str) -> bool:
     """Return whether one side computes something with this library that the other side computes without it.
 
     Switched off as a whole, a library may still serve another: Eigen's convolutions call oneDNN's matrix product.
@@ -76,12 +76,12 @@ def _left(group: ev.Group, present: str, absent: str, library: str) -> bool:
     return bool(kinds[present] - kinds[absent] - set(ev.MOVES)) and bool(group.computing(absent))
 
 
-def _computed(group: ev.Group) -> set[str]:
+def _computed(group: ev.RowGroup) -> set[str]:
     """Return the kinds that either side computes in a group, with the layout changes that come with a library."""
     return {"layout", *(kind for side in SIDES for kind in group.computed(side, "kind"))}
 
 
-def _examples(case: Case, chosen: list[ev.Group], order: tuple[str, str]) -> list[str]:
+def _examples(case: Case, chosen: list[ev.RowGroup], order: tuple[str, str]) -> list[str]:
     """Return for each side what it executes in the group with the largest difference."""
     group = ev.largest(chosen)
     return [
@@ -93,7 +93,7 @@ def _examples(case: Case, chosen: list[ev.Group], order: tuple[str, str]) -> lis
 
 def other_library(case: Case) -> list[Suspicion]:
     """Layers whose libraries have nothing in common, by pair of libraries: the slower one is suspected."""
-    pairs: dict[tuple[str, str, str], list[ev.Group]] = {}
+    pairs: dict[tuple[str, str, str], list[ev.RowGroup]] = {}
     for group in ev.candidates(case):
         if not ev.other_library(case, group) or _explained_otherwise(case, group):
             continue
@@ -101,7 +101,7 @@ def other_library(case: Case) -> list[Suspicion]:
         # within one framework a change of library is one cause, whatever it does to single layers
         sign = "" if case.same_framework else "b" if group.delta_ns > 0 else "a"
         pairs.setdefault((a, b, sign), []).append(group)
-    found = []
+    result = []
     for (a, b, _), chosen in pairs.items():
         claims = ev.merged(ev.claim(case, group, _computed(group)) for group in chosen)
         sides = ev.slower(claims, chosen)
@@ -117,11 +117,11 @@ def other_library(case: Case) -> list[Suspicion]:
         sentences = _examples(case, chosen, sides)
         stated = (case.a if slow == "a" else case.b).facts.get("settings") or {}
         remedy = ev.remedy(case, slow, _ONEDNN if stated.get("onednn") is False else _LIBRARY)
-        found.append(Suspicion("slower library", title, claims, confidence, sentences, remedy))
-    return found
+        result.append(Suspicion("slower library", title, claims, confidence, sentences, remedy))
+    return result
 
 
-def _explained_otherwise(case: Case, group: ev.Group) -> bool:
+def _explained_otherwise(case: Case, group: ev.RowGroup) -> bool:
     """Return whether another library is only a consequence: of another type, of more kernels, or of another optimizer."""
     if ev.types_differ(case, group) or ev.unrolled(group) is not None:
         return True
@@ -132,7 +132,7 @@ def instruction_sets(case: Case) -> list[Suspicion]:
     """The same library's implementations for an older instruction set, or a variable that bounds it."""
     stated = [name for name in _BOUNDS if name in host_evidence.differing(case)]
     bounded = {_BOUNDS[name] for name in stated} if case.same_framework else set()
-    found = []
+    result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group in ev.candidates(case) if _older(case, group, slow, fast)]
         claims = ev.merged(ev.claim(case, group, _computed(group)) for group in chosen)
@@ -153,17 +153,17 @@ def instruction_sets(case: Case) -> list[Suspicion]:
         sentences = [*([host_evidence.stated(case, stated)] if stated else []), *_examples(case, named, (slow, fast))]
         remedy = f"do not set {ev.listed(stated)}" if stated else "run on a processor with, or allow, the newer instructions"
         precedence = 0 if stated and case.same_framework else 1
-        found.append(Suspicion("older instruction set", title, claims, "high", sentences, remedy, precedence))
-    return found
+        result.append(Suspicion("older instruction set", title, claims, "high", sentences, remedy, precedence))
+    return result
 
 
-def _set_of(group: ev.Group, side: str) -> str | None:
+def _set_of(group: ev.RowGroup, side: str) -> str | None:
     """Return the newest instruction set in the names of a side's kernels; None where they name none."""
     words = set(re.split(r"[^a-z0-9]+", " ".join(group.computed(side, "kernel")).lower()))
     return next((name for name in INSTRUCTION_SETS if name in words), None)
 
 
-def _older(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
+def _older(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
     """Return whether one side's implementations are of an older instruction set of the same library."""
     if ev.libraries_differ(group) or _explained_otherwise(case, group):
         return False
@@ -171,7 +171,7 @@ def _older(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
     return bool(old and new and INSTRUCTION_SETS.index(old) > INSTRUCTION_SETS.index(new))
 
 
-def _of_libraries(group: ev.Group, libraries: set[str]) -> dict[str, float]:
+def _of_libraries(group: ev.RowGroup, libraries: set[str]) -> dict[str, float]:
     """Return the claims of everything that these libraries compute in a group."""
     cells = {side: group.kernels(side) for side in SIDES}
     chosen = {side: table[table["library"].isin(list(libraries))] for side, table in cells.items()}

@@ -40,10 +40,10 @@ def _excess_ns(side: Side) -> float:
     if len(side.clean) == 1 and side.facts.get("settled"):
         return 0.0
     restarts = side.clean or [side.trace.steps[~side.trace.steps["warmup"]]]
-    thirds = [found for found in map(_thirds, restarts) if found is not None]
+    thirds = [one for one in map(_thirds, restarts) if one is not None]
     if not thirds or any(not (first >= second >= last and first > (1.0 + FALLING) * last) for first, second, last in thirds):
         return 0.0
-    last = sum(found[2] for found in thirds) / len(thirds)
+    last = sum(one[2] for one in thirds) / len(thirds)
     if side.clean_ns is not None:
         return max(0.0, side.clean_ns - last)
     steps = pd.concat(restarts)

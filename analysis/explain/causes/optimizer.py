@@ -50,11 +50,11 @@ def implementation(case: Case) -> list[Suspicion]:
     return [Suspicion("optimizer implementation", title, claims, "high", sentences, ev.remedy(case, slow, _REMEDY))]
 
 
-def _names(chosen: list[ev.Group], side: str) -> set[str]:
+def _names(chosen: list[ev.RowGroup], side: str) -> set[str]:
     return {name for group in chosen for name in group.executed(side, "kernel")}
 
 
-def _differs(case: Case, chosen: list[ev.Group], count: dict[str, float]) -> bool:
+def _differs(case: Case, chosen: list[ev.RowGroup], count: dict[str, float]) -> bool:
     """Return whether the sides have another implementation: by the number of kernels, or in one framework by their names."""
     low, high = sorted(count.values())
     if high - low >= LEAST_MORE and high >= RATIO * low:
@@ -63,7 +63,7 @@ def _differs(case: Case, chosen: list[ev.Group], count: dict[str, float]) -> boo
     return case.same_framework and a != b
 
 
-def _way(chosen: list[ev.Group], side: str) -> str:
+def _way(chosen: list[ev.RowGroup], side: str) -> str:
     """Return in words how a side updates parameters, where its kernels' names tell."""
     names = " ".join(sorted(_names(chosen, side)))
     return next((f" ({way})" for way, pattern in _IMPLEMENTATIONS if re.search(pattern, names)), "")

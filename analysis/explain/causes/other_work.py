@@ -45,7 +45,7 @@ def other_function(case: Case) -> list[Suspicion]:
     return [Suspicion(FUNCTION, title, claims, "high", sentences, _CHOOSE)]
 
 
-def _replaced(case: Case, group: ev.Group) -> dict[str, set[str]] | None:
+def _replaced(case: Case, group: ev.RowGroup) -> dict[str, set[str]] | None:
     """Return by side the operators that only it executes, where one took the other's place; None where that is not so.
 
     Products and convolutions are left to their own rules, and so are many kernels in the place of few: those are a chain.
@@ -68,7 +68,7 @@ def _replaced(case: Case, group: ev.Group) -> dict[str, set[str]] | None:
     return {side: set(own[side]) for side in SIDES} if all(numbers) and alike else None
 
 
-def _claims(case: Case, group: ev.Group, own: dict[str, set[str]]) -> dict[str, float]:
+def _claims(case: Case, group: ev.RowGroup, own: dict[str, set[str]]) -> dict[str, float]:
     """Return the claims of operators that took one another's place; all of a layer that computes nothing else."""
     rest = [
         one
@@ -145,7 +145,7 @@ def smaller_batches(case: Case) -> list[Suspicion]:
     return []
 
 
-def _in_pieces(group: ev.Group, slow: str, fast: str) -> bool:
+def _in_pieces(group: ev.RowGroup, slow: str, fast: str) -> bool:
     """Return whether a side needs more kernels of products and convolutions for the same operations."""
     many, few = (operations(group.of(side, ev.MAIN)) for side in (slow, fast))
     if many is None or few is None or max(many, few) > _AS_MUCH * min(many, few):

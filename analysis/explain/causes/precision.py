@@ -45,12 +45,12 @@ def other_types(case: Case) -> list[Suspicion]:
     return [Suspicion("precision", text, claims, "high", sentences, ev.remedy(case, slow, texts))]
 
 
-def _kinds(group: ev.Group) -> list[str]:
+def _kinds(group: ev.RowGroup) -> list[str]:
     """Return the kinds of what computes in a group, and of casts."""
     return ["cast", *{kind for side in SIDES for kind in group.computed(side, "kind")}]
 
 
-def _typed_cells(group: ev.Group) -> dict[str, float]:
+def _typed_cells(group: ev.RowGroup) -> dict[str, float]:
     """Return the claims of cells in a type that only one side uses, against the other side's for the same problems."""
     only = {side: ev.types(group, side) - ev.types(group, other) for side, other in (("a", "b"), ("b", "a"))}
     side, other = ("b", "a") if only["b"] else ("a", "b")
@@ -85,7 +85,7 @@ def chosen_precision(case: Case) -> list[Suspicion]:
     return [Suspicion("precision", title, claims, "high", sentences, ev.remedy(case, slow, _TF32), precedence=0)]
 
 
-def _others(group: ev.Group, kinds: tuple[str, ...]) -> bool:
+def _others(group: ev.RowGroup, kinds: tuple[str, ...]) -> bool:
     """Return whether the kernels of these kinds have no name in common."""
     a, b = (group.executed(side, "kernel", kinds) for side in SIDES)
     return bool(a and b and not a & b)
@@ -93,7 +93,7 @@ def _others(group: ev.Group, kinds: tuple[str, ...]) -> bool:
 
 def casts(case: Case) -> list[Suspicion]:
     """Conversions between types that the other side does not make, in layers that both compute in the same type."""
-    found = []
+    result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group, more, _ in ev.more(case, ["cast"]) if more == slow and not ev.types_differ(case, group)]
         claims = ev.merged(ev.cell_claims({side: group.kernels(side, ["cast"]) for side in SIDES}) for group in chosen)
@@ -106,8 +106,8 @@ def casts(case: Case) -> list[Suspicion]:
             f"{ev.name(case, side)}: {ev.number(counts[side])} conversions per step, {ev.ms(times[side])}"
             for side in (slow, fast)
         )
-        found.append(Suspicion("type conversions", title, claims, "high", [sentence], ev.remedy(case, slow, _ONE_TYPE)))
-    return found
+        result.append(Suspicion("type conversions", title, claims, "high", [sentence], ev.remedy(case, slow, _ONE_TYPE)))
+    return result
 
 
 RULES: tuple[Rule, ...] = (other_types, chosen_precision, casts)

@@ -63,10 +63,7 @@ def overhead(case: Case) -> list[Suspicion]:
             f"{slow.name} spends more time {where} outside of operators",
             evidence.claims(rows),
             "medium",
-            [
-                f"Time {where} outside of operators, per step: {both}{most}.",
-                *_line(case, slow, abs(amount)),
-            ],
+            [f"Time {where} outside of operators, per step: {both}{most}.", *_line(case, slow, abs(amount))],
             "move work out of the loop, or compile the step so that Python does not run in it",
             precedence=2,
         )

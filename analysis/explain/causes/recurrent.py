@@ -20,7 +20,7 @@ LEAST_CELLS = 8.0  # products per step: fewer may be those of the layers around
 
 def unrolled(case: Case) -> list[Suspicion]:
     """Layers that one side runs by a fused kernel and the other by many kernels for each time step."""
-    found = []
+    result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         chosen = [group for group in ev.candidates(case) if ev.unrolled(group) == (slow, fast)]
         claims = ev.merged(ev.claim(case, group, ("recurrent", *_KINDS)) for group in chosen)
@@ -35,8 +35,8 @@ def unrolled(case: Case) -> list[Suspicion]:
             f"{ev.name(case, fast)}: {ev.number(fused)} fused kernels, {ev.executions(example.kernels(fast, ['recurrent']))}",
         ]
         title = f"{ev.name(case, slow)} runs {ev.layers(chosen)} cell by cell, {ev.name(case, fast)} by a fused kernel"
-        found.append(Suspicion("recurrent layer cell by cell", title, claims, "high", sentences, ev.remedy(case, slow, _FUSED)))
-    return found
+        result.append(Suspicion("recurrent layer cell by cell", title, claims, "high", sentences, ev.remedy(case, slow, _FUSED)))
+    return result
 
 
 def slower_cells(case: Case) -> list[Suspicion]:
@@ -70,7 +70,7 @@ def _recurrent_labels(case: Case) -> set[str]:
     return {match.label for match in case.matches if kinds & {*match.a, *match.b}}
 
 
-def _looped(group: ev.Group, side: str) -> bool:
+def _looped(group: ev.RowGroup, side: str) -> bool:
     """Return whether a side runs a group by many products and no fused kernel."""
     return group.count(side, ["gemm"]) >= LEAST_CELLS and group.count(side, ["recurrent"]) < ev.ONCE
 

@@ -77,14 +77,14 @@ def _use(case: Case) -> list[str]:
 
 def _oversubscribed(case: Case) -> list[str]:
     """Return a sentence for each side with more threads than cores."""
-    found = []
+    result = []
     for side in (case.a, case.b):
         threads, cores = _threads(side), _cores(side)
         if threads and cores and threads > cores:
             switches = evidence.clean_mean(side, "involuntary_switches")
-            told = "" if switches is None else f" and {switches:,.0f} involuntary switches per step"
-            found.append(f"{side.name} has {threads} threads on {cores} cores{told}.")
-    return found
+            more = "" if switches is None else f" and {switches:,.0f} involuntary switches per step"
+            result.append(f"{side.name} has {threads} threads on {cores} cores{more}.")
+    return result
 
 
 def idle_cores(case: Case) -> list[Suspicion]:

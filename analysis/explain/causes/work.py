@@ -50,15 +50,15 @@ def input_gradient(case: Case) -> list[Suspicion]:
     return []
 
 
-def _first(case: Case) -> ev.Group | None:
+def _first(case: Case) -> ev.RowGroup | None:
     """Return the backward group of the first layer that computes convolutions, products or recurrences on both sides."""
     order = {match.label: _rank(case, match.a, match.b) for match in case.matches}
-    found = [
+    result = [
         group
         for group in ev.groups(case)
         if group.phase == "backward" and group.layer in order and all(group.count(side, ev.MAIN) >= ev.ONCE for side in SIDES)
     ]
-    return min(found, key=lambda group: order[group.layer], default=None)
+    return min(result, key=lambda group: order[group.layer], default=None)
 
 
 def _rank(case: Case, a: tuple[str, ...], b: tuple[str, ...]) -> int:
@@ -66,7 +66,7 @@ def _rank(case: Case, a: tuple[str, ...], b: tuple[str, ...]) -> int:
     return min(orders, default=1 << 30)
 
 
-def _one_more_gradient(group: ev.Group, slow: str, fast: str) -> bool:
+def _one_more_gradient(group: ev.RowGroup, slow: str, fast: str) -> bool:
     """Return whether one side computes weight and data gradient, the other the weights' only."""
     data, weights = "convolution data gradient", "convolution weight gradient"
     if group.count(slow, [weights]) >= ev.ONCE and group.count(fast, [weights]) >= ev.ONCE:
@@ -79,7 +79,7 @@ def _one_more_gradient(group: ev.Group, slow: str, fast: str) -> bool:
 def recomputation(case: Case) -> list[Suspicion]:
     """Forward work that one side does again in the backward phase, as gradient checkpointing does."""
     repeated = {side: ev.repeats(case, side) for side in SIDES}
-    found = []
+    result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         again = ev.recomputed(case)[slow]
         backward = [group for group in ev.groups(case) if group.phase == "backward"]
@@ -98,11 +98,11 @@ def recomputation(case: Case) -> list[Suspicion]:
             f"{group.layer} backward takes {ev.ms(int(group.rows[f'{slow}_ns'].sum()))} in {ev.name(case, slow)}, "
             f"{ev.ms(int(group.rows[f'{fast}_ns'].sum()))} in {ev.name(case, fast)}",
         ]
-        found.append(Suspicion("recomputation", title, claims, "high", sentences, ev.remedy(case, slow, _RECOMPUTED)))
-    return found
+        result.append(Suspicion("recomputation", title, claims, "high", sentences, ev.remedy(case, slow, _RECOMPUTED)))
+    return result
 
 
-def _recomputed_claims(case: Case, group: ev.Group, slow: str) -> dict[str, float]:
+def _recomputed_claims(case: Case, group: ev.RowGroup, slow: str) -> dict[str, float]:
     if case.same_framework:
         return ev.whole(group)
     kinds = group.executed(slow, "kind")
@@ -117,7 +117,7 @@ def _host_claims(case: Case) -> dict[str, float]:
 
 def more_of_the_same(case: Case) -> list[Suspicion]:
     """Layers that one side computes more often, or on more data, than the other."""
-    found = []
+    result = []
     for slow, fast in (("b", "a"), ("a", "b")):
         again = [group for group in ev.candidates(case) if group.is_layer and _once_more(case, group, slow, fast)]
         larger = [group for group in ev.candidates(case) if group.is_layer and _more_work(case, group, slow, fast)]
@@ -135,14 +135,14 @@ def more_of_the_same(case: Case) -> list[Suspicion]:
             for side in (slow, fast)
         ]
         confidence = "medium" if all(_untold(one, fast) for one in chosen) else "high"
-        found.append(Suspicion("more work", title, claims, confidence, sentences, ev.remedy(case, slow, _MORE)))
-    return found
+        result.append(Suspicion("more work", title, claims, confidence, sentences, ev.remedy(case, slow, _MORE)))
+    return result
 
 
-def _once_more(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
+def _once_more(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
     """Return whether a side executes all that the other does in a group again, the same kernels on the same problems.
 
-    Where problems are not told, products must be executed a whole number of times as often; half of a batch takes half of the
+    Where problems are unknown, products must be executed a whole number of times as often; half of a batch takes half of the
     time, so that the time must have grown as well.
     """
     if not case.same_framework or ev.unrolled(group) is not None or ev.again(case, group) or group.phase == "optimizer":
@@ -153,18 +153,18 @@ def _once_more(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
     return not _untold(group, fast) or _whole_times(group, slow, fast)
 
 
-def _untold(group: ev.Group, side: str) -> bool:
+def _untold(group: ev.RowGroup, side: str) -> bool:
     """Return whether the problem of a product or a convolution is not known."""
     return any(one.problem is None and one.m is None for one in group.of(side, ev.MAIN))
 
 
-def _whole_times(group: ev.Group, slow: str, fast: str) -> bool:
+def _whole_times(group: ev.RowGroup, slow: str, fast: str) -> bool:
     ratio = group.count(slow, ev.MAIN) / group.count(fast, ev.MAIN)
     longer = group.time_ns(slow, ev.MAIN) / max(group.time_ns(fast, ev.MAIN), 1)
     return round(ratio) >= 2 and abs(ratio - round(ratio)) < ev.WAVER and longer > 1 + (ratio - 1) / 4
 
 
-def _executions(group: ev.Group, side: str) -> dict[tuple[object, ...], float]:
+def _executions(group: ev.RowGroup, side: str) -> dict[tuple[object, ...], float]:
     """Return how often per step a side executes which kernel on which problem, those that matter for the group's time.
 
     Moves of data come with whatever is computed; of the smallest kernels not every one is recorded.
@@ -180,7 +180,7 @@ def _executions(group: ev.Group, side: str) -> dict[tuple[object, ...], float]:
     return {work: count for work, count in counts.items() if times[work] >= least}
 
 
-def _more_work(case: Case, group: ev.Group, slow: str, fast: str) -> bool:
+def _more_work(case: Case, group: ev.RowGroup, slow: str, fast: str) -> bool:
     """Return whether a side executes the same problem more often, or needs more operations for the same kinds of kernels."""
     if ev.unrolled(group) is not None or ev.again(case, group):
         return False
@@ -204,7 +204,7 @@ def operations(products: list[Kernel]) -> float | None:
     return sum((flops or 0) * one.count for flops, one in zip(each, products, strict=True))
 
 
-def _flops(group: ev.Group, side: str) -> str:
+def _flops(group: ev.RowGroup, side: str) -> str:
     work = operations(group.of(side, ev.MAIN))
     return f" ({work / 1e6:.1f} MFLOP)" if work else ""
 
@@ -231,7 +231,7 @@ def other_operators(case: Case) -> list[Suspicion]:
     return [Suspicion("other operators", title, claims, "medium", sentences, _OTHER, precedence=2)]
 
 
-def _executes_more(group: ev.Group, slow: str, fast: str) -> set[str]:
+def _executes_more(group: ev.RowGroup, slow: str, fast: str) -> set[str]:
     """Return the names of the kernels of which a side executes more; those of optimizer and data are for other rules."""
     if group.phase in ("optimizer", "data"):
         return set()
@@ -239,7 +239,7 @@ def _executes_more(group: ev.Group, slow: str, fast: str) -> set[str]:
     return {name for name, count in mine.items() if count - others.get(name, 0.0) >= max(ev.ONCE, ev.WAVER * count)}
 
 
-def _more_claims(case: Case, group: ev.Group, more: set[str]) -> dict[str, float]:
+def _more_claims(case: Case, group: ev.RowGroup, more: set[str]) -> dict[str, float]:
     """Return all that a layer differs by; outside of layers, the kernels and the host's time in operators of one side only."""
     if group.is_layer:
         return ev.claim(case, group, [])

@@ -9,7 +9,7 @@ import pandas as pd
 
 from kernelscope.analysis.accounting.device_account import COMMUNICATION, COMPUTE, COPY, GRAPH, IDLE
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import SIDES, Case, Finding
+from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
 
 PARTS = 8
 _MANY = 3  # kernels named in one row
@@ -26,16 +26,16 @@ def label(row: Any) -> str:
     return "(CUDA graph)" if row.part == GRAPH else str(row.kind) if isinstance(row.kind, str) else "unknown"
 
 
-def parts(case: Case) -> list[dict[str, Any]]:
+def parts(case: DeviceCase) -> list[dict[str, Any]]:
     """Return the rows added up by what they are of, the largest first, the small ones as one."""
     sums = case.rows["delta_ns"].groupby(pd.Series(list(map(label, case.rows.itertuples())), index=case.rows.index)).sum()
     sums = sums.reindex(sums.abs().sort_values(ascending=False, kind="stable").index)
-    found = [{"part": str(part), "delta_ns": int(ns)} for part, ns in sums.iloc[:PARTS].items()]
+    result = [{"part": str(part), "delta_ns": int(ns)} for part, ns in sums.iloc[:PARTS].items()]
     rest = sums.iloc[PARTS:]
-    return [*found, {"part": f"({len(rest)} more)", "delta_ns": int(rest.sum())}] if len(rest) else found
+    return [*result, {"part": f"({len(rest)} more)", "delta_ns": int(rest.sum())}] if len(rest) else result
 
 
-def rows(case: Case, findings: Sequence[Finding]) -> tuple[list[dict[str, Any]], dict[str, str]]:
+def rows(case: DeviceCase, findings: Sequence[DeviceFinding]) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Return the rows, the largest difference first, and the row that each of the case's rows is in.
 
     Kernels that only one side has are one row with those that replaced them, where one finding, or none, has them all.
@@ -48,7 +48,7 @@ def rows(case: Case, findings: Sequence[Finding]) -> tuple[list[dict[str, Any]],
     return sorted(plain, key=lambda row: -abs(row["delta_ns"])), owner
 
 
-def _owners(case: Case, findings: Sequence[Finding]) -> dict[str, str]:
+def _owners(case: DeviceCase, findings: Sequence[DeviceFinding]) -> dict[str, str]:
     """Return for each row the one that stands for it: the first of those that replaced each other."""
     finding_of = {row: number for number, finding in enumerate(findings) for row in finding.rows}
     one_sided = case.rows[

@@ -60,8 +60,8 @@ def replacements(a: DeviceSide, b: DeviceSide) -> list[Replacement]:
         likely = bool(set(mine["kind"]) & set(other["kind"])) or len(mine) > 1 or len(other) == 1
         if len(mine) and len(other) and max(len(mine), len(other)) <= _LARGEST and names[0] != names[1] and likely:
             places[names].append((mine, other))
-    found = [_replacement(names, pairs) for names, pairs in places.items()]
-    return sorted(found, key=lambda one: -abs(one.b_ns - one.a_ns))
+    result = [_replacement(names, pairs) for names, pairs in places.items()]
+    return sorted(result, key=lambda one: -abs(one.b_ns - one.a_ns))
 
 
 def _replacement(names: tuple[frozenset[str], frozenset[str]], pairs: list[tuple[pd.DataFrame, pd.DataFrame]]) -> Replacement:

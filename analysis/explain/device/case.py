@@ -44,7 +44,7 @@ _BATCHES = 7  # of steps: what alternates from step to step is steadier over sev
 
 
 @dataclass(frozen=True)
-class Finding:
+class DeviceFinding:
     """A cause with the rows that it accounts for: what is different, what shows it, what to do. confidence: high, medium, low.
 
     structural: its rows replace each other, so that they belong together even where they cost the same and there is no cause.
@@ -60,7 +60,7 @@ class Finding:
 
 
 @dataclass
-class Case:
+class DeviceCase:
     """Two sides and the rows of their difference.
 
     rows: row, part, kind, name, cause, detail, a_ns, b_ns, delta_ns (per step; these add up to the difference of the steps), and
@@ -80,7 +80,7 @@ class Case:
         """The rows that no finding has yet."""
         return self.rows[~self.rows["row"].isin(self.taken).to_numpy(bool)]
 
-    def rows_of(self, finding: Finding) -> pd.DataFrame:
+    def rows_of(self, finding: DeviceFinding) -> pd.DataFrame:
         """Return the rows that a finding accounts for."""
         return self.rows[self.rows["row"].isin(finding.rows).to_numpy(bool)]
 
@@ -102,7 +102,7 @@ class Case:
     @property
     def per(self) -> str:
         """What times and counts are of: a step, or all of a capture without steps."""
-        return "a step" if self.a.found is not None and self.b.found is not None else "in all"
+        return "a step" if self.a.detected is not None and self.b.detected is not None else "in all"
 
     def kernels(self, kinds: Collection[str] | None = None) -> pd.DataFrame:
         """Return the rows left of computing kernels, of these kinds only where any are given."""
@@ -170,7 +170,7 @@ class Case:
             return False
         sums = [sorted((float(table["a_ns"].sum()), float(table["b_ns"].sum()))) for table in (own, others)]
         gone = any(least < 0.05 * most for least, most in sums)
-        methods = [side.found.method if side.found else None for side in (self.a, self.b)]
+        methods = [side.detected.method if side.detected else None for side in (self.a, self.b)]
         return gone or methods[0] != methods[1]
 
     def _outranks(self, rows: pd.DataFrame) -> bool:
@@ -186,8 +186,8 @@ class Case:
     def _of_steps(self, rows: pd.DataFrame, key: str) -> Float:
         """Return how long the rows take in each step of a side."""
         series = self._series.get(key, {})
-        found = [series[row] for row in rows["row"] if row in series]
-        return np.asarray(np.sum(found, axis=0) if found else np.zeros(len(self.side(key).account.lengths)))
+        result = [series[row] for row in rows["row"] if row in series]
+        return np.asarray(np.sum(result, axis=0) if result else np.zeros(len(self.side(key).account.lengths)))
 
     def _stalls_more(self, rows: pd.DataFrame) -> bool:
         """Return whether surely more of one side's steps stall: rare long waits leave the mean unsure, not how many there are.
@@ -229,10 +229,10 @@ def reach(a: Float, b: Float) -> float | None:
     return reach_of_difference(batches(a), batches(b))
 
 
-Rule = Callable[[Case], Iterator[Finding]]
+Rule = Callable[[DeviceCase], Iterator[DeviceFinding]]
 
 
-def case_of(a: DeviceSide, b: DeviceSide) -> Case:
+def case_of(a: DeviceSide, b: DeviceSide) -> DeviceCase:
     """Return the case of two sides: rows with the same part, kernel, cause and detail are one."""
     tables, numbers = [], {}
     kinds = _kinds(a.account, b.account)
@@ -256,7 +256,7 @@ def case_of(a: DeviceSide, b: DeviceSide) -> Case:
         }
         for key, side in zip(SIDES, (a, b), strict=True)
     }
-    return Case(a, b, rows, _series=series)
+    return DeviceCase(a, b, rows, _series=series)
 
 
 def _kinds(a: DeviceAccount, b: DeviceAccount) -> dict[str, str]:
@@ -264,13 +264,13 @@ def _kinds(a: DeviceAccount, b: DeviceAccount) -> dict[str, str]:
 
     It is that of the side that tells fewer kinds of them, of these the one that takes longest.
     """
-    found = {}
+    result = {}
     sums = [account.of(part=COMPUTE).groupby(["name", "kind"])["time_ns"].sum() for account in (a, b)]
     for name in set(sums[0].index.get_level_values(0)) & set(sums[1].index.get_level_values(0)):
         mine = [side.loc[name] for side in sums]
         if set(mine[0].index) != set(mine[1].index):
-            found[str(name)] = str(min(mine, key=len).idxmax())
-    return found
+            result[str(name)] = str(min(mine, key=len).idxmax())
+    return result
 
 
 def _summed(account: DeviceAccount, kinds: dict[str, str]) -> tuple[pd.DataFrame, npt.NDArray[np.int64]]:
@@ -279,8 +279,8 @@ def _summed(account: DeviceAccount, kinds: dict[str, str]) -> tuple[pd.DataFrame
     kinds: of kernels whose rows of several kinds are one.
     """
     rows = account.rows
-    told = rows["name"].map(kinds).where(rows["part"] == COMPUTE)
-    rows = rows.assign(kind=told.astype("string").fillna(rows["kind"]))
+    kind = rows["name"].map(kinds).where(rows["part"] == COMPUTE)
+    rows = rows.assign(kind=kind.astype("string").fillna(rows["kind"]))
     grouped = rows.groupby(list(_KEY), dropna=False, sort=False)
     number = grouped.ngroup().to_numpy().astype(np.int64)
     table = grouped[list(_SUMS)].sum().reset_index()

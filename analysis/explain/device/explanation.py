@@ -11,13 +11,13 @@ from kernelscope.analysis.accounting import idle_causes
 from kernelscope.analysis.accounting.device_account import COMPUTE, GRAPH, IDLE, KERNELS, TOTALS, WINDOW
 from kernelscope.analysis.accounting.statistics import Difference
 from kernelscope.analysis.attribution import steps as finding_steps
-from kernelscope.analysis.attribution.steps import Found, Request
+from kernelscope.analysis.attribution.steps import DetectedSteps, Request
 from kernelscope.analysis.explain import again
 from kernelscope.analysis.explain.device import account_rows, alignment, causes, words
 from kernelscope.analysis.explain.device.alignment import Replacement
-from kernelscope.analysis.explain.device.case import MAIN, Case, Finding, case_of, reach
+from kernelscope.analysis.explain.device.case import MAIN, DeviceCase, DeviceFinding, case_of, reach
 from kernelscope.analysis.explain.device.labels import labels
-from kernelscope.analysis.explain.device.side import Capture, DeviceSide, side_of, takes_all
+from kernelscope.analysis.explain.device.side import CaptureSide, DeviceSide, side_of, takes_all
 from kernelscope.analysis.trace import Trace
 from kernelscope.analysis.trace.notebook import Shown
 
@@ -30,30 +30,30 @@ _OTHER_WORK = 1.5  # times as many products, convolutions and attentions: anothe
 _LESS_SURE = {"high": "medium", "medium": "low", "low": "low"}
 
 
-def explain(a: Capture, b: Capture, request: Request | None = None) -> dict[str, Any]:
+def explain(a: CaptureSide, b: CaptureSide, request: Request | None = None) -> dict[str, Any]:
     """Return why B takes another time than A, as analysis.explain does: rows that add up to the difference, and findings.
 
     request: what to take as steps, and which device. Raises EvidenceError where that is not in a capture.
     """
     request = request or Request()
-    a, b = (Capture(side.path, finding_steps.windowed(side.trace, request)) for side in (a, b))
+    a, b = (CaptureSide(side.path, finding_steps.windowed(side.trace, request)) for side in (a, b))
     names = labels(a.path, b.path)
     whole = request.device is None and takes_all(a.trace, b.trace)
-    found = _steps(a, b, request)
-    sides = [side_of(side, name, steps, request, whole) for side, name, steps in zip((a, b), names, found, strict=True)]
+    result = _steps(a, b, request)
+    sides = [side_of(side, name, steps, request, whole) for side, name, steps in zip((a, b), names, result, strict=True)]
     case = case_of(*sides)
     case.replaced = alignment.replacements(case.a, case.b)
     findings = _settled(case) if a.path != b.path else []
     return Shown(_result(case, findings))
 
 
-def _steps(a: Capture, b: Capture, request: Request) -> tuple[Found | None, Found | None]:
+def _steps(a: CaptureSide, b: CaptureSide, request: Request) -> tuple[DetectedSteps | None, DetectedSteps | None]:
     """Return the steps of both sides: of what they may be, the likeliest that are of one kind and size on both."""
     tried = [finding_steps.candidates(side.trace, request) for side in (a, b)]
     if not all(tried):
         return None, None
     graphs = bool(len(a.trace.graphs) or len(b.trace.graphs))
-    amounts = [[_amount(side.trace, found, graphs) for found in mine] for side, mine in zip((a, b), tried, strict=True)]
+    amounts = [[_amount(side.trace, one, graphs) for one in mine] for side, mine in zip((a, b), tried, strict=True)]
 
     def rank(places: tuple[int, int]) -> tuple[float, int]:
         mine, other = places
@@ -65,44 +65,44 @@ def _steps(a: Capture, b: Capture, request: Request) -> tuple[Found | None, Foun
     return tried[0][mine], tried[1][other]
 
 
-def _amount(trace: Trace, found: Found, graphs: bool) -> float:
+def _amount(trace: Trace, steps: DetectedSteps, graphs: bool) -> float:
     """Return how much is in a step, by which other steps on one side stand out, as far apart as the logarithms of it.
 
     That is the number of products, convolutions and attentions; where a side has them in graphs, how long the device is busy.
     """
     tables = [trace.kernels, trace.graphs] if graphs else [trace.kernels]
-    low, high, total = found.table["start_ns"].min(), found.table["end_ns"].max(), 0.0
+    low, high, total = steps.table["start_ns"].min(), steps.table["end_ns"].max(), 0.0
     for table in tables:
         main = table["kind"].isin(MAIN).to_numpy(bool) if "kind" in table and not graphs else np.ones(len(table), dtype=bool)
         rows = table[main] if main.any() else table
-        column = "start_ns" if found.on_device or not rows["launch_ns"].notna().any() else "launch_ns"
+        column = "start_ns" if steps.on_device or not rows["launch_ns"].notna().any() else "launch_ns"
         inside = rows[rows[column].between(low, high).fillna(False).to_numpy(bool)]
         total += float((inside["end_ns"] - inside["start_ns"]).sum()) if graphs else float(len(inside))
-    return max(total / max(len(found.table), 1), 0.5)
+    return max(total / max(len(steps.table), 1), 0.5)
 
 
-def _settled(case: Case) -> list[Finding]:
+def _settled(case: DeviceCase) -> list[DeviceFinding]:
     """Return the findings that stand out of the noise, those that account for most first; each row is in one of them."""
-    found = []
+    result = []
     for rule in causes.rules():
         for finding in rule(case):
             if case.taken & set(finding.rows):
                 continue
             stands_out = case.stands_out(case.rows_of(finding))
-            found += [finding] if stands_out else []
+            result += [finding] if stands_out else []
             if stands_out or finding.structural:
                 case.taken |= set(finding.rows)
-    return sorted(found, key=lambda finding: -abs(_explains(case, finding)))
+    return sorted(result, key=lambda finding: -abs(_explains(case, finding)))
 
 
-def _explains(case: Case, finding: Finding) -> int:
+def _explains(case: DeviceCase, finding: DeviceFinding) -> int:
     return int(case.rows_of(finding)["delta_ns"].sum())
 
 
 # --- plain data -----------------------------------------------------------------------------------------------------------------
 
 
-def _result(case: Case, findings: list[Finding]) -> dict[str, Any]:
+def _result(case: DeviceCase, findings: list[DeviceFinding]) -> dict[str, Any]:
     a, b = case.a, case.b
     delta = b.account.step_ns - a.account.step_ns
     interval = _interval(case)
@@ -151,7 +151,7 @@ def _side(side: DeviceSide) -> dict[str, Any]:
         "removed_ns": 0,
         "restarts": 1,
         "windows": len(side.account.lengths),
-        "steps": side.found.sentence() if side.found else None,
+        "steps": side.detected.sentence() if side.detected else None,
         "basis": side.account.basis,
         "coverage": round(1 - unseen / max(side.account.step_ns, 1), 4),
         "layers": 0,
@@ -164,7 +164,7 @@ def _missing(side: DeviceSide) -> dict[str, str]:
             "timeline": "totals only: what ran at the same time is not known, and durations are compared",
             "steps": "totals only: nothing says where a step ends",
         }
-    if side.found is not None:
+    if side.detected is not None:
         return {}
     what = {
         WINDOW: "nothing repeats, so that all from the device's first work to its last is compared",
@@ -173,7 +173,7 @@ def _missing(side: DeviceSide) -> dict[str, str]:
     return {"steps": what.get(side.account.basis, "")}
 
 
-def _interval(case: Case) -> tuple[int, int] | None:
+def _interval(case: DeviceCase) -> tuple[int, int] | None:
     """Return the interval (95%) of the difference of the mean steps, by how they vary; None with one step a side."""
     off = reach(*(side.account.lengths.astype(float) for side in (case.a, case.b)))
     if off is None:
@@ -189,7 +189,7 @@ def _replacement(one: Replacement) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _finding(case: Case, finding: Finding, delta: int, owner: dict[str, str]) -> dict[str, Any]:
+def _finding(case: DeviceCase, finding: DeviceFinding, delta: int, owner: dict[str, str]) -> dict[str, Any]:
     explains = _explains(case, finding)
     rows = case.rows_of(finding)
     off = case.reach_ns(rows)
@@ -209,7 +209,7 @@ def _finding(case: Case, finding: Finding, delta: int, owner: dict[str, str]) ->
     }
 
 
-def _abstained(case: Case, findings: list[Finding]) -> tuple[str | None, str | None]:
+def _abstained(case: DeviceCase, findings: list[DeviceFinding]) -> tuple[str | None, str | None]:
     a, b = case.a, case.b
     if a.path == b.path:
         return "both sides are the same recording", "name two different ones"
@@ -221,7 +221,7 @@ def _abstained(case: Case, findings: list[Finding]) -> tuple[str | None, str | N
     return _too_little(case), again.OF_CAPTURES
 
 
-def _too_little(case: Case) -> str:
+def _too_little(case: DeviceCase) -> str:
     """Return in words why what differs most is no cause."""
     labels = np.array([account_rows.label(row) for row in case.rows.itertuples()])
     largest = str(case.rows["delta_ns"].groupby(labels).sum().abs().idxmax())
@@ -233,19 +233,19 @@ def _too_little(case: Case) -> str:
     return f"what differs most ({what}) differs by no more than two runs of one program can"
 
 
-def _confidence(case: Case, finding: Finding, explains: int, off: float | None) -> str:
+def _confidence(case: DeviceCase, finding: DeviceFinding, explains: int, off: float | None) -> str:
     """Return how sure a finding is: less where the work differs, and not high where its interval includes zero."""
     unsure = off is not None and abs(explains) <= off and finding.confidence == "high"
     return _LESS_SURE[finding.confidence] if unsure or _other_work(case) else finding.confidence
 
 
-def _other_ranks(case: Case) -> list[str]:
+def _other_ranks(case: DeviceCase) -> list[str]:
     """Return how many ranks the jobs have, where that differs."""
     sizes = [(side.facts.get("distributed") or {}).get("world_size") for side in (case.a, case.b)]
     return [f"{sizes[0]} ranks in A, {sizes[1]} in B"] if None not in sizes and sizes[0] != sizes[1] else []
 
 
-def _other_work(case: Case) -> list[str]:
+def _other_work(case: DeviceCase) -> list[str]:
     """Return how the work of both sides differs, where it does by so much that a cause may be that alone.
 
     Fused attention stands for two products.
@@ -260,7 +260,7 @@ def _other_work(case: Case) -> list[str]:
     return [f"{words.count(a)} products, convolutions and attentions {case.per} in A, {words.count(b)} in B"]
 
 
-def _hidden(case: Case, findings: list[Finding]) -> str | None:
+def _hidden(case: DeviceCase, findings: list[DeviceFinding]) -> str | None:
     """Return a sentence where what gets faster and what gets slower hide one another; None where they do not."""
     moves = [_explains(case, finding) for finding in findings]
     up, down = sum(ns for ns in moves if ns > 0), sum(ns for ns in moves if ns < 0)
@@ -274,10 +274,10 @@ def _hidden(case: Case, findings: list[Finding]) -> str | None:
     )
 
 
-def _notes(case: Case) -> list[str]:
+def _notes(case: DeviceCase) -> list[str]:
     notes = []
     for side in (case.a, case.b):
-        steps = f": {side.found.sentence()}" if side.found else ""
+        steps = f": {side.detected.sentence()}" if side.detected else ""
         where = f" on {side.hardware}" if side.hardware else ""
         notes.append(f"{side.label} is {side.path}{where}{steps}")
         if len(side.busy_ns) > 1:

@@ -17,8 +17,8 @@ def labels(a: str, b: str) -> tuple[str, str]:
     shared = _alike(*words)
     behind = _alike(*(list(reversed(one[shared:])) for one in words))
     own = [" ".join(one[shared : len(one) - behind]) for one in words]
-    told = [bool(text) and len(text) <= _LONGEST and text.lower() not in "ab" for text in own]
-    if not all(told):
+    usable = [bool(text) and len(text) <= _LONGEST and text.lower() not in "ab" for text in own]
+    if not all(usable):
         return "A", "B"
     return f"A ({own[0]})", f"B ({own[1]})"
 

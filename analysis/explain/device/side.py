@@ -9,13 +9,13 @@ import pandas as pd
 
 from kernelscope.analysis.accounting.device_account import ALL, DeviceAccount, account, is_host_timed
 from kernelscope.analysis.attribution import steps as finding_steps
-from kernelscope.analysis.attribution.steps import Found, Request
+from kernelscope.analysis.attribution.steps import DetectedSteps, Request
 from kernelscope.analysis.attribution.steps.model import critical_device
 from kernelscope.analysis.trace import Trace
 
 
 @dataclass(frozen=True)
-class Capture:
+class CaptureSide:
     """What is to be explained: where it is and its Trace, read and related."""
 
     path: str
@@ -25,9 +25,9 @@ class Capture:
 @dataclass
 class DeviceSide:
     """A capture with its account. name: A or B, as sentences call it; label: that with what its path tells; path: where it is.
-    found: its steps; None without any.
+    detected: its steps; None without any.
 
-    trace: with those steps. hardware: the device's name; None where not told. busy_ns: how long each accelerator is busy in a
+    trace: with those steps. hardware: the device's name; None where unknown. busy_ns: how long each accelerator is busy in a
     step.
     """
 
@@ -35,14 +35,14 @@ class DeviceSide:
     label: str
     path: str
     trace: Trace
-    found: Found | None
+    detected: DetectedSteps | None
     account: DeviceAccount
     hardware: str | None
     busy_ns: dict[str, int]
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the capture says of itself: framework, version, source."""
+        """The facts of the capture: framework, version, source."""
         return self.trace.info
 
 
@@ -57,12 +57,12 @@ def applies(a: Trace, b: Trace) -> bool:
     return all(timed) and any(critical_device(trace) is not None for trace in (a, b))
 
 
-def side_of(capture: Capture, label: str, found: Found | None, request: Request, whole: bool) -> DeviceSide:
-    """Return a side with its account. label: see labels.labels. found: its steps. whole: take all devices as one."""
-    trace = finding_steps.applied(capture.trace, found)
+def side_of(capture: CaptureSide, label: str, steps: DetectedSteps | None, request: Request, whole: bool) -> DeviceSide:
+    """Return a side with its account. label: see labels.labels. steps: its own. whole: take all devices as one."""
+    trace = finding_steps.applied(capture.trace, steps)
     done = account(trace, ALL if whole else request.device)
     name = label.partition(" ")[0]
-    return DeviceSide(name, label, capture.path, trace, found, done, _hardware(trace, done.device), _busy(trace, done))
+    return DeviceSide(name, label, capture.path, trace, steps, done, _hardware(trace, done.device), _busy(trace, done))
 
 
 def _busy(trace: Trace, done: DeviceAccount) -> dict[str, int]:

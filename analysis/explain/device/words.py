@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from kernelscope.analysis.explain.device.case import SIDES, Case
+from kernelscope.analysis.explain.device.case import SIDES, DeviceCase
 
 _LONGEST = 60
 _GENERAL = re.compile(r"elementwise_kernel|reduce_kernel|multi_tensor_apply_kernel|foreach|cutlass::Kernel\d?$")
@@ -32,12 +32,12 @@ def ms(ns: float) -> str:
     return f"{ns / 1e6:.{digits}f} ms"
 
 
-def change(case: Case, a_ns: float, b_ns: float) -> str:
+def change(case: DeviceCase, a_ns: float, b_ns: float) -> str:
     """Return both sides' times: 44.3 ms in A, 12.5 ms in B."""
     return f"{ms(a_ns)} in {case.a.name}, {ms(b_ns)} in {case.b.name}"
 
 
-def of_rows(case: Case, rows: pd.DataFrame) -> str:
+def of_rows(case: DeviceCase, rows: pd.DataFrame) -> str:
     """Return both sides' times of rows."""
     return change(case, float(rows["a_ns"].sum()), float(rows["b_ns"].sum()))
 
@@ -53,8 +53,8 @@ def kernel(name: object) -> str:
     Of a general kernel, such as PyTorch's elementwise ones, with what it computes: elementwise_kernel (MulFunctor).
     """
     short = _short(name)
-    found = [one for one in _FUNCTOR.findall(str(name)[:2000]) if one not in _WRAPPERS and one != short]
-    return f"{short} ({found[-1]})" if found and _GENERAL.search(short) else short
+    result = [one for one in _FUNCTOR.findall(str(name)[:2000]) if one not in _WRAPPERS and one != short]
+    return f"{short} ({result[-1]})" if result and _GENERAL.search(short) else short
 
 
 def _short(name: object) -> str:
@@ -87,12 +87,12 @@ def executions(rows: pd.DataFrame, side: str, most: int = 3) -> str:
     return ", ".join(parts) + more
 
 
-def both(case: Case, rows: pd.DataFrame, most: int = 3) -> list[str]:
+def both(case: DeviceCase, rows: pd.DataFrame, most: int = 3) -> list[str]:
     """Return a sentence a side on what it executes of these rows."""
     return [f"{case.side(key).name}: {executions(rows, key, most)}." for key in SIDES]
 
 
-def slower(case: Case, rows: pd.DataFrame) -> tuple[str, str, str, str]:
+def slower(case: DeviceCase, rows: pd.DataFrame) -> tuple[str, str, str, str]:
     """Return (key and name of the side on which the rows take longer, key and name of the other)."""
     slow, fast = ("b", "a") if float(rows["delta_ns"].sum()) > 0 else ("a", "b")
     return slow, case.side(slow).name, fast, case.side(fast).name

@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
-from kernelscope.analysis.files import text_tables
+from kernelscope.analysis.files import sqlite_columns
 from kernelscope.analysis.files.head import Head
-from kernelscope.analysis.files.sqlite_pages import Batch, Database
+from kernelscope.analysis.files.sqlite_pages import Database
 from kernelscope.analysis.formats.ascend import launches, tasks
 from kernelscope.analysis.formats.kineto import autograd
 from kernelscope.analysis.trace import Trace, conform
@@ -45,16 +45,16 @@ def read(path: Path) -> Trace:
     """Read a database; raises EvidenceError when it is damaged or has no work of an NPU."""
     with Database(path) as database:
         if not _WORK & database.tables:
-            found = ", ".join(sorted(name for name in database.tables if _TOTALS.fullmatch(name)))
+            match = ", ".join(sorted(name for name in database.tables if _TOTALS.fullmatch(name)))
             raise EvidenceError(
-                f"{path}: analysis.db of Ascend's profiler, which has totals of steps and of communication only ({found}) and no "
+                f"{path}: analysis.db of Ascend's profiler, which has totals of steps and of communication only ({match}) and no "
                 f"work of an NPU; {_BESIDE}"
             )
-        return _Reader(database).trace()
+        return _DatabaseReader(database).trace()
 
 
-class _Reader:
-    """Makes tables of a database; what is odd is counted in diagnostics."""
+class _DatabaseReader:
+    """Makes tables of a database; oddities are counted in diagnostics."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -63,21 +63,11 @@ class _Reader:
         self._strings = strings.dropna(subset=["id"]).drop_duplicates("id").set_index("id")["value"]
 
     def _rows(self, table: str, integers: Sequence[str], texts: Sequence[str] = ()) -> pd.DataFrame:
-        """Return columns of a table; null where the table lacks them."""
-
-        def convert(batch: Batch) -> pd.DataFrame:
-            columns: dict[str, Any] = {}
-            for name in integers:
-                columns[name] = _whole(batch, name)
-            for name in texts:
-                columns[name] = pd.Series(_texts(batch, name), dtype="object")
-            return pd.DataFrame(columns)
-
-        parts = [part for part in self.database.scan(table, (*integers, *texts), convert) if len(part)]
-        if parts:
-            return pd.concat(parts, ignore_index=True)
-        empty = {name: pd.Series(dtype="Int64") for name in integers} | {name: pd.Series(dtype="object") for name in texts}
-        return pd.DataFrame(empty)
+        """Return columns of a table; null where the table lacks them. torch_npu's first versions wrote integers as texts."""
+        columns = (*integers, *(f"text:{name}" for name in texts))
+        return sqlite_columns.load(self.database, table, (), columns, numbers_as_texts=True).astype(
+            dict.fromkeys(texts, "object")
+        )
 
     def _text(self, numbers: pd.Series) -> pd.Series:
         """Return the texts of numbers of STRING_IDS; null where there is none."""
@@ -99,7 +89,7 @@ class _Reader:
         torch = self._torch()
         operators, connections = self._operators(torch)
         arrows = _arrows(operators, connections, hardware, collectives)
-        calls = launches.tie(self._calls(torch), operators, arrows, [hardware, collectives])
+        calls = launches.correlate(self._calls(torch), operators, arrows, [hardware, collectives])
         made = tasks.sort(hardware, collectives, self.diagnostics)
         steps = self._steps(operators)
         stepping = autograd.where_text(operators["name"], _STEP_NAME.match)
@@ -131,22 +121,22 @@ class _Reader:
         has_operation = part["opId"].isin(self._rows("COMMUNICATION_OP", ("opId",))["opId"].dropna())
         kind = self._text(rows["taskType"])
         # the host's word for the core is the more exact one: MIX_AIC where the device says AI_CORE
-        told = self._text(info["taskType"]).where(info["name"].notna())
+        task_types = self._text(info["taskType"]).where(info["name"].notna())
         name = self._text(info["name"])
         name = name.where(name.notna(), self._text(part["name"]).where(name.isna(), name))
         copied = self._rows("MEMCPY_INFO", ("globalTaskId", "size", "memcpyOperation")).drop_duplicates("globalTaskId")
         copy = rows[["globalTaskId"]].merge(copied, on="globalTaskId", how="left")
-        found = self._placed(rows).assign(
+        result = self._placed(rows).assign(
             name=name.where(name.notna(), kind),
-            task_type=told.where(told.notna(), kind).fillna(""),
+            task_type=task_types.where(task_types.notna(), kind).fillna(""),
             operator=self._text(info["opType"]),
             problem=self._text(info["inputShapes"]),
             dtype=autograd.of_text(self._text(info["inputDataTypes"]), tasks.dtype),
             operation=copy["memcpyOperation"].map(_COPIES).astype("object"),
             bytes=copy["size"],
         )
-        by_connection = found["connection"].isin(self._rows("COMMUNICATION_OP", ("connectionId",))["connectionId"].dropna())
-        return found.assign(part=(has_operation | (by_connection & info["name"].isna())).fillna(False).to_numpy(dtype=bool))
+        by_connection = result["connection"].isin(self._rows("COMMUNICATION_OP", ("connectionId",))["connectionId"].dropna())
+        return result.assign(part=(has_operation | (by_connection & info["name"].isna())).fillna(False).to_numpy(dtype=bool))
 
     def _collectives(self) -> pd.DataFrame:
         rows = self._timed("COMMUNICATION_OP", ("deviceId", "connectionId", "opName", "opType", "dataType"))
@@ -204,8 +194,8 @@ class _Reader:
         )
         several = self._rows("CONNECTION_IDS", ("id", "connectionId"))
         named = rows[["connectionId"]].assign(row=rows.index).dropna()
-        found = named.merge(several.rename(columns={"connectionId": "connection"}), left_on="connectionId", right_on="id")
-        return operators, found[["row", "connection"]].dropna().drop_duplicates("connection")
+        result = named.merge(several.rename(columns={"connectionId": "connection"}), left_on="connectionId", right_on="id")
+        return operators, result[["row", "connection"]].dropna().drop_duplicates("connection")
 
     def _calls(self, queue: pd.DataFrame) -> pd.DataFrame:
         """Return the calls of CANN and of torch's task queue."""
@@ -267,24 +257,7 @@ class _Reader:
 def _arrows(operators: pd.DataFrame, connections: pd.DataFrame, *work: pd.DataFrame) -> pd.DataFrame:
     """Return an arrow from each operator to the tasks of its connections, as a chrome trace has them."""
     rows = pd.concat([table[["start_ns", "connection", "track"]] for table in work], ignore_index=True)
-    found = rows.merge(connections, on="connection").assign(category="async_npu")
-    at = found["row"].to_numpy(np.int64)
-    found["thread"], found["start_ns_host"] = (operators[name].to_numpy(np.int64)[at] for name in ("thread", "start_ns"))
-    return found[["category", "track", "start_ns", "thread", "start_ns_host"]]
-
-
-def _whole(batch: Batch, name: str) -> Any:
-    """Return a column of integers, which torch_npu wrote as text in its first versions; null for what is none."""
-    try:
-        values, null = batch.integers(name)
-        none = np.zeros(batch.size, dtype=bool) if null is None else np.asarray(null)
-    except EvidenceError:
-        return text_tables.counts(pd.Series(_texts(batch, name), dtype="str")).array
-    return pd.arrays.IntegerArray(np.array(values, dtype=np.int64), none.copy())
-
-
-def _texts(batch: Batch, name: str) -> list[str | None]:
-    """Return a column of texts."""
-    found = batch.texts(name)
-    texts: list[str | None] = [None] * batch.size if found is None else found.to_pylist()
-    return texts
+    result = rows.merge(connections, on="connection").assign(category="async_npu")
+    at = result["row"].to_numpy(np.int64)
+    result["thread"], result["start_ns_host"] = (operators[name].to_numpy(np.int64)[at] for name in ("thread", "start_ns"))
+    return result[["category", "track", "start_ns", "thread", "start_ns_host"]]

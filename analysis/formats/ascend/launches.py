@@ -10,17 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.trace import intervals
 
-Int = npt.NDArray[np.int64]
-
 _OPERATOR_ARROW = "async_npu"
 
 
-def tie(calls: pd.DataFrame, operators: pd.DataFrame, arrows: pd.DataFrame, work: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def correlate(calls: pd.DataFrame, operators: pd.DataFrame, arrows: pd.DataFrame, work: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Write correlation and process into the tables of work, in place, and return the calls with the same numbers.
 
     calls: start_ns, end_ns, thread, process, name, category (enqueue, dequeue or cann), queue (number in the task queue) and
@@ -36,14 +33,10 @@ def tie(calls: pd.DataFrame, operators: pd.DataFrame, arrows: pd.DataFrame, work
     of_operators = places[places["category"] == _OPERATOR_ARROW].drop_duplicates("group")
     of_calls = places[places["category"] != _OPERATOR_ARROW].drop_duplicates("group")
     row = pd.Series(-1, index=pd.unique(both["group"]), dtype="int64")
-    for found in (
-        _enqueued(of_operators, operators, calls),
-        _dequeued(_call_places(calls, of_calls), calls),
-        _connected(calls),
-    ):
-        found = found[found.index.isin(row.index) & (found >= 0)]
-        left = row.loc[found.index] < 0
-        row.loc[found.index[left]] = found[left].to_numpy()
+    for result in (_enqueued(of_operators, operators, calls), _dequeued(_call_places(calls, of_calls), calls), _connected(calls)):
+        result = result[result.index.isin(row.index) & (result >= 0)]
+        left = row.loc[result.index] < 0
+        row.loc[result.index[left]] = result[left].to_numpy()
     calls, row = _with_operators(calls, row, of_operators, operators)
     of_row = row.loc[both["group"]].to_numpy()
     launching = pd.Series(pd.NA, index=calls.index, dtype="Int64")
@@ -62,24 +55,24 @@ def _enqueued(places: pd.DataFrame, operators: pd.DataFrame, calls: pd.DataFrame
     """Return the row of the first Enqueue within the operator that begins at each place, by group."""
     enqueues = calls[(calls["category"].astype("object") == "enqueue").to_numpy()]
     inner = operators[["thread", "start_ns", "end_ns"]].drop_duplicates(["thread", "start_ns"])
-    found = places.merge(inner.rename(columns={"start_ns": "time"}), on=["thread", "time"]).sort_values("time")
-    if not len(found) or not len(enqueues):
+    result = places.merge(inner.rename(columns={"start_ns": "time"}), on=["thread", "time"]).sort_values("time")
+    if not len(result) or not len(enqueues):
         return pd.Series(dtype="int64")
     coming = enqueues[["thread", "start_ns"]].assign(call=enqueues.index).sort_values("start_ns")
-    found = pd.merge_asof(
-        found.drop(columns="start_ns").astype({"thread": "int64"}), coming.astype({"thread": "int64"}),
+    result = pd.merge_asof(
+        result.drop(columns="start_ns").astype({"thread": "int64"}), coming.astype({"thread": "int64"}),
         left_on="time", right_on="start_ns", by="thread", direction="forward",
     )  # fmt: skip
-    found = found[(found["start_ns"] <= found["end_ns"]).fillna(False).to_numpy(dtype=bool)]
-    return found.set_index("group")["call"].astype("int64")
+    result = result[(result["start_ns"] <= result["end_ns"]).fillna(False).to_numpy(dtype=bool)]
+    return result.set_index("group")["call"].astype("int64")
 
 
 def _call_places(calls: pd.DataFrame, arrows: pd.DataFrame) -> pd.DataFrame:
     """Return thread and time at which each group's work left the host: where its arrow begins, else its first CANN call."""
-    told = calls[calls["connection"].notna()].sort_values(["start_ns"]).drop_duplicates("connection")
-    told = told[["thread", "start_ns", "connection"]].rename(columns={"start_ns": "time", "connection": "group"})
-    told["group"] = told["group"].astype("int64")
-    return pd.concat([arrows[["thread", "time", "group"]], told], ignore_index=True).drop_duplicates("group")
+    own = calls[calls["connection"].notna()].sort_values(["start_ns"]).drop_duplicates("connection")
+    own = own[["thread", "start_ns", "connection"]].rename(columns={"start_ns": "time", "connection": "group"})
+    own["group"] = own["group"].astype("int64")
+    return pd.concat([arrows[["thread", "time", "group"]], own], ignore_index=True).drop_duplicates("group")
 
 
 def _dequeued(places: pd.DataFrame, calls: pd.DataFrame) -> pd.Series:
@@ -89,10 +82,7 @@ def _dequeued(places: pd.DataFrame, calls: pd.DataFrame) -> pd.Series:
     if not len(outs) or not len(places):
         return pd.Series(dtype="int64")
     span = calls.iloc[outs]
-    at = intervals.innermost(
-        *(span[name].to_numpy(np.int64) for name in ("thread", "start_ns", "end_ns")),
-        *(places[name].to_numpy(np.int64) for name in ("thread", "time")),
-    )
+    at = intervals.innermost(*intervals.spans(span), *(places[name].to_numpy(np.int64) for name in ("thread", "time")))
     ins = calls[(category == "enqueue") & calls["queue"].notna().to_numpy()].drop_duplicates(["process", "queue"])
     twins = span[["process", "queue"]].merge(
         ins.assign(row=ins.index)[["process", "queue", "row"]], on=["process", "queue"], how="left"
@@ -103,9 +93,9 @@ def _dequeued(places: pd.DataFrame, calls: pd.DataFrame) -> pd.Series:
 
 def _connected(calls: pd.DataFrame) -> pd.Series:
     """Return the row of the outermost CANN call of each connection."""
-    told = calls[calls["connection"].notna()].sort_values(["start_ns", "end_ns"], ascending=[True, False])
-    told = told.drop_duplicates("connection")
-    return pd.Series(told.index.to_numpy(np.int64), index=told["connection"].to_numpy(np.int64))
+    connected = calls[calls["connection"].notna()].sort_values(["start_ns", "end_ns"], ascending=[True, False])
+    connected = connected.drop_duplicates("connection")
+    return pd.Series(connected.index.to_numpy(np.int64), index=connected["connection"].to_numpy(np.int64))
 
 
 def _with_operators(
@@ -114,12 +104,12 @@ def _with_operators(
     """Return the calls with operators that launched work by themselves, and each group's row."""
     missing = places[places["group"].isin(row.index[row < 0])]
     inner = operators[["thread", "process", "start_ns", "end_ns", "name"]].drop_duplicates(["thread", "start_ns"])
-    found = missing[["group", "thread", "time"]].merge(inner.rename(columns={"start_ns": "time"}), on=["thread", "time"])
-    if not len(found):
+    result = missing[["group", "thread", "time"]].merge(inner.rename(columns={"start_ns": "time"}), on=["thread", "time"])
+    if not len(result):
         return calls, row
-    once = found.drop_duplicates(["thread", "time"]).reset_index(drop=True)
+    once = result.drop_duplicates(["thread", "time"]).reset_index(drop=True)
     numbers = once[["thread", "time"]].assign(call=once.index + len(calls))
-    row.loc[found["group"]] = found.merge(numbers, on=["thread", "time"])["call"].to_numpy(np.int64)
+    row.loc[result["group"]] = result.merge(numbers, on=["thread", "time"])["call"].to_numpy(np.int64)
     added = once.rename(columns={"time": "start_ns"})[["start_ns", "end_ns", "process", "thread", "name"]].assign(api="operator")
     tables = [table.astype({"name": "object", "api": "object"}) for table in (calls, added)]
     return pd.concat([table for table in tables if len(table)], ignore_index=True), row

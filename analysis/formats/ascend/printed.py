@@ -59,17 +59,17 @@ def _header(line: str) -> dict[str, tuple[int, str | None]] | None:
     """
     if line.count(",") < 3:
         return None
-    found: dict[str, tuple[int, str | None]] = {}
+    result: dict[str, tuple[int, str | None]] = {}
     cells = [cell.strip().strip('"').lstrip("\ufeff") for cell in text_tables.cells(line)]
     for place, cell in enumerate(cells):
         unit = _UNIT.search(cell)
         bare = _UNIT.sub("", cell).lower()
         for name, names in _NAMES.items():
-            if bare in names and name not in found:
-                found[name] = place, _UNITS.get(unit[1], unit[1]) if unit else None
-    told = "task_type" in found and ("operator" in found or {"stream", "device"} <= set(found))
-    complete = all(name in found for name in _TRACED) or all(name in found for name in _SUMMED)
-    return found if told and complete else None
+            if bare in names and name not in result:
+                result[name] = place, _UNITS.get(unit[1], unit[1]) if unit else None
+    named = "task_type" in result and ("operator" in result or {"stream", "device"} <= set(result))
+    complete = all(name in result for name in _TRACED) or all(name in result for name in _SUMMED)
+    return result if named and complete else None
 
 
 def read(path: Path) -> Trace:
@@ -84,13 +84,13 @@ def read(path: Path) -> Trace:
     header = _header(lines[at]) or {}
     width = len(text_tables.cells(lines[at]))
     try:
-        cells, odd = text_tables.delimited(lines[at + 1 :], width, header.get("name", header.get("operator", (0, None)))[0])
+        cells, unread = text_tables.delimited(lines[at + 1 :], width, header.get("name", header.get("operator", (0, None)))[0])
     except pa.ArrowInvalid as error:
         raise EvidenceError(f"{path}: the table cannot be taken apart ({error}); export it again") from error
-    loose = _loose(odd, width)
+    loose = _loose(unread, width)
     cells = pd.concat([cells, loose], ignore_index=True) if len(loose) else cells
-    table = _Table(cells, header)
-    diagnostics = {"lines that cannot be read": len([line for line in odd if line.strip()]) - len(loose)}
+    table = _CellTable(cells, header)
+    diagnostics = {"lines that cannot be read": len([line for line in unread if line.strip()]) - len(loose)}
     trace = _traced(table, diagnostics) if "start" in header else _summed(table, diagnostics)
     if not any(len(getattr(trace, name)) for name in ("kernels", "copies", "syncs")):
         raise EvidenceError(f"{path}: no row below its header (line {at + 1}) holds a name and its time; export it again")
@@ -104,7 +104,7 @@ def _loose(lines: Sequence[str], width: int) -> pd.DataFrame:
     return pd.DataFrame(rows, dtype="str") if rows else pd.DataFrame()
 
 
-class _Table:
+class _CellTable:
     """Cells by what their columns are."""
 
     def __init__(self, cells: pd.DataFrame, header: dict[str, tuple[int, str | None]]) -> None:
@@ -148,7 +148,7 @@ class _Table:
         }
 
 
-def _traced(table: _Table, diagnostics: dict[str, int]) -> Trace:
+def _traced(table: _CellTable, diagnostics: dict[str, int]) -> Trace:
     """Return rows with their times as kernels, copies and waits."""
     start, duration = table.time("start"), table.time("duration")
     # rows of N/A are operators that did not run; a duration alone has no place on the timeline
@@ -171,7 +171,7 @@ def _traced(table: _Table, diagnostics: dict[str, int]) -> Trace:
     )
 
 
-def _summed(table: _Table, diagnostics: dict[str, int]) -> Trace:
+def _summed(table: _CellTable, diagnostics: dict[str, int]) -> Trace:
     """Return totals of operators' types as kernels without times."""
     rows = pd.DataFrame(table.described()).assign(
         name=table.text("operator"), count=table.whole("count"), duration_ns=table.time("total"), library="cann"

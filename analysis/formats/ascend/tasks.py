@@ -45,7 +45,7 @@ _DTYPES = {
 
 
 @dataclass(frozen=True)
-class Work:
+class TaskTables:
     """Tables of device work, to be conformed."""
 
     kernels: pd.DataFrame
@@ -53,7 +53,7 @@ class Work:
     syncs: pd.DataFrame
 
 
-def sort(tasks: pd.DataFrame, collectives: pd.DataFrame, diagnostics: dict[str, int]) -> Work:
+def sort(tasks: pd.DataFrame, collectives: pd.DataFrame, diagnostics: dict[str, int]) -> TaskTables:
     """Return the tables that tasks and collectives make; counts are added to the diagnostics.
 
     Both have columns start_ns, end_ns, device, thread (stream), name, connection, and what else those tables have; tasks also
@@ -66,8 +66,8 @@ def sort(tasks: pd.DataFrame, collectives: pd.DataFrame, diagnostics: dict[str, 
     collectives = collectives.assign(task_type=COMMUNICATION, kind="communication", library="hccl")
     if collectives["thread"].isna().any():
         streams = tasks[part].drop_duplicates(["device", "connection"])
-        found = collectives[["device", "connection"]].merge(streams, on=["device", "connection"], how="left")["thread"]
-        collectives["thread"] = collectives["thread"].fillna(found.set_axis(collectives.index))
+        result = collectives[["device", "connection"]].merge(streams, on=["device", "connection"], how="left")["thread"]
+        collectives["thread"] = collectives["thread"].fillna(result.set_axis(collectives.index))
     kept = tasks[~part]
     is_copy, is_wait, is_known = (
         autograd.where_text(kept["task_type"], pattern.fullmatch) for pattern in (_COPIES, _WAITS, _KERNELS)
@@ -78,7 +78,7 @@ def sort(tasks: pd.DataFrame, collectives: pd.DataFrame, diagnostics: dict[str, 
     diagnostics["tasks of unknown types, taken for kernels"] = int((other & ~is_known).sum())
     waits = kept[is_wait].reset_index(drop=True)
     kernels = _joined(kept[other].assign(library="cann"), collectives)
-    return Work(_timed(kernels), _copies(kept[is_copy]), waits.assign(kind=waits["name"]))
+    return TaskTables(_timed(kernels), _copies(kept[is_copy]), waits.assign(kind=waits["name"]))
 
 
 def _joined(*tables: pd.DataFrame) -> pd.DataFrame:
@@ -100,8 +100,8 @@ def _timed(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _copies(rows: pd.DataFrame) -> pd.DataFrame:
     """Return copies with their operation: as the file tells it, "set" where it fills memory, else "other"."""
-    told = rows["operation"] if "operation" in rows else pd.Series(None, index=rows.index, dtype="object")
-    operation = autograd.of_text(told, direction).astype("object")
+    operations = rows["operation"] if "operation" in rows else pd.Series(None, index=rows.index, dtype="object")
+    operation = autograd.of_text(operations, direction).astype("object")
     setting = autograd.where_text(rows["name"], _SETS.search)
     return _timed(rows).assign(operation=operation.where(operation.notna(), "other").mask(setting, "set")).reset_index(drop=True)
 

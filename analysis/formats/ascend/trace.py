@@ -1,6 +1,6 @@
 """Chrome traces of Ascend NPUs: trace_view.json of torch_npu's and MindSpore's profilers, msprof_*.json of msprof.
 
-A bare list of events. What is torch's is as in Kineto's traces; the rest is told by the process's name: "Ascend Hardware" has
+A bare list of events. What is torch's is as in Kineto's traces; the rest is known by the process's name: "Ascend Hardware" has
 the tasks of the NPU's streams, "HCCL" or "Communication" the collectives, "CANN" the calls of Huawei's runtime. "Overlap
 Analysis" is derived from the others and is left out.
 
@@ -26,7 +26,7 @@ from kernelscope.analysis.formats.kineto import categories as kineto_categories
 from kernelscope.analysis.formats.kineto import columns as kineto_columns
 from kernelscope.analysis.formats.kineto import tables as kineto
 from kernelscope.analysis.formats.kineto import trace as kineto_trace
-from kernelscope.analysis.formats.kineto.groups import Group
+from kernelscope.analysis.formats.kineto.groups import EventGroup
 from kernelscope.analysis.formats.kineto.tables import Scan
 from kernelscope.analysis.formats.kineto.unread import text_of
 from kernelscope.analysis.trace import Trace, conform
@@ -43,9 +43,9 @@ _HOST = {name: kineto_categories.GROUPS[name] for name in ("operators", "annotat
 _HOST_CATEGORIES = frozenset().union(*(_HOST[name].categories or () for name in ("operators", "annotations", "modules")))
 GROUPS = {
     **_HOST,
-    "calls": Group(_QUEUE, arguments=("queue",)),
-    "arrows": Group(_ARROWS, frozenset("sf")),
-    "rest": Group(
+    "calls": EventGroup(_QUEUE, arguments=("queue",)),
+    "arrows": EventGroup(_ARROWS, frozenset("sf")),
+    "rest": EventGroup(
         None,
         arguments=("connection", "task_type", "task_stream", "operation", "task_bytes"),
         without=_HOST_CATEGORIES | _QUEUE | {"overhead", "Trace"},
@@ -76,7 +76,7 @@ def read(path: Any) -> Trace:
     """Read a trace; raises EvidenceError when it cannot be read or holds no work of an NPU."""
     scan = kineto.tables_of(kineto_columns.gather(path, GROUPS), GROUPS)
     diagnostics = kineto_trace.counted(scan)
-    named = _Names(scan)
+    named = _TrackNames(scan)
     rest, arrows = scan.tables.pop("rest"), scan.tables.pop("arrows")
     which = _sorted(named, rest)
     if not which["hardware"].any() and not which["collective"].any():
@@ -92,7 +92,7 @@ def read(path: Any) -> Trace:
     steps, ranges, operators = kineto_trace.host_side(scan, tracks, diagnostics)
     calls = _calls(scan, tracks)
     work = [_work(rest[which[name]], named, scan.tracks) for name in ("hardware", "collective")]
-    calls = launches.tie(calls, operators, _ends(arrows, tracks), work)
+    calls = launches.correlate(calls, operators, _ends(arrows, tracks), work)
     made = tasks.sort(work[0], work[1], diagnostics)
     return Trace(
         steps=conform("steps", steps),
@@ -110,7 +110,7 @@ def read(path: Any) -> Trace:
 # --- names of processes and threads ---------------------------------------------------------------------------------------
 
 
-class _Names:
+class _TrackNames:
     """What the processes and threads of a scan's tracks are called; taken out of the scan."""
 
     def __init__(self, scan: Scan) -> None:
@@ -142,8 +142,8 @@ class _Names:
 
     def streams(self) -> pd.Series:
         """Return the number of the stream that each track is, as far as its thread's name or number tells."""
-        told = [_STREAM.match(self._threads.get(pair, "")) for pair in self.pairs]
-        texts = [match[1] if match else pair[1] for match, pair in zip(told, self.pairs, strict=True)]
+        streams = [_STREAM.match(self._threads.get(pair, "")) for pair in self.pairs]
+        texts = [match[1] if match else pair[1] for match, pair in zip(streams, self.pairs, strict=True)]
         return kineto.whole_numbers(pd.Series(texts, dtype="object"))
 
     def devices(self) -> list[str]:
@@ -152,23 +152,23 @@ class _Names:
         hosts = {process for process, _ in self.pairs} | {
             str(int(process) >> _HOST_BITS) for process in msprof if _number(process)
         }
-        found, turn = [], dict[str, int]()
+        result, turn = [], dict[str, int]()
         for process, _ in self.pairs:
             number = _number(process)
             if number is not None and number >> _HOST_BITS and str(number >> _HOST_BITS) in hosts:
-                found.append(f"npu:{number & _DEVICE_MASK}")
+                result.append(f"npu:{number & _DEVICE_MASK}")
             else:
-                found.append(
+                result.append(
                     f"npu:{turn.setdefault(process, len(turn)) if _HARDWARE.match(self._processes.get(process, '')) else 0}"
                 )
-        return found
+        return result
 
 
 def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
-def _sorted(named: _Names, rest: pd.DataFrame) -> dict[str, Bool]:
+def _sorted(named: _TrackNames, rest: pd.DataFrame) -> dict[str, Bool]:
     """Return which rows are tasks of hardware, collectives, their planes, CANN's calls, or what is derived from others."""
     track = rest["track"].to_numpy()
     hardware, communication, cann, overlap, step_trace = (
@@ -176,16 +176,16 @@ def _sorted(named: _Names, rest: pd.DataFrame) -> dict[str, Bool]:
     )
     hardware |= rest["task_type"].notna().to_numpy() & ~communication & ~cann
     plane = named.thread(_PLANE)[track] | ~autograd.where_text(rest["name"], _COLLECTIVE.search)
-    found = {"hardware": hardware, "collective": communication & ~plane, "planes": communication & plane, "cann": cann}
-    found["derived"] = overlap | step_trace
-    found["unknown"] = ~np.logical_or.reduce(list(found.values()))
-    return found
+    result = {"hardware": hardware, "collective": communication & ~plane, "planes": communication & plane, "cann": cann}
+    result["derived"] = overlap | step_trace
+    result["unknown"] = ~np.logical_or.reduce(list(result.values()))
+    return result
 
 
 # --- the host -------------------------------------------------------------------------------------------------------------
 
 
-def _join_calls(scan: Scan, named: _Names, cann: pd.DataFrame) -> None:
+def _join_calls(scan: Scan, named: _TrackNames, cann: pd.DataFrame) -> None:
     """Put CANN's calls to those of the task queue, on the thread of the host's process that has the same number.
 
     msprof gives the calls a process of their own.
@@ -222,12 +222,12 @@ def _calls(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
 def _as_list(text: str) -> str | None:
     """Return shapes or types, which torch_npu joins into one text with ";\\r\\n", as the list of lists that Kineto writes."""
     try:
-        found = json.loads(text)
+        result = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, str):
+    if not isinstance(result, str):
         return text
-    parts = [part.strip() for part in found.split(";")]
+    parts = [part.strip() for part in result.split(";")]
     if all(re.fullmatch(r"(?:\d+(?:,\s*\d+)*,?)?", part) for part in parts):
         return json.dumps([[int(number) for number in part.split(",") if number] for part in parts])
     return json.dumps(parts)
@@ -236,8 +236,8 @@ def _as_list(text: str) -> str | None:
 # --- the device -----------------------------------------------------------------------------------------------------------
 
 
-def _work(rows: pd.DataFrame, named: _Names, tracks: pd.DataFrame) -> pd.DataFrame:
-    """Return tasks or collectives with device and stream. The stream of a collective is not told: it has a track of its own."""
+def _work(rows: pd.DataFrame, named: _TrackNames, tracks: pd.DataFrame) -> pd.DataFrame:
+    """Return tasks or collectives with device and stream. A collective has a track of its own and no stream."""
     track = rows["track"].to_numpy()
     stream = rows["task_stream"].reset_index(drop=True)
     if len(tracks) and rows["task_type"].notna().any():
@@ -262,10 +262,10 @@ def _work(rows: pd.DataFrame, named: _Names, tracks: pd.DataFrame) -> pd.DataFra
 
 def _ends(arrows: pd.DataFrame, tracks: pd.DataFrame) -> pd.DataFrame:
     """Return both ends of each arrow from the host to a device: category, thread and time of one, track and time of the other."""
-    found = kineto_trace.placed(arrows, tracks, "flow", "phase", "category", "track").astype(
+    result = kineto_trace.placed(arrows, tracks, "flow", "phase", "category", "track").astype(
         {"flow": "object", "category": "object"}
     )
-    starts, ends = (found[(found["phase"].astype("object") == phase).to_numpy()] for phase in "sf")
+    starts, ends = (result[(result["phase"].astype("object") == phase).to_numpy()] for phase in "sf")
     starts = starts.drop_duplicates(["category", "flow"])[["category", "flow", "thread", "start_ns"]]
     return ends[["category", "flow", "track", "start_ns"]].merge(starts, on=["category", "flow"], suffixes=("", "_host"))
 
@@ -273,7 +273,9 @@ def _ends(arrows: pd.DataFrame, tracks: pd.DataFrame) -> pd.DataFrame:
 # --- what the file says of itself -----------------------------------------------------------------------------------------
 
 
-def _info(scan: Scan, named: _Names, rest: pd.DataFrame, which: dict[str, Bool], timed: list[pd.DataFrame]) -> dict[str, Any]:
+def _info(
+    scan: Scan, named: _TrackNames, rest: pd.DataFrame, which: dict[str, Bool], timed: list[pd.DataFrame]
+) -> dict[str, Any]:
     """Return what is known of the capture, and what of it is not read."""
     starts = [int(table["start_ns"].min()) for table in timed if len(table)]
     devices = sorted({device for table in timed[:2] for device in table["device"].unique().tolist()})
@@ -300,6 +302,6 @@ def _info(scan: Scan, named: _Names, rest: pd.DataFrame, which: dict[str, Bool],
     }
     info["not_read"] = {name: count for name, count in counts.items() if count}
     if len(unknown):
-        told = ", ".join(f"{str(name)[:60]} {count:,}" for name, count in unknown.head(4).items())
-        info["warnings"] = [f"events that may be work are not read ({int(unknown.sum()):,}), of processes: {told}"]
+        shown = ", ".join(f"{str(name)[:60]} {count:,}" for name, count in unknown.head(4).items())
+        info["warnings"] = [f"events that may be work are not read ({int(unknown.sum()):,}), of processes: {shown}"]
     return info

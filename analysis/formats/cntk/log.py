@@ -95,10 +95,10 @@ def _progress(lines: pa.Array[Any]) -> pd.DataFrame:
     Columns: rank (Int64), epoch, minibatch (whether the line is on minibatches, else on a finished epoch), time_ns (what the
     line covers; -1 where it does not tell), at_ns (training time since the start when the line was written), speed, loss.
     """
-    found = stream.extract(lines, _MINIBATCH)
+    result = stream.extract(lines, _MINIBATCH)
     finished = stream.extract(lines, _EPOCH)
-    minibatch = found["rest"].notna().to_numpy(dtype=bool)
-    table = found.where(pd.Series(minibatch), finished)
+    minibatch = result["rest"].notna().to_numpy(dtype=bool)
+    table = result.where(pd.Series(minibatch), finished)
     chosen = table["rest"].notna().to_numpy(dtype=bool)
     table, minibatch = table[chosen].reset_index(drop=True), minibatch[chosen]
     rest = stream.strings_of(table["rest"])
@@ -120,8 +120,8 @@ def _value(strings: pa.Array[Any], pattern: str) -> pd.Series:
 
 def _loss(rest: pa.Array[Any]) -> pd.Series:
     """Return the first criterion of each line, which is the one trained for; null where it is a percentage."""
-    found = stream.extract(rest, _LOSS)
-    return found["value"].where(found["percent"] == "").astype("float64")
+    result = stream.extract(rest, _LOSS)
+    return result["value"].where(result["percent"] == "").astype("float64")
 
 
 def _nanoseconds(seconds: pd.Series) -> pd.Series:
@@ -153,7 +153,7 @@ def _elapsed(table: pd.DataFrame) -> pd.Series:
 
 
 def _samples(progress: pd.DataFrame) -> pd.DataFrame:
-    """Return throughput and loss of each line that states a time; processes of one run are told apart in the metric's name."""
+    """Return throughput and loss of each line that states a time; processes of one run are distinguished in the metric's name."""
     timed = progress[progress["time_ns"] >= 0]
     suffix = ", rank " + timed["rank"].astype("string")
     rows = []
@@ -196,10 +196,10 @@ def _node_times(timing: pd.DataFrame, device: str | None) -> tuple[pd.DataFrame,
 
 def _device(lines: pa.Array[Any]) -> dict[str, Any]:
     """Return the device that CNTK says it selected; null where it does not."""
-    found = stream.extract(lines, _DEVICE).dropna(subset=["kind"])
-    if found.empty:
+    result = stream.extract(lines, _DEVICE).dropna(subset=["kind"])
+    if result.empty:
         return {"device": None}
-    first = found.iloc[0]
+    first = result.iloc[0]
     if first["kind"] == "CPU":
         return {"device": "cpu"}
     return {"device": f"cuda:{int(first['number'] or 0)}", "name": str(first["name"]) or None}

@@ -58,7 +58,7 @@ def read_timeline(path: Path | str) -> pd.DataFrame:
 _Number = Annotated[int, msgspec.Meta(ge=0, le=9_000_000_000_000_000)]  # more us than fit 64 bits as ns are damage
 
 
-class _Event(msgspec.Struct, gc=False):
+class _TimelineEvent(msgspec.Struct, gc=False):
     """One line of the timeline; pid and cat say nothing more."""
 
     tid: _Number
@@ -67,7 +67,7 @@ class _Event(msgspec.Struct, gc=False):
     ts: _Number
 
 
-_DECODER = msgspec.json.Decoder(list[_Event])
+_DECODER = msgspec.json.Decoder(list[_TimelineEvent])
 
 
 def _paired(events: pd.DataFrame) -> pd.DataFrame:
@@ -88,24 +88,15 @@ def _paired(events: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def read_node_timing(path: Path | str) -> pd.DataFrame:
-    """Return what trainer.print_node_timing() wrote into a stream, from a file (see `parse_node_timing`)."""
-    try:
-        text = Path(path).read_text(encoding="utf8", errors="replace")
-    except OSError as error:
-        raise EvidenceError(f"{path}: {error.strerror or error}") from error
-    return parse_node_timing(text.splitlines())
-
-
 def parse_node_timing(lines: Iterable[str]) -> pd.DataFrame:
     """Return one row a node; other lines are passed over.
 
     Columns: node, forward_ns and backward_ns (mean of one execution, resolved to 1000 ns), forward_count, backward_count.
     Nodes of a loop count every time step.
     """
-    found = [match.groupdict() for match in map(_TIMING.match, lines) if match]
+    result = [match.groupdict() for match in map(_TIMING.match, lines) if match]
     names = ["node", "forward", "backward", "forward_count", "backward_count"]
-    table = pd.DataFrame(found, columns=names).astype({"node": "string"})
+    table = pd.DataFrame(result, columns=names).astype({"node": "string"})
     nanoseconds = (table[["forward", "backward"]].astype("float64") * _SECOND).round().astype("int64").add_suffix("_ns")
     counts = table[["forward_count", "backward_count"]].astype("int64")
     return pd.concat([table[["node"]], nanoseconds, counts], axis=1)

@@ -41,6 +41,7 @@ import pandas as pd
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.magic import CUPTI_RECORDS_MAGIC
 from kernelscope.analysis.formats.cupti import callbacks as cupti_callbacks
+from kernelscope.analysis.trace.categories import named
 
 _BLOCK = struct.Struct("<4sIII")
 _CODES = {"B": "u1", "H": "<u2", "I": "<u4", "i": "<i4", "Q": "<u8", "q": "<i8", "s": "<u4"}
@@ -75,7 +76,7 @@ _VERSIONED = re.compile(r"_(v\d+|ptsz|ptds)")
 
 
 @dataclass(frozen=True)
-class Capture:
+class CuptiCapture:
     """What a file holds. header: process, versions and kinds of activity as the collector wrote them.
 
     truncated: why and where reading ended early; None for a file that was closed. report: the collector's account at its end
@@ -93,15 +94,15 @@ def read(path: Path | str) -> dict[str, pd.DataFrame]:
     return load(path).tables
 
 
-def load(path: Path | str) -> Capture:
+def load(path: Path | str) -> CuptiCapture:
     """Return the tables with the header, and whether the file is whole; raise EvidenceError as `read` does."""
-    found = _blocks(Path(path))
-    raw = {name: _joined(found, name) for name in _TABLES}
+    result = _blocks(Path(path))
+    raw = {name: _joined(result, name) for name in _TABLES}
     tables = {name: build(raw[name]) for name, build in _BUILDERS.items()}
     tables["copies"] = pd.concat([tables["copies"], _peer_copies(raw["peer_copies"])], ignore_index=True)
     devices = tables["contexts"].drop_duplicates("context", keep="last").set_index("context")["device"]
     tables["syncs"].insert(3, "device", tables["syncs"]["context"].map(devices).astype("Int64"))
-    return Capture(found.header, tables, found.truncated, found.report)
+    return CuptiCapture(result.header, tables, result.truncated, result.report)
 
 
 def to_monotonic(clock: pd.DataFrame, times: pd.Series) -> pd.Series:
@@ -123,7 +124,7 @@ def to_monotonic(clock: pd.DataFrame, times: pd.Series) -> pd.Series:
 
 
 @dataclass
-class _File:
+class _Contents:
     header: dict[str, Any] = field(default_factory=dict)
     layouts: dict[bytes, tuple[str, np.dtype[Any]]] = field(default_factory=dict)
     parts: dict[str, list[npt.NDArray[Any]]] = field(default_factory=dict)
@@ -133,7 +134,7 @@ class _File:
     report: dict[str, Any] | None = None
 
 
-def _blocks(path: Path) -> _File:
+def _blocks(path: Path) -> _Contents:
     """Return what the blocks of a file hold, up to the first that is damaged or cut."""
     try:
         with path.open("rb") as file:
@@ -142,77 +143,77 @@ def _blocks(path: Path) -> _File:
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise EvidenceError(f"{path}: {error.strerror or error}") from error
-    found = _File()
+    result = _Contents()
     place, size = len(CUPTI_RECORDS_MAGIC), len(content)
-    while found.truncated is None and place < size:
-        place = _block(found, memoryview(content), place)
-    if not found.layouts:
-        reason = found.truncated or "ends before its header"
+    while result.truncated is None and place < size:
+        place = _block(result, memoryview(content), place)
+    if not result.layouts:
+        reason = result.truncated or "ends before its header"
         raise EvidenceError(f"{path}: {reason}; nothing was recorded, or copy it again")
-    if found.truncated is None and found.report is None:
-        found.truncated = f"byte {size}: no end; the program ended or was ended before the recording was stopped"
-    return found
+    if result.truncated is None and result.report is None:
+        result.truncated = f"byte {size}: no end; the program ended or was ended before the recording was stopped"
+    return result
 
 
-def _block(found: _File, content: memoryview, place: int) -> int:
+def _block(contents: _Contents, content: memoryview, place: int) -> int:
     """Read one block into `found`; return where the next begins."""
     if place + _BLOCK.size > len(content):
-        found.truncated = f"byte {place}: cut off in the beginning of a block"
+        contents.truncated = f"byte {place}: cut off in the beginning of a block"
         return len(content)
     tag, rows, length, checksum = _BLOCK.unpack_from(content, place)
     begin = place + _BLOCK.size
     end: int = begin + length
     whole = end <= len(content)
-    layout = found.layouts.get(tag)
+    layout = contents.layouts.get(tag)
     known = layout is not None or tag in (b"HEAD", b"TEXT", b"NAME", b"DONE")
     if length > _LARGEST_BLOCK or not known or (layout is not None and rows * layout[1].itemsize != length):
-        found.truncated = f"byte {place}: damaged, this is no block"
+        contents.truncated = f"byte {place}: damaged, this is no block"
     elif whole and zlib.crc32(content[begin:end]) != checksum:
-        found.truncated = f"byte {place}: damaged, the checksum of a block differs"
+        contents.truncated = f"byte {place}: damaged, the checksum of a block differs"
     elif layout is not None:
         name, dtype = layout
         rows = min(rows, (len(content) - begin) // dtype.itemsize)
-        found.parts.setdefault(name, []).append(np.frombuffer(content, dtype, rows, begin))
+        contents.parts.setdefault(name, []).append(np.frombuffer(content, dtype, rows, begin))
     elif whole:
-        _json_block(found, tag, content[begin:end], place)
-    if not whole and found.truncated is None:
-        found.truncated = f"byte {place}: cut off in the middle of a block"
+        _json_block(contents, tag, content[begin:end], place)
+    if not whole and contents.truncated is None:
+        contents.truncated = f"byte {place}: cut off in the middle of a block"
     return end
 
 
-def _json_block(found: _File, tag: bytes, content: memoryview, place: int) -> None:
+def _json_block(contents: _Contents, tag: bytes, content: memoryview, place: int) -> None:
     try:
         value = json.loads(bytes(content))
         if tag == b"HEAD":
-            found.layouts = _layouts(value["tables"])
-            found.header = {key: item for key, item in value.items() if key != "tables"}
+            contents.layouts = _layouts(value["tables"])
+            contents.header = {key: item for key, item in value.items() if key != "tables"}
         elif tag == b"TEXT":
-            found.texts.update(enumerate(map(str, value["texts"]), int(value["first"])))
+            contents.texts.update(enumerate(map(str, value["texts"]), int(value["first"])))
         elif tag == b"NAME":
-            found.functions.update({(int(kind), int(number)): str(name) for kind, number, name in value})
+            contents.functions.update({(int(kind), int(number)): str(name) for kind, number, name in value})
         elif isinstance(value, dict):
-            found.report = value
+            contents.report = value
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
-        found.truncated = f"byte {place}: damaged {tag.decode('ascii')} block ({type(error).__name__})"
+        contents.truncated = f"byte {place}: damaged {tag.decode('ascii')} block ({type(error).__name__})"
 
 
 def _layouts(described: Mapping[str, Any]) -> dict[bytes, tuple[str, np.dtype[Any]]]:
     """Return the types of rows that a header describes: tag -> (table, type of a row)."""
-    found = {}
+    result = {}
     for tag, table in described.items():
         columns = [(str(name), _CODES[code]) for name, code in table["columns"]]
         if not columns:
             raise ValueError("a table without columns")
-        found[str(tag).encode("ascii")] = str(table["table"]), np.dtype(columns)
-    return found
+        result[str(tag).encode("ascii")] = str(table["table"]), np.dtype(columns)
+    return result
 
 
-def _joined(found: _File, name: str) -> _Rows:
-    parts = found.parts.get(name)
-    return _Rows(np.concatenate(parts) if parts else None, found.texts, found.functions)
+def _joined(contents: _Contents, name: str) -> _RecordRows:
+    parts = contents.parts.get(name)
+    return _RecordRows(np.concatenate(parts) if parts else None, contents.texts, contents.functions)
 
 
-class _Rows:
+class _RecordRows:
     """The rows of one table as written; a column that the file does not have holds zeros."""
 
     def __init__(self, rows: npt.NDArray[Any] | None, texts: Mapping[int, str], functions: Mapping[tuple[int, int], str]) -> None:
@@ -250,21 +251,14 @@ class _Rows:
 
     def named(self, name: str, names: Mapping[int, str], otherwise: str | None = None) -> pd.Categorical:
         """Return a column of an enumeration as texts; numbers without a name become `otherwise`, or "kind N"."""
-        return _categorical(self[name], lambda number: names.get(number, otherwise or f"kind {number}"))
+        return named(self[name], lambda number: names.get(number, otherwise or f"kind {number}"))
 
     def texts(self, name: str) -> pd.Categorical:
         """Return a column of numbers of texts as these; null where the file has no such text."""
-        return _categorical(self[name], self._texts.get)
+        return named(self[name], self._texts.get)
 
 
-def _categorical(values: npt.NDArray[np.int64], name_of: Callable[[int], str | None]) -> pd.Categorical:
-    """Return texts for numbers, asking once for each distinct number; None is null."""
-    codes, distinct = pd.factorize(values)
-    inner, categories = pd.factorize(np.array([*map(name_of, distinct.tolist()), None], dtype=object))
-    return pd.Categorical.from_codes(inner[codes], categories=pd.Index(categories, dtype="str"))
-
-
-def _kernels(rows: _Rows) -> pd.DataFrame:
+def _kernels(rows: _RecordRows) -> pd.DataFrame:
     times = {name: rows.time(name) for name in ("start_ns", "end_ns", "queued_ns", "submitted_ns", "completed_ns")}
     launch = [f"{part}_{axis}" for part in ("grid", "block", "cluster") for axis in "xyz"]
     sizes = ("registers", "static_shared", "dynamic_shared", "shared_executed", "local_thread", "channel")
@@ -272,7 +266,7 @@ def _kernels(rows: _Rows) -> pd.DataFrame:
     return pd.DataFrame({**times, **named, **rows.place(), **rows.graph(), **{name: rows[name] for name in (*launch, *sizes)}})
 
 
-def _copies(rows: _Rows) -> pd.DataFrame:
+def _copies(rows: _RecordRows) -> pd.DataFrame:
     columns = {
         **rows.span(),
         "operation": rows.named("operation", _OPERATIONS, "other"),
@@ -289,57 +283,57 @@ def _copies(rows: _Rows) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _peer_copies(rows: _Rows) -> pd.DataFrame:
+def _peer_copies(rows: _RecordRows) -> pd.DataFrame:
     frame = _copies(rows)
     return frame.assign(operation=pd.Categorical(["peer to peer"] * len(frame)))
 
 
-def _memsets(rows: _Rows) -> pd.DataFrame:
+def _memsets(rows: _RecordRows) -> pd.DataFrame:
     own = {"bytes": rows["bytes"], "value": rows["value"], "memory": rows.named("memory", _MEMORIES, "unknown")}
     return pd.DataFrame({**rows.span(), **own, **rows.place(), **rows.graph()})
 
 
-def _calls(rows: _Rows) -> pd.DataFrame:
+def _calls(rows: _RecordRows) -> pd.DataFrame:
     api, number = rows["api"], rows["number"]
 
     def name_of(both: int) -> str:
         kind, identifier = divmod(both, 1 << 32)
         names = cupti_callbacks.RUNTIME if kind == _RUNTIME else cupti_callbacks.DRIVER
-        told = _VERSIONED.sub("", rows.functions.get((kind, identifier), ""))
-        return names.get(identifier) or told or f"{_APIS.get(kind, 'call')} {identifier}"
+        recorded = _VERSIONED.sub("", rows.functions.get((kind, identifier), ""))
+        return names.get(identifier) or recorded or f"{_APIS.get(kind, 'call')} {identifier}"
 
-    names = {"api": rows.named("api", _APIS), "name": _categorical(api * (1 << 32) + number, name_of), "number": number}
+    names = {"api": rows.named("api", _APIS), "name": named(api * (1 << 32) + number, name_of), "number": number}
     return pd.DataFrame({**rows.span(), **names, **{name: rows[name] for name in ("process", "thread", "correlation", "status")}})
 
 
-def _syncs(rows: _Rows) -> pd.DataFrame:
+def _syncs(rows: _RecordRows) -> pd.DataFrame:
     own = {"kind": rows.named("kind", _SYNCS), "context": rows["context"], "stream": rows.optional("stream", _NONE)}
     return pd.DataFrame({**rows.span(), **own, "event": rows.optional("event", _NONE), "correlation": rows["correlation"]})
 
 
-def _graphs(rows: _Rows) -> pd.DataFrame:
+def _graphs(rows: _RecordRows) -> pd.DataFrame:
     return pd.DataFrame({**rows.span(), **rows.place(), "graph": rows["graph"], "end_device": rows.optional("end_device", _NONE)})
 
 
-def _external(rows: _Rows) -> pd.DataFrame:
+def _external(rows: _RecordRows) -> pd.DataFrame:
     kind = rows.named("kind", _EXTERNALS)
     return pd.DataFrame({"correlation": rows["correlation"], "kind": kind, "external": rows["external"]})
 
 
-def _ranges(rows: _Rows) -> pd.DataFrame:
+def _ranges(rows: _RecordRows) -> pd.DataFrame:
     named = {"id": rows["id"], "name": rows.texts("name"), "thread": rows["thread"]}
     return pd.DataFrame({**named, **{name: rows[name] for name in ("start_monotonic_ns", "end_monotonic_ns")}})
 
 
-def _overheads(rows: _Rows) -> pd.DataFrame:
-    told = (rows["object"] != 1) & (rows["object"] != _THREAD)
+def _overheads(rows: _RecordRows) -> pd.DataFrame:
+    known = (rows["object"] != 1) & (rows["object"] != _THREAD)
     thread = pd.arrays.IntegerArray(rows["thread"], rows["object"] != _THREAD)
-    process = pd.arrays.IntegerArray(rows["process"], told)
+    process = pd.arrays.IntegerArray(rows["process"], known)
     kind = rows.named("kind", _OVERHEADS)
     return pd.DataFrame({**rows.span(), "kind": kind, "process": process, "thread": thread, "correlation": rows["correlation"]})
 
 
-def _memory(rows: _Rows) -> pd.DataFrame:
+def _memory(rows: _RecordRows) -> pd.DataFrame:
     columns = {
         "time_ns": rows.time("time_ns"),
         "operation": rows.named("operation", _MEMORY_OPERATIONS),
@@ -353,16 +347,16 @@ def _memory(rows: _Rows) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _dropped(rows: _Rows) -> pd.DataFrame:
+def _dropped(rows: _RecordRows) -> pd.DataFrame:
     return pd.DataFrame({"context": rows.optional("context", -1), "stream": rows.optional("stream", -1), "count": rows["count"]})
 
 
-def _clock(rows: _Rows) -> pd.DataFrame:
+def _clock(rows: _RecordRows) -> pd.DataFrame:
     numbers = {name: rows[name] for name in ("cupti_ns", "monotonic_ns", "uncertainty_ns")}
     return pd.DataFrame({**numbers, "place": rows.named("place", _PLACES)})
 
 
-def _devices(rows: _Rows) -> pd.DataFrame:
+def _devices(rows: _RecordRows) -> pd.DataFrame:
     mig = rows["mig"] != 0
     both = zip(rows.texts("uuid"), rows.texts("mig_uuid"), mig.tolist(), strict=True)
     uuid = [_uuid(instance, "MIG-") if is_mig else _uuid(whole, "GPU-") for whole, instance, is_mig in both]
@@ -379,11 +373,11 @@ def _uuid(digits: Any, prefix: str) -> str | None:
     return f"{prefix}{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-def _contexts(rows: _Rows) -> pd.DataFrame:
+def _contexts(rows: _RecordRows) -> pd.DataFrame:
     return pd.DataFrame({"context": rows["context"], "device": rows["device"]})
 
 
-_BUILDERS: dict[str, Callable[[_Rows], pd.DataFrame]] = {
+_BUILDERS: dict[str, Callable[[_RecordRows], pd.DataFrame]] = {
     "kernels": _kernels, "copies": _copies, "memsets": _memsets, "calls": _calls, "syncs": _syncs, "graphs": _graphs,
     "external": _external, "ranges": _ranges, "overheads": _overheads, "memory": _memory, "dropped": _dropped, "clock": _clock,
     "devices": _devices, "contexts": _contexts,

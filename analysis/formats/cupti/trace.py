@@ -9,18 +9,17 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import demangle
 import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.files.magic import CUPTI_RECORDS_MAGIC
 from kernelscope.analysis.formats.cupti import records as cupti_records
-from kernelscope.analysis.formats.cupti.records import Capture
+from kernelscope.analysis.formats.cupti.records import CuptiCapture
+from kernelscope.analysis.formats.demangling import demangled
 from kernelscope.analysis.trace import Trace, conform
-from kernelscope.analysis.trace.categories import translated
+from kernelscope.analysis.trace.categories import translated, triples
 
-_LONGEST = 20_000  # characters of a mangled name
 _TIMED = ("kernels", "copies", "memsets", "calls", "syncs", "graphs")
 
 
@@ -32,11 +31,11 @@ def matches(head: Head) -> bool:
 def read(path: Path) -> Trace:
     """Return the Trace of one file, as far as it can be read; raise EvidenceError when nothing can."""
     capture = cupti_records.load(path)
-    odd: Counter[str] = Counter()
+    diagnostics: Counter[str] = Counter()
     tables = capture.tables
-    rows = {name: _timed(tables[name], tables["clock"], name, odd) for name in _TIMED}
-    told = capture.header.get("process")
-    process = told if isinstance(told, int) and 0 < told < 1 << 32 else 0
+    rows = {name: _timed(tables[name], tables["clock"], name, diagnostics) for name in _TIMED}
+    recorded = capture.header.get("process")
+    process = recorded if isinstance(recorded, int) and 0 < recorded < 1 << 32 else 0
     trace = Trace(
         kernels=_kernels(rows["kernels"], process),
         copies=_copies(rows["copies"], rows["memsets"], process),
@@ -44,20 +43,20 @@ def read(path: Path) -> Trace:
         graphs=conform("graphs", rows["graphs"].assign(**_launched(rows["graphs"], process))),
         calls=conform("calls", rows["calls"].astype({"start_ns": "int64", "end_ns": "int64"})),
         ranges=_ranges(tables["ranges"]),
-        memory=_memory(tables["memory"], tables["clock"], odd),
+        memory=_memory(tables["memory"], tables["clock"], diagnostics),
     )
-    odd["records dropped by CUPTI"] = int(tables["dropped"]["count"].sum())
-    trace.diagnostics = {name: count for name, count in odd.items() if count}
+    diagnostics["records dropped by CUPTI"] = int(tables["dropped"]["count"].sum())
+    trace.diagnostics = {name: count for name, count in diagnostics.items() if count}
     trace.info = _info(capture)
     return trace
 
 
-def _timed(rows: pd.DataFrame, clock: pd.DataFrame, name: str, odd: Counter[str]) -> pd.DataFrame:
+def _timed(rows: pd.DataFrame, clock: pd.DataFrame, name: str, diagnostics: Counter[str]) -> pd.DataFrame:
     """Return the rows that have both times in order, with these on our clock; where no clock was read, on CUPTI's."""
     known = (rows["start_ns"].notna() & rows["end_ns"].notna()).to_numpy()
     fine = known & (rows["end_ns"] >= rows["start_ns"]).fillna(False).to_numpy(dtype=bool)
-    odd[f"{name}_without_time"] += int((~known).sum())
-    odd[f"{name}_ending_before_start"] += int((known & ~fine).sum())
+    diagnostics[f"{name}_without_time"] += int((~known).sum())
+    diagnostics[f"{name}_ending_before_start"] += int((known & ~fine).sum())
     rows = rows[fine].reset_index(drop=True)
     duration = (rows["end_ns"] - rows["start_ns"]).astype("int64")
     if len(clock):
@@ -83,28 +82,13 @@ def _devices(numbers: pd.Series) -> pd.Series:
 def _kernels(rows: pd.DataFrame, process: int) -> pd.DataFrame:
     own: dict[str, Any] = {
         "count": 1,
-        "name": translated(rows["name"], _demangled),
-        "grid": _triples(rows, "grid"),
-        "block": _triples(rows, "block"),
+        "name": translated(rows["name"], demangled),
+        "grid": triples(rows, ["grid_x", "grid_y", "grid_z"]),
+        "block": triples(rows, ["block_x", "block_y", "block_z"]),
         "shared_memory": rows["static_shared"] + rows["dynamic_shared"],
         "graph": rows["graph"],
     }
     return conform("kernels", rows.assign(**own, **_launched(rows, process)))
-
-
-def _demangled(name: str) -> str:
-    """Return a C++ name as written in source, or the name itself where it is none."""
-    if not name.startswith("_Z") or len(name) > _LONGEST:
-        return name
-    return demangle.demangle(name, language="itanium", style="gnu")
-
-
-def _triples(rows: pd.DataFrame, part: str) -> pd.Categorical:
-    """Return x,y,z of a grid or a block."""
-    axes = [f"{part}_{axis}" for axis in "xyz"]
-    codes = rows.groupby(axes, sort=False).ngroup().to_numpy() if len(rows) else np.empty(0, dtype=np.int64)
-    names = [f"{x},{y},{z}" for x, y, z in rows.drop_duplicates(axes)[axes].itertuples(index=False)]
-    return pd.Categorical.from_codes(codes, categories=pd.Index(names, dtype="str"))
 
 
 def _copies(copies: pd.DataFrame, sets: pd.DataFrame, process: int) -> pd.DataFrame:
@@ -128,9 +112,9 @@ def _ranges(rows: pd.DataFrame) -> pd.DataFrame:
     return conform("ranges", frame.sort_values(["start_ns", "end_ns"], ascending=[True, False], kind="stable", ignore_index=True))
 
 
-def _memory(rows: pd.DataFrame, clock: pd.DataFrame, odd: Counter[str]) -> pd.DataFrame:
+def _memory(rows: pd.DataFrame, clock: pd.DataFrame, diagnostics: Counter[str]) -> pd.DataFrame:
     """Return what was taken and given back of the device's memory and of pinned memory."""
-    odd["memory_without_time"] += int(rows["time_ns"].isna().sum())
+    diagnostics["memory_without_time"] += int(rows["time_ns"].isna().sum())
     rows = rows[rows["time_ns"].notna() & rows["operation"].isin(["allocation", "release"])].reset_index(drop=True)
     sign = np.where(rows["operation"] == "release", -1, 1)
     host = rows["memory"].isin(["pageable", "pinned"])
@@ -140,7 +124,7 @@ def _memory(rows: pd.DataFrame, clock: pd.DataFrame, odd: Counter[str]) -> pd.Da
     return conform("memory", frame.sort_values("time_ns", kind="stable", ignore_index=True))
 
 
-def _info(capture: Capture) -> dict[str, Any]:
+def _info(capture: CuptiCapture) -> dict[str, Any]:
     notes = [f"the file is not whole: {capture.truncated}"] if capture.truncated else []
     totals = capture.tables["overheads"].assign(ns=lambda rows: rows["end_ns"] - rows["start_ns"])
     for kind, (count, total) in totals.groupby("kind", observed=True)["ns"].agg(["count", "sum"]).iterrows():

@@ -38,10 +38,10 @@ def matches(head: Head) -> bool:
 
 def read(path: Path) -> Trace:
     """Read a timeline; raises EvidenceError when it cannot be read or holds no operations."""
-    found = chrome_events.read(path, open_ended=True)
-    begin_ns = (found.start_us or 0) * 1000
-    keys = chrome_events.numbers(found.process_keys)
-    table = found.table.assign(process=keys[found.table["process"].to_numpy()], name=found.table["name"].astype("string"))
+    result = chrome_events.read(path, open_ended=True)
+    begin_ns = (result.start_us or 0) * 1000
+    keys = chrome_events.numbers(result.process_keys)
+    table = result.table.assign(process=keys[result.table["process"].to_numpy()], name=result.table["name"].astype("string"))
     timed = (table["start_ns"] >= 0) & (table["start_ns"] + begin_ns < _LATEST_NS)
     untimed = int((~timed.fillna(False)).sum())
     table = table[timed.fillna(False).to_numpy(dtype=bool)]
@@ -54,14 +54,14 @@ def read(path: Path) -> Trace:
     diagnostics = {
         "events without a usable time": untimed,
         "begins and ends without the other": unpaired,
-        "the file ends inside of an event": int(found.cut),
-        "pieces of text that were no JSON, mended": found.repaired,
+        "the file ends inside of an event": int(result.cut),
+        "pieces of text that were no JSON, mended": result.repaired,
         "events of other phases, not read": others,
     }
     return Trace(
         ranges=conform("ranges", pd.concat([_ranges(spans), _marks(marks)], ignore_index=True)),
         kernels=conform("kernels", _exchanges(spans)),
-        info=_info(found, spans),
+        info=_info(result, spans),
         diagnostics={name: count for name, count in diagnostics.items() if count},
     )
 
@@ -117,15 +117,15 @@ def _exchanges(spans: pd.DataFrame) -> pd.DataFrame:
     first[1:] = (names[1:] != names[:-1]) | (np.abs(start[1:] - start[:-1]) > _APART_NS) | (tracks[1:] == tracks[:-1])
     rows = spans.assign(group=np.cumsum(first), library=library.str.lower(), operator=outer)[own]
     groups = rows.groupby("group", sort=True)
-    found = groups.agg(
+    result = groups.agg(
         start_ns=("start_ns", "min"), end_ns=("end_ns", "max"), name=("name", "first"), library=("library", "first"),
         operator=("operator", "first"), tensors=("track", "size"),
     ).reset_index(drop=True)  # fmt: skip
-    return found.assign(
-        duration_ns=found["end_ns"] - found["start_ns"],
+    return result.assign(
+        duration_ns=result["end_ns"] - result["start_ns"],
         count=1,
         kind="communication",
-        problem=found["tensors"].astype("string") + np.where(found["tensors"] == 1, " tensor", " tensors"),
+        problem=result["tensors"].astype("string") + np.where(result["tensors"] == 1, " tensor", " tensors"),
         attribution="none",
     )
 
@@ -137,8 +137,8 @@ def _operations(spans: pd.DataFrame) -> pd.Series:
     return outer.where(parent >= 0)
 
 
-def _info(found: Events, spans: pd.DataFrame) -> dict[str, Any]:
-    keys = chrome_events.numbers(found.process_keys)
+def _info(events: Events, spans: pd.DataFrame) -> dict[str, Any]:
+    keys = chrome_events.numbers(events.process_keys)
     used = set(spans["track"].unique().tolist())
     notes = [
         "threads stand for tensors; times are whole microseconds of the host, and only one rank writes them",
@@ -148,9 +148,9 @@ def _info(found: Events, spans: pd.DataFrame) -> dict[str, Any]:
         notes.append("no activity of a communication library is in the timeline")
     return {
         "source": {"format": "horovod", "tool": "Horovod", "version": None, "schema": None},
-        "clock": "wall" if found.start_us else "relative",
+        "clock": "wall" if events.start_us else "relative",
         "devices": [],
-        "threads": {str(key): name for key, name in zip(keys.tolist(), found.processes, strict=True) if name and key in used},
+        "threads": {str(key): name for key, name in zip(keys.tolist(), events.processes, strict=True) if name and key in used},
         "unavailable": {"launches": "Horovod does not say what ran on a device; its activities are the host's"},
         "notes": notes,
     }

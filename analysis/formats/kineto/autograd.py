@@ -71,11 +71,11 @@ def forward_operators(operators: pd.DataFrame) -> Int:
     # several operators carry a number until one makes its node: that is the last one to start
     made = forward.drop_duplicates(["thread", "sequence"], keep="last")
     asked = pd.DataFrame({"number": number, "sequence": sequence, "row": rows})[(number > 0) & (sequence >= 0)]
-    found = asked.merge(_threads_of(asked, made), on="number").merge(made, on=["thread", "sequence"])
+    matches = asked.merge(_threads_of(asked, made), on="number").merge(made, on=["thread", "sequence"])
     start = operators["start_ns"].to_numpy()
-    found = found[start[found["forward"]] <= start[found["row"]]]
+    matches = matches[start[matches["forward"]] <= start[matches["row"]]]
     result = np.full(len(operators) + 1, -1, dtype=np.int64)
-    result[found["row"]] = found["forward"]
+    result[matches["row"]] = matches["forward"]
     return result[owners(number > 0, operators["parent"].to_numpy())]
 
 
@@ -103,17 +103,17 @@ def computing_operators(operators: pd.DataFrame, holding: Int) -> pd.DataFrame:
     own = possible & ~holds & ~calls_others
     inside = own[np.maximum(parent, 0)] & (parent >= 0)
     filled_inside = inside & names.isin(aten.FILLS).to_numpy()
-    found = operators[own & ~filled_inside].copy()
-    found["operator"], found["library"] = found["name"], "aten"
-    found["problem"] = of_text(found["shapes"], aten.problem)
-    found["dtype"] = of_text(found["types"], aten.dtype)
+    result = operators[own & ~filled_inside].copy()
+    result["operator"], result["library"] = result["name"], "aten"
+    result["problem"] = of_text(result["shapes"], aten.problem)
+    result["dtype"] = of_text(result["types"], aten.dtype)
     # numbers become tensors without dimensions, of another type than what they are multiplied with: no conversion of data
     converting = (
-        where_text(found["types"], aten.converts) & ((found["name"] == "aten::copy_") & found["problem"].notna()).to_numpy()
+        where_text(result["types"], aten.converts) & ((result["name"] == "aten::copy_") & result["problem"].notna()).to_numpy()
     )
-    found["kind"] = _kinds(names, parent).loc[found.index].mask(converting, "cast")
-    found = found.join(aten.products(found["name"], found["shapes"]))
-    kernels: pd.DataFrame = found.assign(duration_ns=found["end_ns"] - found["start_ns"], count=1, device="cpu")
+    result["kind"] = _kinds(names, parent).loc[result.index].mask(converting, "cast")
+    result = result.join(aten.products(result["name"], result["shapes"]))
+    kernels: pd.DataFrame = result.assign(duration_ns=result["end_ns"] - result["start_ns"], count=1, device="cpu")
     return kernels
 
 
@@ -143,12 +143,12 @@ def of_text(values: pd.Series, function: Callable[[str], Any]) -> pd.Series:
     """Return a function of a text column as a categorical one, computed once per distinct text; null for null."""
     category = values.astype("category").cat
     codes, distinct = pd.factorize(np.array([*(function(text) for text in category.categories), None], dtype=object))
-    found = codes.astype(np.int32)[category.codes.to_numpy()]
-    return pd.Series(pd.Categorical.from_codes(found, pd.Index(distinct)), index=values.index, copy=False)
+    result = codes.astype(np.int32)[category.codes.to_numpy()]
+    return pd.Series(pd.Categorical.from_codes(result, pd.Index(distinct)), index=values.index, copy=False)
 
 
 def where_text(values: pd.Series, predicate: Callable[[str], Any]) -> Bool:
     """Return where a text column has a text of which the predicate is true."""
     category = values.astype("category").cat
-    found = np.array([*(bool(predicate(text)) for text in category.categories), False])
-    return found[category.codes.to_numpy()]
+    result = np.array([*(bool(predicate(text)) for text in category.categories), False])
+    return result[category.codes.to_numpy()]

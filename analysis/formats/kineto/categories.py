@@ -1,4 +1,4 @@
-"""Which events of torch.profiler's traces a Trace is made of, by category, and the signs by which such a trace is told.
+"""Which events of torch.profiler's traces a Trace is made of, by category, and the signs by which such a trace is recognised.
 
 Categories are named in pytorch/kineto libkineto/src/ActivityType.cpp.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from kernelscope.analysis.formats.kineto.groups import Group
+from kernelscope.analysis.formats.kineto.groups import EventGroup
 
 # Names of categories; capitalised before PyTorch 1.10
 _OPERATORS = frozenset({"cpu_op", "Operator", "collective_comm"})
@@ -32,42 +32,42 @@ _TELLING = frozenset({
 })  # fmt: skip
 
 GROUPS = {
-    "operators": Group(
+    "operators": EventGroup(
         _OPERATORS, arguments=("sequence", "forward_thread", "external_id", "shapes", "types", "strides", "arguments")
     ),
-    "annotations": Group(_ANNOTATIONS),
-    "modules": Group(frozenset({"python_function"}), required="module"),
-    "calls": Group(frozenset(CALLS), arguments=("correlation",)),
-    "kernels": Group(
+    "annotations": EventGroup(_ANNOTATIONS),
+    "modules": EventGroup(frozenset({"python_function"}), required="module"),
+    "calls": EventGroup(frozenset(CALLS), arguments=("correlation",)),
+    "kernels": EventGroup(
         _KERNELS,
         arguments=(
             "correlation", "external_id", "device", "stream", "grid", "block", "registers", "shared_memory", "graph",
             "collective", "dtype", "direction", "bytes",
         ),
     ),
-    "copies": Group(_COPIES, arguments=("correlation", "external_id", "device", "stream", "bytes")),
-    "syncs": Group(_SYNCS, arguments=("correlation", "device", "stream", "sync_kind")),
-    "memory": Group(
+    "copies": EventGroup(_COPIES, arguments=("correlation", "external_id", "device", "stream", "bytes")),
+    "syncs": EventGroup(_SYNCS, arguments=("correlation", "device", "stream", "sync_kind")),
+    "memory": EventGroup(
         _INSTANTS, frozenset("iI"), ("bytes", "allocated_bytes", "reserved_bytes", "device_type", "device_id", "address")
     ),
-    "flows": Group(_FORWARD_BACKWARD, frozenset("sf")),
-    "plain": Group(frozenset({""})),
-    "labels": Group(frozenset({"", "__metadata"}), frozenset("M"), ("labels",), timed=False),
+    "flows": EventGroup(_FORWARD_BACKWARD, frozenset("sf")),
+    "plain": EventGroup(frozenset({""})),
+    "labels": EventGroup(frozenset({"", "__metadata"}), frozenset("M"), ("labels",), timed=False),
 }  # fmt: skip
 _KNOWN = frozenset().union(*(group.categories or () for group in GROUPS.values()))
-GROUPS["others"] = Group(None, without=_KNOWN | _NO_WORK)  # what no other group knows
+GROUPS["others"] = EventGroup(None, without=_KNOWN | _NO_WORK)  # what no other group knows
 
 _HEAD_CATEGORY = re.compile(rb'"cat"\s*:\s*"(\w+)"')
 _HEAD_KEYS = re.compile(rb'"(?:baseTimeNanoseconds|deviceProperties|computeProperties|distributedInfo)"\s*:')
 _HEAD_PLAIN = re.compile(rb'"pid"\s*:\s*"CPU [Ff]unctions"|"cat"\s*:\s*"kernel".*"correlation"\s*:', re.DOTALL)
 
 
-def is_told(content: bytes) -> bool:
+def mentions_categories(content: bytes) -> bool:
     """Return whether a text begins as a chrome trace with PyTorch's categories, processes or top-level keys."""
     content = content.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not content.startswith((b"{", b"[")):
         return False
-    if any(found.decode() in _TELLING for found in set(_HEAD_CATEGORY.findall(content))):
+    if any(one.decode() in _TELLING for one in set(_HEAD_CATEGORY.findall(content))):
         return True
     if _HEAD_PLAIN.search(content):
         return True

@@ -1,6 +1,6 @@
 """Columns of groups of events in torch.profiler's traces: a file of any size, piece by piece, and then each column in one.
 
-Texts are numbers here, integers that an event lacks are told beside. Imports numpy and msgspec only, as kineto_events does.
+Texts are numbers here, a mask beside says which integers an event lacks. Imports numpy and msgspec only, as kineto_events does.
 """
 
 from __future__ import annotations
@@ -18,23 +18,13 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.chrome_json import SIZE, Buffer, EventList
 from kernelscope.analysis.files.combinations import combinations
 from kernelscope.analysis.formats.kineto.events import FIELDS, Decoding, Piece, Texts
-from kernelscope.analysis.formats.kineto.groups import ARGUMENTS, FLOW, INTEGER, JSON, TEXT, Group
+from kernelscope.analysis.formats.kineto.groups import ARGUMENTS, FLOW, INTEGER, JSON, EventGroup
 
 Array = npt.NDArray[Any]
 
 # The texts of events, by the column's name: a process and a thread may be numbers, which count as their digits
 TEXTS = {"phase": "ph", "category": "cat", "name": "name", "process": "pid", "thread": "tid", "flow": "id"}
 _NUMBERED = {**dict.fromkeys(TEXTS), **dict.fromkeys(name for name, a in ARGUMENTS.items() if a.kind != INTEGER)}
-
-
-TIME = "time"
-
-
-def columns_of(group: Group) -> dict[str, str]:
-    """Return the names of the columns that a group's table has, and what each holds: times, integers, or texts as numbers."""
-    texts = dict.fromkeys((name for name in TEXTS if name != "flow" or group.phases & FLOW), TEXT)
-    arguments = {name: INTEGER if ARGUMENTS[name].kind == INTEGER else TEXT for name in group.arguments}
-    return {"start_ns": TIME, "duration_ns": TIME, **texts, **arguments}
 
 
 @dataclass(frozen=True)
@@ -49,7 +39,7 @@ Column = Array | Integers
 
 
 @dataclass(frozen=True)
-class Columns:
+class EventColumns:
     """What was read of a file.
 
     tables: columns by group, none where a group has no events: start_ns and duration_ns (as the file counts), texts as their
@@ -67,12 +57,8 @@ class Columns:
 
 
 def gather(
-    path: Path | str,
-    groups: Mapping[str, Group],
-    size: int = SIZE,
-    content: bytes | None = None,
-    parts: Sequence[Path] = (),
-) -> Columns:
+    path: Path | str, groups: Mapping[str, EventGroup], size: int = SIZE, content: bytes | None = None, parts: Sequence[Path] = ()
+) -> EventColumns:
     """Return the groups' columns; raises EvidenceError for what is no trace or cannot be read.
 
     size: bytes of JSON that are decoded at once. content: the file's bytes, if they are read; `path` then only names it.
@@ -88,10 +74,10 @@ def gather(
         for pair, count in piece.counts.items():
             counts[pair] = counts.get(pair, 0) + count
     untimed = {name: sum(piece.untimed.get(name, 0) for piece in pieces) for name in groups}
-    return Columns(tables, texts, counts, untimed, files[0].header, sum(file.repaired for file in files))
+    return EventColumns(tables, texts, counts, untimed, files[0].header, sum(file.repaired for file in files))
 
 
-def _pieces(file: EventList[_Part]) -> list[_Part]:
+def _pieces(file: EventList[_PieceColumns]) -> list[_PieceColumns]:
     try:
         return list(file)
     except msgspec.ValidationError as error:
@@ -99,7 +85,7 @@ def _pieces(file: EventList[_Part]) -> list[_Part]:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _PieceColumns:
     """What was made of a piece: columns by group, numbers of events by phase and category, events without a usable time."""
 
     tables: dict[str, dict[str, Column]]
@@ -110,31 +96,31 @@ class _Part:
 class _Gathering:
     """Makes columns of pieces, and numbers the texts of all."""
 
-    def __init__(self, groups: Mapping[str, Group]) -> None:
+    def __init__(self, groups: Mapping[str, EventGroup]) -> None:
         self._groups = groups
         self._decoding = Decoding(groups)
         self.texts = {name: Texts() for name in _NUMBERED}
 
-    def decode(self, text: Buffer) -> _Part:
+    def decode(self, text: Buffer) -> _PieceColumns:
         """Return the columns of a piece of the list of events."""
-        found: _Part = self._decoding.columns(text, self._part)
-        return found
+        result: _PieceColumns = self._decoding.columns(text, self._part)
+        return result
 
-    def _part(self, piece: Piece) -> _Part:
+    def _part(self, piece: Piece) -> _PieceColumns:
         phase, category = (piece.texts(TEXTS[name], self.texts[name]) for name in ("phase", "category"))
         pairs = combinations((phase, None), (category, None))
         phases, categories = ([*self.texts[name].all, ""] for name in ("phase", "category"))  # the last: none
         texts = [(phases[one or 0], categories[other or 0]) for one, other in pairs.distinct]
-        found = _Part({}, dict(zip(texts, np.bincount(pairs.codes).tolist(), strict=True)), {})
+        result = _PieceColumns({}, dict(zip(texts, np.bincount(pairs.codes).tolist(), strict=True)), {})
         for name, group in self._groups.items():
             taken = np.array([group.takes(*pair) for pair in texts], dtype=bool)
             if taken.any():
                 rows = taken[pairs.codes]
                 columns: dict[str, Column] = {"phase": phase[rows], "category": category[rows]}
-                found.tables[name], found.untimed[name] = self._table(piece.of(rows), group, columns)
-        return found
+                result.tables[name], result.untimed[name] = self._table(piece.of(rows), group, columns)
+        return result
 
-    def _table(self, piece: Piece, group: Group, columns: dict[str, Any]) -> tuple[dict[str, Column], int]:
+    def _table(self, piece: Piece, group: EventGroup, columns: dict[str, Any]) -> tuple[dict[str, Column], int]:
         """Return the columns of a group's events, and of how many the time is not usable, which are left out.
 
         columns: phase and category.
@@ -157,20 +143,20 @@ class _Gathering:
     def _argument(self, piece: Piece, name: str) -> Any:
         """Return a column of arguments, from the first of its keys that an event has."""
         kind = ARGUMENTS[name].kind
-        found: Any = None
+        result: Any = None
         for part in FIELDS[name]:
             if kind == INTEGER:
                 values, valid = piece.integers(part)
-                if found is not None:
-                    values, valid = np.where(found.valid, found.values, values), found.valid | valid
-                found, complete = Integers(values, valid), valid.all()
+                if result is not None:
+                    values, valid = np.where(result.valid, result.values, values), result.valid | valid
+                result, complete = Integers(values, valid), valid.all()
             else:
                 codes = (piece.json if kind == JSON else piece.texts)(part, self.texts[name])
-                found = codes if found is None else np.where(found < 0, codes, found)
-                complete = (found >= 0).all()
+                result = codes if result is None else np.where(result < 0, codes, result)
+                complete = (result >= 0).all()
             if complete:
                 break
-        return found
+        return result
 
 
 def _joined(parts: list[dict[str, Any]]) -> dict[str, Column]:

@@ -40,7 +40,7 @@ _COPY_EVENTS, _WAIT_EVENTS = ("dma_request",), ("event_record", "event_wait")  #
 
 
 @dataclass(frozen=True)
-class Work:
+class DeviceTables:
     """What devices did. accelerators: whether the file names any device that is no CPU; devices: as info lists them."""
 
     kernels: pd.DataFrame
@@ -51,7 +51,9 @@ class Work:
     devices: list[dict[str, Any]]
 
 
-def read(scan: Scan, tracks: pd.DataFrame, calls: pd.DataFrame, operators: pd.DataFrame, diagnostics: dict[str, int]) -> Work:
+def read(
+    scan: Scan, tracks: pd.DataFrame, calls: pd.DataFrame, operators: pd.DataFrame, diagnostics: dict[str, int]
+) -> DeviceTables:
     """Return the tables of device work. tracks: process and thread of each track. diagnostics: counts are added to it."""
     accelerator = _accelerator(scan, calls)
     rows = {name: _common(scan, name, accelerator, calls, operators) for name in ("kernels", "copies", "syncs")}
@@ -68,7 +70,7 @@ def read(scan: Scan, tracks: pd.DataFrame, calls: pd.DataFrame, operators: pd.Da
     memory = _memory(scan, tracks)
     used = {name for table in (kernels, copies, syncs, memory) for name in table["device"].dropna().unique()} - {"cpu"}
     properties = _properties(scan)
-    return Work(kernels, copies, syncs, memory, bool(used or properties), _described(used, properties, accelerator))
+    return DeviceTables(kernels, copies, syncs, memory, bool(used or properties), _described(used, properties, accelerator))
 
 
 def _common(scan: Scan, name: str, accelerator: str, calls: pd.DataFrame, operators: pd.DataFrame) -> pd.DataFrame:
@@ -111,7 +113,7 @@ def _accelerator(scan: Scan, calls: pd.DataFrame) -> str:
         return "rocm"
     if len(calls) and calls["name"].cat.categories.str.startswith("hip").any():
         return "rocm"
-    names = " ".join(str(found.get("name", "")) for found in _properties(scan))
+    names = " ".join(str(one.get("name", "")) for one in _properties(scan))
     if re.search(r"\bAMD\b|Instinct|Radeon", names):
         return "rocm"
     if categories & {"privateuse1_runtime", "privateuse1_driver"}:
@@ -120,39 +122,39 @@ def _accelerator(scan: Scan, calls: pd.DataFrame) -> str:
 
 
 def _properties(scan: Scan) -> list[dict[str, Any]]:
-    found = scan.fact("deviceProperties", "computeProperties")
-    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+    result = scan.fact("deviceProperties", "computeProperties")
+    return [entry for entry in result if isinstance(entry, dict)] if isinstance(result, list) else []
 
 
 def _described(used: set[str], properties: list[dict[str, Any]], accelerator: str) -> list[dict[str, Any]]:
     """Return the devices that did something, with their names. ROCm numbers the agents of the host too: one name serves all."""
-    known = {f"{accelerator}:{entry.get('id')}": _told(entry, accelerator) for entry in properties}
-    distinct = list({tuple(told.items()): told for told in known.values()}.values())
+    known = {f"{accelerator}:{entry.get('id')}": _stated(entry, accelerator) for entry in properties}
+    distinct = list({tuple(device.items()): device for device in known.values()}.values())
     only = distinct[0] if len(distinct) == 1 else {}
     return [{"device": device, **known.get(device, only)} for device in sorted(used or known)]
 
 
-def _told(entry: dict[str, Any], accelerator: str) -> dict[str, Any]:
+def _stated(entry: dict[str, Any], accelerator: str) -> dict[str, Any]:
     """Return what a device's properties tell, in the words of info["devices"]; what is no number is left out."""
     major, minor = (entry.get(f"compute{part.capitalize()}", entry.get(part)) for part in ("major", "minor"))
     numbers = {
         "memory_bytes": entry.get("totalGlobalMem"),
         "multiprocessors": entry.get("numSms", entry.get("multiProcessorCount")),
     }
-    told: dict[str, Any] = {"name": str(entry["name"])} if entry.get("name") else {}
-    told |= {name: value for name, value in numbers.items() if type(value) is int and value > 0}
+    device: dict[str, Any] = {"name": str(entry["name"])} if entry.get("name") else {}
+    device |= {name: value for name, value in numbers.items() if type(value) is int and value > 0}
     if accelerator == "cuda" and type(major) is int and type(minor) is int:
-        told["compute_capability"] = f"{major}.{minor}"
-    return told
+        device["compute_capability"] = f"{major}.{minor}"
+    return device
 
 
 def _processes(correlation: pd.Series, calls: pd.DataFrame, operators: pd.DataFrame) -> pd.Series:
     """Return the process that launched each piece of device work: events of devices name the device where others have it."""
     for table in (calls, operators):
-        found = table["process"].unique()
-        if len(found) == 1:
-            return pd.Series(int(found[0]), index=correlation.index, dtype="Int64")
-        if len(found):
+        result = table["process"].unique()
+        if len(result) == 1:
+            return pd.Series(int(result[0]), index=correlation.index, dtype="Int64")
+        if len(result):
             break
     pairs = calls[["correlation", "process"]].dropna().drop_duplicates().drop_duplicates("correlation", keep=False)
     return correlation.map(pairs.set_index("correlation")["process"]).astype("Int64")
@@ -180,8 +182,8 @@ def _kernels(rows: pd.DataFrame, calls: pd.DataFrame, operators: pd.DataFrame) -
 
 def _extent(text: str) -> str | None:
     """Return [77, 1, 1] as 77,1,1."""
-    found = re.fullmatch(r"\[\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\]", text)
-    return ",".join(found.groups()) if found else None
+    match = re.fullmatch(r"\[\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\]", text)
+    return ",".join(match.groups()) if match else None
 
 
 def _external_operators(rows: pd.DataFrame, calls: pd.DataFrame, operators: pd.DataFrame) -> pd.Series:
@@ -212,8 +214,8 @@ def _operation(text: str) -> str:
 
 
 def _memory_kinds(name: str) -> str | None:
-    found = _MEMORY_KINDS.search(name)
-    return f"{found['source']} to {found['destination']}".lower() if found else None
+    match = _MEMORY_KINDS.search(name)
+    return f"{match['source']} to {match['destination']}".lower() if match else None
 
 
 def _memory(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:

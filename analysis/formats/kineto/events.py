@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from kernelscope.analysis.files import json_numbers
 from kernelscope.analysis.files.chrome_json import Buffer
-from kernelscope.analysis.formats.kineto.groups import ARGUMENTS, INTEGER, JSON, TEXT, Group
+from kernelscope.analysis.formats.kineto.groups import ARGUMENTS, INTEGER, JSON, TEXT, EventGroup
 
 Int = npt.NDArray[np.int64]
 Bool = npt.NDArray[np.bool_]
@@ -90,14 +90,14 @@ _UNWANTED = (  # common in traces and large
 )  # fmt: skip
 
 
-def _decoder_of(groups: Mapping[str, Group]) -> msgspec.json.Decoder[Any]:
+def _decoder_of(groups: Mapping[str, EventGroup]) -> msgspec.json.Decoder[Any]:
     """Return a decoder of events of usual categories and those that groups name."""
     named = [category for group in groups.values() for category in group.categories or () if category]
     types = [_event_type(category, groups.values()) for category in dict.fromkeys([*_UNWANTED, *named])]
     return msgspec.json.Decoder(list[reduce(or_, types)])  # type: ignore[misc]
 
 
-def _event_type(category: str, groups: Iterable[Group]) -> Any:
+def _event_type(category: str, groups: Iterable[EventGroup]) -> Any:
     """Return the type of a category's events: with the arguments that groups ask for, without anything if none takes it."""
     wanting = [group for group in groups if group.takes_category(category)]
     constants: dict[str, Any] = {"cat": category} if wanting else {"cat": category, "ts": _NAN, "dur": _NAN}
@@ -117,7 +117,7 @@ _UNTYPED = msgspec.json.Decoder(list[_UntypedEvent])
 # --- distinct texts ------------------------------------------------------------------------------------------------------
 
 
-class _Numbers(dict[Any, int]):
+class _ValueNumbers(dict[Any, int]):
     """Numbers of the values met so far; that of a new one is asked for."""
 
     def __init__(self, number: Callable[[Any], int]) -> None:
@@ -134,11 +134,11 @@ class Texts:
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
-        self._met: dict[Callable[[Any], str | None], _Numbers] = {}
+        self._met: dict[Callable[[Any], str | None], _ValueNumbers] = {}
 
     def codes(self, values: Iterable[Any], text: Callable[[Any], str | None]) -> Codes:
         """Return the number of each value's text; `text` is asked once for each distinct value."""
-        met = self._met.get(text) or self._met.setdefault(text, _Numbers(lambda value: self.number(text(value))))
+        met = self._met.get(text) or self._met.setdefault(text, _ValueNumbers(lambda value: self.number(text(value))))
         listed = list(values)
         if listed and listed.count(listed[0]) == len(listed):  # as phases and processes often are
             return np.full(len(listed), met[listed[0]], dtype=np.int32)
@@ -210,11 +210,11 @@ class Piece:
 
     def having(self, names: Iterable[str]) -> Bool:
         """Return which events have an integer by one of these names of arguments."""
-        found = np.zeros(len(self.events), dtype=bool)
+        result = np.zeros(len(self.events), dtype=bool)
         for name in names:  # without a list of all arguments: most events that are asked for one have none
             values = map(attrgetter(f"args.{name}"), self.events)
-            found |= np.fromiter(values, dtype=np.int64, count=len(self.events)) != _MISSING
-        return found
+            result |= np.fromiter(values, dtype=np.int64, count=len(self.events)) != _MISSING
+        return result
 
     def _values(self, name: str) -> Iterable[Any]:
         return map(attrgetter(name), self._args if name in _ARGUMENT_FIELDS else self.events)
@@ -255,8 +255,8 @@ class _UntypedPiece(Piece):
 
     @cached_property
     def _args(self) -> list[Any]:
-        found = map(attrgetter("args"), self.events)
-        return [args if type(args) is _Untyped else _NO_UNTYPED for args in found]  # what is no object has none
+        result = map(attrgetter("args"), self.events)
+        return [args if type(args) is _Untyped else _NO_UNTYPED for args in result]  # what is no object has none
 
 
 def _to_ns(values: npt.NDArray[np.float64]) -> tuple[Int, Bool, bool]:
@@ -270,16 +270,16 @@ def _to_ns(values: npt.NDArray[np.float64]) -> tuple[Int, Bool, bool]:
     whole = np.floor(filled)
     thousandths = np.rint((filled - whole) * 1000)
     usable = np.abs(filled) < 2.0**43
-    found = np.where(usable, whole, 0).astype(np.int64) * 1000 + thousandths.astype(np.int64)
-    exact = np.where(usable, found / 1000.0 == filled, (filled == whole) & (np.abs(filled) < _LIMIT))
-    found = np.where(usable, found, np.where(exact, filled, 0).astype(np.int64) * 1000)
-    return found, valid, bool(exact.all())
+    result = np.where(usable, whole, 0).astype(np.int64) * 1000 + thousandths.astype(np.int64)
+    exact = np.where(usable, result / 1000.0 == filled, (filled == whole) & (np.abs(filled) < _LIMIT))
+    result = np.where(usable, result, np.where(exact, filled, 0).astype(np.int64) * 1000)
+    return result, valid, bool(exact.all())
 
 
 class Decoding:
     """Decodes pieces of one file's list of events for some groups, and remembers what its events are like."""
 
-    def __init__(self, groups: Mapping[str, Group]) -> None:
+    def __init__(self, groups: Mapping[str, EventGroup]) -> None:
         self._by_category, self._patience = _decoder_of(groups), 4  # pieces that it may fail for
         self._as_text = False
 

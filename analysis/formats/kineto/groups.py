@@ -23,8 +23,8 @@ class Argument:
 ARGUMENTS: Mapping[str, Argument] = {
     "sequence": Argument(("Sequence number",)),  # of a backward operator: that of its forward operator
     "forward_thread": Argument(("Fwd thread id",)),  # profiler's number of the thread that ran it; 0 for forward operators
-    "external_id": Argument(("External id", "external id")),  # ties device work to the operator that caused it
-    "correlation": Argument(("correlation",)),  # ties device work to the runtime call that launched it
+    "external_id": Argument(("External id", "external id")),  # relates device work to the operator that caused it
+    "correlation": Argument(("correlation",)),  # relates device work to the runtime call that launched it
     "device": Argument(("device", "inDevice")),
     "stream": Argument(("stream", "sycl queue")),
     "registers": Argument(("registers per thread",)),
@@ -49,8 +49,8 @@ ARGUMENTS: Mapping[str, Argument] = {
     "block": Argument(("block",), JSON),
     "labels": Argument(("name", "labels"), JSON),  # of processes and threads
     # Huawei's NPUs (Ascend/pytorch torch_npu/profiler, Ascend/msprof analysis/csrc/application/timeline)
-    "connection": Argument(("connection_id",)),  # ties tasks to the CANN call that launched them
-    "queue": Argument(("correlation_id",)),  # of torch_npu's task queue: ties what was put in to what was taken out
+    "connection": Argument(("connection_id",)),  # relates tasks to the CANN call that launched them
+    "queue": Argument(("correlation_id",)),  # of torch_npu's task queue: relates what was put in to what was taken out
     "task_type": Argument(("Task Type", "task type"), TEXT),
     "task_stream": Argument(("Physic Stream Id", "Stream Id", "stream id")),
     "operation": Argument(("operation",), TEXT),
@@ -61,7 +61,7 @@ PAIR, FLOW = frozenset("BE"), frozenset("sf")
 
 
 @dataclass(frozen=True)
-class Group:
+class EventGroup:
     """Events to read into one table.
 
     categories: theirs, None for all but those in `without`. phases: X takes complete events and pairs of B and E. arguments:

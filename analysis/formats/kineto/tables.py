@@ -23,15 +23,15 @@ import pandas as pd
 
 from kernelscope.analysis.files import json_numbers
 from kernelscope.analysis.files.chrome_json import SIZE
-from kernelscope.analysis.formats.kineto.columns import Column, Columns, Integers, gather
-from kernelscope.analysis.formats.kineto.groups import ARGUMENTS, FLOW, INTEGER, PAIR, Group
+from kernelscope.analysis.formats.kineto.columns import Column, EventColumns, Integers, gather
+from kernelscope.analysis.formats.kineto.groups import ARGUMENTS, FLOW, INTEGER, PAIR, EventGroup
 
 _LATEST = 4_500_000_000_000_000_000  # ns: 142 years
 
 
 @dataclass
 class Scan:
-    """What was read: a table for every group, and what the file says besides.
+    """The content of a file: a table for every group, and its other keys.
 
     tracks: the distinct pairs process, thread as text. header: the other keys of the file's object, as JSON text. counts: events
     by (phase, category), all of them. untimed: events in groups without a usable time, left out of the tables. repaired: pieces
@@ -59,11 +59,7 @@ class Scan:
 
 
 def scan(
-    path: Path | str,
-    groups: Mapping[str, Group],
-    size: int = SIZE,
-    content: bytes | None = None,
-    parts: Sequence[Path] = (),
+    path: Path | str, groups: Mapping[str, EventGroup], size: int = SIZE, content: bytes | None = None, parts: Sequence[Path] = ()
 ) -> Scan:
     """Return the groups' tables; raises EvidenceError when a file cannot be read or is no trace of this format.
 
@@ -73,28 +69,30 @@ def scan(
     return tables_of(gather(path, groups, size, content, parts=parts), groups)
 
 
-def tables_of(columns: Columns, groups: Mapping[str, Group]) -> Scan:
+def tables_of(columns: EventColumns, groups: Mapping[str, EventGroup]) -> Scan:
     """Return the groups' tables, of columns that were gathered for them; the columns are used up."""
     untimed = dict(columns.untimed)
-    found = Scan({}, pd.DataFrame(), columns.header, None, columns.counts, untimed, repaired=columns.repaired)
-    base = found.fact("baseTimeNanoseconds")
-    found.base_ns = base if isinstance(base, int) and not isinstance(base, bool) and abs(base) < _LATEST else None
+    result = Scan({}, pd.DataFrame(), columns.header, None, columns.counts, untimed, repaired=columns.repaired)
+    base = result.fact("baseTimeNanoseconds")
+    result.base_ns = base if isinstance(base, int) and not isinstance(base, bool) and abs(base) < _LATEST else None
     tracks = _Tracks(columns.texts["process"], columns.texts["thread"])
     for name, group in groups.items():
-        frame = _frame(columns.tables.pop(name), columns.texts, group, found.base_ns or 0, tracks)
+        frame = _frame(columns.tables.pop(name), columns.texts, group, result.base_ns or 0, tracks)
         late = frame["start_ns"].to_numpy().astype(np.float64) + frame["duration_ns"].to_numpy() >= 2.0 * _LATEST
         if late.any():
             untimed[name] += int(late.sum())
             frame = frame[~late].reset_index(drop=True)
         if group.phases & PAIR:
             frame, unpaired = paired(frame)
-            found.unpaired += unpaired
-        found.tables[name] = frame
-    found.tracks = tracks.table()
-    return found
+            result.unpaired += unpaired
+        result.tables[name] = frame
+    result.tracks = tracks.table()
+    return result
 
 
-def _frame(columns: dict[str, Column], texts: Mapping[str, list[str]], group: Group, base: int, tracks: _Tracks) -> pd.DataFrame:
+def _frame(
+    columns: dict[str, Column], texts: Mapping[str, list[str]], group: EventGroup, base: int, tracks: _Tracks
+) -> pd.DataFrame:
     """Return a group's table."""
     none = np.empty(0, dtype=np.int64)
     table: dict[str, Any] = {key: columns.get(key, none) for key in ("start_ns", "duration_ns")}
@@ -122,8 +120,8 @@ def _categorical(codes: Any, texts: list[str]) -> pd.Categorical:
 
 
 def _nullable(column: Any) -> Any:
-    found = column or Integers(np.empty(0, dtype=np.int64), np.empty(0, dtype=bool))
-    return pd.arrays.IntegerArray(found.values, ~found.valid)
+    result = column or Integers(np.empty(0, dtype=np.int64), np.empty(0, dtype=bool))
+    return pd.arrays.IntegerArray(result.values, ~result.valid)
 
 
 class _Tracks:
@@ -141,8 +139,8 @@ class _Tracks:
         pairs, inverse = np.unique(
             (process.astype(np.int64) % len(self._processes)) * width + thread % width, return_inverse=True
         )
-        found = [self._pairs.setdefault(pair, len(self._pairs)) for pair in pairs.tolist()]
-        return np.array(found, dtype=np.int32)[inverse]
+        result = [self._pairs.setdefault(pair, len(self._pairs)) for pair in pairs.tolist()]
+        return np.array(result, dtype=np.int32)[inverse]
 
     def table(self) -> pd.DataFrame:
         """Return the pairs as columns process and thread (text), a row each."""

@@ -48,7 +48,7 @@ _YEAR_2001_NS = 1_000_000_000_000_000_000
 
 def matches(head: Head) -> bool:
     """Return whether this is a chrome trace with PyTorch's categories, processes or top-level keys."""
-    return head.is_text and kineto_categories.is_told(head.content)
+    return head.is_text and kineto_categories.mentions_categories(head.content)
 
 
 def read(path: Path) -> Trace:
@@ -98,7 +98,7 @@ def host_side(scan: Scan, tracks: pd.DataFrame, diagnostics: dict[str, int]) -> 
 
 
 def counted(scan: Scan) -> dict[str, int]:
-    """Return what was odd in reading a file, as counts by name."""
+    """Return diagnostics of reading a file, as counts by name."""
     return {
         "events without a usable time": sum(scan.untimed.values()),
         "begins and ends without the other": scan.unpaired,
@@ -148,9 +148,9 @@ def identify(scan: Scan) -> pd.DataFrame:
 def _thread_names(left: kineto_unread.Left, tracks: pd.DataFrame) -> dict[str, str]:
     """Return what threads are called, by number; the main one of a process on Linux has its number."""
     process, thread = (tracks[name].tolist() for name in ("process", "thread"))
-    told = [(track, name) for track, name in left.threads if track < len(tracks)]
-    main = [(track, thread_names.MAIN) for track, _ in told if process[track] == thread[track]]
-    return thread_names.named((thread[track], name) for track, name in [*main, *told])
+    names = [(track, name) for track, name in left.threads if track < len(tracks)]
+    main = [(track, thread_names.MAIN) for track, _ in names if process[track] == thread[track]]
+    return thread_names.named((thread[track], name) for track, name in [*main, *names])
 
 
 def _filled(numbers: pd.Series, replaced: Bool, by: Int) -> Int:
@@ -162,13 +162,9 @@ def _filled(numbers: pd.Series, replaced: Bool, by: Int) -> Int:
 def placed(table: pd.DataFrame, tracks: pd.DataFrame, *columns: str) -> pd.DataFrame:
     """Return start_ns, end_ns, process, thread and the chosen columns."""
     start, track = table["start_ns"].to_numpy(), table["track"].to_numpy()
-    found = {"start_ns": start, "end_ns": start + table["duration_ns"].to_numpy()}
-    found |= {name: tracks[name].to_numpy()[track] for name in ("process", "thread")}
-    return pd.DataFrame(found | {name: table[name].array for name in columns}, copy=False)
-
-
-def _spans(table: pd.DataFrame) -> tuple[Int, Int, Int]:
-    return table["thread"].to_numpy(), table["start_ns"].to_numpy(), table["end_ns"].to_numpy()
+    result = {"start_ns": start, "end_ns": start + table["duration_ns"].to_numpy()}
+    result |= {name: tracks[name].to_numpy()[track] for name in ("process", "thread")}
+    return pd.DataFrame(result | {name: table[name].array for name in columns}, copy=False)
 
 
 # --- what the host did ---------------------------------------------------------------------------------------------------
@@ -216,7 +212,7 @@ def _modules(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
     table = placed(scan.tables["modules"], tracks, "name")
     names = table["name"].cat
     types = [name.removeprefix(_MODULE) for name in names.categories]
-    layer = _paths(np.asarray(names.codes, dtype=np.int64), types, intervals.parents(*_spans(table)))
+    layer = _paths(np.asarray(names.codes, dtype=np.int64), types, intervals.parents(*intervals.spans(table)))
     return table.assign(category="layer", nested=True, layer=layer)
 
 
@@ -243,30 +239,30 @@ def _operators(scan: Scan, tracks: pd.DataFrame, annotations: pd.DataFrame, modu
     table = placed(rows, tracks, "name", *GROUPS["operators"].arguments)
     order = np.lexsort((-table["end_ns"].to_numpy(), table["start_ns"].to_numpy()))
     table = table.take(order).reset_index(drop=True)
-    table["parent"] = intervals.parents(*_spans(table))
+    table["parent"] = intervals.parents(*intervals.spans(table))
     if table["sequence"].isna().all() and len(scan.tables["flows"]):
         _number_by_flows(table, scan, tracks)
     forward = autograd.forward_operators(table)
     backward = autograd.in_backward(table) | (forward >= 0)
-    tied = np.zeros(len(table), dtype=bool)
-    tied[forward[forward >= 0]] = True
-    tied = autograd.owners(tied, table["parent"].to_numpy()) >= 0
+    forwarded = np.zeros(len(table), dtype=bool)
+    forwarded[forward[forward >= 0]] = True
+    forwarded = autograd.owners(forwarded, table["parent"].to_numpy()) >= 0
     layers = np.append(modules["layer"].cat.codes.to_numpy(dtype=np.int64), -1)
     layer = layers[_innermost(modules, table)]
     inherited = np.where((layer < 0) & (forward >= 0), np.append(layer, -1)[forward], -1)
     telling = annotations[annotations["phase"].notna() & annotations["nested"]]
-    told = np.append(pd.Categorical(telling["phase"], categories=PHASES).codes, np.int8(-1))[_innermost(telling, table)]
-    told = np.where((told < 0) & (tied | (layer >= 0)), PHASES.index("forward"), told)
+    phase = np.append(pd.Categorical(telling["phase"], categories=PHASES).codes, np.int8(-1))[_innermost(telling, table)]
+    phase = np.where((phase < 0) & (forwarded | (layer >= 0)), PHASES.index("forward"), phase)
     return table.assign(
         layer=pd.Categorical.from_codes(np.where(layer >= 0, layer, inherited), modules["layer"].cat.categories),
-        phase=pd.Categorical.from_codes(np.where(backward, PHASES.index("backward"), told), pd.Index(PHASES)),
+        phase=pd.Categorical.from_codes(np.where(backward, PHASES.index("backward"), phase), pd.Index(PHASES)),
         attribution=pd.Categorical.from_codes(np.select([layer >= 0, inherited >= 0], [0, 1], 2), pd.Index(_METHODS)),
     )
 
 
 def _innermost(ranges: pd.DataFrame, table: pd.DataFrame) -> Int:
     """Return the position of the innermost of these ranges that is open on each operator's thread when it begins, or -1."""
-    return intervals.innermost(*_spans(ranges), table["thread"].to_numpy(), table["start_ns"].to_numpy())
+    return intervals.innermost(*intervals.spans(ranges), table["thread"].to_numpy(), table["start_ns"].to_numpy())
 
 
 def _number_by_flows(table: pd.DataFrame, scan: Scan, tracks: pd.DataFrame) -> None:
@@ -276,9 +272,9 @@ def _number_by_flows(table: pd.DataFrame, scan: Scan, tracks: pd.DataFrame) -> N
     for phase, thread in (("s", 0), ("f", 1)):
         ends = flows.assign(number=numbers)[(flows["phase"].astype("object") == phase).to_numpy()]
         starts = table[["thread", "start_ns"]].assign(row=table.index).drop_duplicates(["thread", "start_ns"])
-        found = ends.merge(starts, on=["thread", "start_ns"]).drop_duplicates("row")
-        table.loc[found["row"], "sequence"] = found["number"].to_numpy()
-        table.loc[found["row"], "forward_thread"] = thread
+        result = ends.merge(starts, on=["thread", "start_ns"]).drop_duplicates("row")
+        table.loc[result["row"], "sequence"] = result["number"].to_numpy()
+        table.loc[result["row"], "forward_thread"] = thread
 
 
 def _calls(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
@@ -291,7 +287,7 @@ def _calls(scan: Scan, tracks: pd.DataFrame) -> pd.DataFrame:
 
 
 def _host_kernels(
-    scan: Scan, operators: pd.DataFrame, calls: pd.DataFrame, work: kineto_devices.Work
+    scan: Scan, operators: pd.DataFrame, calls: pd.DataFrame, work: kineto_devices.DeviceTables
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """Return the operators that compute as kernels of the CPU, if all work was the CPU's; and what is unavailable."""
     if ("X", "cuda_profiler_range") in scan.counts:
@@ -305,7 +301,7 @@ def _host_kernels(
 # --- what the file says of itself ----------------------------------------------------------------------------------------
 
 
-def _info(scan: Scan, work: kineto_devices.Work, unavailable: dict[str, str], left: kineto_unread.Left) -> dict[str, Any]:
+def _info(scan: Scan, work: kineto_devices.DeviceTables, unavailable: dict[str, str], left: kineto_unread.Left) -> dict[str, Any]:
     """Return what is known of the capture; nothing of hosts, users, jobs and paths, which traces name too."""
     starts = [int(table["start_ns"].min()) for table in scan.tables.values() if len(table)]
     legacy = not any(category for phase, category in scan.counts if phase in {"X", "B", "E"})
@@ -338,9 +334,9 @@ def _info(scan: Scan, work: kineto_devices.Work, unavailable: dict[str, str], le
     return info
 
 
-def _distributed(found: Any) -> dict[str, Any]:
-    """Return rank, world size and backend as far as they are told."""
-    if not isinstance(found, dict):
+def _distributed(result: Any) -> dict[str, Any]:
+    """Return rank, world size and backend as far as they are known."""
+    if not isinstance(result, dict):
         return {}
     kinds = {"rank": int, "world_size": int, "backend": str, "nccl_version": str}
-    return {name: found[name] for name, kind in kinds.items() if isinstance(found.get(name), kind)}
+    return {name: result[name] for name, kind in kinds.items() if isinstance(result.get(name), kind)}

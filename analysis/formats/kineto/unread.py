@@ -75,8 +75,8 @@ class Left:
         if self.events.empty:
             return None
         of_devices = int(self.events["device"].sum())
-        told = f"{len(self.events):,}" + (f", {of_devices:,} of devices" if of_devices else "")
-        return f"events that may be operators or device work are not read ({told}): {_listed(self.events)}"
+        count = f"{len(self.events):,}" + (f", {of_devices:,} of devices" if of_devices else "")
+        return f"events that may be operators or device work are not read ({count}): {_listed(self.events)}"
 
 
 def _listed(events: pd.DataFrame) -> str:
@@ -145,10 +145,10 @@ def _threads(labels: pd.DataFrame, is_device: Bool) -> list[tuple[int, str]]:
 def text_of(value: object) -> str:
     """Return the text that a name is in JSON; empty for what is none."""
     try:
-        found = msgspec.json.decode(str(value).encode("utf8", "surrogatepass"))
+        result = msgspec.json.decode(str(value).encode("utf8", "surrogatepass"))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return ""
-    return found.strip() if isinstance(found, str) else ""
+    return result.strip() if isinstance(result, str) else ""
 
 
 def counts(scan: Scan) -> dict[str, int]:

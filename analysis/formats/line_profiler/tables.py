@@ -38,7 +38,7 @@ _OPERATIONS = 3_000_000  # some seconds of reading; a line takes six
 
 @dataclass
 class Line:
-    """One line that ran. time_ns: exact, not rounded to whole ns. text: the source, None where it is not told."""
+    """One line that ran. time_ns: exact, not rounded to whole ns. text: the source, None where unknown."""
 
     number: int
     hits: int
@@ -48,7 +48,7 @@ class Line:
 
 @dataclass
 class Function:
-    """One profiled function: its file, name and first line (0 where it is not told), and the lines of it that ran.
+    """One profiled function: its file, name and first line (0 where unknown), and the lines of it that ran.
 
     total_ns: as printed, None where it is not. name: empty where the source was not found.
     """
@@ -121,12 +121,12 @@ def _read_rows(text: str, header: re.Match[str], function: Function) -> int:
         position = end + 1
         if not row[number.end() : contents].strip():
             continue
-        found = _MEASURED.match(row)
-        if found is None:
+        match = _MEASURED.match(row)
+        if match is None:
             function.unreadable += 1
             continue
-        hits, time = Fraction(found[2]), Fraction(found[3])
-        function.lines.append(Line(int(found[1]), round(hits), time * unit_ns, (found[6] or "").strip() or None))
+        hits, time = Fraction(match[2]), Fraction(match[3])
+        function.lines.append(Line(int(match[1]), round(hits), time * unit_ns, (match[6] or "").strip() or None))
     return position
 
 
@@ -134,7 +134,7 @@ class _Mark:
     """What MARK puts on the stack."""
 
 
-class _Stats:
+class _LineStats:
     """Stands for LineStats, whichever module it was in. It holds what it is given and does nothing."""
 
     def __init__(self) -> None:
@@ -195,14 +195,14 @@ class _Machine:
             wanted = argument if name == "GLOBAL" else f"{_of(stack.pop(), str)} {_of(function, str)}"
             if wanted not in _CLASSES:
                 raise ValueError(f"wants {wanted[:100]!r}, which is not line_profiler's")
-            stack.append(_Stats)
+            stack.append(_LineStats)
         elif name in ("NEWOBJ", "REDUCE"):
-            if stack.pop() != () or stack.pop() is not _Stats:
+            if stack.pop() != () or stack.pop() is not _LineStats:
                 raise ValueError(f"{name} of something else than LineStats")
-            stack.append(_Stats())
+            stack.append(_LineStats())
         elif name == "BUILD":
             state = stack.pop()
-            _of(stack[-1], _Stats).state = state
+            _of(stack[-1], _LineStats).state = state
         else:
             raise ValueError(f"operation {name}, which line_profiler's files do not have")
 
@@ -247,7 +247,7 @@ def parse_pickle(content: bytes, place: str) -> list[Function]:
     """Return the functions of a .lprof file; raise EvidenceError when it is none, or asks for anything else than its data."""
     try:
         stats = _Machine().run(content)
-        state = _of(_of(stats, _Stats).state, dict)
+        state = _of(_of(stats, _LineStats).state, dict)
         timings, unit = _of(state["timings"], dict), state["unit"]
         if not isinstance(unit, int | float) or not 1e-15 <= unit <= 1e6:
             raise ValueError("no timer's unit")

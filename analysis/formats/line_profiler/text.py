@@ -64,11 +64,7 @@ def trace_of(functions: Sequence[Function], form: str, path: Path) -> Trace:
                 raise EvidenceError(f"{path}: {label}, line {line.number}: a time of centuries; record it again")
             number = {"line": line.number, "last_line": line.number, "text": line.text, "hits": line.hits, "time_ns": time}
             rows.append({"file": files[function.file], "function": label, **number})
-    info: dict[str, Any] = {
-        "source": {"format": form, "tool": "line_profiler", "version": None},
-        "clock": "none",
-        "notes": [],
-    }
+    info: dict[str, Any] = {"source": {"format": form, "tool": "line_profiler", "version": None}, "clock": "none", "notes": []}
     if len(ran) < len(functions):
         info["notes"].append(f"{len(functions) - len(ran)} of {len(functions)} profiled functions never ran")
     if rows:

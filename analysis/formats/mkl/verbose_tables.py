@@ -2,7 +2,7 @@
 
 A line is printed when its call has ended and has no timestamp: its place in time comes from its place in the stream.
 
-`read` and `parse` return one row a call, in the stream's order:
+`parse` returns one row a call, in the stream's order:
 
     line_number   int64   line in the stream, counted from 1
     function      string  as printed: SGEMM, SAXPY, SGEMM_BATCH, ...
@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -72,23 +71,10 @@ _KINDS = tuple(
 )
 
 
-def read(path: Path | str) -> pd.DataFrame:
-    """Return the calls of a captured stream; raises EvidenceError when the file cannot be read."""
-    found = stream.split(path).mkl
-    return parse(found["text"], found["line_number"])
-
-
-def parse(lines: Sequence[str] | pd.Series, line_numbers: Sequence[int] | pd.Series | None = None) -> pd.DataFrame:
-    """Return the calls among these lines (columns above).
-
-    line_numbers: the lines' positions in their stream; without them the lines count as the whole stream, and may then hold
-    anything, verbose text after other output on the same line included.
-    """
-    if line_numbers is None:
-        found = stream.split(list(lines)).mkl
-        return parse(found["text"], found["line_number"])
-    strings = stream.strings_of(lines)
-    numbers = np.asarray(line_numbers, dtype=np.int64)
+def parse(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return the calls (columns above) of the library's part of a stream: its lines as stream.split gives them."""
+    strings = stream.strings_of(lines["text"])
+    numbers = lines["line_number"].to_numpy(np.int64)
     fields = stream.extract(strings, _CALL)
     durations = fields["value"].astype("float64").to_numpy(na_value=np.nan) * fields["unit"].map(_UNIT_NS).to_numpy("float64")
     called = durations < _LONGEST_NS
@@ -113,18 +99,8 @@ def parse(lines: Sequence[str] | pd.Series, line_numbers: Sequence[int] | pd.Ser
     return table
 
 
-def parse_failures(table: pd.DataFrame) -> int:
-    """Return how many lines looked like MKL's and could not be read, for a table that `read` or `parse` returned."""
-    return int(table.attrs["parse_failures"])
-
-
-def header(path: Path | str) -> str | None:
-    """Return the version's text, such as "oneMKL 2024.0 Update 2 Product build 20240605"; None where it was not printed."""
-    return header_of(stream.split(path).mkl["text"])
-
-
 def header_of(lines: pd.Series) -> str | None:
-    """Return the same from MKL's lines."""
+    """Return the version's text, such as "oneMKL 2024.0 Update 2 Product build 20240605"; None where it was not printed."""
     for line in lines[lines.str.match(_VERSION)]:
         return str(line).removeprefix("MKL_VERBOSE ").split(" for ")[0].strip()
     return None
@@ -205,10 +181,10 @@ def _leading(values: Sequence[str]) -> tuple[list[str], list[int]]:
 
 
 def _sized(flags: Sequence[str], sizes: Sequence[int], batch: int | None) -> dict[str, Any]:
-    found: dict[str, Any] = {"transpose": "".join(flags) or None, "batch": batch}
+    result: dict[str, Any] = {"transpose": "".join(flags) or None, "batch": batch}
     if len(sizes) >= 3:
         m, n, k = sizes[:3]
-        found.update(m=m, n=n, k=k, problem=f"m{m} n{n} k{k}" + (f" batch{batch}" if batch and batch > 1 else ""))
+        result.update(m=m, n=n, k=k, problem=f"m{m} n{n} k{k}" + (f" batch{batch}" if batch and batch > 1 else ""))
         flops = 2 * batch * m * n * k if batch else None
-        found["flops"] = flops if flops is not None and flops < 2**63 else None
-    return found
+        result["flops"] = flops if flops is not None and flops < 2**63 else None
+    return result

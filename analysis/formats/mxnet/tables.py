@@ -40,7 +40,7 @@ _VALUE = r"^\s*\{[^{}]*:\s*(?P<value>-?\d{1,300}(?:\.\d*)?(?:[eE][-+]?\d{1,2})?)
 _NAME_ARGUMENT = r'^\s*\{\s*"name"\s*:\s*"(?P<name>[^"\\]*)"'
 
 
-class _Event(msgspec.Struct, gc=False):
+class _ProfilerEvent(msgspec.Struct, gc=False):
     ph: str
     name: str = ""
     cat: str = ""
@@ -51,11 +51,11 @@ class _Event(msgspec.Struct, gc=False):
     args: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class _File(msgspec.Struct, gc=False):
-    events: list[_Event] = msgspec.field(name="traceEvents")
+class _ProfilerFile(msgspec.Struct, gc=False):
+    events: list[_ProfilerEvent] = msgspec.field(name="traceEvents")
 
 
-_DECODER = msgspec.json.Decoder(_File)
+_DECODER = msgspec.json.Decoder(_ProfilerFile)
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def parse_all(content: bytes, source: str = "dump") -> Dump:
     return Dump(table, _counters(columns[phase == "C"]), _marks(columns[np.isin(phase, ["i", "I", "R"])]), list(names.values()))
 
 
-def _decode(content: bytes, source: str) -> tuple[list[_Event], bool]:
+def _decode(content: bytes, source: str) -> tuple[list[_ProfilerEvent], bool]:
     """Return the events, and whether the file had to be closed first."""
     try:
         return _DECODER.decode(content).events, False
@@ -115,7 +115,7 @@ def _decode(content: bytes, source: str) -> tuple[list[_Event], bool]:
         raise EvidenceError(f"{source}: not JSON, or cut short ({error}); dump it again with profiler.dump()") from error
 
 
-def _columns(events: list[_Event]) -> pd.DataFrame:
+def _columns(events: list[_ProfilerEvent]) -> pd.DataFrame:
     """Return the decoded events as a table; threads are numbered in the order of their first event."""
     fields = {"phase": "ph", "name": "name", "category": "cat", "process": "pid", "thread": "tid", "args": "args"}
     table = pd.DataFrame({name: pd.Series(list(_all(events, field)), dtype="object") for name, field in fields.items()})
@@ -127,7 +127,7 @@ def _columns(events: list[_Event]) -> pd.DataFrame:
     return table
 
 
-def _all(events: list[_Event], field: str) -> Iterable[Any]:
+def _all(events: list[_ProfilerEvent], field: str) -> Iterable[Any]:
     return map(operator.attrgetter(field), events)
 
 

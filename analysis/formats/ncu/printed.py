@@ -19,7 +19,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import stream
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats.ncu import tables
-from kernelscope.analysis.formats.ncu.tables import Output
+from kernelscope.analysis.formats.ncu.tables import NcuOutput
 from kernelscope.analysis.trace import Trace, conform
 
 pc: Any = pyarrow.compute
@@ -37,7 +37,6 @@ _REGISTERS = ("launch__registers_per_thread", "Registers Per Thread")
 _STATIC = ("launch__shared_mem_per_block_static", "Static Shared Memory Per Block")
 _DYNAMIC = ("launch__shared_mem_per_block_dynamic", "Dynamic Shared Memory Per Block")
 _PROCESSORS = ("launch__sm_count", "# SMs", "device__attribute_multiprocessor_count")
-_CHIP = ("device__attribute_display_name",)
 _REPLAY = (
     "Nsight Compute runs each kernel several times for its counters, with caches flushed and clocks fixed as set: there is no "
     "timeline, and durations are those of such runs"
@@ -80,7 +79,7 @@ def read(path: Path) -> Trace:
     )
 
 
-def _metrics(output: Output, diagnostics: dict[str, int]) -> pd.DataFrame:
+def _metrics(output: NcuOutput, diagnostics: dict[str, int]) -> pd.DataFrame:
     """Return launch, section, metric, unit and value (float64, in units without powers of ten) of what is a number."""
     rows = output.metrics
     text = stream.strings_of(rows["value"].astype("string").fillna("").str.strip())
@@ -95,7 +94,7 @@ def _metrics(output: Output, diagnostics: dict[str, int]) -> pd.DataFrame:
     unit = rows["unit"].astype("string").fillna("").str.strip()
     split = {text: _split(text) for text in unit.unique().tolist()}
     factor = unit.map({text: power for text, (power, _) in split.items()}).to_numpy(np.int64)
-    found = pd.DataFrame(
+    result = pd.DataFrame(
         {
             "launch": rows["launch"].to_numpy(np.int64),
             "section": rows["section"].astype("string").str.strip().array,
@@ -104,7 +103,7 @@ def _metrics(output: Output, diagnostics: dict[str, int]) -> pd.DataFrame:
             "value": _scaled(value, factor),
         }
     )[valid]
-    once: pd.DataFrame = found.drop_duplicates(["launch", "section", "metric", "unit"]).reset_index(drop=True)
+    once: pd.DataFrame = result.drop_duplicates(["launch", "section", "metric", "unit"]).reset_index(drop=True)
     return once
 
 
@@ -116,22 +115,22 @@ def _scaled(value: np.ndarray[Any, Any], power: np.ndarray[Any, Any]) -> Any:
 
 def _split(unit: str) -> tuple[int, str]:
     """Return the power of ten of a unit and the unit without it: Gbyte/second is 9 and byte/s, nsecond -9 and s."""
-    found = _UNIT.match(unit)
-    power, base = (_POWERS[found["power"]], unit[len(found["power"]) :]) if found else (0, unit)
+    result = _UNIT.match(unit)
+    power, base = (_POWERS[result["power"]], unit[len(result["power"]) :]) if result else (0, unit)
     base = _SECOND.sub(lambda match: "/s" if match[0].startswith("/") else "s", base)
     return power, base.replace("hz", "Hz")
 
 
 def _of_launches(metrics: pd.DataFrame, names: tuple[str, ...], count: int) -> pd.Series:
     """Return each launch's value of the first of these metrics that it has; NaN where it has none."""
-    found = pd.Series(np.nan, index=range(count))
+    result = pd.Series(np.nan, index=range(count))
     for name in names:
         rows = metrics[metrics["metric"] == name].drop_duplicates("launch").set_index("launch")["value"]
-        found = found.fillna(rows)
-    return found
+        result = result.fillna(rows)
+    return result
 
 
-def _kernels(output: Output, metrics: pd.DataFrame) -> pd.DataFrame:
+def _kernels(output: NcuOutput, metrics: pd.DataFrame) -> pd.DataFrame:
     """Return the launches as kernels without times; the duration is null where none was taken."""
     launches, count = output.launches, len(output.launches)
     nothing = pd.Series(None, index=launches.index, dtype="str")
@@ -162,8 +161,8 @@ def _rounded(values: pd.Series, limit: float) -> pd.Series:
 
 def _whole(texts: pd.Series) -> pd.Series:
     """Return whole numbers (Int64), null for what is none."""
-    found = texts.astype("string").fillna("").str.replace(",", "", regex=False).str.extract(r"^\s*(\d{1,18})\s*$")[0]
-    return pd.to_numeric(found, errors="coerce").astype("Int64")
+    result = texts.astype("string").fillna("").str.replace(",", "", regex=False).str.extract(r"^\s*(\d{1,18})\s*$")[0]
+    return pd.to_numeric(result, errors="coerce").astype("Int64")
 
 
 def _extent(texts: pd.Series) -> pd.Series:
@@ -172,7 +171,7 @@ def _extent(texts: pd.Series) -> pd.Series:
     return parts[0] + "," + parts[1] + "," + parts[2]
 
 
-def _info(output: Output, metrics: pd.DataFrame) -> dict[str, Any]:
+def _info(output: NcuOutput, metrics: pd.DataFrame) -> dict[str, Any]:
     """Return what is known of the capture; nothing of hosts and programs' names, which the table repeats in every row."""
     capability = output.launches.get("CC", pd.Series(None, index=output.launches.index, dtype="str")).fillna("")
     processors = _of_launches(metrics, _PROCESSORS, len(output.launches))
@@ -181,9 +180,9 @@ def _info(output: Output, metrics: pd.DataFrame) -> dict[str, Any]:
     devices: list[dict[str, Any]] = []
     for device, rows in named.groupby("device", sort=True):
         entry: dict[str, Any] = {"device": str(device)}
-        told = rows["capability"].iloc[0].strip()
-        if re.fullmatch(r"\d{1,2}\.\d", told):
-            entry["compute_capability"] = told
+        stated = rows["capability"].iloc[0].strip()
+        if re.fullmatch(r"\d{1,2}\.\d", stated):
+            entry["compute_capability"] = stated
         if rows["processors"].notna().any():
             entry["multiprocessors"] = int(rows["processors"].dropna().iloc[0])
         devices.append(entry)

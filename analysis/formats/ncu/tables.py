@@ -30,7 +30,7 @@ _NVTX = re.compile(r"Push/Pop|thread Domain|Start/Stop|Domain:", re.IGNORECASE)
 
 
 @dataclass
-class Output:
+class NcuOutput:
     """What a file holds: launches (columns KEYS, as text) and metrics (launch, section, name, unit, value as text).
 
     advice: rows of rules. damaged: lines of tables that cannot be taken apart. header: whether there is a table at all.
@@ -52,10 +52,10 @@ def is_header(line: str) -> bool:
     return "Kernel Name" in cells and (long or any(_METRIC.match(cell) for cell in cells))
 
 
-def parse(lines: Sequence[str]) -> Output:
+def parse(lines: Sequence[str]) -> NcuOutput:
     """Return all tables of a text as one; launches of several tables are different ones."""
     places = [number for number, line in enumerate(lines) if is_header(line)]
-    output = Output(header=bool(places))
+    output = NcuOutput(header=bool(places))
     if not places:
         return output
     launches, metrics, first = [], [], 0
@@ -64,17 +64,17 @@ def parse(lines: Sequence[str]) -> Output:
         rows = _rows(lines[at + 1 : end], header, output)
         if rows.empty:
             continue
-        found = _long(rows, header, output) if "Metric Name" in header else _wide(rows)
-        launches.append(found[0])
-        metrics.append(found[1].assign(launch=found[1]["launch"] + first))
-        first += len(found[0])
+        result = _long(rows, header, output) if "Metric Name" in header else _wide(rows)
+        launches.append(result[0])
+        metrics.append(result[1].assign(launch=result[1]["launch"] + first))
+        first += len(result[0])
     if launches:
         output.launches = pd.concat(launches, ignore_index=True)
         output.metrics = pd.concat(metrics, ignore_index=True)
     return output
 
 
-def _rows(lines: Sequence[str], header: Sequence[str], output: Output) -> pd.DataFrame:
+def _rows(lines: Sequence[str], header: Sequence[str], output: NcuOutput) -> pd.DataFrame:
     """Return the rows below a header as text. Rows of metrics end before the columns of rules; other lines are the program's."""
     quoted = [line for line in lines if line.startswith('"')]
     try:
@@ -90,7 +90,7 @@ def _rows(lines: Sequence[str], header: Sequence[str], output: Output) -> pd.Dat
     return frame.set_axis(list(header), axis=1).loc[:, lambda table: ~table.columns.duplicated()]
 
 
-def _long(rows: pd.DataFrame, header: Sequence[str], output: Output) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _long(rows: pd.DataFrame, header: Sequence[str], output: NcuOutput) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return launches and metrics of the page with a row for each metric."""
     keys = [name for name in rows.columns if name in KEYS]
     by = [ID, "Process ID", "Kernel Name"] if ID in header else keys

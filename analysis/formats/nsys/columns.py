@@ -32,7 +32,7 @@ MEMCPY, MEMSET, SYNC = "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET
 RUNTIME, DRIVER = "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER"
 NVTX, MEMORY, METRICS = "NVTX_EVENTS", "CUDA_GPU_MEMORY_USAGE_EVENTS", "GPU_METRICS"
 
-# Tables by which an export is told, beside StringIds, which every version writes.
+# Tables by which an export is recognised, beside StringIds, which every version writes.
 SIGNS = frozenset(
     {
         "META_DATA_EXPORT", "EXPORT_META_DATA", "META_DATA_CAPTURE", "ANALYSIS_DETAILS", "ANALYSIS_FILE", "ProcessStreams",
@@ -95,13 +95,13 @@ def _kernels(tables: Tables, ids: Ids) -> Gathered:
     names = [name for name in ("demangledName", "shortName", "mangledName") if name in tables.columns(KERNEL)]
 
     def convert(rows: Rows) -> dict[str, Any]:
-        found = np.full(rows.size, -1, dtype=np.int32)
+        result = np.full(rows.size, -1, dtype=np.int32)
         for column in names:
-            if (found < 0).any():
-                found = np.where(found < 0, ids.positions(*rows.integers(column)), found)
+            if (result < 0).any():
+                result = np.where(result < 0, ids.positions(*rows.integers(column)), result)
         return {
             **_device_work(rows),
-            "name": Names(found),
+            "name": Names(result),
             "grid": combinations(*(rows.integers(f"grid{axis}") for axis in "XYZ")),
             "block": combinations(*(rows.integers(f"block{axis}") for axis in "XYZ")),
             "registers": Nullable(*rows.integers("registersPerThread")),
@@ -214,7 +214,7 @@ def _samples(tables: Tables, _: Ids) -> Gathered:
 
 
 def _host(rows: Rows) -> tuple[Rows, dict[str, Any]]:
-    """Return the rows that have a thread and a start, which the Trace needs, with their times and what is odd about them."""
+    """Return the rows that have a thread and a start, which the Trace needs, with their times and diagnostics."""
     lost = np.zeros(rows.size, dtype=np.bool_)
     for name in ("start", "globalTid"):
         null = rows.integers(name)[1]
@@ -265,11 +265,11 @@ def _ranges(tables: Tables, ids: Ids) -> Gathered:
     _needed(tables, NVTX, "start", "end", "eventType", "globalTid")
 
     def convert(rows: Rows) -> dict[str, Any]:
-        kinds, odd, domains = rows.integers("eventType")[0], 0, list[Domain]()
-        plain = bool((kinds == _NESTED[0]).all())  # as almost always: then nothing needs to be told apart
+        kinds, unknown, domains = rows.integers("eventType")[0], 0, list[Domain]()
+        plain = bool((kinds == _NESTED[0]).all())  # as almost always: then nothing needs to be distinguished
         if not plain:
             wanted = np.isin(kinds, _EVENTS)
-            odd = int(np.count_nonzero(~(wanted | np.isin(kinds, _NAMING))))
+            unknown = int(np.count_nonzero(~(wanted | np.isin(kinds, _NAMING))))
             domains = _domains_of(Chosen(rows, kinds == _DOMAIN), ids)
             rows = Chosen(rows, wanted)
         rows, part = _host(rows)
@@ -283,7 +283,7 @@ def _ranges(tables: Tables, ids: Ids) -> Gathered:
             "nested": ~none if plain else np.isin(kinds, _NESTED),
             "mark": marks.view(np.int8),
             "domain": combinations((process, None), domain),
-            "odd": odd,
+            "unknown": unknown,
             "domains": domains,
         }
 
@@ -297,7 +297,7 @@ Domain = tuple[
 
 
 def _domains_of(rows: Rows, ids: Ids) -> list[Domain]:
-    """Return what rows of domains' creation say."""
+    """Return the domains that these rows create."""
     text, places = rows.texts("text"), ids.positions(*rows.integers("textId"))
     inline = [None] * rows.size if text is None else text.to_pylist()
     process, number = process_of(rows.integers("globalTid")[0]), rows.integers("domainId")[0]

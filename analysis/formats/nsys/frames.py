@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kernelscope.analysis.formats.nsys.tables import Column, Tables, Texts
+from kernelscope.analysis.formats.nsys.tables import GrowingColumn, Tables, Texts
 
 
 class Strings:
@@ -24,7 +24,7 @@ class Strings:
         self.texts = pa.concat_arrays([*(text.cast(pa.large_string()) for text in texts), empty])
 
 
-def integers(column: Column, kind: Any = np.int64) -> pd.arrays.IntegerArray:
+def integers(column: GrowingColumn, kind: Any = np.int64) -> pd.arrays.IntegerArray:
     """Return the rows' values, nulls among them, as integers of this kind; what it cannot hold is null."""
     values, null = column.values(), column.null()
     null = np.zeros(values.size, dtype=np.bool_) if null is None else null
@@ -34,18 +34,18 @@ def integers(column: Column, kind: Any = np.int64) -> pd.arrays.IntegerArray:
     return pd.arrays.IntegerArray(values, null)
 
 
-def labelled(column: Column, label: Callable[..., str | None]) -> pd.Categorical:
+def labelled(column: GrowingColumn, label: Callable[..., str | None]) -> pd.Categorical:
     """Return a column of combinations as one categorical, `label` giving the text of each, None for null."""
     texts: dict[str, int] = {}
-    found = (label(*values) for values in column.distinct)
-    new = [-1 if text is None else texts.setdefault(text, len(texts)) for text in found]
+    result = (label(*values) for values in column.distinct)
+    new = [-1 if text is None else texts.setdefault(text, len(texts)) for text in result]
     lookup = np.array([*new, -1], dtype=_code_type(len(texts)))
     stored = column.stored()
     codes = lookup.take(stored) if stored.strides != (0,) else np.full(stored.size, lookup[stored[:1]])
     return pd.Categorical.from_codes(codes, categories=pd.Index(list(texts), dtype="str"), validate=False)
 
 
-def named(column: Column, strings: Strings, drop: str = "") -> tuple[pd.Categorical, int]:
+def named(column: GrowingColumn, strings: Strings, drop: str = "") -> tuple[pd.Categorical, int]:
     """Return a column of names as one categorical, and how many numbers StringIds lacks. drop: a pattern cut out of the names."""
     positions = column.values()
     used = np.zeros(len(strings.texts) + 2, dtype=np.bool_)
@@ -66,7 +66,7 @@ def named(column: Column, strings: Strings, drop: str = "") -> tuple[pd.Categori
     return pd.Categorical.from_codes(codes, categories=pd.Index(encoded.dictionary.to_pandas()), validate=False), unknown
 
 
-def _own_texts(column: Column) -> Texts | None:
+def _own_texts(column: GrowingColumn) -> Texts | None:
     """Return the texts that stand in the column itself, with one dictionary for all."""
     if not column.texts:
         return None
@@ -77,7 +77,7 @@ def _own_texts(column: Column) -> Texts | None:
     return pa.concat_arrays(pa.chunked_array(parts).unify_dictionaries().chunks)
 
 
-def _fill(column: Column, codes: NDArray[Any], own: Texts, new: NDArray[Any]) -> None:
+def _fill(column: GrowingColumn, codes: NDArray[Any], own: Texts, new: NDArray[Any]) -> None:
     """Write the codes of the column's own texts to their rows."""
     at = 0
     for start, part in column.texts:

@@ -64,10 +64,10 @@ def _doubt(trace: Trace, path: Path, version: tuple[int, ...], tool: Tool, strea
     trace.info.setdefault("warnings", []).append(f"{doubt}: events may be missing; {_remedy(path, version, stream)}")
 
 
-def _remedy_of_failure(path: Path, version: tuple[int, ...], tool: Tool, told: str, stream: bool) -> str:
-    """Return what helps where the export failed; told: what nsys said, which may name the version that recorded."""
+def _remedy_of_failure(path: Path, version: tuple[int, ...], tool: Tool, message: str, stream: bool) -> str:
+    """Return what helps where the export failed; message: what nsys said, which may name the version that recorded."""
     if not version:
-        named = [tuple(int(part) for part in match.groups()) for match in _NAMED.finditer(told)]
+        named = [tuple(int(part) for part in match.groups()) for match in _NAMED.finditer(message)]
         version = max((one for one in named if _is_older(tool, one)), default=())
     if _is_older(tool, version):
         return f"it was recorded by nsys {_dotted(version)}; {_remedy(path, version, stream)}"

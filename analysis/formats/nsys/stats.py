@@ -20,10 +20,10 @@ from kernelscope.analysis.files import text_tables
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats import printed as printed_tables
 from kernelscope.analysis.formats.nsys import stats_tables as nsys_stats
-from kernelscope.analysis.formats.nsys.stats_tables import Table
+from kernelscope.analysis.formats.nsys.stats_tables import StatsTable
 from kernelscope.analysis.trace import Trace
 
-# Columns by which a report is told where the file does not name it; the first that fits counts.
+# Columns by which a report is recognised where the file does not name it; the first that fits counts.
 _COLUMNS: tuple[tuple[str, frozenset[str]], ...] = tuple(
     (report, frozenset(columns.split("|")))
     for report, columns in (
@@ -124,9 +124,9 @@ def _report_of(name: str | None, columns: list[str]) -> str | None:
     return fitting[0] if fitting and name is None else None
 
 
-def _by_report(path: Path, tables: list[Table]) -> dict[str, Table]:
+def _by_report(path: Path, tables: list[StatsTable]) -> dict[str, StatsTable]:
     """Return the tables that are read by report; the same report of two captures is refused, of one it counts once."""
-    found: dict[str, Table] = {}
+    result: dict[str, StatsTable] = {}
     for table in tables:
         report = _report_of(table.report, list(table.rows.columns))
         if report is None:
@@ -137,19 +137,19 @@ def _by_report(path: Path, tables: list[Table]) -> dict[str, Table]:
             and not table.rows["Name"].str.contains(_API_NAME).fillna(False).any()
         ):
             report = "osrt_sum"
-        first = found.setdefault(report, table)
+        first = result.setdefault(report, table)
         if first is not table and (first.input is None or first.input != table.input):
             raise EvidenceError(
                 f"{path}, lines {first.line} and {table.line}: {report} of two captures; split the file before line {table.line}"
             )
-    inputs = {table.input for table in found.values()}
+    inputs = {table.input for table in result.values()}
     if len(inputs - {None}) > 1:
-        second = next(table for table in found.values() if table.input != next(iter(found.values())).input)
+        second = next(table for table in result.values() if table.input != next(iter(result.values())).input)
         raise EvidenceError(f"{path}, line {second.line}: tables of another capture start here; split the file")
-    return found
+    return result
 
 
-def _choose(tables: Mapping[str, Table], printed: list[Table], result: Trace) -> dict[str, str]:
+def _choose(tables: Mapping[str, StatsTable], printed: list[StatsTable], result: Trace) -> dict[str, str]:
     """Return for each kind of work the report to take it from, and note which others repeat it."""
     chosen: dict[str, str] = {}
     for work, reports in _SOURCES.items():
@@ -166,7 +166,7 @@ def _choose(tables: Mapping[str, Table], printed: list[Table], result: Trace) ->
     return chosen
 
 
-def _has(table: Table, report: str, work: str) -> bool:
+def _has(table: StatsTable, report: str, work: str) -> bool:
     """Whether a table has this kind of work."""
     rows = table.rows
     if "Category" in rows:
@@ -178,10 +178,10 @@ def _has(table: Table, report: str, work: str) -> bool:
     return True
 
 
-def _fill(path: Path, tables: Mapping[str, Table], chosen: Mapping[str, str], result: Trace) -> None:
+def _fill(path: Path, tables: Mapping[str, StatsTable], chosen: Mapping[str, str], result: Trace) -> None:
     frames: dict[str, list[pd.DataFrame]] = {"totals": [], "ranges": []}
     process = _process(tables)
-    readings = {report: _Reading(path, report, tables[report], result) for report in sorted(set(chosen.values()))}
+    readings = {report: _StatsReader(path, report, tables[report], result) for report in sorted(set(chosen.values()))}
     for work, report in chosen.items():
         reading = readings[report]
         if work in ("kernels", "copies"):
@@ -202,45 +202,39 @@ def _fill(path: Path, tables: Mapping[str, Table], chosen: Mapping[str, str], re
             setattr(result, name, trace.conform(name, pd.concat(parts, ignore_index=True)))
 
 
-def _process(tables: Mapping[str, Table]) -> int | None:
+def _process(tables: Mapping[str, StatsTable]) -> int | None:
     """Return the only process that any table names: device work has none of its own, and then it can be no other's."""
-    found: set[int] = set()
+    result: set[int] = set()
     for table in tables.values():
         for column in ("Pid", "PID"):
             if column in table.rows:
-                found |= set(text_tables.counts(table.rows[column].drop_duplicates()).dropna())
-    return found.pop() if len(found) == 1 else None
+                result |= set(text_tables.counts(table.rows[column].drop_duplicates()).dropna())
+    return result.pop() if len(result) == 1 else None
 
 
-class _Reading(printed_tables.Remarks):
-    """One table being turned into rows of a Trace; what is odd is counted in the Trace."""
+class _StatsReader(printed_tables.TableRemarks):
+    """One table being turned into rows of a Trace; oddities are counted in the Trace's diagnostics."""
 
-    def __init__(self, path: Path, report: str, table: Table, result: Trace) -> None:
-        super().__init__(result)
+    def __init__(self, path: Path, report: str, table: StatsTable, result: Trace) -> None:
+        super().__init__(result, table.rows)
         self.path, self.report, self.table = path, report, table
-        self.rows = table.rows
         self.count("lines of tables that cannot be read", table.unreadable)
 
     def ns(self, column: str) -> pd.Series:
         """Return a column of times in ns; all null where the table has no such column."""
         if column not in self.rows:
-            return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
+            return self.absent()
         values = self.rows[column]
         unit = self.table.units.get(column) or self.table.units.get("Total Time")
         if unit is None and values.str.contains(".", regex=False).fillna(False).any():
             raise EvidenceError(
                 f"{self.path}, line {self.table.line}: column {column!r} names no unit; print it with one (no nohdrunit)"
             )
-        found = text_tables.nanoseconds(values, unit or "ns")
+        result = text_tables.nanoseconds(values, unit or "ns")
         step = text_tables.resolution(values, unit or "ns") if unit not in (None, "ns") else 1
         if step > 1:
             self.note(f"{self.report}: times are rounded to {step} ns; --timeunit nsec has them exactly")
-        return found
-
-    def numbers(self, column: str) -> pd.Series:
-        if column not in self.rows:
-            return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
-        return text_tables.counts(self.rows[column])
+        return result
 
     def names(self) -> pd.Series:
         return self.rows[_name_column(self.rows)].astype("category")
@@ -294,8 +288,8 @@ class _Reading(printed_tables.Remarks):
     def shape(self, whole: str, prefix: str) -> pd.Series | None:
         """Return launch dimensions as x,y,z, from one column or three."""
         if whole in self.rows:
-            found = self.rows[whole].str.strip().str.replace(r"\s+", ",", regex=True)
-            return found.where(found.str.match(r"\d+,\d+,\d+$").fillna(False)).astype("category")
+            result = self.rows[whole].str.strip().str.replace(r"\s+", ",", regex=True)
+            return result.where(result.str.match(r"\d+,\d+,\d+$").fillna(False)).astype("category")
         if not {f"{prefix}{axis}" for axis in "XYZ"} <= set(self.rows.columns):
             return None
         x, y, z = (self.rows[f"{prefix}{axis}"].str.replace(" ", "", regex=False) for axis in "XYZ")
@@ -327,16 +321,16 @@ class _Reading(printed_tables.Remarks):
         named = names.map(directions).astype("str")
         if "SrcMemKd" not in self.rows or "DstMemKd" not in self.rows:
             return named
-        told = self.rows["SrcMemKd"].str.lower() + " to " + self.rows["DstMemKd"].str.lower()
-        return told.where(told.notna(), named)
+        kinds = self.rows["SrcMemKd"].str.lower() + " to " + self.rows["DstMemKd"].str.lower()
+        return kinds.where(kinds.notna(), named)
 
     def bytes(self, column: str) -> pd.Series:
         """Return sizes in bytes; null where the source rounds them to nothing."""
         if column not in self.rows:
-            return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
+            return self.absent()
         return _bytes(self.table, column, self.note, self.report)
 
-    def summed_work(self, work: str, size_table: Table | None) -> pd.DataFrame:
+    def summed_work(self, work: str, size_table: StatsTable | None) -> pd.DataFrame:
         """Return kernels or copies of a summary."""
         frame = pd.DataFrame({"duration_ns": self.ns("Total Time"), "count": self.numbers(_count_column(self.rows))})
         frame["name"] = self.names()
@@ -348,8 +342,8 @@ class _Reading(printed_tables.Remarks):
         frame["operation"], frame["memory"] = self.operations(), self.memory()
         if size_table is not None:
             column = _name_column(size_table.rows)
-            found = _bytes(size_table, "Total", self.note, "cuda_gpu_mem_size_sum")
-            total = found.groupby(size_table.rows[column]).sum(min_count=1)
+            result = _bytes(size_table, "Total", self.note, "cuda_gpu_mem_size_sum")
+            total = result.groupby(size_table.rows[column]).sum(min_count=1)
             frame["bytes"] = self.rows[_name_column(self.rows)].map(total).astype("Int64")
         return self.usable(self.selected(frame, work), "duration_ns", "count")
 
@@ -430,15 +424,15 @@ def _count_column(rows: pd.DataFrame) -> str:
     return next(column for column in _COUNTS if column in rows)
 
 
-def _bytes(table: Table, column: str, note: Any, report: str) -> pd.Series:
+def _bytes(table: StatsTable, column: str, note: Any, report: str) -> pd.Series:
     unit = table.units.get(column)
     if unit is None:
         return pd.Series(pd.NA, index=table.rows.index, dtype="Int64")
-    found = text_tables.sizes(table.rows[column], text_tables.DECIMAL_SIZES, unit.lower())
+    result = text_tables.sizes(table.rows[column], text_tables.DECIMAL_SIZES, unit.lower())
     if text_tables.DECIMAL_SIZES.get(unit.lower(), 1) == 1:
-        return found
+        return result
     note(f"{report}: sizes are rounded, in {unit} with three decimals; print them with mem=B to have them exactly")
-    return found.where(found > 0)
+    return result.where(result > 0)
 
 
 def _has_domains(names: pd.Series) -> bool:
@@ -447,7 +441,7 @@ def _has_domains(names: pd.Series) -> bool:
     return bool(len(distinct) and all(":" in name for name in distinct) and any(name.startswith(":") for name in distinct))
 
 
-def _explain(output: nsys_stats.Output, chosen: Mapping[str, str], result: Trace) -> None:
+def _explain(output: nsys_stats.StatsOutput, chosen: Mapping[str, str], result: Trace) -> None:
     """Say what users would expect and the file does not hold."""
     reports: dict[str, tuple[str, ...]] = {
         "kernels": ("cuda_gpu_kern_sum", "cuda_gpu_trace"),
@@ -457,8 +451,8 @@ def _explain(output: nsys_stats.Output, chosen: Mapping[str, str], result: Trace
     have = {"ranges" if work.endswith("ranges") else work for work in chosen}
     for work, names in reports.items():
         if work not in have:
-            told = [re.search("does not contain .*", output.skipped[name]) for name in names if name in output.skipped]
-            why = next((f"the capture {match[0]}" for match in told if match), f"the file has no {names[0]} table")
+            reasons = [re.search("does not contain .*", output.skipped[name]) for name in names if name in output.skipped]
+            why = next((f"the capture {match[0]}" for match in reasons if match), f"the file has no {names[0]} table")
             result.info["unavailable"][work] = why
     if result.info["clock"] == "none":
         result.info["unavailable"]["times"] = "summaries only, totals and counts; print cuda_gpu_trace too"

@@ -75,7 +75,7 @@ _OTHER_FORMATS = re.compile(r"^\s*(?:\[|\{|<!DOCTYPE html>|<table>)\s*$")
 
 
 @dataclass(frozen=True)
-class Table:
+class StatsTable:
     """One table. rows: cells as text, columns by their titles without units; units: those of the columns that name one.
 
     report: the report's name since 2023, None where the file does not say. input: the file that the report was made of, as
@@ -93,10 +93,10 @@ class Table:
 
 
 @dataclass
-class Output:
+class StatsOutput:
     """What was printed. version: of nsys, such as 2024.6.2; skipped: reports without data, and the reason as printed."""
 
-    tables: list[Table] = field(default_factory=list)
+    tables: list[StatsTable] = field(default_factory=list)
     version: str | None = None
     skipped: dict[str, str] = field(default_factory=dict)
 
@@ -111,7 +111,7 @@ class _Start:
 
 
 @dataclass
-class _Place:
+class _StatsPlace:
     """Where the walk through the file stands: what the next table is."""
 
     report: str | None = None
@@ -120,18 +120,18 @@ class _Place:
     unit: str | None = None
 
 
-def read(path: Path | str) -> Output:
+def read(path: Path | str) -> StatsOutput:
     """Return the tables of a file; raises EvidenceError when it cannot be read, or holds reports in another format."""
     return parse(stream.lines(path), str(path))
 
 
-def parse(lines: Sequence[str], name: str) -> Output:
+def parse(lines: Sequence[str], name: str) -> StatsOutput:
     """Return the tables among these lines; name stands for the file in messages."""
     if any(line.endswith("\r") for line in lines):
         lines = [line.removesuffix("\r") for line in lines]
-    found = pc.match_substring_regex(stream.strings_of(lines), pattern=_LANDMARK)
-    stops = np.flatnonzero(np.asarray(found))
-    output, place, done = Output(), _Place(), -1
+    parts = pc.match_substring_regex(stream.strings_of(lines), pattern=_LANDMARK)
+    stops = np.flatnonzero(np.asarray(parts))
+    output, place, done = StatsOutput(), _StatsPlace(), -1
     for index in map(int, stops):
         line = lines[index]
         if index <= done or _introduces(line, place, output):
@@ -166,7 +166,7 @@ def header_of(line: str) -> list[str]:
     return titles if _KNOWN_TITLES & set(known) and len(set(known)) == len(known) else []
 
 
-def _introduces(line: str, place: _Place, output: Output) -> bool:
+def _introduces(line: str, place: _StatsPlace, output: StatsOutput) -> bool:
     """Take from a line what it says of the table to come; return whether it says anything."""
     if match := _PROCESSING.match(line):
         place.report = _new_name(PurePosixPath(match["script"].replace("\\", "/")).stem)
@@ -210,35 +210,35 @@ def _start(lines: Sequence[str], index: int) -> _Start | None:
     return None
 
 
-def _table(header: str, lines: Sequence[str], start: _Start, place: _Place) -> Table:
+def _table(header: str, lines: Sequence[str], start: _Start, place: _StatsPlace) -> StatsTable:
     titles = header_of(header) if isinstance(start.cut, str) else [header[first:last].strip() for first, last in start.cut]
     named = [_split_title(title) for title in titles]
     names = [title for title, _ in named]
     stop = next((number for number, line in enumerate(lines) if not line.strip()), len(lines))
-    table, odd = _rows(lines[:stop], names, start.cut)
+    table, unread = _rows(lines[:stop], names, start.cut)
     # names with line ends leave an empty line behind: what follows counts where it has a row's shape
     after = [line for line in lines[stop:] if line.strip()]
     if after:
         table = pd.concat([table, _rows(after, names, start.cut)[0]], ignore_index=True)
     units = {title: unit or (place.unit if title in _MEASURES else None) for title, unit in named}
     known = {title: unit for title, unit in units.items() if unit}
-    return Table(place.report, place.input, place.options, start.header + 1, table, known, odd)
+    return StatsTable(place.report, place.input, place.options, start.header + 1, table, known, unread)
 
 
 def _rows(lines: Sequence[str], titles: list[str], cut: list[tuple[int, int]] | str) -> tuple[pd.DataFrame, int]:
     """Return the lines that are rows of a table, and how many are not."""
     if isinstance(cut, str):
         free = next((titles.index(title) for title in _FREE if title in titles), len(titles) - 1)
-        table, odd = text_tables.delimited(lines, len(titles), free, cut)
+        table, unread = text_tables.delimited(lines, len(titles), free, cut)
     else:
-        table, odd = text_tables.columns_at(lines, cut)
+        table, unread = text_tables.columns_at(lines, cut)
     table.columns = pd.Index(titles)
     table = table.loc[:, ~table.columns.duplicated()]
     measure = next((title for title in titles if title in _KNOWN_TITLES), None)
     if measure is None:
-        return table, len(odd)
+        return table, len(unread)
     good = table[measure].str.match(r"[\d.,]+\u2026?$").fillna(False).astype(bool)
-    return table[good].reset_index(drop=True), len(odd) + int((~good).sum())
+    return table[good].reset_index(drop=True), len(unread) + int((~good).sum())
 
 
 def _split_title(title: str) -> tuple[str, str | None]:

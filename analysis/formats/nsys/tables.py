@@ -22,7 +22,6 @@ from kernelscope.analysis.files.combinations import Combinations
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Texts = Any  # a pa.DictionaryArray of large strings
-Codes = NDArray[np.signedinteger[Any]]
 T = TypeVar("T")
 
 
@@ -120,18 +119,18 @@ class Ids:
     def positions(self, ids: Integers, null: Mask | None) -> NDArray[np.int32]:
         """Return in which row of StringIds these numbers are; -1 for null, -2 for numbers that StringIds does not have."""
         if not self._ids.size:
-            found = np.full(ids.size, -2, dtype=np.int32)
+            result = np.full(ids.size, -2, dtype=np.int32)
         elif self._lookup.size:
             inside = ids.size == 0 or (ids.min() >= 0 and ids.max() < self._lookup.size)
-            found = self._lookup.take(ids if inside else np.clip(ids, 0, self._lookup.size - 1))
+            result = self._lookup.take(ids if inside else np.clip(ids, 0, self._lookup.size - 1))
             if not inside:
-                found[(ids < 0) | (ids >= self._lookup.size)] = -2
+                result[(ids < 0) | (ids >= self._lookup.size)] = -2
         else:
             at = np.minimum(np.searchsorted(self._ids, ids), self._ids.size - 1)
-            found = np.where(self._ids[at] == ids, self._order[at], np.int32(-2)).astype(np.int32)
+            result = np.where(self._ids[at] == ids, self._order[at], np.int32(-2)).astype(np.int32)
         if null is not None:
-            found[null] = -1
-        return found
+            result[null] = -1
+        return result
 
 
 class Nullable(NamedTuple):
@@ -152,7 +151,7 @@ Part = NDArray[Any] | Nullable | Names | Combinations
 
 
 class _Growing:
-    """Values that come in parts: one stands for all as long as they are the same, others are in memory that is had once."""
+    """Values that come in parts: one stands for all as long as they are the same, others are in memory that is allocated once."""
 
     def __init__(self, capacity: int):
         self._capacity = capacity
@@ -181,7 +180,7 @@ class _Growing:
         return np.zeros(0, dtype=np.int64) if self._one is None else np.broadcast_to(self._one[: self._size], self._size)
 
 
-class Column:
+class GrowingColumn:
     """A column that grows by parts of rows.
 
     distinct: what the values of Combinations stand for. texts: texts in the column itself, with the row where they begin.
@@ -248,14 +247,14 @@ def _spread(stored: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class Gathered:
-    """Columns by name, and by name what was told of parts: numbers added up, lists joined. Columns without rows are empty."""
+    """Columns by name, and by name facts of parts: numbers added up, lists joined. Columns without rows are empty."""
 
-    columns: Mapping[str, Column]
+    columns: Mapping[str, GrowingColumn]
     counts: Counter[str]
     lists: dict[str, list[Any]] = field(default_factory=dict)
 
-    def __getitem__(self, name: str) -> Column:
-        return self.columns.get(name) or Column(0)
+    def __getitem__(self, name: str) -> GrowingColumn:
+        return self.columns.get(name) or GrowingColumn(0)
 
 
 # A table, columns to be read, and what makes parts of columns from its Rows, or numbers to be added up, or lists to be joined.
@@ -265,10 +264,10 @@ Source = tuple[str, Sequence[str], Callable[[Any], Mapping[str, Part | int | lis
 def gather(tables: Tables, *sources: Source) -> Gathered:
     """Return the columns that are made of the rows of some tables, one table after the other.
 
-    A column's memory is had at once: many freed pieces would stay with the process. Raises EvidenceError where it is too little.
+    A column's memory is allocated at once: freed pieces would stay with the process. Raises EvidenceError where it is too little.
     """
     capacity = sum(tables.rows(table) for table, _, _ in sources)
-    columns: dict[str, Column] = {}
+    columns: dict[str, GrowingColumn] = {}
     counts, lists = Counter[str](), defaultdict[str, list[Any]](list)
     for table, names, convert in sources:
         for parts in tables.scan(table, names, convert):
@@ -280,7 +279,7 @@ def gather(tables: Tables, *sources: Source) -> Gathered:
                     lists[name] += part
                     continue
                 try:
-                    columns.setdefault(name, Column(capacity)).add(part)
+                    columns.setdefault(name, GrowingColumn(capacity)).add(part)
                 except MemoryError as error:
                     raise EvidenceError(f"{tables.path}: table {table} does not fit into memory; export fewer tables") from error
                 except ValueError as error:

@@ -1,4 +1,4 @@
-"""What Nsight Systems' exports say, as a Trace: the same for SQLite files and folders of Parquet or Arrow files.
+"""Nsight Systems' exports as a Trace: the same for SQLite files and folders of Parquet or Arrow files.
 
 What the tables hold is known to `formats.nsys.columns`; here numbers get their names and columns become tables of a Trace.
 Never read are the tables with the recorded environment and command lines: TARGET_INFO_SYSTEM_ENV, META_DATA_CAPTURE, PROCESSES.
@@ -19,7 +19,7 @@ from kernelscope.analysis import trace
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats.nsys.columns import CALL_TABLES, GATHERED, KERNEL, NVTX, RUNTIME, interval, process_of
 from kernelscope.analysis.formats.nsys.frames import Strings, integers, labelled, named
-from kernelscope.analysis.formats.nsys.tables import Column, Gathered, Ids, Integers, Rows, Tables, small_table
+from kernelscope.analysis.formats.nsys.tables import Gathered, GrowingColumn, Ids, Integers, Rows, Tables, small_table
 
 # ENUM_CUDA_MEMCPY_OPER, ENUM_CUDA_MEM_KIND, ENUM_CUPTI_SYNC_TYPE. Arrays are memory of the device.
 _OPERATIONS = (
@@ -53,7 +53,7 @@ class _Capture:
     last_ns: int = 0
     devices: set[str] = field(default_factory=set)
 
-    def names(self, column: Column, drop: str = "") -> pd.Categorical:
+    def names(self, column: GrowingColumn, drop: str = "") -> pd.Categorical:
         """Return a column of names, and count those that StringIds lacks."""
         names, unknown = named(column, self.strings, drop)
         self.diagnostics["names that StringIds lacks"] += unknown
@@ -214,7 +214,7 @@ def _ranges(capture: _Capture) -> pd.DataFrame:
     """Return NVTX ranges and marks. Ranges that were never closed end with the capture."""
     events = capture.decoded("ranges")
     domains = _domain_names(capture, events)
-    capture.diagnostics["NVTX events of an unknown kind, left out"] += events.counts["odd"]
+    capture.diagnostics["NVTX events of an unknown kind, left out"] += events.counts["unknown"]
     frame = _host_columns(capture, events, "ranges")
     unfinished = np.flatnonzero(events["open"].values())
     capture.diagnostics["open ranges"] += unfinished.size
@@ -233,7 +233,7 @@ def _ranges(capture: _Capture) -> pd.DataFrame:
 
 
 def _end_of(capture: _Capture) -> int:
-    """Return when the recording was stopped, or the latest event where that is later or not told."""
+    """Return when the recording was stopped, or the latest event where that is later or unknown."""
     details = small_table(capture.tables, "ANALYSIS_DETAILS", ("stopTime",))
     stops: list[int] = [row["stopTime"] for row in details if row["stopTime"] is not None]
     return max([capture.last_ns, *stops])
@@ -242,11 +242,11 @@ def _end_of(capture: _Capture) -> int:
 def _domain_names(capture: _Capture, events: Gathered) -> dict[tuple[int, int], str]:
     """Return the names of domains by process and number."""
     texts = capture.strings.texts
-    told = (
+    names = (
         ((process, number), texts[place].as_py() if name is None and place >= 0 else name)
         for process, number, place, name in events.lists.get("domains", [])
     )
-    return {key: name for key, name in told if name}
+    return {key: name for key, name in names if name}
 
 
 def _domain(domains: dict[tuple[int, int], str], process: int | None, number: int | None) -> str | None:
@@ -290,9 +290,9 @@ def _profiler(capture: _Capture) -> None:
     """Count what nsys tells of itself: losses, warnings, and the time that it took from the program."""
     for row in small_table(capture.tables, "DIAGNOSTIC_EVENT", ("severity",), ("text",)):
         text = row["text"] or ""
-        told, lost = _LOSSES.search(text), _LOST.search(text)
-        if told:
-            capture.diagnostics[f"nsys: {told.group(1)}"] += 1
+        match, lost = _LOSSES.search(text), _LOST.search(text)
+        if match:
+            capture.diagnostics[f"nsys: {match.group(1)}"] += 1
         elif lost and row["severity"] in (2, 3):
             capture.diagnostics[f"nsys warnings of {lost.group(1).lower()} records"] += 1
     for table in ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD"):
@@ -325,10 +325,10 @@ def _devices(capture: _Capture) -> list[dict[str, Any]]:
     devices = []
     for device in sorted(capture.devices or set(filter(None, known)), key=lambda name: (len(name), name)):
         row = known.get(device, {})
-        told = {"name": row.get("name"), "memory_bytes": row.get("totalMemory"), "multiprocessors": row.get("smCount")}
+        properties = {"name": row.get("name"), "memory_bytes": row.get("totalMemory"), "multiprocessors": row.get("smCount")}
         if row.get("computeMajor") is not None:
-            told["compute_capability"] = f"{row['computeMajor']}.{row['computeMinor'] or 0}"
-        devices.append({"device": device, **{name: value for name, value in told.items() if value is not None}})
+            properties["compute_capability"] = f"{row['computeMajor']}.{row['computeMinor'] or 0}"
+        devices.append({"device": device, **{name: value for name, value in properties.items() if value is not None}})
     return devices
 
 
@@ -366,13 +366,13 @@ def _holds(column: pd.Series, sign: str) -> bool:
 
 def _source(tables: Tables, form: str) -> dict[str, Any]:
     """Return format, version of the nsys that exported, and version of its schema; versions before 2022 do not tell."""
-    told: dict[str, str] = {}
+    export: dict[str, str] = {}
     for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
         for row in small_table(tables, table, (), ("name", "value")):
             if row["name"] in ("EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION") and row["value"]:
-                told[row["name"]] = row["value"]
-    version = re.match(r"\d{4}\.\d+\.\d+", told.get("EXPORT_PRODUCT_VERSION", ""), re.ASCII)
-    schema = re.fullmatch(r"\d+\.\d+\.\d+", told.get("EXPORT_SCHEMA_VERSION", ""), re.ASCII)
+                export[row["name"]] = row["value"]
+    version = re.match(r"\d{4}\.\d+\.\d+", export.get("EXPORT_PRODUCT_VERSION", ""), re.ASCII)
+    schema = re.fullmatch(r"\d+\.\d+\.\d+", export.get("EXPORT_SCHEMA_VERSION", ""), re.ASCII)
     return {
         "format": form,
         "tool": "nsys",

@@ -18,7 +18,7 @@ from kernelscope.analysis.files import stream, text_tables
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats import printed as printed_tables
 from kernelscope.analysis.formats.nvprof import printed_tables as nvprof_table
-from kernelscope.analysis.formats.nvprof.printed_tables import Output, Table
+from kernelscope.analysis.formats.nvprof.printed_tables import NvprofOutput, PrintedTable
 from kernelscope.analysis.trace import Trace
 
 _BANNERS = re.compile(
@@ -47,9 +47,9 @@ def matches(head: Head) -> bool:
         return False
     if _BANNERS.search(head.text):
         return True
-    found = (set(nvprof_table.header_of(line)) for line in head.text.splitlines() if len(line) < 1000)
+    result = (set(nvprof_table.header_of(line)) for line in head.text.splitlines() if len(line) < 1000)
     return any(
-        {"Start", "Duration", "Context", "Stream", "Name"} <= titles or {"Time(%)"} | _SUMMARY <= titles for titles in found
+        {"Start", "Duration", "Context", "Stream", "Name"} <= titles or {"Time(%)"} | _SUMMARY <= titles for titles in result
     )
 
 
@@ -67,7 +67,7 @@ def read(path: Path) -> Trace:
     frames: dict[str, list[pd.DataFrame]] = {}
     steps: dict[str, int] = {}
     sizes = _size_units(output.tables)
-    readings = [_Reading(table, result, steps, sizes) for table in output.tables]
+    readings = [_PrintedReader(table, result, steps, sizes) for table in output.tables]
     for reading in readings:
         for name, frame in reading.frames(output.tables).items():
             if len(frame):
@@ -80,7 +80,7 @@ def read(path: Path) -> Trace:
     return result
 
 
-def _nothing(output: Output) -> str:
+def _nothing(output: NvprofOutput) -> str:
     """Return why a log gives nothing."""
     sections = sorted({table.section for table in output.tables})
     if "CPU profiling result" in sections:
@@ -96,21 +96,20 @@ def _nothing(output: Output) -> str:
     return f"{what}; record with --print-gpu-trace or without print options"
 
 
-class _Reading(printed_tables.Remarks):
-    """One table being turned into rows of a Trace; what is odd is counted in the Trace."""
+class _PrintedReader(printed_tables.TableRemarks):
+    """One table being turned into rows of a Trace; oddities are counted in the Trace's diagnostics."""
 
-    def __init__(self, table: Table, result: Trace, steps: dict[str, int], sizes: dict[str, int]) -> None:
+    def __init__(self, table: PrintedTable, result: Trace, steps: dict[str, int], sizes: dict[str, int]) -> None:
         """steps: the coarsest step in ns between times that can be written as those of a column, by column; filled here.
 
         sizes: bytes of each unit of size.
         """
-        super().__init__(result)
-        self.steps, self.sizes = steps, sizes
-        self.table, self.rows = table, table.rows
+        super().__init__(result, table.rows)
+        self.steps, self.sizes, self.table = steps, sizes, table
         self.columns = set(table.rows.columns)
         self.known = False
 
-    def frames(self, tables: list[Table]) -> dict[str, pd.DataFrame]:
+    def frames(self, tables: list[PrintedTable]) -> dict[str, pd.DataFrame]:
         """Return rows by table of the Trace; none for a table that is not read or repeats another."""
         read = None
         if self.table.section == "NVTX result" and self.columns >= _SUMMARY:
@@ -131,30 +130,25 @@ class _Reading(printed_tables.Remarks):
             return {}
         return read()
 
-    def repeats(self, other: Table) -> bool:
+    def repeats(self, other: PrintedTable) -> bool:
         """Whether another table is this summary for one device."""
         return other.device is not None and other.process == self.table.process and set(other.rows.columns) == self.columns
 
     def ns(self, column: str) -> pd.Series:
         """Return a column of times in ns; all null where the table has no such column."""
         if column not in self.rows:
-            return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
+            return self.absent()
         unit = self.table.units.get(column)
         step = text_tables.resolution(self.rows[column], unit) if column in ("Start", "Duration", "Time") else 1
         if step > 1:
             self.steps[column] = max(step, self.steps.get(column, 1))
         return text_tables.nanoseconds(self.rows[column], unit)
 
-    def numbers(self, column: str) -> pd.Series:
-        if column not in self.rows:
-            return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
-        return text_tables.counts(self.rows[column])
-
     def bytes(self, *columns: str) -> pd.Series:
         """Return sizes in bytes, from the first of these columns that the table has."""
         column = next((column for column in columns if column in self.rows), None)
         if column is None:
-            return pd.Series(pd.NA, index=self.rows.index, dtype="Int64")
+            return self.absent()
         return text_tables.sizes(self.rows[column], self.sizes, self.table.units.get(column, "").lower())
 
     def usable(self, frame: pd.DataFrame, *needed: str) -> pd.DataFrame:
@@ -220,18 +214,18 @@ class _Reading(printed_tables.Remarks):
         kernels = shapes.notna() & ~copies & ~marks
         calls = ~copies & ~marks & ~kernels
         self.result.info["clock"] = "relative"
-        found = {}
+        result = {}
         if kernels.any():
-            found["kernels"] = self.as_kernels(frame, shapes)[kernels].pipe(self.usable, "duration_ns")
+            result["kernels"] = self.as_kernels(frame, shapes)[kernels].pipe(self.usable, "duration_ns")
         if copies.any():
             faults = copies & ~frame["name"].str.startswith(("[CUDA ", "[Unified Memory Memcpy")).fillna(False).astype(bool)
             self.count("rows of unified memory that are no transfers", int(faults.sum()))
-            found["copies"] = self.as_copies(self.placed(frame))[copies & ~faults].pipe(self.usable, "duration_ns")
+            result["copies"] = self.as_copies(self.placed(frame))[copies & ~faults].pipe(self.usable, "duration_ns")
         if calls.any():
-            found["calls"] = self.as_calls(frame[calls])
+            result["calls"] = self.as_calls(frame[calls])
         if marks.any():
-            found["ranges"] = self.as_ranges(frame[marks])
-        return found
+            result["ranges"] = self.as_ranges(frame[marks])
+        return result
 
     def correlate(self, frame: pd.DataFrame, marks: pd.Series) -> None:
         """Take the correlation id from its column, or from the brackets after a name."""
@@ -241,50 +235,50 @@ class _Reading(printed_tables.Remarks):
         frame["correlation"] = pd.Series(pd.NA, index=frame.index, dtype="Int64")
         for pattern in (_LAUNCHED, _CORRELATION):
             parts = stream.extract(text_tables.strings_of(frame["name"].where(~marks)), pattern)
-            found = text_tables.counts(parts["correlation"])
-            frame["correlation"] = frame["correlation"].fillna(found)
-            frame["name"] = parts["name"].where(found.notna(), frame["name"]).astype("str")
+            result = text_tables.counts(parts["correlation"])
+            frame["correlation"] = frame["correlation"].fillna(result)
+            frame["name"] = parts["name"].where(result.notna(), frame["name"]).astype("str")
 
     def as_kernels(self, frame: pd.DataFrame, shapes: pd.Series) -> pd.DataFrame:
-        found = self.placed(frame)
-        found["grid"], found["block"] = shapes, self.shape("Block Size", "Block")
-        found["registers"] = (self.numbers("Regs") if "Regs" in self.rows else self.numbers("Registers Per Thread")).astype(
+        result = self.placed(frame)
+        result["grid"], result["block"] = shapes, self.shape("Block Size", "Block")
+        result["registers"] = (self.numbers("Regs") if "Regs" in self.rows else self.numbers("Registers Per Thread")).astype(
             "Int32"
         )
-        found["shared_memory"] = self.bytes("SSMem", "Static SMem") + self.bytes("DSMem", "Dynamic SMem")
-        return found
+        result["shared_memory"] = self.bytes("SSMem", "Static SMem") + self.bytes("DSMem", "Dynamic SMem")
+        return result
 
     def placed(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Add where device work ran."""
-        found = frame.copy()
-        found["device"], found["thread"] = self.devices(), self.numbers("Stream")
-        return found
+        result = frame.copy()
+        result["device"], result["thread"] = self.devices(), self.numbers("Stream")
+        return result
 
     def as_copies(self, frame: pd.DataFrame) -> pd.DataFrame:
         names = frame["name"].astype("category")
-        found = frame.drop(columns="name")
+        result = frame.drop(columns="name")
         known = list(names.cat.categories)
-        found["operation"] = names.map({name: printed_tables.operation(name) for name in known}).astype("str")
+        result["operation"] = names.map({name: printed_tables.operation(name) for name in known}).astype("str")
         directions = {name: printed_tables.direction(name) if "Unified" in name else None for name in known}
-        found["memory"] = names.map(directions).astype("str")
+        result["memory"] = names.map(directions).astype("str")
         if "Size" in self.rows:
-            found["bytes"] = self.bytes("Size")
+            result["bytes"] = self.bytes("Size")
         if "Unified Memory" in self.rows:
-            unified = found["operation"].eq("unified memory")
-            found["bytes"] = self.bytes("Unified Memory").where(unified, found.get("bytes"))
+            unified = result["operation"].eq("unified memory")
+            result["bytes"] = self.bytes("Unified Memory").where(unified, result.get("bytes"))
         if self.columns >= {"SrcMemType", "DstMemType"}:
-            told = self.rows["SrcMemType"].str.lower() + " to " + self.rows["DstMemType"].str.lower()
-            found["memory"] = told.where(told.notna(), found["memory"])
-        return found
+            kinds = self.rows["SrcMemType"].str.lower() + " to " + self.rows["DstMemType"].str.lower()
+            result["memory"] = kinds.where(kinds.notna(), result["memory"])
+        return result
 
     def as_calls(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return API calls. Which threads made them is not told: all of a process stand as one."""
-        found = frame.drop(columns=["duration_ns", "count"])
-        found["name"] = found["name"].str.replace(r"(?:_v\d+)+$", "", regex=True)
-        found["api"] = np.where(found["name"].str.match(r"cu[A-Z]"), "driver", "runtime")
-        found["process"] = found["process"].fillna(_UNKNOWN_PROCESS)
-        found["thread"] = found["process"]
-        return self.usable(found, "start_ns", "end_ns")
+        """Return API calls. Which threads made them is not recorded: all of a process stand as one."""
+        result = frame.drop(columns=["duration_ns", "count"])
+        result["name"] = result["name"].str.replace(r"(?:_v\d+)+$", "", regex=True)
+        result["api"] = np.where(result["name"].str.match(r"cu[A-Z]"), "driver", "runtime")
+        result["process"] = result["process"].fillna(_UNKNOWN_PROCESS)
+        result["thread"] = result["process"]
+        return self.usable(result, "start_ns", "end_ns")
 
     def as_ranges(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return ranges from the rows of their starts and ends, paired by name, inner ones first, and markers."""
@@ -294,9 +288,9 @@ class _Reading(printed_tables.Remarks):
         frame = self.usable(frame, "start_ns", "edge")
         markers = frame[frame["edge"] == "Marker"].copy()
         markers["end_ns"], markers["category"] = markers["start_ns"], "mark"
-        found = pd.concat([_paired(frame[frame["edge"] != "Marker"], self), markers], ignore_index=True)
-        found["thread"] = self.table.process if self.table.process is not None else _UNKNOWN_PROCESS
-        return found.assign(nested=False).sort_values("start_ns", kind="stable").drop(columns="edge")
+        result = pd.concat([_paired(frame[frame["edge"] != "Marker"], self), markers], ignore_index=True)
+        result["thread"] = self.table.process if self.table.process is not None else _UNKNOWN_PROCESS
+        return result.assign(nested=False).sort_values("start_ns", kind="stable").drop(columns="edge")
 
     def process(self) -> pd.Series:
         """Return the process of the table's rows; where the log names none, calls and their device work share a stand-in."""
@@ -344,7 +338,7 @@ class _Reading(printed_tables.Remarks):
         return f"cuda:{int(match['number'])}"
 
 
-def _size_units(tables: list[Table]) -> dict[str, int]:
+def _size_units(tables: list[PrintedTable]) -> dict[str, int]:
     """Return bytes by unit of size: powers of 1024, but of 1000 where sizes, durations and throughput agree only so.
 
     The first versions wrote 409600 bytes as 409.60KB. A row tells where size and throughput have different prefixes.
@@ -382,13 +376,13 @@ def _paired(edges: pd.DataFrame, remarks: printed_tables.Remarks) -> pd.DataFram
     same = (order["key"].eq(order["key"].shift(-1)) & order["level"].eq(order["level"].shift(-1))).to_numpy()
     starts = (ordered["edge"] == "Range start").to_numpy()
     closed = starts & same & np.append(~starts[1:], False)
-    found = ordered[starts].assign(end_ns=ordered["start_ns"].shift(-1)[starts].where(closed[starts], pd.NA), category="user")
+    result = ordered[starts].assign(end_ns=ordered["start_ns"].shift(-1)[starts].where(closed[starts], pd.NA), category="user")
     remarks.count("open ranges", int((starts & ~closed).sum()))
     remarks.count("ends of ranges without a start", int((~starts).sum() - closed.sum()))
-    return found.assign(end_ns=found["end_ns"].fillna(edges["start_ns"].max()))
+    return result.assign(end_ns=result["end_ns"].fillna(edges["start_ns"].max()))
 
 
-def _explain(output: Output, steps: dict[str, int], result: Trace) -> None:
+def _explain(output: NvprofOutput, steps: dict[str, int], result: Trace) -> None:
     """Say what nvprof warns of, how exact the times are, and what users would expect and the log does not hold."""
     info = result.info
     for text, count in output.warnings.items():
@@ -397,8 +391,8 @@ def _explain(output: Output, steps: dict[str, int], result: Trace) -> None:
         else:
             info["notes"].append(f"nvprof warns: {text}")
     if steps:
-        told = "; ".join(f"{what} to {step} ns" for what, step in sorted(steps.items()))
-        info["notes"].append(f"times are rounded as printed, at worst: {told}; --csv -u ns has them exactly")
+        shown = "; ".join(f"{what} to {step} ns" for what, step in sorted(steps.items()))
+        info["notes"].append(f"times are rounded as printed, at worst: {shown}; --csv -u ns has them exactly")
     if len({table.process for table in output.tables}) > 1:
         info["notes"].append(f"{len(output.processes)} processes; in traces each has a clock of its own")
     have_calls = len(result.calls) or (result.totals["table"] == "calls").any()

@@ -51,11 +51,11 @@ _FIRST_CELLS = {"Start": r"^[\d.,e+-]+(?:[num]?s)?$", "Time(%)": r"^[\d.,e+-]+%?
 
 
 @dataclass(frozen=True)
-class Table:
+class PrintedTable:
     """One table. rows: cells as text, columns by title (a Name column without a title has one here); units: from the units row.
 
     section: that of the banner before, "Profiling result" where there was none; process, device: from the banners, None where
-    not told; line: that of the header, counted from 1; unreadable: lines of the table that are no rows.
+    unknown; line: that of the header, counted from 1; unreadable: lines of the table that are no rows.
     """
 
     section: str
@@ -68,14 +68,14 @@ class Table:
 
 
 @dataclass
-class Output:
+class NvprofOutput:
     """What was printed. processes: all that nvprof says it profiled; idle: whether it says that no kernels were.
 
     announced: whether the line that announces a result is there. warnings: what nvprof warns of, up to the first sentence's end,
     with the number of records that it tells, 0 where it tells none.
     """
 
-    tables: list[Table] = field(default_factory=list)
+    tables: list[PrintedTable] = field(default_factory=list)
     processes: set[int] = field(default_factory=set)
     idle: bool = False
     announced: bool = False
@@ -83,7 +83,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _PrintedPlace:
     """What a table is: what stood before it, its header and its units."""
 
     section: str = "Profiling result"
@@ -102,29 +102,29 @@ class _Block:
     end: int
 
 
-def read(path: Path | str) -> Output:
+def read(path: Path | str) -> NvprofOutput:
     """Return the tables of a log; raises EvidenceError when it cannot be read."""
     return parse(stream.lines(path), str(path))
 
 
-def parse(lines: Sequence[str], name: str) -> Output:
+def parse(lines: Sequence[str], name: str) -> NvprofOutput:
     """Return the tables among these lines; name stands for the file in messages.
 
     Tables of one section, process and device with the same header and units are one: there is one for every NVTX range.
     """
-    found = pc.match_substring_regex(stream.strings_of(lines), pattern=_LANDMARK)
-    marks = np.asarray(pc.indices_nonzero(found)).tolist()
-    output, place = Output(), _Place()
-    blocks: dict[_Place, list[_Block]] = {}
+    result = pc.match_substring_regex(stream.strings_of(lines), pattern=_LANDMARK)
+    marks = np.asarray(pc.indices_nonzero(result)).tolist()
+    output, place = NvprofOutput(), _PrintedPlace()
+    blocks: dict[_PrintedPlace, list[_Block]] = {}
     for position, index in enumerate(marks):
         line = lines[index].rstrip("\r")
         if match := re.search(_PROFILED, line):
             output.processes.add(_number(match[2]))
         elif match := re.search(_BANNER, line):
-            place = _Place(match["section"], _number(match["process"]) if match["process"] else None)
+            place = _PrintedPlace(match["section"], _number(match["process"]) if match["process"] else None)
             output.announced |= match["section"] in ("Profiling result", "API calls")
         elif match := re.match(_DEVICE, line):
-            place = _Place(place.section, place.process, match["device"])
+            place = _PrintedPlace(place.section, place.process, match["device"])
         elif match := re.search(_WARNING, line):
             _warn(output, match)
         elif line.startswith(_IDLE):
@@ -158,7 +158,7 @@ def header_of(line: str) -> list[str]:
     return titles if usual else []
 
 
-def _warn(output: Output, match: re.Match[str]) -> None:
+def _warn(output: NvprofOutput, match: re.Match[str]) -> None:
     """Add a warning, with the sum of the numbers where several processes were warned."""
     text = match["text"].strip()
     if text in output.warnings or len(output.warnings) < _MOST_WARNINGS:
@@ -170,7 +170,7 @@ def _number(digits: str) -> int:
     return int(digits[:10])
 
 
-def _table(lines: Sequence[str], blocks: list[_Block], place: _Place) -> Table:
+def _table(lines: Sequence[str], blocks: list[_Block], place: _PrintedPlace) -> PrintedTable:
     titles, units = header_of(place.header), dict(place.units)
     rows_of = _csv_rows if "," in place.header else _text_rows
     inside: list[str] = []
@@ -180,14 +180,14 @@ def _table(lines: Sequence[str], blocks: list[_Block], place: _Place) -> Table:
         stop = next((number for number, line in enumerate(body) if not line.strip()), len(body))
         inside += body[:stop]
         after += [line for line in body[stop:] if line.strip()]
-    table, odd = rows_of(inside, titles)
+    table, unread = rows_of(inside, titles)
     # a program's output may have cut the table with an empty line: what follows counts where it has a row's shape
     if after:
         table = pd.concat([table, rows_of(after, titles)[0]], ignore_index=True)
     if "Type" in table:
         table["Type"] = table["Type"].str.rstrip(":").ffill()
-    unreadable = sum(not _is_remark(text) for text in odd)
-    return Table(place.section, place.process, place.device, blocks[0].header + 1, table, units, unreadable)
+    unreadable = sum(not _is_remark(text) for text in unread)
+    return PrintedTable(place.section, place.process, place.device, blocks[0].header + 1, table, units, unreadable)
 
 
 def _units(header: str, line: str, titles: list[str]) -> dict[str, str]:
@@ -197,34 +197,34 @@ def _units(header: str, line: str, titles: list[str]) -> dict[str, str]:
         if len(cells) != len(titles) or not set(cells) <= _UNITS or not any(cells):
             return {}
         return {title: unit for title, unit in zip(titles, cells, strict=True) if unit}
-    found = list(re.finditer(r"\S+", line))
-    if not found or not {match[0] for match in found} <= _UNITS:
+    result = list(re.finditer(r"\S+", line))
+    if not result or not {match[0] for match in result} <= _UNITS:
         return {}
     ends = [match.end() for match in re.finditer(_TITLE, header)]  # values stand right-aligned under titles
-    return {titles[int(np.abs(np.array(ends) - match.end()).argmin())]: match[0] for match in found}
+    return {titles[int(np.abs(np.array(ends) - match.end()).argmin())]: match[0] for match in result}
 
 
 def _csv_rows(lines: list[str], titles: list[str]) -> tuple[pd.DataFrame, list[str]]:
-    table, odd = text_tables.delimited(lines, len(titles), titles.index("Name"))
+    table, unread = text_tables.delimited(lines, len(titles), titles.index("Name"))
     table.columns = pd.Index(titles)
-    return _checked(table, odd, titles)
+    return _checked(table, unread, titles)
 
 
 def _text_rows(lines: list[str], titles: list[str]) -> tuple[pd.DataFrame, list[str]]:
     if titles[0] != "Type":
-        table, odd = text_tables.spaced(lines, len(titles))
+        table, unread = text_tables.spaced(lines, len(titles))
         table.columns = pd.Index(titles)
-        return _checked(table, odd, titles)
+        return _checked(table, unread, titles)
     # the type stands in the first row of each kind only: it is put before the name, which may hold anything anyway
     moved = pc.replace_substring_regex(
         stream.strings_of(_with_types(lines)), pattern=_TYPED, replacement=r"\2\3\1: \4"
     ).to_pylist()
-    table, odd = text_tables.spaced([str(line) for line in moved], len(titles) - 1)
+    table, unread = text_tables.spaced([str(line) for line in moved], len(titles) - 1)
     table.columns = pd.Index(titles[1:])
     typed = table["Name"].str.extract(rf"^(?P<Type>{_TYPE}|): (?P<Name>.*)$")
     table["Name"] = typed["Name"]
     table.insert(0, "Type", typed["Type"].where(typed["Type"] != "", None))
-    return _checked(table, odd, titles)
+    return _checked(table, unread, titles)
 
 
 def _with_types(lines: list[str]) -> list[str]:
@@ -233,22 +233,22 @@ def _with_types(lines: list[str]) -> list[str]:
     places = np.asarray(pc.indices_nonzero(alone)).tolist()
     if not places:
         return lines
-    found = list(lines)
+    result = list(lines)
     for place in reversed(places):
-        found[place : place + 2] = [f" {' '.join(found[place].split())} {line}" for line in found[place + 1 : place + 2]]
-    return found
+        result[place : place + 2] = [f" {' '.join(result[place].split())} {line}" for line in result[place + 1 : place + 2]]
+    return result
 
 
-def _checked(table: pd.DataFrame, odd: list[str], titles: list[str]) -> tuple[pd.DataFrame, list[str]]:
+def _checked(table: pd.DataFrame, unread: list[str], titles: list[str]) -> tuple[pd.DataFrame, list[str]]:
     """Return the rows whose first cell is what a row of the table starts with, and the other lines."""
     first = next((title for title in titles if title in _FIRST_CELLS), None)
     if first is None or not len(table):
-        return table, odd
+        return table, unread
     good = table[first].str.match(_FIRST_CELLS[first]).fillna(False).astype(bool)
     if first == "Count":
         good |= table[first].isna()  # page faults have none in CSV
-    odd = odd + list(table.loc[~good].iloc[:, -1].fillna("").astype("str"))
-    return table[good].reset_index(drop=True), odd
+    unread = unread + list(table.loc[~good].iloc[:, -1].fillna("").astype("str"))
+    return table[good].reset_index(drop=True), unread
 
 
 def _is_remark(line: str) -> bool:

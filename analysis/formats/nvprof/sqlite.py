@@ -14,18 +14,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import demangle
 import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats.cupti import callbacks as cupti_callbacks
-from kernelscope.analysis.formats.nvprof.sqlite_tables import PREFIX, STRINGS, Database
+from kernelscope.analysis.formats.demangling import demangled
+from kernelscope.analysis.formats.nvprof.sqlite_tables import PREFIX, STRINGS, NvprofDatabase
 from kernelscope.analysis.trace import Trace, conform
+from kernelscope.analysis.trace.categories import named, triples
 
 _UINT32 = 0xFFFFFFFF
 _DEMANGLED = 4000  # names; one takes about a millisecond and a program has hundreds of kernels
-_LONGEST = 20_000  # characters of a mangled name
 
 # Enumerations of cupti_activity.h
 _OBJECT_PROCESS, _OBJECT_THREAD = 1, 2
@@ -69,15 +69,15 @@ _DEVICE_WORK = {
 
 
 def matches(head: Head) -> bool:
-    """Whether these are nvprof's tables: CUPTI's records beside a StringTable (Nsight Systems has StringIds instead)."""
+    """Return whether these are nvprof's tables: CUPTI's records beside a StringTable (Nsight Systems has StringIds instead)."""
     tables = head.tables
     return STRINGS in tables and "StringIds" not in tables and any(name.startswith(PREFIX) for name in tables)
 
 
 def read(path: Path) -> Trace:
     """Return the Trace of one file; raise EvidenceError when it is damaged or no file of nvprof's."""
-    with Database(path) as database:
-        source = _Source(database, database.strings())
+    with NvprofDatabase(path) as database:
+        source = _ActivityDatabase(database, database.strings())
         calls = source.calls()
         processes = source.processes(calls)
         kernels = source.kernels(calls, processes)
@@ -96,17 +96,17 @@ def read(path: Path) -> Trace:
             samples=samples,
         )
         trace.info = source.info(trace)
-    trace.diagnostics = {name: count for name, count in source.odd.items() if count}
+    trace.diagnostics = {name: count for name, count in source.diagnostics.items() if count}
     return trace
 
 
 @dataclass
-class _Source:
-    """A database with its texts; `odd` counts what is odd in it, by name."""
+class _ActivityDatabase:
+    """A database with its texts; diagnostics: oddities counted by name."""
 
-    database: Database
+    database: NvprofDatabase
     texts: dict[int, str]
-    odd: Counter[str] = field(default_factory=Counter)
+    diagnostics: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
 
     def records(self, kind: str, columns: dict[str, str]) -> pd.DataFrame:
@@ -116,8 +116,8 @@ class _Source:
         """Return the rows that have a start and, not before it, an end."""
         known = (rows["start"] > 0) & (rows["end"] > 0)
         ordered = rows["end"] >= rows["start"]
-        self.odd[f"{what}_without_time"] += int((~known).sum())
-        self.odd[f"{what}_ending_before_start"] += int((known & ~ordered).sum())
+        self.diagnostics[f"{what}_without_time"] += int((~known).sum())
+        self.diagnostics[f"{what}_ending_before_start"] += int((known & ~ordered).sum())
         return rows[known & ordered].sort_values(["start", "end"], kind="stable").reset_index(drop=True)
 
     def calls(self) -> pd.DataFrame:
@@ -146,12 +146,12 @@ class _Source:
 
     def processes(self, calls: pd.DataFrame) -> list[int]:
         """Return the processes of which the file says anything."""
-        found = set(calls["process"].unique().tolist())
+        result = set(calls["process"].unique().tolist())
         columns = {"objectKind": "int", "objectId": "blob"}
         for rows in (self.records("NAME", columns), self.markers, self.records("OVERHEAD", columns)):
             mine = rows[rows["objectKind"].isin([_OBJECT_PROCESS, _OBJECT_THREAD])]
-            found |= set(np.unique(_words(mine["objectId"], 1)[:, 0]).tolist())
-        return sorted(found)
+            result |= set(np.unique(_words(mine["objectId"], 1)[:, 0]).tolist())
+        return sorted(result)
 
     def launched(self, rows: pd.DataFrame, calls: pd.DataFrame, processes: Sequence[int]) -> dict[str, Any]:
         """Return the columns that device work has in common: device, thread, process, correlation."""
@@ -161,7 +161,7 @@ class _Source:
         else:
             pairs = calls[["correlationId", "process"]].drop_duplicates().drop_duplicates("correlationId", keep=False)
             process = correlation.map(pairs.set_index("correlationId")["process"]).astype("Int64")
-            self.odd["device_work_of_unknown_process"] += int(process.isna().sum())
+            self.diagnostics["device_work_of_unknown_process"] += int(process.isna().sum())
         stream = _column(rows, "streamId")
         return {
             "device": _categorical(self._devices(rows), lambda number: f"cuda:{number}"),
@@ -204,8 +204,8 @@ class _Source:
                 "duration_ns": rows["end"] - rows["start"],
                 "count": np.ones(len(rows), dtype=np.int64),
                 "name": self._kernel_names(rows["name"].to_numpy()),
-                "grid": _triples(rows, "grid"),
-                "block": _triples(rows, "block"),
+                "grid": triples(rows, ["grid" + axis for axis in "XYZ"]),
+                "block": triples(rows, ["block" + axis for axis in "XYZ"]),
                 "registers": _column(rows, "registersPerThread").where(lambda count: count.between(0, 0xFFFF)),
                 "shared_memory": _column(rows, "staticSharedMemory") + _column(rows, "dynamicSharedMemory"),
                 **self.launched(rows, calls, processes),
@@ -216,14 +216,16 @@ class _Source:
     def _once(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return the rows without those that stand in two tables."""
         kept = rows.drop_duplicates([*_DEVICE_WORK, "name"])
-        self.odd["kernels_in_two_tables"] += len(rows) - len(kept)
+        self.diagnostics["kernels_in_two_tables"] += len(rows) - len(kept)
         return kept
 
     def _kernel_names(self, numbers: np.ndarray) -> pd.Categorical:
         used = dict.fromkeys(self.texts[number] for number in np.unique(numbers).tolist() if number in self.texts)
-        plain = {name: _demangled(name) for name in list(used)[:_DEMANGLED]}
-        self.odd["kernel_names_not_demangled"] += sum(plain.get(name, name) == name and name.startswith("_Z") for name in used)
-        self.odd["kernels_without_name"] += int((~np.isin(numbers, list(self.texts))).sum())
+        plain = {name: demangled(name) for name in list(used)[:_DEMANGLED]}
+        self.diagnostics["kernel_names_not_demangled"] += sum(
+            plain.get(name, name) == name and name.startswith("_Z") for name in used
+        )
+        self.diagnostics["kernels_without_name"] += int((~np.isin(numbers, list(self.texts))).sum())
 
         def name_of(number: int) -> str | None:
             text = self.texts.get(number)
@@ -291,7 +293,7 @@ class _Source:
         """NVTX records in the order of time."""
         columns = {"flags": "int", "timestamp": "int", "id": "int", "objectKind": "int", "objectId": "blob"}
         rows = self.records("MARKER", {**columns, "name": "int", "domain": "int?"})
-        self.odd["marks_without_time"] += int((rows["timestamp"] <= 0).sum())
+        self.diagnostics["marks_without_time"] += int((rows["timestamp"] <= 0).sum())
         return rows[rows["timestamp"] > 0].sort_values("timestamp", kind="stable").reset_index(drop=True)
 
     def ranges(self) -> pd.DataFrame:
@@ -307,20 +309,20 @@ class _Source:
         instant = rows[rows["flags"] & _MARKER_INSTANT != 0]
         spans = self._spans(rows)
         nested = ~spans["whole"].to_numpy(dtype=bool) & _stacked(spans)
-        self.odd["ranges_not_in_stack_order"] += int((~nested & ~spans["whole"].to_numpy(dtype=bool)).sum())
+        self.diagnostics["ranges_not_in_stack_order"] += int((~nested & ~spans["whole"].to_numpy(dtype=bool)).sum())
         marks = instant.assign(start=instant["timestamp"], end=instant["timestamp"])
-        found = pd.concat([spans.assign(nested=nested, category=0), marks.assign(nested=False, category=1)], ignore_index=True)
+        result = pd.concat([spans.assign(nested=nested, category=0), marks.assign(nested=False, category=1)], ignore_index=True)
         frame = pd.DataFrame(
             {
-                "thread": found["thread"],
-                "start_ns": found["start"],
-                "end_ns": found["end"],
+                "thread": result["thread"],
+                "start_ns": result["start"],
+                "end_ns": result["end"],
                 "category": pd.Categorical.from_codes(
-                    found["category"].to_numpy(), categories=pd.Index(["user", "mark"], dtype="str")
+                    result["category"].to_numpy(), categories=pd.Index(["user", "mark"], dtype="str")
                 ),
-                "name": _categorical(found["name"].to_numpy(), self.texts.get),
-                "nested": found["nested"].astype(bool),
-                "domain": _categorical(_column(found, "domain").fillna(0).to_numpy(dtype=np.int64), self.texts.get),
+                "name": _categorical(result["name"].to_numpy(), self.texts.get),
+                "nested": result["nested"].astype(bool),
+                "domain": _categorical(_column(result, "domain").fillna(0).to_numpy(dtype=np.int64), self.texts.get),
             }
         )
         return conform(
@@ -335,12 +337,12 @@ class _Source:
         ends = ends.assign(turn=ends.groupby(keys).cumcount(), end=ends["timestamp"])[[*keys, "turn", "end"]]
         spans = starts.merge(ends, how="left", on=[*keys, "turn"])
         opened = spans["end"].isna()
-        self.odd["open_ranges"] += int(opened.sum())
-        self.odd["range_ends_without_start"] += len(ends) - int((~opened).sum())
+        self.diagnostics["open_ranges"] += int(opened.sum())
+        self.diagnostics["range_ends_without_start"] += len(ends) - int((~opened).sum())
         last = self.last_time()
         spans["end"] = spans["end"].astype("Int64").fillna(last).astype("int64")
         wrong = spans["end"] < spans["start"]
-        self.odd["ranges_ending_before_start"] += int(wrong.sum())
+        self.diagnostics["ranges_ending_before_start"] += int(wrong.sum())
         return spans[~wrong].reset_index(drop=True)
 
     def last_time(self) -> int:
@@ -357,25 +359,25 @@ class _Source:
         rows = rows.assign(device=np.where(on_device, rows["deviceId"], -2))
         taken = rows.assign(time_ns=rows["start"])
         given = rows.assign(time_ns=rows["end"], bytes=-rows["bytes"])
-        found = pd.concat([taken, given], ignore_index=True)
-        found = found[found["time_ns"] > 0].sort_values("time_ns", kind="stable", ignore_index=True)
-        device = _categorical(found["device"].to_numpy(), lambda number: "cpu" if number == -2 else f"cuda:{number}")
-        return conform("memory", pd.DataFrame({"time_ns": found["time_ns"], "device": device, "bytes": found["bytes"]}))
+        result = pd.concat([taken, given], ignore_index=True)
+        result = result[result["time_ns"] > 0].sort_values("time_ns", kind="stable", ignore_index=True)
+        device = _categorical(result["device"].to_numpy(), lambda number: "cpu" if number == -2 else f"cuda:{number}")
+        return conform("memory", pd.DataFrame({"time_ns": result["time_ns"], "device": device, "bytes": result["bytes"]}))
 
     def samples(self) -> pd.DataFrame:
         rows = self.records("ENVIRONMENT", {"deviceId": "int", "timestamp": "int", "environmentKind": "int", "data": "blob"})
         words = _words(rows["data"], 2)
-        found = []
+        result = []
         for kind, metrics in _ENVIRONMENT.items():
             mine = rows["environmentKind"].to_numpy() == kind
             device = "cuda:" + rows["deviceId"][mine].astype("string")
             for place, (metric, factor) in enumerate(metrics):
                 value = words[mine, place] * factor
-                found.append(
+                result.append(
                     pd.DataFrame({"time_ns": rows["timestamp"][mine], "device": device, "metric": metric, "value": value})
                 )
-        found += self._unified_samples()
-        table = pd.concat([frame for frame in found if len(frame)] or found[:1], ignore_index=True)
+        result += self._unified_samples()
+        table = pd.concat([frame for frame in result if len(frame)] or result[:1], ignore_index=True)
         return conform("samples", table.sort_values("time_ns", kind="stable", ignore_index=True))
 
     def _unified_samples(self) -> list[pd.DataFrame]:
@@ -383,15 +385,17 @@ class _Source:
         old = self.records("UNIFIED_MEMORY_COUNTER", {"timestamp": "int", "counterKind": "int", "value": "int"})
         new = self._unified().rename(columns={"start": "timestamp"})
         new = new[~new["counterKind"].isin(_UNIFIED_COPIES)]
-        found = []
+        result = []
         for kind, metric in _UNIFIED_SAMPLES.items():
             for rows in (old, new):
                 mine = rows[rows["counterKind"] == kind]
-                found.append(pd.DataFrame({"time_ns": mine["timestamp"], "metric": metric, "value": mine["value"].astype(float)}))
-        return found
+                result.append(
+                    pd.DataFrame({"time_ns": mine["timestamp"], "metric": metric, "value": mine["value"].astype(float)})
+                )
+        return result
 
     def info(self, trace: Trace) -> dict[str, Any]:
-        self.odd.update({f"unreadable_rows:{table}": count for table, count in self.database.unreadable.items()})
+        self.diagnostics.update({f"unreadable_rows:{table}": count for table, count in self.database.unreadable.items()})
         self._note_overhead()
         info: dict[str, Any] = {
             "source": {"format": "nvprof-sqlite", "tool": "nvprof", "version": None, "schema": self.database.version()},
@@ -418,7 +422,7 @@ class _Source:
         columns = {"id": "int", "name": "int", "globalMemorySize": "int?", "numMultiprocessors": "int?"}
         rows = self.records("DEVICE", {**columns, "computeCapabilityMajor": "int?", "computeCapabilityMinor": "int?"})
         rows = rows.drop_duplicates("id")[:1024]
-        found = []
+        result = []
         for row in rows.to_dict("records"):
             device = {
                 "device": f"cuda:{row['id']}",
@@ -428,8 +432,8 @@ class _Source:
             }
             if not pd.isna(row["computeCapabilityMajor"]) and not pd.isna(row["computeCapabilityMinor"]):
                 device["compute_capability"] = f"{row['computeCapabilityMajor']}.{row['computeCapabilityMinor']}"
-            found.append({key: value for key, value in device.items() if not pd.isna(value)})
-        return found
+            result.append({key: value for key, value in device.items() if not pd.isna(value)})
+        return result
 
     def _unavailable(self, trace: Trace) -> dict[str, str]:
         """Return why tables are empty."""
@@ -444,13 +448,6 @@ class _Source:
             "ranges": "the file holds no NVTX range: the program opened none while nvprof recorded",
         }
         return {name: reason for name, reason in reasons.items() if not len(getattr(trace, name))}
-
-
-def _demangled(name: str) -> str:
-    """Return a C++ name as written in source (in the way of c++filt), or the name itself where it is none."""
-    if not name.startswith("_Z") or len(name) > _LONGEST:
-        return name
-    return demangle.demangle(name, language="itanium", style="gnu")
 
 
 def _thread(process: Any, thread: Any) -> Any:
@@ -474,18 +471,7 @@ def _column(rows: pd.DataFrame, name: str) -> pd.Series:
 
 def _categorical(values: np.ndarray, name_of: Callable[[int], str | None]) -> pd.Categorical:
     """Return texts for numbers, asking once for each distinct number; a negative number or None is null."""
-    codes, distinct = pd.factorize(values)
-    names = [name_of(number) if number >= 0 or number == -2 else None for number in distinct.tolist()]
-    inner, categories = pd.factorize(np.array([*names, None], dtype=object))
-    return pd.Categorical.from_codes(inner[codes], categories=pd.Index(categories, dtype="str"))
-
-
-def _triples(rows: pd.DataFrame, part: str) -> pd.Categorical:
-    """Return x,y,z of a grid or a block."""
-    axes = [f"{part}{axis}" for axis in "XYZ"]
-    distinct = rows.drop_duplicates(axes)[axes].itertuples(index=False)
-    names = [None if pd.isna(x) or pd.isna(y) or pd.isna(z) else f"{x},{y},{z}" for x, y, z in distinct]
-    return _categorical(rows.groupby(axes, sort=False, dropna=False).ngroup().to_numpy(), lambda number: names[number])
+    return named(values, lambda number: name_of(number) if number >= 0 or number == -2 else None)
 
 
 def _memory_name(both: int) -> str | None:

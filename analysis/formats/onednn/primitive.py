@@ -1,4 +1,4 @@
-"""What one description of a oneDNN primitive says: the fields between "exec," and the duration of a verbose line."""
+"""The description of one oneDNN primitive: the fields between "exec," and the duration of a verbose line."""
 
 from __future__ import annotations
 
@@ -161,19 +161,19 @@ def _fitting(number: int | None) -> int | None:
 
 def _operands(memory: str) -> list[_Operand]:
     """Return the operands that are there, in the order printed."""
-    found = []
+    result = []
     for text in memory.split():
         if match := _DESCRIPTOR.fullmatch(text):
             if match["dtype"] == "undef" or match["kind"] == "undef":
                 continue
             rest = (match["rest"] or "").split(":")
             strides = rest[0] if len(rest) > 1 else ""  # with a single field left that is the flags
-            found.append(_Operand(match["argument"], match["dtype"], match["tag"] or match["kind"], strides))
+            result.append(_Operand(match["argument"], match["dtype"], match["tag"] or match["kind"], strides))
         elif match := _OLD_TYPED.fullmatch(text):
-            found.append(_Operand(_OLD_ARGUMENTS[match["argument"]], match["dtype"], match["tag"]))
+            result.append(_Operand(_OLD_ARGUMENTS[match["argument"]], match["dtype"], match["tag"]))
         elif match := _OLD.fullmatch(text):
-            found.append(_Operand(match["argument"], None, match["tag"]))
-    return found
+            result.append(_Operand(match["argument"], None, match["tag"]))
+    return result
 
 
 def _kind(primitive: str, propagation: str, operands: list[_Operand], algorithm: str) -> str:

@@ -51,25 +51,25 @@ def matches(head: Head) -> bool:
 
 def read(path: Path) -> Trace:
     """Read a stream; raises EvidenceError when it cannot be read or holds no line of these libraries."""
-    found = stream.split(stream.verbose_lines(path))
-    if found.onednn.empty and found.mkl.empty:
+    result = stream.split(stream.verbose_lines(path))
+    if result.onednn.empty and result.mkl.empty:
         raise EvidenceError(f"{path}: no verbose line of oneDNN or MKL; set ONEDNN_VERBOSE=1 or MKL_VERBOSE=1 and record again")
-    onednn = onednn_verbose.parse(found.onednn["text"], found.onednn["line_number"])
-    mkl = mkl_verbose.parse(found.mkl["text"], found.mkl["line_number"])
+    onednn = onednn_verbose.parse(result.onednn)
+    mkl = mkl_verbose.parse(result.mkl)
     timed = onednn[onednn["wall_ns"].notna()]
     untimed = onednn[onednn["wall_ns"].isna()]
     kernels = pd.concat([_timed(timed), _summed_onednn(untimed), _summed_mkl(mkl)], ignore_index=True)
-    strings = stream.strings_of(found.onednn["text"])
+    strings = stream.strings_of(result.onednn["text"])
     totals = pd.concat([conform("totals", _created(strings)), conform("totals", _partitions(strings))], ignore_index=True)
     diagnostics = {
         "oneDNN lines that end before the duration": int(onednn.attrs["without_time"]),
-        "unreadable oneDNN lines": onednn_verbose.parse_failures(onednn),
-        "unreadable MKL lines": mkl_verbose.parse_failures(mkl),
+        "unreadable oneDNN lines": onednn.attrs["parse_failures"],
+        "unreadable MKL lines": mkl.attrs["parse_failures"],
     }
     return Trace(
         kernels=conform("kernels", kernels),
         totals=totals,
-        info=_info(found, timed, len(untimed) + len(mkl), kernels["device"]),
+        info=_info(result, timed, len(untimed) + len(mkl), kernels["device"]),
         diagnostics={name: count for name, count in diagnostics.items() if count},
     )
 
@@ -116,14 +116,14 @@ def _summed(columns: pd.DataFrame, lines: pd.DataFrame, group: Any) -> pd.DataFr
 
 def _created(strings: Any) -> pd.DataFrame:
     """Return the totals of creating primitives, by what was done (create:cache_miss) and primitive."""
-    found = stream.extract(strings, _CREATED).dropna()
-    return _totals("calls", found["event"] + " " + found["primitive"], found["duration_ms"])
+    result = stream.extract(strings, _CREATED).dropna()
+    return _totals("calls", result["event"] + " " + result["primitive"], result["duration_ms"])
 
 
 def _partitions(strings: Any) -> pd.DataFrame:
     """Return the totals of executing graph partitions, by their kind and what they compute."""
-    found = stream.extract(strings.filter(pc.match_substring(strings, "graph,exec,")), _PARTITION).dropna()
-    return _totals("operators", found["partition"] + " " + found["operators"], found["duration_ms"])
+    result = stream.extract(strings.filter(pc.match_substring(strings, "graph,exec,")), _PARTITION).dropna()
+    return _totals("operators", result["partition"] + " " + result["operators"], result["duration_ms"])
 
 
 def _totals(table: str, names: pd.Series, durations: pd.Series) -> pd.DataFrame:
@@ -154,18 +154,18 @@ def _devices(lines: pd.Series, used: pd.Series, isa: str | None) -> list[dict[st
     return devices
 
 
-def _info(found: stream.Stream, timed: pd.DataFrame, untimed: int, used: pd.Series) -> dict[str, Any]:
-    library = onednn_verbose.header_of(found.onednn["text"])
-    mkl = mkl_verbose.header_of(found.mkl["text"])
+def _info(result: stream.Stream, timed: pd.DataFrame, untimed: int, used: pd.Series) -> dict[str, Any]:
+    library = onednn_verbose.header_of(result.onednn["text"])
+    mkl = mkl_verbose.header_of(result.mkl["text"])
     versions = {name: value for name, value in (("onednn", library.get("version")), ("mkl", mkl)) if value}
-    tools = [name for name, lines in (("oneDNN", found.onednn), ("MKL", found.mkl)) if not lines.empty]
+    tools = [name for name, lines in (("oneDNN", result.onednn), ("MKL", result.mkl)) if not lines.empty]
     info: dict[str, Any] = {
         "source": {
             "format": "verbose", "tool": " and ".join(tools), "version": ", ".join(versions.values()) or None, "schema": None,
         },
         "clock": "wall" if len(timed) else "none",
         "versions": versions,
-        "devices": _devices(found.onednn["text"], used, library.get("isa")),
+        "devices": _devices(result.onednn["text"], used, library.get("isa")),
         "unavailable": {
             "layers": "verbose lines name primitives, not operators or layers",
             "threads": "verbose lines do not say which thread ran the primitive",

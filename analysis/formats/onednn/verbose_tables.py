@@ -4,7 +4,7 @@ The field count differs by version: a version field (v0, v1) and "primitive" sin
 since the epoch) where *_VERBOSE_TIMESTAMP is set, engine and attributes since 1.x. A line is printed when its primitive has
 ended, so the order of lines is the order of ends.
 
-`read` and `parse` return one row an executed primitive, in the stream's order:
+`parse` returns one row an executed primitive, in the stream's order:
 
     line_number      int64   line in the stream, counted from 1
     wall_ns          Int64   start on the wall clock, ns since the epoch; null without timestamps
@@ -35,8 +35,6 @@ ones do) and "other_lines" (information, creation, graph partitions).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -71,23 +69,10 @@ _HEADER_PATTERNS = {
 _GPU = re.compile(r"_verbose,(?:v\d+,)?info,gpu,engine,(\d{1,4}),(?:[^\n]*,)?name:([^,\n]+)")
 
 
-def read(path: Path | str) -> pd.DataFrame:
-    """Return the executed primitives of a captured stream; raises EvidenceError when the file cannot be read."""
-    found = stream.split(path).onednn
-    return parse(found["text"], found["line_number"])
-
-
-def parse(lines: Sequence[str] | pd.Series, line_numbers: Sequence[int] | pd.Series | None = None) -> pd.DataFrame:
-    """Return the executed primitives among these lines (columns above).
-
-    line_numbers: the lines' positions in their stream; without them the lines count as the whole stream, and may then hold
-    anything, verbose text after other output on the same line included.
-    """
-    if line_numbers is None:
-        found = stream.split(list(lines)).onednn
-        return parse(found["text"], found["line_number"])
-    strings = stream.strings_of(lines)
-    numbers = np.asarray(line_numbers, dtype=np.int64)
+def parse(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return the executed primitives (columns above) of the library's part of a stream: its lines as stream.split gives them."""
+    strings = stream.strings_of(lines["text"])
+    numbers = lines["line_number"].to_numpy(np.int64)
     fields = stream.extract(strings, _EXEC)
     matched = fields["body"].notna().to_numpy(dtype=bool)
     described, codes = _describe(fields["body"][matched])
@@ -104,25 +89,15 @@ def parse(lines: Sequence[str] | pd.Series, line_numbers: Sequence[int] | pd.Ser
     return table
 
 
-def parse_failures(table: pd.DataFrame) -> int:
-    """Return how many lines looked like verbose lines and could not be read, for a table that `read` or `parse` returned."""
-    return int(table.attrs["parse_failures"])
-
-
-def header(path: Path | str) -> dict[str, Any]:
-    """Return what the library said of itself: version, commit, isa, runtime, gpu_runtime, threads (int), as far as printed."""
-    return header_of(stream.split(path).onednn["text"])
-
-
 def header_of(lines: pd.Series) -> dict[str, Any]:
-    """Return the same from the library's lines."""
+    """Return what the library said of itself: version, commit, isa, runtime, gpu_runtime, threads (int), as far as printed."""
     text = "\n".join(lines[lines.str.contains(",info,", regex=False)])
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for name, pattern in _HEADER_PATTERNS.items():
         match = re.search(pattern, text, re.MULTILINE)
         if match:
-            found[name] = int(match[1]) if name == "threads" else match[1]
-    return found
+            result[name] = int(match[1]) if name == "threads" else match[1]
+    return result
 
 
 def gpus_of(lines: pd.Series) -> dict[int, str]:
@@ -166,9 +141,9 @@ def _count_others(
 
 def _lack_only_their_time(strings: pa.Array[Any], asked: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """Return which of the lines asked for describe an executed primitive and end before its duration."""
-    found = np.zeros(len(strings), dtype=bool)
+    result = np.zeros(len(strings), dtype=bool)
     if asked.any():
         bodies = stream.extract(strings.filter(pa.array(asked)), _EXEC_WITHOUT_TIME)["body"].fillna("")
         described, codes = _describe(bodies)
-        found[asked] = described["primitive"].notna().to_numpy(dtype=bool)[codes]
-    return found
+        result[asked] = described["primitive"].notna().to_numpy(dtype=bool)[codes]
+    return result

@@ -21,24 +21,24 @@ _LAST = 1 << 62
 
 
 def aligned(time: Integers, clock: Integers, sequence: Integers, snapshots: list[tuple[int, Any]]) -> tuple[Integers, Flags]:
-    """Return packets' times in ns on the clock since boot, and which of them nothing ties to it: they stay as they are.
+    """Return packets' times in ns on the clock since boot, and which of them nothing relates to it: they stay as they are.
 
     clock: 0 is the trace's own. snapshots: with the rows of their packets.
     """
-    told = _table(snapshots, sequence)
+    clock_pairs = _table(snapshots, sequence)
     boot = next((int(one.primary) for _, one in snapshots if one.primary), _BOOT)
     clock = np.where(clock == 0, boot, clock)
     result, known = time.copy(), clock == boot
     own = (clock >= _OWN) & (clock < _GLOBAL)
     for number in np.unique(clock[~known & ~own]).tolist():
-        offset = _offset(told[told["sequence_of"] < 0], number, boot)
+        offset = _offset(clock_pairs[clock_pairs["sequence_of"] < 0], number, boot)
         if offset is not None:
             rows = clock == number
             result[rows], known[rows] = time[rows] + offset, True
     pairs = np.unique(np.stack([sequence[own], clock[own]], axis=1), axis=0).tolist() if own.any() else []
     for one, number in pairs:
         rows = np.flatnonzero(own & (sequence == one) & (clock == number))
-        known[rows] = _of_sequence(result, rows, told[(told["sequence"] == one).to_numpy()], number, boot)
+        known[rows] = _of_sequence(result, rows, clock_pairs[(clock_pairs["sequence"] == one).to_numpy()], number, boot)
     return np.clip(result, -_LAST, _LAST), ~known & (time != 0)
 
 
@@ -50,23 +50,23 @@ def _table(snapshots: list[tuple[int, Any]], sequence: Integers) -> pd.DataFrame
             "sequence_of": int(sequence[row]) if _OWN <= one.id < _GLOBAL else -1,
             "at": min(int(one.timestamp), _LAST), "unit": min(int(one.unit) or 1, 1 << 30), "incremental": bool(one.incremental),
         }
-        for number, (row, told) in enumerate(snapshots)
-        for one in told.clocks
+        for number, (row, clocks) in enumerate(snapshots)
+        for one in clocks.clocks
     ]  # fmt: skip
     columns = ["snapshot", "row", "sequence", "clock", "sequence_of", "at", "unit", "incremental"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def _offset(told: pd.DataFrame, number: int, boot: int) -> int | None:
+def _offset(pairs: pd.DataFrame, number: int, boot: int) -> int | None:
     """Return what to add to a clock's times, from the first snapshot of both clocks."""
-    both = told[told["clock"] == number].merge(told[told["clock"] == boot], on="snapshot")
+    both = pairs[pairs["clock"] == number].merge(pairs[pairs["clock"] == boot], on="snapshot")
     return int(both["at_y"].iloc[0] - both["at_x"].iloc[0]) if len(both) else None
 
 
-def _of_sequence(result: Integers, rows: Integers, told: pd.DataFrame, number: int, boot: int) -> bool:
+def _of_sequence(result: Integers, rows: Integers, pairs: pd.DataFrame, number: int, boot: int) -> bool:
     """Put the times of a sequence's own clock on the clock since boot, in place; return whether a snapshot tells how."""
-    own = told[told["clock"] == number].merge(
-        told[told["clock"] == boot][["snapshot", "at"]], on="snapshot", suffixes=("", "_boot")
+    own = pairs[pairs["clock"] == number].merge(
+        pairs[pairs["clock"] == boot][["snapshot", "at"]], on="snapshot", suffixes=("", "_boot")
     )
     if own.empty:
         return False

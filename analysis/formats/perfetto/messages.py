@@ -34,11 +34,7 @@ _MESSAGES: dict[str, tuple[tuple[str, int, int, bool, str | None], ...]] = {
         ("names", 2, _MESSAGE, True, "Text"),
         ("stages", 24, _MESSAGE, True, "Text"),
     ),
-    "Thread": (
-        ("pid", 1, _INT, False, None),
-        ("tid", 2, _INT, False, None),
-        ("name", 5, _BYTES, False, None),
-    ),
+    "Thread": (("pid", 1, _INT, False, None), ("tid", 2, _INT, False, None), ("name", 5, _BYTES, False, None)),
     "Process": (("pid", 1, _INT, False, None), ("name", 6, _BYTES, False, None)),
     "Nothing": (),
     "Track": (

@@ -36,7 +36,7 @@ class Packets:
     events, stages: columns start_ns, sequence (int64), order (the packet's place), name (string); events have type, track,
     category and legacy (whether they are of the old kind), stages have duration, queue, gpu. tracks: descriptors by uuid, as
     signed numbers. threads: descriptors of the old kind, by sequence. unread: how many packets of which kind are not read.
-    diagnostics: what is odd, counted.
+    diagnostics: oddities, counted.
     """
 
     events: pd.DataFrame
@@ -52,15 +52,15 @@ def read(path: Path) -> Packets:
     content = packed.read_content(path)
     try:
         packets = _unpacked(_split(content), path)
-        return _Reader(packets).read()
+        return _PacketReader(packets).read()
     except (DecodeError, ValueError, zlib.error) as error:
-        told = " ".join(str(error).split())[:200]
-        raise EvidenceError(f"{path}: no Perfetto trace, or damaged or cut short ({told}); record or export it again") from error
+        shown = " ".join(str(error).split())[:200]
+        raise EvidenceError(f"{path}: no Perfetto trace, or damaged or cut short ({shown}); record or export it again") from error
 
 
 def _split(content: bytes) -> list[bytes]:
-    found: list[bytes] = list(messages.classes()["Trace"].FromString(content).packets)
-    return found
+    result: list[bytes] = list(messages.classes()["Trace"].FromString(content).packets)
+    return result
 
 
 def _unpacked(packets: list[bytes], path: Path) -> list[bytes]:
@@ -70,28 +70,28 @@ def _unpacked(packets: list[bytes], path: Path) -> list[bytes]:
     if not any(len(rows) for rows, _, _ in blocks.values()):
         return packets
     inside: dict[int, list[bytes]] = {}
-    room = _MOST_UNPACKED
+    left = _MOST_UNPACKED
     for number, (rows, begins, stops) in blocks.items():
         for row, begin, stop in zip(rows.tolist(), begins.tolist(), stops.tolist(), strict=True):
-            held = buffer[begin:stop].tobytes()
-            plain = _inflated(held, room, path) if number == messages.ZLIB_PACKETS else _of_zstd(held, path)
-            room -= len(plain)
-            if room < 0:
+            content = buffer[begin:stop].tobytes()
+            plain = _inflated(content, left, path) if number == messages.ZLIB_PACKETS else _of_zstd(content, path)
+            left -= len(plain)
+            if left < 0:
                 raise EvidenceError(f"{path}: packets that unpack to over {_MOST_UNPACKED >> 20} MiB; record less")
             inside.setdefault(row, []).extend(_split(plain))
     return [one for row, packet in enumerate(packets) for one in inside.get(row, [packet])]
 
 
-def _inflated(held: bytes, room: int, path: Path) -> bytes:
+def _inflated(content: bytes, left: int, path: Path) -> bytes:
     stream = zlib.decompressobj()
-    plain = stream.decompress(held, max(room, 0) + 1)
-    if not stream.eof and len(plain) <= room:
+    plain = stream.decompress(content, max(left, 0) + 1)
+    if not stream.eof and len(plain) <= left:
         raise EvidenceError(f"{path}: packed packets are cut short; record the trace again")
     return plain
 
 
-def _of_zstd(held: bytes, path: Path) -> bytes:
-    return b"".join(packed.blocks(io.BytesIO(held), path))
+def _of_zstd(content: bytes, path: Path) -> bytes:
+    return b"".join(packed.blocks(io.BytesIO(content), path))
 
 
 def _joined(packets: list[bytes]) -> tuple[bytes, npt.NDArray[np.uint8], Integers, Integers]:
@@ -102,7 +102,7 @@ def _joined(packets: list[bytes]) -> tuple[bytes, npt.NDArray[np.uint8], Integer
     return content, padded(content), ends - lengths, ends
 
 
-class _Reader:
+class _PacketReader:
     """Takes packets apart."""
 
     def __init__(self, packets: list[bytes]) -> None:
@@ -127,14 +127,14 @@ class _Reader:
             self.fields[messages.TIMESTAMP], clock, self.sequence, self._messages(messages.CLOCKS, "Clocks")
         )
         unread = {name: len(self.blocks[number][0]) for number, name in messages.UNREAD.items() if len(self.blocks[number][0])}
-        events, found = self._events(names, categories, track, time), self._stages(names, stages, time)
+        events, result = self._events(names, categories, track, time), self._stages(names, stages, time)
         used = np.zeros(len(time), dtype=bool)
         used[self.blocks[messages.EVENT][0]] = used[self.blocks[messages.STAGE][0]] = True
         self._count("times of a clock that nothing ties to the others", int((doubtful & used).sum()))
         self._count("packets that were lost before others", int((self.fields[messages.DROPPED] != 0).sum()))
         described = {signed(one.uuid): one for _, one in self._messages(messages.TRACK, "Track")}
         threads = {int(self.sequence[row]): one for row, one in self._messages(messages.THREAD, "Thread")}
-        return Packets(events, found, described, threads, unread, self.diagnostics)
+        return Packets(events, result, described, threads, unread, self.diagnostics)
 
     def _count(self, what: str, number: int) -> None:
         if number:
@@ -148,26 +148,26 @@ class _Reader:
 
     def _interned(self) -> tuple[pd.Series, pd.Series, pd.Series]:
         """Return names, categories and stages of render stages by generation and number."""
-        found: tuple[dict[tuple[int, int], str], ...] = ({}, {}, {})
+        result: tuple[dict[tuple[int, int], str], ...] = ({}, {}, {})
         for row, interned in self._messages(messages.INTERNED, "Interned"):
             generation = int(self.generation[row])
-            for known, told in zip(found, (interned.names, interned.categories, interned.stages), strict=True):
-                known.update({(generation, signed(one.iid)): messages.text(one.name) for one in told})
-        names, categories, stages = (pd.Series(known, dtype="object") for known in found)
+            for known, texts in zip(result, (interned.names, interned.categories, interned.stages), strict=True):
+                known.update({(generation, signed(one.iid)): messages.text(one.name) for one in texts})
+        names, categories, stages = (pd.Series(known, dtype="object") for known in result)
         return names, categories, stages
 
     def _defaults(self) -> tuple[Integers, Integers]:
         """Return each packet's clock, 0 for the trace's own, and its generation's track for events without one."""
         clock, track = self.fields[messages.CLOCK].copy(), np.zeros(len(self.sequence), dtype=np.int64)
-        told = self._messages(messages.DEFAULTS, "Defaults")
-        if told:
-            at = np.array([row for row, _ in told], dtype=np.int64)
-            rows = pd.DataFrame({"generation": self.generation[at], "row": at, "which": np.arange(len(told))})
+        defaults = self._messages(messages.DEFAULTS, "Defaults")
+        if defaults:
+            at = np.array([row for row, _ in defaults], dtype=np.int64)
+            rows = pd.DataFrame({"generation": self.generation[at], "row": at, "which": np.arange(len(defaults))})
             packets = pd.DataFrame({"generation": self.generation, "row": np.arange(len(clock))})
-            found = pd.merge_asof(packets, rows, on="row", by="generation")
-            which = found["which"].fillna(len(told)).to_numpy(np.int64)  # the last place: nothing was said
-            clock = np.where(clock == 0, np.array([*(int(one.clock) for _, one in told), 0], dtype=np.int64)[which], clock)
-            track = np.array([*(signed(one.event.track) for _, one in told), 0], dtype=np.int64)[which]
+            result = pd.merge_asof(packets, rows, on="row", by="generation")
+            which = result["which"].fillna(len(defaults)).to_numpy(np.int64)  # the last place: nothing was said
+            clock = np.where(clock == 0, np.array([*(int(one.clock) for _, one in defaults), 0], dtype=np.int64)[which], clock)
+            track = np.array([*(signed(one.event.track) for _, one in defaults), 0], dtype=np.int64)[which]
         return clock, track
 
     def _events(self, names: pd.Series, categories: pd.Series, track: Integers, time: Integers) -> pd.DataFrame:
@@ -223,9 +223,9 @@ class _Reader:
         keys = pd.MultiIndex.from_arrays([self.generation[rows], iids])
         codes, distinct = pd.factorize(keys)
         known = interned.to_dict()
-        found = np.array([known.get((int(pair[0]), int(pair[1]))) for pair in distinct], dtype=object)
-        if len(found):
-            texts = found[codes]
+        result = np.array([known.get((int(pair[0]), int(pair[1]))) for pair in distinct], dtype=object)
+        if len(result):
+            texts = result[codes]
         missing = (iids != 0) & pd.isna(texts)
         self._count(f"{what} that the trace refers to and does not hold", int(missing.sum()))
         place, begins, ends = own

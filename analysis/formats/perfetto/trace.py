@@ -61,10 +61,10 @@ def matches(head: Head) -> bool:
             end = position + length
             if end > len(content):
                 return telling or _partly(content, position)
-            told = _fields(content, position, end)
-            if told is None:
+            fields = _fields(content, position, end)
+            if fields is None:
                 return False
-            telling |= bool(told & _TELLING)
+            telling |= bool(fields & _TELLING)
             position = end
     except IndexError:
         return telling
@@ -79,49 +79,51 @@ def _partly(content: bytes, position: int) -> bool:
 
 def _fields(content: bytes, position: int, end: int) -> frozenset[int] | None:
     """Return the numbers of a packet's fields; None where it is no packet."""
-    found = set()
+    result = set()
     while position < end:
         key, position = varint(content, position)
         if _FIELDS.get(key >> 3, -1) != key & 7 and key >> 3 <= 200:
             return None
         value, position = varint(content, position)
         position += value if key & 7 == 2 else 0
-        found.add(key >> 3)
-    return frozenset(found) if position == end else None
+        result.add(key >> 3)
+    return frozenset(result) if position == end else None
 
 
 def read(path: Path) -> Trace:
     """Read a trace; raises EvidenceError when it cannot be read or holds neither slices nor render stages."""
-    found = packets.read(path)
-    diagnostics = found.diagnostics
-    tracks = _tracks(found)
+    result = packets.read(path)
+    diagnostics = result.diagnostics
+    tracks = _tracks(result)
     if len(tracks) and tracks["ours"].any():
         # an export counts from its first event, and a time of zero is none in captures: everything is 1 ns later
-        found.events["start_ns"] += 1
-    slices = _slices(found, tracks, diagnostics)
-    if slices.empty and found.stages.empty:
-        told = ", ".join(f"{name} {count:,}" for name, count in found.unread.items()) or "nothing that is known"
-        raise EvidenceError(f"{path}: the trace holds no slices and no work of a GPU ({told}); record with track_event enabled")
+        result.events["start_ns"] += 1
+    slices = _slices(result, tracks, diagnostics)
+    if slices.empty and result.stages.empty:
+        shown = ", ".join(f"{name} {count:,}" for name, count in result.unread.items()) or "nothing that is known"
+        raise EvidenceError(f"{path}: the trace holds no slices and no work of a GPU ({shown}); record with track_event enabled")
     trace = Trace(diagnostics=diagnostics)
     parts = {table: slices[(slices["table"] == table).to_numpy()] for table in set(slices["table"])}
     _count(diagnostics, "lines of the host in an export, not read", len(parts.get(_LINES, ())))
     trace.ranges = conform("ranges", _ranges(parts))
     trace.operators = conform("operators", _of("operators", parts).assign(attribution="none"))
-    trace.kernels = conform("kernels", pd.concat([_work(parts, "kernels", tracks), _of_stages(found)], ignore_index=True))
+    trace.kernels = conform("kernels", pd.concat([_work(parts, "kernels", tracks), _of_stages(result)], ignore_index=True))
     trace.copies = conform("copies", _with_operation(_work(parts, "copies", tracks)))
     trace.graphs = conform("graphs", _work(parts, "graphs", tracks))
     trace.calls = conform("calls", _calls(parts))
     trace.syncs = conform("syncs", _of("syncs", parts).assign(kind=_of("syncs", parts)["name"]).drop(columns="thread"))
     trace.steps = conform("steps", _steps(parts, diagnostics))
-    trace.info = _info(found, tracks, trace)
+    trace.info = _info(result, tracks, trace)
     trace.diagnostics = {name: int(count) for name, count in diagnostics.items() if count}
     return trace
 
 
-def _tracks(found: Packets) -> pd.DataFrame:
+def _tracks(packets: Packets) -> pd.DataFrame:
     """Return the tracks that have events, by uuid or sequence: columns thread, process, name, of_thread, ours."""
-    events = found.events[["track", "sequence"]].assign(key=_keys(found.events)).drop_duplicates("key")
-    rows = [_track(found, int(track), int(sequence)) for track, sequence in zip(events["track"], events["sequence"], strict=True)]
+    events = packets.events[["track", "sequence"]].assign(key=_keys(packets.events)).drop_duplicates("key")
+    rows = [
+        _track(packets, int(track), int(sequence)) for track, sequence in zip(events["track"], events["sequence"], strict=True)
+    ]
     names = ["process", "tid", "name", "ours", "rocprof"]
     table = pd.DataFrame(rows, columns=names, index=events["key"].to_numpy())
     tid = table["tid"].astype("Int64")
@@ -137,14 +139,14 @@ def _keys(events: pd.DataFrame) -> Any:
     return events["track"].astype("string").mask(events["track"] == 0, sequence).to_numpy(dtype=object)
 
 
-def _track(found: Packets, uuid: int, sequence: int) -> tuple[Any, ...]:
+def _track(result: Packets, uuid: int, sequence: int) -> tuple[Any, ...]:
     """Return process, thread's number, name, and whether kernelscope or rocprofv3 wrote the track."""
     line: list[Any] = []
     at = uuid
-    while at in found.tracks and len(line) < 32:
-        line.append(found.tracks[at])
+    while at in result.tracks and len(line) < 32:
+        line.append(result.tracks[at])
         at = packets.signed(line[-1].parent)
-    thread = next((one.thread for one in line if one.HasField("thread")), found.threads.get(sequence) if uuid == 0 else None)
+    thread = next((one.thread for one in line if one.HasField("thread")), result.threads.get(sequence) if uuid == 0 else None)
     process = next((one.process for one in line if one.HasField("process")), None)
     names = [messages.text(line[0].name or line[0].static_name or line[0].atrace_name)] if line else []
     if thread is not None:
@@ -158,9 +160,9 @@ def _track(found: Packets, uuid: int, sequence: int) -> tuple[Any, ...]:
     return pid or None, tid, name, ours, _AGENT.search(name) is not None
 
 
-def _slices(found: Packets, tracks: pd.DataFrame, diagnostics: dict[str, int]) -> pd.DataFrame:
+def _slices(packets: Packets, tracks: pd.DataFrame, diagnostics: dict[str, int]) -> pd.DataFrame:
     """Return slices and instants with start_ns, end_ns, name, track (its row), thread, process, table and mark."""
-    events = found.events
+    events = packets.events
     _count(diagnostics, "values of counters, not read", int((events["type"] == _COUNTER).sum()))
     other = ~events["type"].isin([_BEGIN, _END, _INSTANT, _COUNTER])
     _count(diagnostics, "events of the old kind, not read", int((other & events["legacy"]).sum()))
@@ -264,16 +266,16 @@ def _place(name: str) -> tuple[str | None, int | None]:
 def _with_operation(rows: pd.DataFrame) -> pd.DataFrame:
     names = rows["name"].astype("string")
     operation = pd.Series("other", index=rows.index, dtype="string")
-    for pattern, told in _OPERATIONS:
-        operation = operation.mask(names.str.contains(pattern).fillna(False), told)
-    told_so = names.str.strip().str.lower().str.removeprefix("copy ")
-    known = told_so.isin([told for _, told in _OPERATIONS] + ["peer to peer", "unified memory", "set"])
-    return rows.assign(operation=operation.mask(known, told_so))
+    for pattern, meaning in _OPERATIONS:
+        operation = operation.mask(names.str.contains(pattern).fillna(False), meaning)
+    plain = names.str.strip().str.lower().str.removeprefix("copy ")
+    known = plain.isin([meaning for _, meaning in _OPERATIONS] + ["peer to peer", "unified memory", "set"])
+    return rows.assign(operation=operation.mask(known, plain))
 
 
-def _of_stages(found: Packets) -> pd.DataFrame:
+def _of_stages(packets: Packets) -> pd.DataFrame:
     """Return the GPUs' render stages as kernels."""
-    rows = found.stages
+    rows = packets.stages
     return pd.DataFrame(
         {
             "start_ns": rows["start_ns"],
@@ -287,12 +289,12 @@ def _of_stages(found: Packets) -> pd.DataFrame:
     )
 
 
-def _info(found: Packets, tracks: pd.DataFrame, trace: Trace) -> dict[str, Any]:
+def _info(packets: Packets, tracks: pd.DataFrame, trace: Trace) -> dict[str, Any]:
     ours = bool(tracks["ours"].any()) if len(tracks) else False
     notes = ["arguments of slices, arrows between them and counters are not read"]
     named = [(thread, name) for thread, name in zip(tracks["thread"].tolist(), tracks["name"].tolist(), strict=True) if name]
-    if found.unread:
-        notes.append(f"packets that are not read: {', '.join(f'{name} {count:,}' for name, count in found.unread.items())}")
+    if packets.unread:
+        notes.append(f"packets that are not read: {', '.join(f'{name} {count:,}' for name, count in packets.unread.items())}")
     if ours:
         notes.append("an export of kernelscope: what its tables had and slices do not show (launches, details) is not in it")
     devices = [str(name) for name in trace.kernels["device"].dropna().unique()]
@@ -304,6 +306,6 @@ def _info(found: Packets, tracks: pd.DataFrame, trace: Trace) -> dict[str, Any]:
         "unavailable": {} if len(trace.kernels) else {"kernels": "no slice is told to be work of a device"},
         "notes": notes,
     }
-    if found.unread:
-        info["not_read"] = dict(found.unread)
+    if packets.unread:
+        info["not_read"] = dict(packets.unread)
     return info

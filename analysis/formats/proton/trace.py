@@ -30,8 +30,6 @@ _HOOK = "__proton_launch_metadata"
 _ROOT = "ROOT"
 _NAMED = 6  # metrics in a note
 
-Number = int | float
-
 
 class _Frame(msgspec.Struct, gc=False):
     name: str = ""
@@ -49,7 +47,7 @@ _DEVICES = msgspec.json.Decoder(dict[str, dict[str, dict[str, Any]]])
 
 
 @dataclass
-class _Rows:
+class _KernelRows:
     """Kernels as they are met. others: how many frames have which metric that is not read. doubtful: frames with a time that is
     none, or without a number of executions.
     """
@@ -70,7 +68,7 @@ def read(path: Path) -> Trace:
     """Read a profile; raises EvidenceError when it cannot be read or is none."""
     try:
         parts = _LIST.decode(read_content(path))
-        rows, devices = _Rows(), []
+        rows, devices = _KernelRows(), []
         for part in parts:
             if b'"frame"' in bytes(part):
                 _walk(part, rows)
@@ -81,9 +79,9 @@ def read(path: Path) -> Trace:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise EvidenceError(f"{path}: not JSON, or cut short ({error}); write the profile again") from error
     if not rows.kernels and not rows.host:
-        told = ", ".join(sorted(rows.others)[:_NAMED]) or "none at all"
+        shown = ", ".join(sorted(rows.others)[:_NAMED]) or "none at all"
         raise EvidenceError(
-            f"{path}: no frame has a time on a device (its metrics: {told}); profile with the backend cupti or roctracer"
+            f"{path}: no frame has a time on a device (its metrics: {shown}); profile with the backend cupti or roctracer"
         )
     unavailable = {"times": "Proton's profiles are totals; proton.start(data='trace') records a timeline"}
     if not rows.kernels:
@@ -103,7 +101,7 @@ def read(path: Path) -> Trace:
     )
 
 
-def _walk(root: msgspec.Raw, rows: _Rows) -> None:
+def _walk(root: msgspec.Raw, rows: _KernelRows) -> None:
     """Add the kernels of a tree: from frame to frame, not by recursion, as trees of Python's stacks are deep."""
     waiting: list[tuple[msgspec.Raw, str]] = [(root, "")]
     while waiting:
@@ -114,7 +112,7 @@ def _walk(root: msgspec.Raw, rows: _Rows) -> None:
         waiting += [(child, inner) for child in reversed(node.children)]
 
 
-def _add(node: _Node, scope: str, rows: _Rows) -> None:
+def _add(node: _Node, scope: str, rows: _KernelRows) -> None:
     """Add a frame's own metrics."""
     metrics = node.metrics
     for name, value in metrics.items():
@@ -160,10 +158,10 @@ def _prefix(kind: str) -> str:
     return _PREFIXES.get(kind, kind.lower())
 
 
-def _devices(told: dict[str, dict[str, dict[str, Any]]]) -> list[dict[str, Any]]:
+def _devices(properties: dict[str, dict[str, dict[str, Any]]]) -> list[dict[str, Any]]:
     """Return the devices as info has them."""
-    found = []
-    for kind, numbers in told.items():
+    result = []
+    for kind, numbers in properties.items():
         for number, facts in numbers.items():
             arch, units = facts.get("arch"), facts.get("num_sms")
             entry: dict[str, Any] = {"device": f"{_prefix(kind)}:{number}", "name": arch if isinstance(arch, str) else None}
@@ -171,15 +169,15 @@ def _devices(told: dict[str, dict[str, dict[str, Any]]]) -> list[dict[str, Any]]
                 entry |= {"name": None, "compute_capability": f"{arch[:-1]}.{arch[-1]}"}
             if isinstance(units, int):
                 entry["core_count"] = units
-            found.append(entry)
-    return found
+            result.append(entry)
+    return result
 
 
-def _notes(rows: _Rows) -> list[str]:
+def _notes(rows: _KernelRows) -> list[str]:
     notes = ["layers are the frames around a kernel: the program's own scopes, or Python's stack"]
     if any(_HOOK in (row["layer"] or "") for row in rows.kernels):
         notes.append(f"kernels below {_HOOK} were run to count a launch's operations and bytes, not by the program")
     if rows.others:
-        told = ", ".join(f"{name} {count:,}" for name, count in sorted(rows.others.items())[:_NAMED])
-        notes.append(f"metrics that are not read, by frames that have them: {told}")
+        shown = ", ".join(f"{name} {count:,}" for name, count in sorted(rows.others.items())[:_NAMED])
+        notes.append(f"metrics that are not read, by frames that have them: {shown}")
     return notes

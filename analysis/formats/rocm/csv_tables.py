@@ -20,7 +20,7 @@ _SHOWN = 40  # characters of a cell in an error
 
 
 @dataclass
-class Table:
+class CsvTable:
     """rows: of texts, empty cells null, by plain title. unreadable: lines that are no rows."""
 
     path: Path
@@ -29,8 +29,8 @@ class Table:
 
     def column(self, *titles: str) -> pd.Series:
         """Return the first of these columns that the table has, all null where it has none."""
-        found = next((title for title in titles if title in self.rows), None)
-        return pd.Series(None, index=self.rows.index, dtype="str") if found is None else self.rows[found]
+        result = next((title for title in titles if title in self.rows), None)
+        return pd.Series(None, index=self.rows.index, dtype="str") if result is None else self.rows[result]
 
     def numbers(self, *titles: str) -> pd.Series:
         """Return the first of these columns that the table has as whole numbers; raise EvidenceError for other texts."""
@@ -74,7 +74,7 @@ def head_titles(text: str) -> frozenset[str]:
     return frozenset(titles_of(line))
 
 
-def read(path: Path) -> Table:
+def read(path: Path) -> CsvTable:
     """Return the table of a file; raise EvidenceError where it has no header or no row."""
     lines = stream.lines(path)
     first = next((number for number, line in enumerate(lines) if line.strip()), None)
@@ -85,9 +85,9 @@ def read(path: Path) -> Table:
         raise EvidenceError(f"{path}, line {first + 1}: no header with distinct titles; copy it again")
     free = next((titles.index(name) for name in _NAMES if name in titles), len(titles) - 1)
     try:
-        rows, odd = text_tables.delimited(lines[first + 1 :], len(titles), free)
+        rows, unread = text_tables.delimited(lines[first + 1 :], len(titles), free)
     except ValueError as error:
         raise EvidenceError(f"{path}: cannot be taken apart into columns ({error}); copy it again") from error
-    if rows.empty and odd:
+    if rows.empty and unread:
         raise EvidenceError(f"{path}, line {first + 2}: no row of {len(titles)} columns; copy it again")
-    return Table(path, rows.set_axis(titles, axis=1), len(odd))
+    return CsvTable(path, rows.set_axis(titles, axis=1), len(unread))

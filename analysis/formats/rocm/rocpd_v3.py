@@ -18,9 +18,10 @@ import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import sqlite_columns
 from kernelscope.analysis.files.sqlite_pages import Database
-from kernelscope.analysis.formats.rocm import sqlite_columns, work
-from kernelscope.analysis.formats.rocm.work import Findings
+from kernelscope.analysis.formats.rocm import work
+from kernelscope.analysis.formats.rocm.work import RowsRead
 from kernelscope.analysis.trace import Trace
 
 _STRINGS = re.compile(r"rocpd_string(_[0-9A-Za-z_]+)")
@@ -38,13 +39,13 @@ _KNOWN = (
 
 def parts(tables: Collection[str]) -> list[str]:
     """Return the ids, as names of tables end with them, of the sets of tables that a file holds."""
-    found = {match[1] for name in tables if (match := _STRINGS.fullmatch(name))}
-    return sorted(suffix for suffix in found if f"rocpd_event{suffix}" in tables or f"rocpd_region{suffix}" in tables)
+    result = {match[1] for name in tables if (match := _STRINGS.fullmatch(name))}
+    return sorted(suffix for suffix in result if f"rocpd_event{suffix}" in tables or f"rocpd_region{suffix}" in tables)
 
 
 def read(database: Database) -> Trace:
     """Return the Trace of all sets of tables; raise EvidenceError where they are of several hosts, whose clocks differ."""
-    findings = Findings()
+    findings = RowsRead()
     sets = [_Set(database, suffix, findings) for suffix in parts(database.tables)]
     nodes = {node for part in sets for node in part.nodes}
     if len(nodes) > 1:
@@ -71,7 +72,7 @@ class _Set:
 
     database: Database
     suffix: str
-    findings: Findings
+    findings: RowsRead
 
     def load(self, table: str, needed: tuple[str, ...], others: tuple[str, ...] = ()) -> pd.DataFrame:
         return sqlite_columns.load(self.database, f"rocpd_{table}{self.suffix}", needed, others)
@@ -83,8 +84,8 @@ class _Set:
         self.memory()
         work.add_host_rows(self.findings, pd.concat([self.regions(), self.instants()], ignore_index=True))
         counters = sqlite_columns.count(self.database, f"rocpd_pmc_event{self.suffix}")
-        self.findings.odd["values of hardware counters, which are not read"] += counters
-        for table, rows in sqlite_columns.unread(self.database, _KNOWN, self.suffix).items():
+        self.findings.diagnostics["values of hardware counters, which are not read"] += counters
+        for table, rows in work.unread(self.database, _KNOWN, self.suffix).items():
             self.findings.notes.append(f"table {table} ({rows:,} rows) is not read")
 
     @cached_property
@@ -104,8 +105,8 @@ class _Set:
     @cached_property
     def schema(self) -> str | None:
         rows = self.load("metadata", ("text:tag", "text:value")).astype("object")
-        found = rows.loc[rows["tag"] == "schema_version", "value"].tolist()
-        return str(found[0]) if found else None
+        result = rows.loc[rows["tag"] == "schema_version", "value"].tolist()
+        return str(result[0]) if result else None
 
     @cached_property
     def agents(self) -> pd.DataFrame:
@@ -121,12 +122,12 @@ class _Set:
     def devices(self) -> list[dict[str, Any]]:
         """Return what is known of each GPU."""
         gpus = self.agents[self.agents["type"].astype("object") == "GPU"]
-        found = []
+        result = []
         for row in gpus.astype("object").to_dict("records"):
             name = row["product_name"] if isinstance(row["product_name"], str) and row["product_name"] else row["name"]
-            told = {"device": row["device"], "name": name, "architecture": row["name"]}
-            found.append({key: value for key, value in told.items() if isinstance(value, str)})
-        return found
+            entry = {"device": row["device"], "name": name, "architecture": row["name"]}
+            result.append({key: value for key, value in entry.items() if isinstance(value, str)})
+        return result
 
     def device_names(self, agents: pd.Series) -> pd.Categorical:
         return work.texts(agents, dict(zip(self.agents["id"].tolist(), self.agents["device"].tolist(), strict=True)))
@@ -146,8 +147,8 @@ class _Set:
             return {}
         rows = self.load("event", ("id",), ("text:extdata",))
         rows = rows[rows["extdata"].notna() & rows["id"].isin(wanted)]
-        told = {text: _message(text) for text in rows["extdata"].cat.remove_unused_categories().cat.categories}
-        return dict(zip(rows["id"].tolist(), rows["extdata"].astype("object").map(told), strict=True))
+        messages = {text: _message(text) for text in rows["extdata"].cat.remove_unused_categories().cat.categories}
+        return dict(zip(rows["id"].tolist(), rows["extdata"].astype("object").map(messages), strict=True))
 
     @cached_property
     def tracks(self) -> pd.DataFrame:
@@ -169,13 +170,15 @@ class _Set:
 
     @cached_property
     def _processes(self) -> dict[int, int]:
-        rows = self.load("info_process", ("id", "pid"))
-        return dict(zip(rows["id"].tolist(), rows["pid"].tolist(), strict=True))
+        return self._by_id("info_process", "pid")
 
     @cached_property
     def _threads(self) -> dict[int, int]:
-        rows = self.load("info_thread", ("id", "tid"))
-        return dict(zip(rows["id"].tolist(), rows["tid"].tolist(), strict=True))
+        return self._by_id("info_thread", "tid")
+
+    def _by_id(self, table: str, column: str) -> dict[int, int]:
+        rows = self.load(table, ("id", column))
+        return dict(zip(rows["id"].tolist(), rows[column].tolist(), strict=True))
 
     @staticmethod
     def _real(ids: pd.Series, numbers: dict[int, int]) -> pd.Series:
@@ -194,7 +197,7 @@ class _Set:
         numbers = symbols["id"].tolist()
         plain = work.kernel_names(dict(zip(numbers, (text if isinstance(text, str) else None for text in chosen), strict=True)))
         names = work.texts(rows["kernel_id"], plain)
-        self.findings.odd["kernels without a name"] += int(names.isna().sum())
+        self.findings.diagnostics["kernels without a name"] += int(names.isna().sum())
         registers = symbols["arch_vgpr_count"] + symbols["accum_vgpr_count"].fillna(0)
         used = rows["kernel_id"].map(dict(zip(numbers, registers.tolist(), strict=True))).astype("Int64")
         frame = pd.DataFrame(
@@ -241,7 +244,7 @@ class _Set:
         rows = self.timed("memory_allocate", needed, ("text:level", "address"))
         kind, level = rows["type"].astype("object"), rows["level"].astype("object")
         plain = kind.isin(["ALLOC", "FREE"]) & (level != "SCRATCH")
-        self.findings.odd["events of scratch memory, which are not read"] += int((~plain).sum())
+        self.findings.diagnostics["events of scratch memory, which are not read"] += int((~plain).sum())
         frame = pd.DataFrame(
             {
                 "time_ns": rows["end"],
@@ -263,14 +266,14 @@ class _Set:
         """Return what the host did in no time: marks of ROCTX, mainly."""
         rows = self.timed("sample", ("timestamp",), ("name_id",))
         names = work.texts(rows["name_id"], self.strings)
-        told = rows["event_id"].map(self.messages)
-        known = pd.notna(pd.Series(names, dtype="object")) | told.notna().to_numpy()
-        self.findings.odd["samples, which are not read"] += int((~known).sum())
+        messages = rows["event_id"].map(self.messages)
+        known = pd.notna(pd.Series(names, dtype="object")) | messages.notna().to_numpy()
+        self.findings.diagnostics["samples, which are not read"] += int((~known).sum())
         return self._host_rows(rows, rows["timestamp"], rows["timestamp"], names)[known.to_numpy(bool)]
 
     def _host_rows(self, rows: pd.DataFrame, start: pd.Series, end: pd.Series, function: pd.Categorical) -> pd.DataFrame:
         unknown = int((rows["process"].isna() | rows["thread_id"].isna()).sum())
-        self.findings.odd["calls and ranges of unknown thread, which stand on thread 0"] += unknown
+        self.findings.diagnostics["calls and ranges of unknown thread, which stand on thread 0"] += unknown
         return pd.DataFrame(
             {
                 "start_ns": start,
@@ -288,8 +291,8 @@ class _Set:
 def _message(text: str) -> str | None:
     """Return the marker's text in an event's data; None where it has none."""
     try:
-        found = msgspec.json.decode(text)
+        result = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return None
-    message = found.get("message") if isinstance(found, dict) else None
+    message = result.get("message") if isinstance(result, dict) else None
     return message if isinstance(message, str) else None

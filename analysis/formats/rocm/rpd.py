@@ -1,6 +1,6 @@
 """Databases of rpd (rocmProfileData's rpd_tracer) and of rocprof's import into them, schemas 1 to 3.
 
-rocpd_op holds what devices did, rocpd_api what the host did, rocpd_api_ops ties them. What a launch asked for stands in
+rocpd_op holds what devices did, rocpd_api what the host did, rocpd_api_ops relates them. What a launch asked for stands in
 rocpd_kernelapi and rocpd_copyapi. Times are ns.
 """
 
@@ -12,9 +12,10 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from kernelscope.analysis.files import sqlite_columns
 from kernelscope.analysis.files.sqlite_pages import Database
-from kernelscope.analysis.formats.rocm import sqlite_columns, work
-from kernelscope.analysis.formats.rocm.work import Findings
+from kernelscope.analysis.formats.rocm import work
+from kernelscope.analysis.formats.rocm.work import RowsRead
 from kernelscope.analysis.trace import Trace
 
 SIGNS = frozenset({"rocpd_string", "rocpd_api", "rocpd_op"})
@@ -36,23 +37,23 @@ _KINDS = {1: "HostToDevice", 2: "DeviceToHost", 3: "DeviceToDevice", 0: "HostToH
 
 def read(database: Database) -> Trace:
     """Return the Trace of an rpd database."""
-    source = _Source(database)
+    source = _RpdDatabase(database)
     source.device_work()
     source.host()
     findings = source.findings
-    for table, rows in sqlite_columns.unread(database, _KNOWN).items():
+    for table, rows in work.unread(database, _KNOWN).items():
         findings.notes.append(f"table {table} ({rows:,} rows) is not read")
     version = sqlite_columns.load(database, "rocpd_metadata", (), ("text:tag", "text:value")).astype("object")
     schema = version.loc[version["tag"] == "schema_version", "value"].tolist() or ["1"]
     return findings.trace({"format": "rocpd", "tool": "rpd", "version": None, "schema": str(schema[0])}, [])
 
 
-class _Source:
+class _RpdDatabase:
     """A database with its texts."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.findings = Findings()
+        self.findings = RowsRead()
         self.strings = sqlite_columns.names(database, "rocpd_string")
 
     @cached_property
@@ -82,7 +83,9 @@ class _Source:
         copy, idle = (kind.str.match(pattern).to_numpy(bool) for pattern in (_COPY, _NO_WORK))
         kernel = ~copy & ~idle & kind.map({text: _KERNEL.search(text) is not None for text in kind.unique()}).to_numpy(bool)
         for text, count in kind[~copy & ~kernel].value_counts().items():
-            self.findings.odd[f"operations of type {str(text)[:60] or '(none)'}, which are no kernels or copies"] += int(count)
+            self.findings.diagnostics[f"operations of type {str(text)[:60] or '(none)'}, which are no kernels or copies"] += int(
+                count
+            )
         common = pd.DataFrame(
             {
                 "start_ns": rows["start_ns"],
@@ -106,7 +109,7 @@ class _Source:
         plain = work.kernel_names({number: self.strings.get(number) for number in self._used(rows["description_id"], name_id)})
         first, second = (pd.Series(work.texts(ids, plain), dtype="object") for ids in (rows["description_id"], name_id))
         names = first.where(first.notna(), second).to_numpy(object)
-        self.findings.odd["kernels without a name"] += int(pd.isna(names).sum())
+        self.findings.diagnostics["kernels without a name"] += int(pd.isna(names).sum())
         called = pd.Series(self.api["apiName_id"].reindex(rows["correlation"].fillna(-1)).array)
         items = pd.Series(work.texts(called, self.strings), dtype="object").fillna("").str.contains(_GLOBAL_SIZE).to_numpy(bool)
         in_blocks, in_items = (pd.Series(work.shape(asked, _GRID, by), dtype="object") for by in ((), _BLOCK))
@@ -126,9 +129,9 @@ class _Source:
         """Add copies and fills with the bytes of their calls."""
         asked = self._asked("rocpd_copyapi", ("size", "kind"), rows["correlation"])
         older = self._asked("rocpd_copyop", ("size",), rows["id"], "op_ptr_id")
-        told = pd.Series(work.texts(asked["kind"], dict(_KINDS)), dtype="object").to_numpy(object)
+        kinds = pd.Series(work.texts(asked["kind"], dict(_KINDS)), dtype="object").to_numpy(object)
         plain = kind.map({text: work.operation(text) for text in kind.unique()}).to_numpy(object)
-        names = np.where((plain == "other") & pd.notna(told), told, kind.to_numpy(object))
+        names = np.where((plain == "other") & pd.notna(kinds), kinds, kind.to_numpy(object))
         frame = common.assign(bytes=asked["size"].fillna(older["size"]).array)
         device = np.asarray(common["device"].astype(object))
         self.findings.add("copies", work.copies(frame, pd.Categorical(names), device, device))
@@ -139,8 +142,8 @@ class _Source:
     def _asked(self, table: str, columns: tuple[str, ...], ids: pd.Series, key: str = "api_ptr_id") -> pd.DataFrame:
         """Return what a call or an operation asked for, row by row of `ids`, null where the table does not tell."""
         rows = sqlite_columns.load(self.database, table, (key,), columns).drop_duplicates(key).set_index(key)
-        found = rows.reindex(ids.fillna(-1))
-        return found.reset_index(drop=True)
+        result = rows.reindex(ids.fillna(-1))
+        return result.reset_index(drop=True)
 
     def host(self) -> None:
         """Read calls and ranges."""

@@ -18,7 +18,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.files.packed import read_content
 from kernelscope.analysis.formats.rocm import work
-from kernelscope.analysis.formats.rocm.work import Findings
+from kernelscope.analysis.formats.rocm.work import RowsRead
 from kernelscope.analysis.trace import Trace
 
 T = TypeVar("T")
@@ -69,7 +69,7 @@ class _Kernel(_Record, frozen=True, gc=False):
     stream_id: _Handle = _Handle()
 
 
-class _Counted(_Record, frozen=True, gc=False):
+class _CountedDispatch(_Record, frozen=True, gc=False):
     dispatch_data: _Kernel
     stream_id: _Handle = _Handle()
 
@@ -151,7 +151,7 @@ class _Process(_Record, frozen=True):
     callback_records: dict[str, msgspec.Raw] = {}
 
 
-class _File(_Record, frozen=True):
+class _SdkFile(_Record, frozen=True):
     processes: list[_Process] | _Process = msgspec.field(name="rocprofiler-sdk-tool")
 
 
@@ -163,13 +163,13 @@ def matches(head: Head) -> bool:
 def read(path: Path) -> Trace:
     """Return the Trace of all processes in a file; raise EvidenceError where it is damaged."""
     content = read_content(path).removeprefix(b"\xef\xbb\xbf")
-    found = _decoded(path, content, _File, "")
+    result = _decoded(path, content, _SdkFile, "")
     del content
-    processes = found.processes if isinstance(found.processes, list) else [found.processes]
-    findings = Findings()
+    processes = result.processes if isinstance(result.processes, list) else [result.processes]
+    findings = RowsRead()
     devices: dict[str, dict[str, Any]] = {}
     for one in processes:
-        reading = _Reading(path, one, findings)
+        reading = _ProcessReader(path, one, findings)
         reading.read()
         devices |= {row["device"]: row for row in reading.devices()}
     source = {"format": "rocprof-json", "tool": "rocprofv3", "version": None, "schema": None}
@@ -186,29 +186,29 @@ def _decoded(path: Path, content: bytes | msgspec.Raw, kind: type[T], place: str
         raise EvidenceError(f"{path}: damaged or cut short ({error}); copy it again, or let the program end by itself") from error
 
 
-class _Reading:
+class _ProcessReader:
     """The records of one process."""
 
-    def __init__(self, path: Path, process: _Process, findings: Findings) -> None:
+    def __init__(self, path: Path, process: _Process, findings: RowsRead) -> None:
         self.path, self.process, self.findings = path, process, findings
         self.agents = {agent.id.handle: _device(agent) for agent in process.agents if agent.id.handle is not None}
         self.kinds = process.strings.buffer_records
 
     def devices(self) -> list[dict[str, Any]]:
         """Return what is known of each GPU."""
-        found = []
+        result = []
         for agent in self.process.agents:
             if agent.type == _GPU:
-                told: dict[str, Any] = {"device": _device(agent), "name": agent.product_name or agent.name}
-                told |= {"architecture": agent.name, "multiprocessors": agent.cu_count}
-                found.append({name: value for name, value in told.items() if value is not None})
-        return [row for row in found if "device" in row]
+                entry: dict[str, Any] = {"device": _device(agent), "name": agent.product_name or agent.name}
+                entry |= {"architecture": agent.name, "multiprocessors": agent.cu_count}
+                result.append({name: value for name, value in entry.items() if value is not None})
+        return [row for row in result if "device" in row]
 
     def read(self) -> None:
         """Read all records into the findings."""
-        counted = self._records(self.process.callback_records, "counter_collection", _Counted)
+        counted = self._records(self.process.callback_records, "counter_collection", _CountedDispatch)
         kernels = self._records(self.process.buffer_records, "kernel_dispatch", _Kernel)
-        self.findings.odd["dispatches with hardware counters, whose values are not read"] += len(counted)
+        self.findings.diagnostics["dispatches with hardware counters, whose values are not read"] += len(counted)
         self.kernels(kernels or [_with_stream(record) for record in counted])
         del kernels, counted
         self.copies(self._records(self.process.buffer_records, "memory_copy", _Copy))
@@ -229,13 +229,15 @@ class _Reading:
     def _unread(self, name: str, raw: msgspec.Raw) -> None:
         count = len(_decoded(self.path, raw, list[msgspec.Raw], name)) if bytes(raw).lstrip().startswith(b"[") else 0
         if count:
-            self.findings.odd[f"records of {name[:60]}, which are not read"] += count
+            self.findings.diagnostics[f"records of {name[:60]}, which are not read"] += count
 
     def _numbers(self, records: Sequence[T], place: str, take: Callable[[T], int | None]) -> pd.Series:
         return work.integers([take(record) for record in records], f"{self.path}, {place}")
 
-    def _names(self, kinds: pd.Series, operations: pd.Series) -> tuple[Any, Any]:
-        """Return the domains and operations that the numbers mean."""
+    def _names(self, records: Sequence[Any], place: str) -> tuple[Any, Any]:
+        """Return the domains and operations of records."""
+        kinds = self._numbers(records, place, lambda record: record.kind)
+        operations = self._numbers(records, place, lambda record: record.operation)
         domain = kinds.map({number: one.kind for number, one in enumerate(self.kinds)}).astype("object")
         codes = kinds * (1 << 20) + operations.clip(0, (1 << 20) - 1)
         known = [(number << 20, one.operations[: 1 << 20]) for number, one in enumerate(self.kinds)]
@@ -277,9 +279,9 @@ class _Reading:
                 **self._launched(records, place),
             }
         )
-        self.findings.odd["kernels without a name"] += int(frame["name"].isna().sum())
-        found = self.findings.timed("kernels", frame)
-        self.findings.add("kernels", found.assign(duration_ns=found["end_ns"] - found["start_ns"]))
+        self.findings.diagnostics["kernels without a name"] += int(frame["name"].isna().sum())
+        result = self.findings.timed("kernels", frame)
+        self.findings.add("kernels", result.assign(duration_ns=result["end_ns"] - result["start_ns"]))
 
     def _launched(self, records: Sequence[Any], place: str) -> dict[str, Any]:
         correlation = self._numbers(records, place, lambda record: record.correlation_id.internal)
@@ -289,8 +291,7 @@ class _Reading:
     def copies(self, records: list[_Copy]) -> None:
         """Add copies with their direction and bytes."""
         place = "memory_copy"
-        kinds = self._numbers(records, place, lambda record: record.kind)
-        _, names = self._names(kinds, self._numbers(records, place, lambda record: record.operation))
+        _, names = self._names(records, place)
         frame = pd.DataFrame(
             {
                 **self._timed(records, place),
@@ -301,14 +302,13 @@ class _Reading:
             }
         )
         sides = [[self.agents.get(side.handle or -1) for side in pair] for pair in _sides(records)]
-        found = self.findings.timed("copies", work.copies(frame, pd.Categorical(names), sides[0], sides[1]))
-        self.findings.add("copies", found.assign(duration_ns=found["end_ns"] - found["start_ns"]))
+        result = self.findings.timed("copies", work.copies(frame, pd.Categorical(names), sides[0], sides[1]))
+        self.findings.add("copies", result.assign(duration_ns=result["end_ns"] - result["start_ns"]))
 
     def memory(self, records: list[_Allocation]) -> None:
         """Add what takes and gives back memory."""
         place = "memory_allocation"
-        kinds = self._numbers(records, place, lambda record: record.kind)
-        _, names = self._names(kinds, self._numbers(records, place, lambda record: record.operation))
+        _, names = self._names(records, place)
         operation = pd.Series(names, dtype="object").fillna("")
         frame = pd.DataFrame(
             {
@@ -324,10 +324,7 @@ class _Reading:
 
     def host(self, place: str, records: list[_Call]) -> None:
         """Add calls of an API, or ranges of ROCTX."""
-        domain, function = self._names(
-            self._numbers(records, place, lambda record: record.kind),
-            self._numbers(records, place, lambda record: record.operation),
-        )
+        domain, function = self._names(records, place)
         launched = self._launched(records, place)
         messages = {one.key: one.value for one in self.process.strings.marker_api} if work.is_marker(place) else {}
         rows = pd.DataFrame(
@@ -348,7 +345,7 @@ def _sides(records: list[_Copy]) -> tuple[list[_Handle], list[_Handle]]:
     return [record.src_agent_id for record in records], [record.dst_agent_id for record in records]
 
 
-def _with_stream(record: _Counted) -> _Kernel:
+def _with_stream(record: _CountedDispatch) -> _Kernel:
     return msgspec.structs.replace(record.dispatch_data, stream_id=record.stream_id)
 
 
@@ -359,9 +356,9 @@ def _device(agent: _Agent) -> str | None:
 def _address(raw: msgspec.Raw) -> int | None:
     """Return an address that is a number, a text in base 16 or an object of one of them; None for the null pointer."""
     try:
-        found = msgspec.json.decode(raw)
-        found = next(iter(found.values()), None) if isinstance(found, dict) else found
-        number = int(found, 16) if isinstance(found, str) else found
+        result = msgspec.json.decode(raw)
+        result = next(iter(result.values()), None) if isinstance(result, dict) else result
+        number = int(result, 16) if isinstance(result, str) else result
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None
     return number if isinstance(number, int) and 0 < number < 1 << 63 else None

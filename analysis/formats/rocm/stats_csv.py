@@ -1,6 +1,6 @@
 """Totals as CSV: rocprofv3 --stats (*_stats.csv) and rocprof --stats (*.stats.csv, *.hip_stats.csv).
 
-All have the same titles. What was summed up is told by the file's name, or by the names in it: domains, functions of HIP and HSA,
+All have the same titles. The file's name says what was summed up, or the names in it do: domains, functions of HIP and HSA,
 directions of copies; all else is kernels.
 """
 
@@ -15,7 +15,7 @@ import pandas as pd
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats.rocm import csv_tables, work
-from kernelscope.analysis.formats.rocm.work import Findings
+from kernelscope.analysis.formats.rocm.work import RowsRead
 from kernelscope.analysis.trace import Trace
 
 _TITLES = frozenset({"name", "calls", "totaldurationns"})
@@ -44,13 +44,13 @@ def read(path: Path) -> Trace:
     """Return the Trace of a table of totals."""
     table = csv_tables.read(path)
     table.require(*sorted(_TITLES))
-    findings = Findings()
-    findings.odd["lines that are no rows"] += table.unreadable
+    findings = RowsRead()
+    findings.diagnostics["lines that are no rows"] += table.unreadable
     frame = pd.DataFrame({"name": table.column("name").astype("object"), "count": table.numbers("calls")})
     frame["duration_ns"] = table.durations("totaldurationns")
     frame["min_ns"], frame["max_ns"] = table.durations("minns"), table.durations("maxns")
     usable = frame["duration_ns"].notna() & frame["count"].notna() & frame["name"].notna()
-    findings.odd["rows without a name, number or time"] += int((~usable).sum())
+    findings.diagnostics["rows without a name, number or time"] += int((~usable).sum())
     frame = frame[usable]
     if frame.empty:
         raise EvidenceError(f"{path}: no row with a name, calls and a time; record again, something must run on the GPU")
@@ -60,11 +60,11 @@ def read(path: Path) -> Trace:
     return trace
 
 
-def _sort_out(path: Path, frame: pd.DataFrame, findings: Findings) -> None:
+def _sort_out(path: Path, frame: pd.DataFrame, findings: RowsRead) -> None:
     """Add the rows to the tables that they are of."""
     domain = frame["name"].map(lambda name: name in _DOMAINS or _DOMAIN.fullmatch(name) is not None)
-    told = next((kind for pattern, kind in _FILES if pattern.search(path.name)), None)
-    kinds = frame["name"].map(lambda name: _kind(name, told))
+    of_file = next((kind for pattern, kind in _FILES if pattern.search(path.name)), None)
+    kinds = frame["name"].map(lambda name: _kind(name, of_file))
     for kind in _KINDS:
         rows = frame[kinds == kind]
         if kind == "kernels":
@@ -79,12 +79,12 @@ def _sort_out(path: Path, frame: pd.DataFrame, findings: Findings) -> None:
         findings.notes.append("totals of whole domains: kernels have no names here; name the kernel_stats.csv beside it")
 
 
-def _kind(name: str, told: str | None) -> str:
-    """Return the table that a row is of; told: what the file's name says."""
+def _kind(name: str, of_file: str | None) -> str:
+    """Return the table that a row is of; of_file: what the file's name says."""
     if name in _DOMAINS:
         return _DOMAINS[name]
-    if told is not None:
-        return told
+    if of_file is not None:
+        return of_file
     if work.is_copy(name):
         return "copies"
     return "calls" if _DOMAIN.fullmatch(name) or _FUNCTION.fullmatch(name) else "kernels"

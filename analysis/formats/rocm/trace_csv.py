@@ -16,8 +16,8 @@ import pandas as pd
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats.rocm import csv_tables, work
-from kernelscope.analysis.formats.rocm.csv_tables import Table
-from kernelscope.analysis.formats.rocm.work import Findings
+from kernelscope.analysis.formats.rocm.csv_tables import CsvTable
+from kernelscope.analysis.formats.rocm.work import RowsRead
 from kernelscope.analysis.trace import Trace
 
 _STARTS, _ENDS = ("starttimestamp", "beginns"), ("endtimestamp", "endns")
@@ -37,14 +37,14 @@ def read(path: Path) -> Trace:
     reader = _kind(frozenset(table.rows.columns))
     if reader is None:
         raise EvidenceError(f"{path}, line 1: no titles of rocprof's traces; name a *_trace.csv or results.csv")
-    findings = Findings()
-    findings.odd["lines that are no rows"] += table.unreadable
+    findings = RowsRead()
+    findings.diagnostics["lines that are no rows"] += table.unreadable
     reader(table, findings)
     tool = "rocprof" if "index" in table.rows else "rocprofv2" if "gpuid" in table.rows else "rocprofv3"
     return findings.trace({"format": "rocprof-csv", "tool": tool, "version": None, "schema": None}, [])
 
 
-def _kind(titles: frozenset[str]) -> Callable[[Table, Findings], None] | None:
+def _kind(titles: frozenset[str]) -> Callable[[CsvTable, RowsRead], None] | None:
     """Return what reads a table of these titles."""
     if "kernelname" in titles and titles & {"gpuid", "agentid"} and titles & {"queueid", "dispatchid"}:
         return _kernels
@@ -71,17 +71,17 @@ def _agents(texts: pd.Series) -> Any:
     return texts.map(known).astype("object").where(texts.notna(), None).to_numpy(object)
 
 
-def _times(table: Table) -> dict[str, pd.Series]:
+def _times(table: CsvTable) -> dict[str, pd.Series]:
     start, end = table.numbers(*_STARTS), table.numbers(*_ENDS)
     return {"start_ns": start, "end_ns": end, "duration_ns": end - start}
 
 
-def _kernels(table: Table, findings: Findings) -> None:
+def _kernels(table: CsvTable, findings: RowsRead) -> None:
     if not set(_STARTS) & set(table.rows) or not set(_ENDS) & set(table.rows):
         raise EvidenceError(f"{table.path}, line 1: {_UNTIMED}")
     if "countername" in table.rows and "dispatchid" in table.rows:
-        findings.odd["values of hardware counters, which are not read"] += len(table.rows)
-        table = Table(table.path, table.rows.drop_duplicates(["dispatchid", "agentid"]).reset_index(drop=True), 0)
+        findings.diagnostics["values of hardware counters, which are not read"] += len(table.rows)
+        table = CsvTable(table.path, table.rows.drop_duplicates(["dispatchid", "agentid"]).reset_index(drop=True), 0)
     names = table.column("kernelname")
     plain = {text: work.kernel_name(text) for text in names.dropna().unique()}
     axes = [axis for axis in (*_SIZES, *_GRID) if axis in table.rows]
@@ -100,14 +100,14 @@ def _kernels(table: Table, findings: Findings) -> None:
             "correlation": table.numbers("correlationid"),
         }
     )
-    findings.odd["kernels without a name"] += int(frame["name"].isna().sum())
+    findings.diagnostics["kernels without a name"] += int(frame["name"].isna().sum())
     frame["grid"], frame["block"] = work.shape(shapes, _GRID, _SIZES), work.shape(shapes, _SIZES)
     if len(frame) and "gridsizex" not in table.rows:
         findings.notes.append("the table tells no launch shapes, only how many work-items a grid and a workgroup have")
     findings.add("kernels", findings.timed("kernels", frame))
 
 
-def _copies(table: Table, findings: Findings) -> None:
+def _copies(table: CsvTable, findings: RowsRead) -> None:
     frame = pd.DataFrame({**_times(table), "count": 1, "thread": table.numbers("streamid")})
     frame["bytes"] = table.numbers("bytes", "size")
     frame["process"], frame["correlation"] = table.numbers("processid", "pid"), table.numbers("correlationid")
@@ -120,10 +120,10 @@ def _copies(table: Table, findings: Findings) -> None:
     findings.add("copies", findings.timed("copies", work.copies(frame, names, source, destination)))
 
 
-def _host(table: Table, findings: Findings) -> None:
+def _host(table: CsvTable, findings: RowsRead) -> None:
     process, thread = table.numbers("processid", "pid"), table.numbers("threadid", "tid")
     unknown = int((process.isna() | thread.isna()).sum())
-    findings.odd["calls and ranges of unknown thread, which stand on thread 0"] += unknown
+    findings.diagnostics["calls and ranges of unknown thread, which stand on thread 0"] += unknown
     function = table.column("function").astype("object")
     rows = pd.DataFrame(
         {
@@ -139,20 +139,20 @@ def _host(table: Table, findings: Findings) -> None:
     work.add_host_rows(findings, rows)
 
 
-def _memory(table: Table, findings: Findings) -> None:
+def _memory(table: CsvTable, findings: RowsRead) -> None:
     operation = table.column("operation").astype("object").fillna("")
     taken = operation.str.contains("ALLOC", case=False).to_numpy(bool) & ~operation.str.endswith("FREE").to_numpy(bool)
     address = table.column("address").astype("object")
     agents = table.column("agentid")
     named = _agents(agents)
     # "Agent 0" may be a CPU or a GPU
-    told = agents.str.match(r"(?:CPU|GPU) \d", case=False).fillna(False).to_numpy(bool)
+    typed = agents.str.match(r"(?:CPU|GPU) \d", case=False).fillna(False).to_numpy(bool)
     frame = pd.DataFrame(
         {
             "time_ns": table.numbers("endtimestamp"),
             "address": work.integers([_address(text) for text in address], str(table.path)),
             "bytes": table.numbers("allocationsize"),
-            "device": np.where(told, named, None),
+            "device": np.where(typed, named, None),
             "thread": table.numbers("threadid"),
             "taken": (operation.str.contains("ALLOCATE", case=False) & taken).to_numpy(bool),
         }
@@ -169,5 +169,5 @@ def _address(text: object) -> int | None:
     return number if 0 < number < 1 << 63 else None
 
 
-def _scratch(table: Table, findings: Findings) -> None:
-    findings.odd["events of scratch memory, which are not read"] += len(table.rows)
+def _scratch(table: CsvTable, findings: RowsRead) -> None:
+    findings.diagnostics["events of scratch memory, which are not read"] += len(table.rows)

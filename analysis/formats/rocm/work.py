@@ -11,14 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import demangle
 import numpy as np
 import pandas as pd
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import sqlite_columns
+from kernelscope.analysis.files.sqlite_pages import Database
+from kernelscope.analysis.formats.demangling import demangled
 from kernelscope.analysis.trace import Trace, conform
+from kernelscope.analysis.trace.categories import named, of_codes
 
-_LONGEST = 20_000  # characters of a mangled name
 _DEMANGLED = 4000  # names; one takes about a millisecond and a program has hundreds of kernels
 _SUFFIX = re.compile(r"(?: \[clone \.kd\]|\.kd)$")  # of the kernel's descriptor, which the name stands for
 _SIDES = re.compile(r"(host|device|[hd])_?to_?(host|device|[hd])(?![a-z])", re.IGNORECASE)
@@ -31,11 +33,11 @@ _DEVICES_NOTE = "ROCm numbers all its agents, CPUs first: the lowest number here
 
 
 @dataclass
-class Findings:
-    """What a reader finds: rows by table of the Trace, what is odd, by name, and lines about what is left out."""
+class RowsRead:
+    """What a reader finds: rows by table of the Trace, diagnostics by name, and lines about what is left out."""
 
     rows: dict[str, list[pd.DataFrame]] = field(default_factory=dict)
-    odd: Counter[str] = field(default_factory=Counter)
+    diagnostics: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
 
     def add(self, table: str, rows: pd.DataFrame) -> None:
@@ -48,8 +50,8 @@ class Findings:
         known = (rows["start_ns"].notna() & rows["end_ns"].notna()).to_numpy(bool)
         start, end = (rows[edge].to_numpy(np.int64, na_value=0) for edge in ("start_ns", "end_ns"))
         backwards = known & (end < start)
-        self.odd[f"{what} without a time"] += int((~known).sum())
-        self.odd[f"{what} ending before they start"] += int(backwards.sum())
+        self.diagnostics[f"{what} without a time"] += int((~known).sum())
+        self.diagnostics[f"{what} ending before they start"] += int(backwards.sum())
         good = known & ~backwards
         order = np.lexsort((end[good], start[good]))
         return rows[good].iloc[order].reset_index(drop=True)
@@ -60,13 +62,13 @@ class Findings:
         for table, parts in self.rows.items():
             setattr(trace, table, conform(table, pd.concat(parts, ignore_index=True)))
         seen = {name for table in ("kernels", "copies") for name in getattr(trace, table)["device"].dropna().unique()}
-        told = [dict(device) for device in devices if device["device"] in seen or not seen]
-        told += [{"device": name} for name in sorted(seen - {device["device"] for device in devices})]
+        listed = [dict(device) for device in devices if device["device"] in seen or not seen]
+        listed += [{"device": name} for name in sorted(seen - {device["device"] for device in devices})]
         if any(name.startswith("rocm:") and name != "rocm:0" for name in seen):
             self.notes.append(_DEVICES_NOTE)
         timed = trace.kernels["start_ns"].notna().any() or trace.copies["start_ns"].notna().any()
         clock = "relative" if timed or len(trace.calls) or len(trace.ranges) or len(trace.memory) else "none"
-        trace.info = {"source": dict(source), "clock": clock, "devices": told, "notes": self.notes}
+        trace.info = {"source": dict(source), "clock": clock, "devices": listed, "notes": self.notes}
         trace.info["unavailable"] = {
             name: f"the capture holds no {what}"
             for name, what in (
@@ -76,7 +78,7 @@ class Findings:
             )
             if not len(getattr(trace, name)) and not (trace.totals["table"] == name).any()
         }
-        trace.diagnostics = {name: count for name, count in self.odd.items() if count}
+        trace.diagnostics = {name: count for name, count in self.diagnostics.items() if count}
         return trace
 
 
@@ -89,11 +91,7 @@ def device(number: int | None, is_gpu: bool | None = True) -> str | None:
 
 def texts(numbers: pd.Series, names: Mapping[int, str | None]) -> pd.Categorical:
     """Return texts for numbers that name them, null where none is known."""
-    values: Any = numbers.astype("Int64").array
-    codes, distinct = pd.factorize(values)
-    found = np.array([*(names.get(int(number)) for number in distinct), None], dtype=object)
-    inner, categories = pd.factorize(found)
-    return pd.Categorical.from_codes(inner[codes], categories=pd.Index(categories, dtype="str"))
+    return named(numbers.astype("Int64").array, names.get)
 
 
 def shape(rows: pd.DataFrame, size: Sequence[str], divisor: Sequence[str] = ()) -> pd.Categorical:
@@ -102,15 +100,14 @@ def shape(rows: pd.DataFrame, size: Sequence[str], divisor: Sequence[str] = ()) 
     if any(name not in rows for name in columns):
         return pd.Categorical([None] * len(rows), categories=pd.Index([], dtype="str"))
     number = rows.groupby(columns, sort=False, dropna=False).ngroup().to_numpy()
-    named: list[str | None] = []
+    shapes: list[str | None] = []
     for values in rows.drop_duplicates(columns)[columns].itertuples(index=False):
         if any(pd.isna(value) or value < 1 for value in values):
-            named.append(None)
+            shapes.append(None)
             continue
         ones = values[3:] or (1, 1, 1)
-        named.append(",".join(str(-(-int(all_) // int(one))) for all_, one in zip(values[:3], ones, strict=True)))
-    inner, categories = pd.factorize(np.array([*named, None], dtype=object))
-    return pd.Categorical.from_codes(inner[number], categories=pd.Index(categories, dtype="str"))
+        shapes.append(",".join(str(-(-int(all_) // int(one))) for all_, one in zip(values[:3], ones, strict=True)))
+    return of_codes(number, shapes)
 
 
 def kernel_name(text: str | None) -> str | None:
@@ -118,21 +115,17 @@ def kernel_name(text: str | None) -> str | None:
     plain = _SUFFIX.sub("", (text or "").strip())
     if not plain:
         return None
-    return demangle.demangle(plain, language="itanium", style="gnu") if _mangled(plain) else plain
+    return demangled(plain)
 
 
 def kernel_names(names: Mapping[int, str | None]) -> dict[int, str | None]:
     """Return kernels' names as source has them; the first thousands that are mangled are demangled."""
     mangled = 0
-    found: dict[int, str | None] = {}
+    result: dict[int, str | None] = {}
     for number, name in names.items():
         mangled += name is not None and name.startswith("_Z")
-        found[number] = kernel_name(name) if mangled <= _DEMANGLED else name
-    return found
-
-
-def _mangled(name: str) -> bool:
-    return name.startswith("_Z") and len(name) <= _LONGEST
+        result[number] = kernel_name(name) if mangled <= _DEMANGLED else name
+    return result
 
 
 def operation(name: str | None) -> str:
@@ -186,7 +179,7 @@ def api(domain: str) -> str:
     return "runtime" if "hip" in low and "hipfile" not in low else low.split("_")[0]
 
 
-def add_host_rows(findings: Findings, rows: pd.DataFrame) -> None:
+def add_host_rows(findings: RowsRead, rows: pd.DataFrame) -> None:
     """Sort what the host did into calls and ranges.
 
     rows: start_ns, end_ns, process, thread, correlation, domain, function (the operation), message (the text of a range).
@@ -197,7 +190,7 @@ def add_host_rows(findings: Findings, rows: pd.DataFrame) -> None:
     called = ~marker & (_asked(domains, is_call) | _asked(domains, is_marker))
     calls = timed[called]
     names = calls["function"].astype("category")
-    findings.odd["calls of unknown name"] += int(names.isna().sum())
+    findings.diagnostics["calls of unknown name"] += int(names.isna().sum())
     domain = calls["domain"].astype("object").map({name: api(name) for name in domains.cat.categories})
     kept = calls[["start_ns", "end_ns", "process", "thread", "correlation"]]
     findings.add("calls", kept.assign(api=domain, name=names))
@@ -216,28 +209,28 @@ def _ranges(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _asked(values: pd.Series, function: Any) -> Any:
-    """Return what a function says of each text, asked once for each; false for null."""
-    told = np.array([*(bool(function(str(text))) for text in values.cat.categories), False], dtype=bool)
-    return told[values.cat.codes.to_numpy()]
+    """Return a function's answer for each text, asked once for each; false for null."""
+    outcomes = np.array([*(bool(function(str(text))) for text in values.cat.categories), False], dtype=bool)
+    return outcomes[values.cat.codes.to_numpy()]
 
 
-def allocations(findings: Findings, rows: pd.DataFrame) -> None:
+def allocations(findings: RowsRead, rows: pd.DataFrame) -> None:
     """Add events of memory: what is given back has the size and the device of what was taken at its address last.
 
     rows: time_ns, address, bytes, device, thread, taken (whether memory was taken).
     """
     good = (rows["time_ns"].notna() & rows["address"].notna()).to_numpy(bool)
-    findings.odd["memory events without time or address"] += int((~good).sum())
+    findings.diagnostics["memory events without time or address"] += int((~good).sum())
     ordered = rows[good].sort_values("time_ns", kind="stable").reset_index(drop=True)
     by_address = ordered.groupby("address", sort=False)
     before = by_address.shift(1)
     taken = ordered["taken"].to_numpy(bool)
     matched = ~taken & before["taken"].fillna(False).to_numpy(bool)
-    findings.odd["memory given back that was taken before the capture, or is null"] += int((~taken & ~matched).sum())
+    findings.diagnostics["memory given back that was taken before the capture, or is null"] += int((~taken & ~matched).sum())
     ordered.loc[matched, "bytes"] = -before.loc[matched, "bytes"]
     ordered.loc[matched, "device"] = before.loc[matched, "device"]
     sized = (taken | matched) & ordered["bytes"].notna().to_numpy(bool)
-    findings.odd["memory events of unknown size"] += int(((taken | matched) & ~sized).sum())
+    findings.diagnostics["memory events of unknown size"] += int(((taken | matched) & ~sized).sum())
     findings.add("memory", ordered.loc[sized, ["time_ns", "device", "thread", "bytes", "address"]])
 
 
@@ -254,3 +247,15 @@ def integers(values: Sequence[Any], what: str) -> pd.Series:
         return pd.Series(pd.array(list(values), dtype="Int64"))
     except (TypeError, ValueError, OverflowError) as error:
         raise EvidenceError(f"{what}: holds a number that is out of range; record again") from error
+
+
+def unread(database: Database, known: Sequence[str], suffix: str = "") -> dict[str, int]:
+    """Return the tables of rocpd that have rows and are not known, by name, and how many."""
+    result = {}
+    for table in sorted(database.tables):
+        name = table.removesuffix(suffix) if suffix else table
+        if name.startswith("rocpd_") and name not in known and (not suffix or table.endswith(suffix)):
+            rows = sqlite_columns.count(database, table)
+            if rows:
+                result[name] = rows
+    return result

@@ -77,7 +77,7 @@ _CELL = r"^(.*?) ?(%|[KMG]i?B(?:/s)?|m?W|[KMG]?Hz|[mu]?[Jsv]|C)?$"
 
 
 @dataclass
-class Readings:
+class SmiReadings:
     """What a file holds. form: which of the formats; names: of devices, by their number; notes: what to know of the values.
 
     unreadable: lines that are none of the format's. dated: whether times are those of a calendar.
@@ -114,7 +114,7 @@ def is_headless(text: str) -> bool:
     return bool(re.match(_STAMP, cells[0])) + sum(bool(_MEASURED.fullmatch(cell)) for cell in cells) > 1
 
 
-def parse(text: str, place: str) -> Readings:
+def parse(text: str, place: str) -> SmiReadings:
     """Return the samples in a text; raise EvidenceError when it is none of the formats, or one without its header."""
     form = form_of(text)
     if form is None:
@@ -122,7 +122,7 @@ def parse(text: str, place: str) -> Readings:
             f"{place}: no samples of nvidia-smi or DCGM with their header; record with nvidia-smi "
             "--query-gpu=timestamp,index,utilization.gpu,... --format=csv (not noheader)"
         )
-    readers: dict[str, Callable[[str], Readings]] = {
+    readers: dict[str, Callable[[str], SmiReadings]] = {
         "DCGM CSV": _dcgm, "dmon": _monitor, "dcgmi dmon": _dcgmi, "table": _tables, "query CSV": _query,
     }  # fmt: skip
     return readers[form](text)
@@ -143,7 +143,7 @@ def _header_line(text: str) -> str | None:
     return next((line.rstrip("\r") for line in start if _is_header(line)), None)
 
 
-def _query(text: str) -> Readings:
+def _query(text: str) -> SmiReadings:
     """Read --query-gpu and --query-compute-apps with --format=csv; the header may come again, and be another one."""
     tables: list[tuple[list[str], list[tuple[int, list[str]]]]] = []
     unreadable = 0
@@ -158,13 +158,13 @@ def _query(text: str) -> Readings:
             tables[-1][1].append((number, cells))
         else:
             unreadable += 1
-    readings = Readings("query CSV", _nothing(), unreadable=unreadable)
+    readings = SmiReadings("query CSV", _nothing(), unreadable=unreadable)
     parts = [_query_table(header, rows, readings) for header, rows in tables if rows]
     readings.rows = _joined(parts)
     return readings
 
 
-def _query_table(header: Sequence[str], rows: Sequence[tuple[int, list[str]]], readings: Readings) -> pd.DataFrame:
+def _query_table(header: Sequence[str], rows: Sequence[tuple[int, list[str]]], readings: SmiReadings) -> pd.DataFrame:
     names = [re.sub(r" ?\[.*", "", cell) for cell in header]
     units = [cell.partition("[")[2].rstrip("]") for cell in header]
     names = [name if names.index(name) == place else f"{name}.{place}" for place, name in enumerate(names)]
@@ -183,7 +183,7 @@ def _query_table(header: Sequence[str], rows: Sequence[tuple[int, list[str]]], r
     return _cells(table, dict(zip(names, units, strict=True)), skipped, lines)
 
 
-def _device(table: pd.DataFrame, readings: Readings) -> pd.Series:
+def _device(table: pd.DataFrame, readings: SmiReadings) -> pd.Series:
     """Return the devices' numbers: of the column that tells most of them apart, else by the order of their identities."""
     numbers = {name: _whole(table[name]) for name in _DEVICE_FIELDS if name in table}
     numbers = {name: values for name, values in numbers.items() if values.notna().any()}
@@ -200,16 +200,16 @@ def _device(table: pd.DataFrame, readings: Readings) -> pd.Series:
     return pd.Series(pd.factorize(table[identity])[0], index=table.index, dtype="Int64")
 
 
-def _note_names(table: pd.DataFrame, device: pd.Series, readings: Readings) -> None:
+def _note_names(table: pd.DataFrame, device: pd.Series, readings: SmiReadings) -> None:
     column = next((name for name in _NAME_FIELDS if name in table), None)
     if column is not None:
-        found = pd.DataFrame({"device": device, "name": table[column]}).dropna().drop_duplicates("device")[:1024]
-        readings.names |= dict(zip(found["device"].tolist(), found["name"].tolist(), strict=True))
+        result = pd.DataFrame({"device": device, "name": table[column]}).dropna().drop_duplicates("device")[:1024]
+        readings.names |= dict(zip(result["device"].tolist(), result["name"].tolist(), strict=True))
 
 
-def _monitor(text: str) -> Readings:
+def _monitor(text: str) -> SmiReadings:
     """Read dmon and pmon: a line of names and one of units, both starting with #, and again every so many lines."""
-    readings = Readings("dmon", _nothing())
+    readings = SmiReadings("dmon", _nothing())
     parts = []
     names: list[str] = []
     units: list[str] = []
@@ -236,7 +236,9 @@ def _monitor(text: str) -> Readings:
     return readings
 
 
-def _monitor_table(names: list[str], units: list[str], rows: Sequence[tuple[int, list[str]]], readings: Readings) -> pd.DataFrame:
+def _monitor_table(
+    names: list[str], units: list[str], rows: Sequence[tuple[int, list[str]]], readings: SmiReadings
+) -> pd.DataFrame:
     if not rows or len(set(names)) < len(names):
         readings.unreadable += len(rows)
         return _nothing()
@@ -263,26 +265,26 @@ def _unwrapped(times: pd.Series) -> pd.Series:
     return times + (times.diff() < -day // 2).fillna(False).cumsum() * day
 
 
-def _dcgmi(text: str) -> Readings:
+def _dcgmi(text: str) -> SmiReadings:
     """Read dcgmi dmon: a line of names starting with #Entity, one with Id and perhaps units, then lines that start with GPU N."""
-    readings = Readings("dcgmi dmon", _nothing())
+    readings = SmiReadings("dcgmi dmon", _nothing())
     names: list[str] = []
     parts: list[list[Any]] = []
     for number, line in enumerate(_lines(text)):
         if _DCGMI.match(line):
             names = line.lstrip("# \t").split()[1:]
             continue
-        found = _ENTITY.match(line)
-        cells = found[2].split() if found else []
-        if found and len(cells) == len(names):
-            parts += [[number, None, int(found[1]), None, name, "", cell] for name, cell in zip(names, cells, strict=True)]
+        match = _ENTITY.match(line)
+        cells = match[2].split() if match else []
+        if match and len(cells) == len(names):
+            parts += [[number, None, int(match[1]), None, name, "", cell] for name, cell in zip(names, cells, strict=True)]
         elif line.strip() and line.split()[0].lower() != "id":
             readings.unreadable += 1
     readings.rows = _frame(parts)
     return readings
 
 
-def _dcgm(text: str) -> Readings:
+def _dcgm(text: str) -> SmiReadings:
     """Read DCGM's long CSV: GPUId,TimeStampUs,Field,Values."""
     lines = _lines(text)
     start = next(number for number, line in enumerate(lines) if line.strip()) + 1
@@ -298,19 +300,19 @@ def _dcgm(text: str) -> Readings:
         unit="",
         value=table["value"].str.strip(),
     )
-    return Readings("DCGM CSV", rows_read[list(COLUMNS)], unreadable=len(rows) - len(whole), zoned=True)
+    return SmiReadings("DCGM CSV", rows_read[list(COLUMNS)], unreadable=len(rows) - len(whole), zoned=True)
 
 
-def _tables(text: str) -> Readings:
+def _tables(text: str) -> SmiReadings:
     """Read nvidia-smi's plain table, once or again and again; names of processes are left out: they can tell paths."""
     starts = list(_TABLE.finditer(text))
     driver = _DRIVER.search(text)
-    readings = Readings("table", _nothing(), version=starts[0][1], driver=driver[1] if driver else None)
+    readings = SmiReadings("table", _nothing(), version=starts[0][1], driver=driver[1] if driver else None)
     rows: list[list[Any]] = []
     for number, start in enumerate(starts):
         end = starts[number + 1].start() if number + 1 < len(starts) else len(text)
         before = text[max(0, start.start() - 400) : start.start()].rstrip("\r\n").split("\n")
-        date = next((found for line in before[-2:] if (found := _DATE_LINE.search(line.rstrip("\r")))), None)
+        date = next((match for line in before[-2:] if (match := _DATE_LINE.search(line.rstrip("\r")))), None)
         rows += _table(number, _date(date) if date else None, _lines(text[start.start() : end]), readings)
     readings.rows = _frame(rows)
     if _header_line(text) is not None:
@@ -318,7 +320,7 @@ def _tables(text: str) -> Readings:
     return readings
 
 
-def _table(number: int, time_ns: int | None, lines: Sequence[str], readings: Readings) -> Iterator[list[Any]]:
+def _table(number: int, time_ns: int | None, lines: Sequence[str], readings: SmiReadings) -> Iterator[list[Any]]:
     device = None
     for line in (line.strip(" \t#>") for line in lines if len(line) <= _WIDEST):
         gpu, state, process = _GPU_ROW.match(line), _STATE_ROW.match(line), _PROCESS_ROW.match(line)
@@ -334,19 +336,19 @@ def _table(number: int, time_ns: int | None, lines: Sequence[str], readings: Rea
             yield [number, time_ns, int(process[1]), int(process[2]), "used_gpu_memory", *_split(process[3])]
 
 
-def _date(found: re.Match[str]) -> int | None:
+def _date(match: re.Match[str]) -> int | None:
     """Return the time of a line such as Sun May 24 14:08:41 2026."""
-    if found[1] not in _MONTHS:
+    if match[1] not in _MONTHS:
         return None
-    month = _MONTHS.index(found[1]) + 1
-    times, _ = _times(pd.Series([f"{found[4]}-{month:02}-{int(found[2]):02} {found[3]}"], dtype="str"))
+    month = _MONTHS.index(match[1]) + 1
+    times, _ = _times(pd.Series([f"{match[4]}-{month:02}-{int(match[2]):02} {match[3]}"], dtype="str"))
     return None if pd.isna(times.iloc[0]) else int(times.iloc[0])
 
 
 def _split(cell: str) -> tuple[str, str]:
     """Return a cell's unit and its value."""
-    found = re.fullmatch(_CELL, cell)
-    return (found[2] or "", found[1]) if found else ("", cell)
+    match = re.fullmatch(_CELL, cell)
+    return (match[2] or "", match[1]) if match else ("", cell)
 
 
 def _cells(table: pd.DataFrame, units: dict[str, str], skipped: Iterable[str | None], lines: pd.DataFrame) -> pd.DataFrame:
@@ -356,8 +358,8 @@ def _cells(table: pd.DataFrame, units: dict[str, str], skipped: Iterable[str | N
     """
     parts = []
     for name in table.columns.difference([name for name in skipped if name], sort=False):
-        found = _extract(table[name], _CELL)
-        parts.append(lines.assign(field=name, unit=found[1].fillna(units.get(name, "")), value=found[0]))
+        result = _extract(table[name], _CELL)
+        parts.append(lines.assign(field=name, unit=result[1].fillna(units.get(name, "")), value=result[0]))
     return _joined(parts)
 
 
@@ -420,10 +422,10 @@ def _times(values: pd.Series) -> tuple[pd.Series, bool]:
 def _days(date: str) -> int | None:
     """Return the days from the epoch to a date such as 20201112; None when there is no such day."""
     try:
-        found = datetime.date(int(date[:4]), int(date[4:6]), int(date[6:]))
+        result = datetime.date(int(date[:4]), int(date[4:6]), int(date[6:]))
     except ValueError:
         return None
-    return found.toordinal() - datetime.date(1970, 1, 1).toordinal() if 1970 <= found.year < 2262 else None
+    return result.toordinal() - datetime.date(1970, 1, 1).toordinal() if 1970 <= result.year < 2262 else None
 
 
 def _offset(zone: str) -> int:

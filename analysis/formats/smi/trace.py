@@ -15,7 +15,7 @@ import pandas as pd
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.files.packed import read_content
 from kernelscope.analysis.formats.smi import tables as nvidia_smi
-from kernelscope.analysis.formats.smi.tables import Readings
+from kernelscope.analysis.formats.smi.tables import SmiReadings
 from kernelscope.analysis.trace import Trace, conform
 
 # Metric without its unit's ending: the unit where the tool tells none, and the tools' names of it in lower case.
@@ -94,13 +94,15 @@ def matches(head: Head) -> bool:
 def read(path: Path) -> Trace:
     """Return the Trace of one file of samples; raise EvidenceError when it has no header."""
     readings = nvidia_smi.parse(Head(path, read_content(path)).text, str(path))
-    rows, odd = _valued(readings.rows)
+    rows, diagnostics = _valued(readings.rows)
     rows, clock, untimed = _timed(rows, readings)
-    odd |= {"unreadable_lines": readings.unreadable, "values_without_time": untimed}
+    diagnostics |= {"unreadable_lines": readings.unreadable, "values_without_time": untimed}
     device = "cuda:" + rows["device"].astype("string")
     frame = pd.DataFrame({"time_ns": rows["time_ns"], "device": device, "metric": rows["metric"], "value": rows["value"]})
     samples = conform("samples", frame.sort_values("time_ns", kind="stable", ignore_index=True))
-    return Trace(samples=samples, info=_info(readings, clock, samples), diagnostics={name: n for name, n in odd.items() if n})
+    return Trace(
+        samples=samples, info=_info(readings, clock, samples), diagnostics={name: n for name, n in diagnostics.items() if n}
+    )
 
 
 def _valued(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
@@ -118,14 +120,14 @@ def _valued(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
     metric = table["metric"].astype("string")
     of_process = kept["process"].notna()
     named = metric.str.replace("gpu_", "gpu_process_", n=1) + ":" + kept["process"].astype("string")
-    found = kept.assign(metric=metric.where(~of_process, named), value=values)
-    return found, {"values_not_available": int(absent.sum()), "values_that_are_no_numbers": int(wordy.sum())}
+    result = kept.assign(metric=metric.where(~of_process, named), value=values)
+    return result, {"values_not_available": int(absent.sum()), "values_that_are_no_numbers": int(wordy.sum())}
 
 
 def _number(cell: str) -> float | None:
     """Return a cell's number: P2 is 2, 0x4 is 4, Active is 1; None for other words."""
-    if found := _NUMBER.fullmatch(cell):
-        return float(found[1])
+    if match := _NUMBER.fullmatch(cell):
+        return float(match[1])
     if _HEXADECIMAL.fullmatch(cell):
         return float(int(cell, 16))
     return _SWITCHES.get(cell.lower())
@@ -142,7 +144,7 @@ def _metric(name: str, unit: str) -> tuple[str, int, int]:
     return metric + ending, factor, divisor
 
 
-def _timed(rows: pd.DataFrame, readings: Readings) -> tuple[pd.DataFrame, str, int]:
+def _timed(rows: pd.DataFrame, readings: SmiReadings) -> tuple[pd.DataFrame, str, int]:
     """Return the rows with a time, the clock, and how many have none. Without any time, samples of a GPU are numbered."""
     known = rows["time_ns"].notna()
     if known.any():
@@ -153,7 +155,7 @@ def _timed(rows: pd.DataFrame, readings: Readings) -> tuple[pd.DataFrame, str, i
     return numbered, "none", 0
 
 
-def _info(readings: Readings, clock: str, samples: pd.DataFrame) -> dict[str, Any]:
+def _info(readings: SmiReadings, clock: str, samples: pd.DataFrame) -> dict[str, Any]:
     tool = "DCGM" if "dcgm" in readings.form.lower() else "nvidia-smi"
     source = {"format": "gpu-samples", "tool": tool, "version": readings.version, "schema": readings.form}
     notes = [_NUMBERS.format(tool)] if samples["device"].notna().any() else []

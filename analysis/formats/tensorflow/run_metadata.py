@@ -38,7 +38,7 @@ class _Arguments(msgspec.Struct, gc=False):
     kernel: str | None = None
 
 
-class _Event(msgspec.Struct, gc=False):
+class _StepEvent(msgspec.Struct, gc=False):
     ph: str
     name: str = ""
     pid: int | str = -1
@@ -48,11 +48,11 @@ class _Event(msgspec.Struct, gc=False):
     args: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class _File(msgspec.Struct, gc=False):
-    events: list[_Event] = msgspec.field(name="traceEvents")
+class _TimelineFile(msgspec.Struct, gc=False):
+    events: list[_StepEvent] = msgspec.field(name="traceEvents")
 
 
-_DECODER = msgspec.json.Decoder(_File)
+_DECODER = msgspec.json.Decoder(_TimelineFile)
 _ARGUMENTS = msgspec.json.Decoder(_Arguments)
 _COUNTED = msgspec.json.Decoder(dict[str, int | float])
 
@@ -93,7 +93,7 @@ def read(path: Path | str) -> Timeline:
     )
 
 
-def _executions(rows: list[_Event], arguments: list[_Arguments], names: dict[int | str, str]) -> pd.DataFrame:
+def _executions(rows: list[_StepEvent], arguments: list[_Arguments], names: dict[int | str, str]) -> pd.DataFrame:
     process = pd.Series(list(_all(rows, "pid")), dtype="object")
     tracks = pd.MultiIndex.from_arrays(
         [process.astype("string"), pd.Series(list(_all(rows, "tid")), dtype="object").astype("string")]
@@ -115,7 +115,7 @@ def _executions(rows: list[_Event], arguments: list[_Arguments], names: dict[int
     return table
 
 
-def _counters(rows: list[_Event], counted: list[dict[str, Any]]) -> pd.DataFrame:
+def _counters(rows: list[_StepEvent], counted: list[dict[str, Any]]) -> pd.DataFrame:
     """Return the counters that hold one number, as TensorFlow's do."""
     table = pd.DataFrame({"time_ns": _nanoseconds(rows, "ts"), "allocator": list(_all(rows, "name")), "bytes": counted})
     single = table["bytes"].map(len) == 1
@@ -129,7 +129,7 @@ def _all(rows: Iterable[Any], field: str) -> Iterable[Any]:
     return map(attrgetter(field), rows)
 
 
-def _nanoseconds(rows: list[_Event], field: str) -> npt.NDArray[np.int64]:
+def _nanoseconds(rows: list[_StepEvent], field: str) -> npt.NDArray[np.int64]:
     """Return times as integer ns, negative where there is none: exact for integers; fractions of microseconds are rounded."""
     values = np.array(list(_all(rows, field)), dtype=None if rows else np.int64)
     if values.dtype == np.int64:

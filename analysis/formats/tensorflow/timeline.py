@@ -70,7 +70,7 @@ def _once(rows: pd.DataFrame) -> tuple[pd.DataFrame, int]:
     is_memcpy = rows["memcpy"].notna().to_numpy(dtype=bool)
     # an execution that stands on several rows is kept on the first: streams, then memcpy, then stream:all
     rank = np.select([is_stream, is_memcpy], [0, 1], default=2)
-    # equal executions are told apart by their number
+    # equal executions are distinguished by their number
     numbered = rows.assign(number=rows.groupby([*_KEYS, rank], dropna=False).cumcount())
     pairs = pd.MultiIndex.from_frame(numbered[[*_KEYS, "number"]])
     order = np.argsort(rank, kind="stable")
@@ -96,7 +96,7 @@ def _operators(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _kernels(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return a GPU's work as kernels, named by their operator where the kernel's name is not told."""
+    """Return a GPU's work as kernels, named by their operator where the kernel's name is unknown."""
     known = rows["type"].where(rows["type"] != "unknown")
     described = scopes.columns(rows["node"], rows["type"])
     return rows[["start_ns", "end_ns", "duration_ns", "device", "thread"]].assign(

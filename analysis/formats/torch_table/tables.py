@@ -33,10 +33,10 @@ _LONGEST = 1 << 14  # characters of a heading
 
 
 @dataclass
-class Table:
+class OperatorTable:
     """One table. rows: its columns under the names of the module's documentation. device: what the table calls the accelerator,
     such as CUDA; empty without one. others: headings that are not read. totals: lines below it, such as {"CPU": "7.1ms"}.
-    line: of its heading, counted from 1. odd: lines inside that are no rows. cut: the file ends inside of it.
+    line: of its heading, counted from 1. unreadable: lines inside that are no rows. cut: the file ends inside of it.
     """
 
     line: int
@@ -44,7 +44,7 @@ class Table:
     device: str
     others: list[str]
     totals: dict[str, str] = field(default_factory=dict)
-    odd: int = 0
+    unreadable: int = 0
     cut: bool = False
 
 
@@ -52,19 +52,19 @@ def _is_rule(line: str) -> bool:
     return len(line) <= _LONGEST and "----" in line and _RULE.match(line) is not None
 
 
-def is_told(text: str) -> bool:
+def has_table(text: str) -> bool:
     """Return whether a text holds a heading with dashes around it."""
     lines = text.split("\n")
     return next(_headings(lines), None) is not None
 
 
-def tables(lines: Sequence[str]) -> list[Table]:
+def tables(lines: Sequence[str]) -> list[OperatorTable]:
     """Return the tables among lines of text, in their order: those with columns for names and numbers of calls."""
-    found = []
+    result = []
     starts = list(_headings(lines))
     for heading, until in zip(starts, [*starts[1:], len(lines) + 1], strict=False):
-        found.append(_table(lines, heading, until - 1))
-    return [table for table in found if {"name", "count"} <= set(table.rows)]
+        result.append(_table(lines, heading, until - 1))
+    return [table for table in result if {"name", "count"} <= set(table.rows)]
 
 
 def _headings(lines: Sequence[str]) -> Iterator[int]:
@@ -77,7 +77,7 @@ def _headings(lines: Sequence[str]) -> Iterator[int]:
             yield number
 
 
-def _table(lines: Sequence[str], heading: int, until: int) -> Table:
+def _table(lines: Sequence[str], heading: int, until: int) -> OperatorTable:
     """Return the table whose heading stands at a line; until: where the next table begins at the latest."""
     above = _is_rule(lines[heading - 1])
     rule = lines[heading - 1] if above else lines[heading + 1]
@@ -86,7 +86,7 @@ def _table(lines: Sequence[str], heading: int, until: int) -> Table:
     first = heading + 2 if _is_rule(lines[heading + 1]) else heading + 1
     last = next((at for at in range(first, until) if _is_rule(lines[at])), until)
     texts = [line for line in lines[first:last] if line.strip()]
-    frame, odd = text_tables.columns_at(texts, spans)
+    frame, unread = text_tables.columns_at(texts, spans)
     device = next((match["device"] for name in names if (match := _DEVICE.match(name)) and match["device"] != "CPU"), "")
     known = _KNOWN | {f"Self {device}": "self_device", f"{device} total": "device_total"}
     kept: dict[int, str] = {}
@@ -95,9 +95,9 @@ def _table(lines: Sequence[str], heading: int, until: int) -> Table:
             kept[place] = known[name]
     rows = frame[list(kept)].set_axis(list(kept.values()), axis=1)
     others = [name for name in names if name not in known and not _SHARE.search(name)]
-    told = rows["name"].notna() if "name" in rows else np.zeros(len(rows), dtype=bool)
-    named = rows[told].reset_index(drop=True)  # rows without a name go on with a stack
-    return Table(heading + 1, named, device, others, _totals(lines[last + 1 : until]), len(odd), last == until)
+    named_rows = rows["name"].notna() if "name" in rows else np.zeros(len(rows), dtype=bool)
+    named = rows[named_rows].reset_index(drop=True)  # rows without a name go on with a stack
+    return OperatorTable(heading + 1, named, device, others, _totals(lines[last + 1 : until]), len(unread), last == until)
 
 
 def _names(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:
@@ -112,11 +112,11 @@ def _names(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:
 
 def _totals(lines: Sequence[str]) -> dict[str, str]:
     """Return the sums that are printed directly below a table, by CPU or the device's name."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for line in lines[:4]:
         match = _TOTAL.search(line)
         if match:
-            found[match["what"]] = match["time"].replace(" ", "")
+            result[match["what"]] = match["time"].replace(" ", "")
         elif line.strip():
             break
-    return found
+    return result

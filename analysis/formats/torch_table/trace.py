@@ -21,7 +21,7 @@ from kernelscope.analysis.files import stream, text_tables
 from kernelscope.analysis.files.head import Head
 from kernelscope.analysis.formats import printed
 from kernelscope.analysis.formats.torch_table import tables as torch_tables
-from kernelscope.analysis.formats.torch_table.tables import Table
+from kernelscope.analysis.formats.torch_table.tables import OperatorTable
 from kernelscope.analysis.trace import Trace, conform
 
 Flags = npt.NDArray[np.bool_]
@@ -37,13 +37,13 @@ _CUT = r"\.\.\.$"
 
 def matches(head: Head) -> bool:
     """Return whether the text has a heading of the profiler between lines of dashes."""
-    return head.is_text and "CPU" in head.text and torch_tables.is_told(head.text)
+    return head.is_text and "CPU" in head.text and torch_tables.has_table(head.text)
 
 
 def read(path: Path) -> Trace:
     """Read the tables; raises EvidenceError when there are none, or none has rows."""
-    found = torch_tables.tables(stream.lines(path))
-    if not found:
+    result = torch_tables.tables(stream.lines(path))
+    if not result:
         raise EvidenceError(f"{path}: no table of torch.profiler's key_averages(); print it with .table() and name that file")
     trace = Trace(
         info={
@@ -56,25 +56,25 @@ def read(path: Path) -> Trace:
         }
     )
     remarks = printed.Remarks(trace)
-    chosen = _chosen(found, remarks)
-    parts = [_Reader(table, remarks).read() for table in chosen]
+    chosen = _chosen(result, remarks)
+    parts = [_TableReader(table, remarks).read() for table in chosen]
     for name in ("kernels", "copies", "totals"):
         frames = [part[name] for part in parts if len(part[name])]
         setattr(trace, name, conform(name, pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()))
     if not len(trace.kernels) and not len(trace.totals) and not len(trace.copies):
-        raise EvidenceError(f"{path}, line {found[0].line}: the table has no rows; print it again")
+        raise EvidenceError(f"{path}, line {result[0].line}: the table has no rows; print it again")
     if not len(trace.kernels):
         trace.info["unavailable"]["kernels"] = "the table tells no device's own time and no operator's on the CPU"
     return trace
 
 
-def _chosen(found: list[Table], remarks: printed.Remarks) -> list[Table]:
+def _chosen(result: list[OperatorTable], remarks: printed.Remarks) -> list[OperatorTable]:
     """Return the tables that count: of one profile printed several times (sorted, grouped, cut in other ways) the fullest.
 
     Tables are of one profile where the sums below them are the same.
     """
-    groups: dict[Any, list[Table]] = {}
-    for table in found:
+    groups: dict[Any, list[OperatorTable]] = {}
+    for table in result:
         key = tuple(sorted(table.totals.items())) if table.totals else table.line
         groups.setdefault(key, []).append(table)
     chosen = []
@@ -89,9 +89,9 @@ def _chosen(found: list[Table], remarks: printed.Remarks) -> list[Table]:
     return chosen
 
 
-def _fullness(table: Table) -> tuple[int, int]:
+def _fullness(table: OperatorTable) -> tuple[int, int]:
     """Return how much device or CPU time a table's rows tell, and its number of rows."""
-    reader = _Reader(table, None)
+    reader = _TableReader(table, None)
     chosen = reader.kernel_rows() if table.device else reader.host
     own = reader.ns("self_device" if table.device else "self_cpu")
     return int(own[chosen].fillna(0).sum()), len(table.rows)
@@ -102,10 +102,10 @@ def _operation(name: str) -> str:
     return printed.operation(re.sub(r"\b([HDMS])2([HDMS])\b", lambda match: f"{_SIDES[match[1]]}to{_SIDES[match[2]]}", name))
 
 
-class _Reader:
+class _TableReader:
     """Takes one table apart."""
 
-    def __init__(self, table: Table, remarks: printed.Remarks | None) -> None:
+    def __init__(self, table: OperatorTable, remarks: printed.Remarks | None) -> None:
         self.table, self.rows, self.remarks = table, table.rows, remarks
         self.name = table.rows["name"].astype("string")
         self.device = table.device.lower()
@@ -139,7 +139,7 @@ class _Reader:
         return operators if 2 * int(own[alone].sum()) < int(own[operators].sum()) else alone
 
     def read(self) -> dict[str, pd.DataFrame]:
-        """Return kernels, copies and totals, and remark on what is odd."""
+        """Return kernels, copies and totals, and remark on oddities."""
         frame = self._work()
         copies = frame["name"].str.contains(_COPY, regex=True).fillna(False).to_numpy(dtype=bool)
         self._remark(frame)
@@ -183,7 +183,7 @@ class _Reader:
         table, remarks = self.table, self.remarks
         if remarks is None:
             return
-        self._count("lines of tables that are no rows", table.odd)
+        self._count("lines of tables that are no rows", table.unreadable)
         self._count("names that the tool cut short", int(self.like(_CUT).sum()))
         self._count("annotations projected on the device, no kernels", int(self.annotations_on_device().sum()))
         if table.others:
@@ -201,11 +201,11 @@ class _Reader:
         total = text_tables.nanoseconds(pd.Series([table.totals.get(table.device, "")]), "us").iloc[0]
         if self.device and not pd.isna(total):
             left = int(total) - int(work["duration_ns"].sum())
-            told = text_tables.resolution(pd.Series([table.totals[table.device]]), "us")
+            step = text_tables.resolution(pd.Series([table.totals[table.device]]), "us")
             self._count(
-                "device time in the sum below the table that no row read tells, ns", left if left > 2 * told * len(work) else 0
+                "device time in the sum below the table that no row read tells, ns", left if left > 2 * step * len(work) else 0
             )
-            self._count("device time in rows beyond the sum below the table, ns", -left if -left > 2 * told * len(work) else 0)
+            self._count("device time in rows beyond the sum below the table, ns", -left if -left > 2 * step * len(work) else 0)
 
     def _count(self, what: str, number: int) -> None:
         if self.remarks is not None:

@@ -37,14 +37,14 @@ def matches(head: Head) -> bool:
 
 def read(path: Path) -> Trace:
     """Read a file; raises EvidenceError when it cannot be read or holds no planes."""
-    found = chrome_events.read(path, (*xplane_trace.INTEGERS, *xplane_trace.TEXTS, "long_name"))
-    if not any(re.search(r"/(?:host|device):", name) for name in found.processes):
+    result = chrome_events.read(path, (*xplane_trace.INTEGERS, *xplane_trace.TEXTS, "long_name"))
+    if not any(re.search(r"/(?:host|device):", name) for name in result.processes):
         raise EvidenceError(f"{path}: no process is called as the trace viewer calls hosts and devices; export it again")
-    others = _others(found.table)
-    space = _space(found)
+    others = _others(result.table)
+    space = _space(result)
     trace = xplane_trace.of_space(space)
     trace.info["source"] = {"format": "trace-viewer", "tool": "XLA profiler", "version": None, "schema": None}
-    _remark(trace, found, others)
+    _remark(trace, result, others)
     return trace
 
 
@@ -54,26 +54,26 @@ def _others(table: pd.DataFrame) -> dict[str, int]:
     return {str(phase): int(count) for phase, count in counts.items() if str(phase) not in "XiI" and count}
 
 
-def _space(found: Events) -> xplane.Space:
+def _space(result: Events) -> xplane.Space:
     """Return the file's processes as planes."""
-    table = found.table
+    table = result.table
     read = table["phase"].isin(["X", "i", "I"]).to_numpy(dtype=bool)
     start, duration = table["start_ns"], table["duration_ns"].fillna(0)
     timed = ((start >= 0) & (start + duration < _LATEST_NS) & (duration >= 0)).fillna(False).to_numpy(dtype=bool)
     damaged = int((read & ~timed).sum())
-    events = _as_events(table[read & timed], found)
+    events = _as_events(table[read & timed], result)
     planes = []
-    for number, name in enumerate(found.processes):
+    for number, name in enumerate(result.processes):
         own = events[(events["process"] == number).to_numpy()].drop(columns="process").reset_index(drop=True)
         lines = [str(text) for text in own["line"].cat.categories] if len(own) else []
         planes.append(xplane.Plane(_HOST_PREFIX.sub("", name), {}, lines, own))
     return xplane.Space(planes, False, damaged, [])
 
 
-def _as_events(table: pd.DataFrame, found: Events) -> pd.DataFrame:
+def _as_events(table: pd.DataFrame, events: Events) -> pd.DataFrame:
     """Return events with the columns of a plane's."""
-    keys = chrome_events.numbers(key for _, key, _ in found.threads)
-    names = [name or str(key) for _, key, name in found.threads]
+    keys = chrome_events.numbers(key for _, key, _ in events.threads)
+    names = [name or str(key) for _, key, name in events.threads]
     codes, distinct = pd.factorize(np.array(names, dtype=object))
     thread = table["thread"].to_numpy()
     short, long = table["name"].astype("string"), table["arg_long_name"].astype("string")
@@ -109,24 +109,24 @@ def _integers(values: pd.Series) -> pd.Series:
     return pd.Series(pd.arrays.IntegerArray(numbers[codes], missing), index=values.index)
 
 
-def _remark(trace: Trace, found: Events, others: dict[str, int]) -> None:
+def _remark(trace: Trace, result: Events, others: dict[str, int]) -> None:
     """Say what the viewer's file leaves out."""
     notes, warnings = trace.info["notes"], trace.info.setdefault("warnings", [])
     notes.append("the trace viewer leaves out kernels' grids, registers and the like; the .xplane.pb beside it has them")
-    events = len(found.table)
+    events = len(result.table)
     if events >= _MOST_EVENTS:
         warnings.append(f"the trace viewer cuts its files at a million events, and this one has {events:,}: read the .xplane.pb")
-    if found.header.get("filteredByVisibility", b"").strip() == b"true":
+    if result.header.get("filteredByVisibility", b"").strip() == b"true":
         warnings.append("the trace viewer left out events that were too short to be seen: read the .xplane.pb")
     if others:
         trace.info.setdefault("not_read", {}).update({f"phase {phase}": count for phase, count in others.items()})
-        told = ", ".join(f"{phase} {count:,}" for phase, count in list(others.items())[:_NAMED])
-        notes.append(f"events of these phases (counters, arrows, asynchronous work) are not read: {told}")
-    if found.repaired:
-        trace.diagnostics["pieces of text that were no JSON, mended"] = found.repaired
+        shown = ", ".join(f"{phase} {count:,}" for phase, count in list(others.items())[:_NAMED])
+        notes.append(f"events of these phases (counters, arrows, asynchronous work) are not read: {shown}")
+    if result.repaired:
+        trace.diagnostics["pieces of text that were no JSON, mended"] = result.repaired
     if not warnings:
         del trace.info["warnings"]
-    returned = _whole(found.header.get("returnedEventsSize"))
+    returned = _whole(result.header.get("returnedEventsSize"))
     if returned is not None and returned > events:
         trace.diagnostics["events that the file counts and does not hold"] = returned - events
 

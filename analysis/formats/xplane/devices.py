@@ -36,15 +36,15 @@ class Planes:
         return f"{device} of process {process}" if device and process else device, process
 
     def _name(self, plane: xplane.Plane) -> str | None:
-        found = _DEVICE_PLANE.match(plane.name)
-        if not found or found["kind"] not in _READ:
-            if found and found["kind"] not in _NO_DEVICES and len(plane.events):
+        match = _DEVICE_PLANE.match(plane.name)
+        if not match or match["kind"] not in _READ:
+            if match and match["kind"] not in _NO_DEVICES and len(plane.events):
                 self.unknown[plane.name] += len(plane.events)
             return None
-        core = (found["core"] or "").lower()
-        if found["kind"] == "TPU":
-            return f"tpu:{found['number']}{core}"
-        return f"{'rocm' if plane.stats.get('device_vendor') == 'AMD' else 'cuda'}:{found['number']}"
+        core = (match["core"] or "").lower()
+        if match["kind"] == "TPU":
+            return f"tpu:{match['number']}{core}"
+        return f"{'rocm' if plane.stats.get('device_vendor') == 'AMD' else 'cuda'}:{match['number']}"
 
 
 def described(plane: xplane.Plane, device: str) -> dict[str, Any]:
@@ -81,5 +81,5 @@ def separate_launches(frames: dict[str, pd.DataFrame]) -> None:
             continue
         number = frame["device_id"] if name == "calls" else frame["device"].astype("string").str.extract(r":(\d+)")[0]
         own = frame[["process", "correlation"]].assign(device_id=pd.to_numeric(number)).astype("Int64")
-        found = own.merge(new, on=keys, how="left")["new"].set_axis(frame.index)
-        frames[name] = frame.assign(correlation=found.fillna(frame["correlation"].astype("Int64")))
+        result = own.merge(new, on=keys, how="left")["new"].set_axis(frame.index)
+        frames[name] = frame.assign(correlation=result.fillna(frame["correlation"].astype("Int64")))

@@ -90,14 +90,14 @@ class Program:
 
     def inside(self, instruction: Instruction) -> list[Instruction]:
         """Return the instructions of the computations that one calls; of those that these call, too."""
-        found, waiting, seen = [], list(instruction.called), set(instruction.called)
+        result, waiting, seen = [], list(instruction.called), set(instruction.called)
         while waiting:
             for number in self.members.get(waiting.pop(), []):
                 inner = self.instructions[number]
-                found.append(inner)
+                result.append(inner)
                 waiting += [called for called in inner.called if called not in seen]
                 seen.update(inner.called)
-        return found
+        return result
 
 
 def parse(content: bytes, source: str) -> Program:

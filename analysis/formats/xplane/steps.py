@@ -8,15 +8,12 @@ moved to when the host launched their work, because work belongs to the step tha
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from kernelscope.analysis.trace import Trace
+from kernelscope.analysis.trace import Trace, intervals
 
 LINE = "Steps"
 _NEVER = np.iinfo(np.int64).max
-
-Int = npt.NDArray[np.int64]
 
 
 def of_devices(events: pd.DataFrame) -> pd.DataFrame:
@@ -31,10 +28,10 @@ def of_devices(events: pd.DataFrame) -> pd.DataFrame:
     longest = rows[(rows["lane"] == rows["lane"].mode().iloc[0]).to_numpy(dtype=bool)]
     if rows["lane"].nunique() == 1 or rows.duplicated(["lane", "name"]).any():
         return _table(longest)
-    together = rows.groupby("name", sort=False).agg(start_ns=("start_ns", "min"), end_ns=("end_ns", "max"))
-    together = together.sort_values("start_ns", kind="stable").reset_index(drop=True)
-    following = np.append(together["start_ns"].to_numpy()[1:], _NEVER)
-    return _table(together.assign(end_ns=np.minimum(together["end_ns"], following), line_id=int(longest["lane"].iloc[0])))
+    merged = rows.groupby("name", sort=False).agg(start_ns=("start_ns", "min"), end_ns=("end_ns", "max"))
+    merged = merged.sort_values("start_ns", kind="stable").reset_index(drop=True)
+    following = np.append(merged["start_ns"].to_numpy()[1:], _NEVER)
+    return _table(merged.assign(end_ns=np.minimum(merged["end_ns"], following), line_id=int(longest["lane"].iloc[0])))
 
 
 def of_host(events: pd.DataFrame) -> pd.DataFrame:
@@ -69,8 +66,8 @@ def _launched(trace: Trace) -> pd.DataFrame:
     calls = calls.sort_values("start_ns", kind="stable").drop_duplicates(keys)
     tables = [trace.kernels, trace.graphs, trace.copies]
     work = pd.concat([table[[*keys, "start_ns"]] for table in tables if len(table)] or [trace.kernels[[*keys, "start_ns"]]])
-    found = work.dropna().merge(calls.rename(columns={"start_ns": "launch_ns", "thread": "launch_thread"}), on=keys)
-    return found[["start_ns", "launch_ns", "launch_thread"]].astype("int64")
+    result = work.dropna().merge(calls.rename(columns={"start_ns": "launch_ns", "thread": "launch_thread"}), on=keys)
+    return result[["start_ns", "launch_ns", "launch_thread"]].astype("int64")
 
 
 def _moved(steps: pd.DataFrame, work: pd.DataFrame) -> pd.DataFrame:
@@ -79,8 +76,8 @@ def _moved(steps: pd.DataFrame, work: pd.DataFrame) -> pd.DataFrame:
     A step in which no work with a known launch begins is as far from its launch as the others are in the middle.
     """
     start = steps["start_ns"].to_numpy(np.int64)
-    at = np.searchsorted(start, work["start_ns"].to_numpy(), side="right") - 1
-    inside = (at >= 0) & (work["start_ns"].to_numpy() < steps["end_ns"].to_numpy(np.int64)[np.maximum(at, 0)])
+    at = intervals.containing(work["start_ns"].to_numpy(np.int64), *intervals.edges(steps))
+    inside = at >= 0
     first = np.full(len(steps), _NEVER, dtype=np.int64)
     np.minimum.at(first, at[inside], work["launch_ns"].to_numpy()[inside])
     known = first != _NEVER

@@ -152,8 +152,8 @@ def read_planes(path: Path | str, integer_stats: Sequence[str] = (), text_stats:
         events = events if usable.all() else events[usable].reset_index(drop=True)
         lines = [_text(line.name) for line in plane.lines]
         planes.append(Plane(_text(plane.name), _plane_stats(plane), lines, events))
-    told = next((plane.stats[_START_TIME] for plane in planes if _START_TIME in plane.stats), 0)
-    start_ns = told if isinstance(told, int) else 0
+    start = next((plane.stats[_START_TIME] for plane in planes if _START_TIME in plane.stats), 0)
+    start_ns = start if isinstance(start, int) else 0
     wall_clock = 0 < start_ns < _LAST_NS
     if wall_clock:
         for plane in [plane for plane in planes if len(plane.events)]:
@@ -174,9 +174,9 @@ def read_programs(path: Path | str) -> dict[str, bytes]:
         if _text(plane.name) != _METADATA_PLANE:
             continue
         for entry in plane.event_metadata:
-            found = next((bytes(stat.bytes_value) for stat in entry.value.stats if stat.bytes_value), None)
-            if found is not None:
-                programs[_text(entry.value.name)] = found
+            result = next((bytes(stat.bytes_value) for stat in entry.value.stats if stat.bytes_value), None)
+            if result is not None:
+                programs[_text(entry.value.name)] = result
     return programs
 
 
@@ -252,7 +252,7 @@ def _events(plane: Any, path: Path | str, integer_stats: Sequence[str], text_sta
     with_stats = bool(integer_stats or text_stats)
     try:
         fields, blocks = decode(buffer, ends - lengths, ends, wanted, (_STATS,) if with_stats else ())
-        stats = _Stats(plane, buffer, blocks[_STATS]) if with_stats else None
+        stats = _EventStats(plane, buffer, blocks[_STATS]) if with_stats else None
     except ValueError as error:
         raise EvidenceError(f"{path}: plane {_text(plane.name)!r}: {error}; the file is damaged, record it again") from error
     entries = plane.event_metadata
@@ -281,15 +281,15 @@ def _events(plane: Any, path: Path | str, integer_stats: Sequence[str], text_sta
     return table
 
 
-class _Stats:
+class _EventStats:
     """The statistics of a plane's events, decoded once and looked up by name."""
 
     def __init__(self, plane: Any, buffer: npt.NDArray[np.uint8], blocks: tuple[Integers, Integers, Integers]):
         self._buffer = buffer
         self._event, starts, ends = blocks
         wanted = (_STAT_ID, _STAT_UINT64, _STAT_INT64, _STAT_REF)
-        self._fields, found = decode(buffer, starts, ends, wanted, (_STAT_STR,))
-        self._text_of, self._text_start, self._text_end = found[_STAT_STR]
+        self._fields, result = decode(buffer, starts, ends, wanted, (_STAT_STR,))
+        self._text_of, self._text_start, self._text_end = result[_STAT_STR]
         self._names = {entry.key: _text(entry.value.name) for entry in plane.stat_metadata}
         self._metadata_count = len(plane.event_metadata)
         self._of_metadata = [(n, entry.value.stats) for n, entry in enumerate(plane.event_metadata) if len(entry.value.stats)]
@@ -356,9 +356,9 @@ def _positions(keys: Integers, wanted: Integers) -> Integers:
     if not len(keys):
         return np.full(len(wanted), -1, dtype=np.int64)
     order = np.argsort(keys, kind="stable")
-    found = np.searchsorted(keys[order], wanted, side="right") - 1
-    at = order[np.maximum(found, 0)]
-    return np.where((found >= 0) & (keys[at] == wanted), at, -1)
+    result = np.searchsorted(keys[order], wanted, side="right") - 1
+    at = order[np.maximum(result, 0)]
+    return np.where((result >= 0) & (keys[at] == wanted), at, -1)
 
 
 def _rounded_ns(picoseconds: Integers) -> Integers:

@@ -155,21 +155,21 @@ class _Planes:
 
 def _sorted_out(space: xplane.Space, diagnostics: dict[str, int]) -> _Planes:
     """Return a file's planes by what they show."""
-    found, names = _Planes(), xplane_devices.Planes()
+    result, names = _Planes(), xplane_devices.Planes()
     for number, plane in enumerate(space.planes):
         device, process = names.device(plane)
         if device and not len(plane.events):
-            found.empty.append(xplane_devices.described(plane, device))
+            result.empty.append(xplane_devices.described(plane, device))
         elif device:
-            found.devices.append(xplane_devices.described(plane, device))
+            result.devices.append(xplane_devices.described(plane, device))
             events = _device_events(plane, device, number).assign(process=process)
-            (found.tpu if device.startswith("tpu") else found.gpu).append(events)
+            (result.tpu if device.startswith("tpu") else result.gpu).append(events)
         elif plane.name.startswith("/host:") and plane.name not in _SILENT_HOSTS:
-            found.hosts.append((plane, process))
+            result.hosts.append((plane, process))
         elif plane.name not in _SILENT_HOSTS:
             _count(diagnostics, "events of other planes not read", len(plane.events))
-    found.unknown = dict(names.unknown)
-    return found
+    result.unknown = dict(names.unknown)
+    return result
 
 
 Tables = dict[str, list[pd.DataFrame]]
@@ -202,8 +202,8 @@ def _matching(column: pd.Series, pattern: str) -> Flags:
 
 def _extracted(column: pd.Series, pattern: str) -> pd.Series:
     """Return the pattern's group from a categorical column as categories, null where it does not match."""
-    found = column.cat.categories.astype("str").str.extract(pattern, expand=False)
-    codes, texts = pd.factorize(pd.Series(found, dtype="object"))
+    result = column.cat.categories.astype("str").str.extract(pattern, expand=False)
+    codes, texts = pd.factorize(pd.Series(result, dtype="object"))
     values = pd.Categorical.from_codes(np.append(codes, -1)[column.cat.codes.to_numpy()], categories=pd.Index(texts, dtype="str"))
     return pd.Series(values, index=column.index)
 
@@ -300,15 +300,8 @@ def _described(events: pd.DataFrame) -> dict[str, pd.Series]:
     named = [
         _operator_of(*[str(text[code]) if code >= 0 else "" for text, code in zip(texts, row, strict=True)]) for row in distinct
     ]
-    found = [scopes.describe(scope, kind) for scope, kind in named]
-    columns = {
-        "operator": [kind or None for _, kind in named],
-        "layer": [one.layer for one in found],
-        "phase": [one.phase for one in found],
-        "attribution": ["operator name" if one.layer else "none" for one in found],
-    }
-    texts_of = {name: pd.Series(values, dtype="string") for name, values in columns.items()}
-    return {name: values.take(codes).set_axis(events.index).astype("category") for name, values in texts_of.items()}
+    columns = {"operator": pd.Series([kind or None for _, kind in named], dtype="string"), **scopes.described(named)}
+    return {name: values.take(codes).set_axis(events.index).astype("category") for name, values in columns.items()}
 
 
 def _operator_of(name: str, tf_op: str, hlo_op: str) -> tuple[str, str]:
@@ -323,7 +316,7 @@ def _operator_of(name: str, tf_op: str, hlo_op: str) -> tuple[str, str]:
 
 
 def _copies(events: pd.DataFrame, is_set: Flags, unified: Flags) -> pd.DataFrame:
-    """Return copies and memory sets with direction, size and kinds of memory as far as told."""
+    """Return copies and memory sets with direction, size and kinds of memory as far as known."""
     details = events["stat_memcpy_details"]
     table = _work_columns(events)
     operation = np.full(len(events), "other", dtype=object)
@@ -375,7 +368,7 @@ def _holders(work: pd.DataFrame) -> Flags:
 
 
 def _tpu_kernels(events: pd.DataFrame) -> pd.DataFrame:
-    """Return operations as kernels under their short names; what only moves or exchanges data is told by XLA's category."""
+    """Return operations as kernels under their short names; what only moves or exchanges data is known by XLA's category."""
     kind = np.full(len(events), None, dtype=object)
     for pattern, name in _TPU_KINDS:
         kind[_matching(events["stat_hlo_category"], pattern)] = name
@@ -404,7 +397,7 @@ def _tpu_copies(events: pd.DataFrame) -> pd.DataFrame:
 def _host_events(planes: list[tuple[xplane.Plane, int]]) -> list[pd.DataFrame]:
     """Return the events of the host's planes, which have the number of their process beside them.
 
-    Where two hosts share a plane's name, their threads are told apart.
+    Where two hosts share a plane's name, their threads are distinguished.
     """
     names = [plane.name for plane, _ in planes]
     repeated = len(set(names)) < len(names)
@@ -488,8 +481,8 @@ def _operators(executed: pd.DataFrame, compiled: pd.DataFrame) -> pd.DataFrame:
     spans = ["start_ns", "end_ns", "line_id"]
     types = _extracted(executed["name"], _OPERATOR.replace("?P<scope>", "?:").replace("?P<type>", ""))
     names = _extracted(executed["name"], _OPERATOR.replace("?P<scope>", "").replace("?P<type>", "?:"))
-    told = scopes.columns(names.astype("string"), types.astype("string"))
-    first = executed[spans].assign(name=types, scope=names, operation=types, **told)
+    attributed = scopes.columns(names.astype("string"), types.astype("string"))
+    first = executed[spans].assign(name=types, scope=names, operation=types, **attributed)
     described = _described(compiled)
     second = compiled[spans].assign(
         name=described["operator"],
@@ -576,6 +569,6 @@ def _info(trace: Trace, space: xplane.Space, planes: _Planes) -> dict[str, Any]:
         "notes": notes,
     }
     if planes.unknown:
-        told = ", ".join(f"{name} {count:,}" for name, count in list(planes.unknown.items())[:_NAMED])
-        info |= {"not_read": planes.unknown, "warnings": [f"events of devices that are not known are not read: {told}"]}
+        shown = ", ".join(f"{name} {count:,}" for name, count in list(planes.unknown.items())[:_NAMED])
+        info |= {"not_read": planes.unknown, "warnings": [f"events of devices that are not known are not read: {shown}"]}
     return info

@@ -8,7 +8,7 @@ import pytest
 
 import kernelscope.analysis as ka
 from kernelscope.analysis.attribution import device_steps
-from kernelscope.analysis.attribution.steps import Found, applied
+from kernelscope.analysis.attribution.steps import DetectedSteps, applied
 from tests.analysis.explain.device.synthetic import COPIES, LOADER, Copy, Host, Kernel, Wait, recording
 
 CORPUS = Path(__file__).resolve().parents[3].parent / "shared/corpus"
@@ -34,7 +34,7 @@ def test_work_counts_in_the_step_that_launched_it_with_its_whole_duration():
 
 def assigned(trace):
     """Return a recording whose work is tied to its steps."""
-    found = Found("profiler", "made up", trace.steps, 1.0, "high")
+    found = DetectedSteps("profiler", "made up", trace.steps, 1.0, "high")
     return applied(trace, found)
 
 

@@ -3,7 +3,7 @@ from itertools import pairwise
 import pytest
 
 from kernelscope.analysis.device import datasheets
-from kernelscope.analysis.device.datasheets import Datasheet, lookup, predicted_ratio
+from kernelscope.analysis.device.datasheets import Datasheet, lookup
 
 # names that captures have shown, with the number of multiprocessors where they tell it -> device of the table
 SEEN = {
@@ -139,20 +139,6 @@ def test_links_in_one_direction():
     assert sheet("K20").host_bandwidth == pytest.approx(8e9)
     assert sheet("GH200 96GB").host_bandwidth == sheet("H100 SXM5 80GB").link_bandwidth == 450e9
     assert (sheet("V100 PCIe 16GB").link_bandwidth, sheet("RTX 4090 Laptop").host_bandwidth) == (None, None)
-
-
-def test_predicted_ratios():
-    a100, h100, v100 = map(lookup, ("A100-SXM4-40GB", "H100 80GB HBM3", "V100-SXM2-16GB"))
-    assert predicted_ratio(a100, h100, "memory") == pytest.approx(1.555 / 3.35)
-    assert predicted_ratio(a100, h100, "compute", "bf16", True) == pytest.approx(312 / 989.4)
-    assert predicted_ratio(a100, h100, "compute", "f32", False) == pytest.approx(19.5 / 66.9)
-    assert predicted_ratio(a100, h100, "copy") == pytest.approx(0.5)
-    assert predicted_ratio(h100, a100, "memory") == pytest.approx(3.35 / 1.555)
-    # the same product in float32: V100 has no TF32
-    assert predicted_ratio(a100, v100, "compute", "tf32", True) == pytest.approx(156 / 15.7)
-    assert predicted_ratio(a100, v100, "compute", "bf16", True) is None
-    assert predicted_ratio(a100, v100, "compute") is None
-    assert predicted_ratio(a100, sheet("RTX 3060 Laptop"), "copy") is None
 
 
 def test_unknown_is_never_zero():

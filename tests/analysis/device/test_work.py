@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from kernelscope.analysis.device import work
-from kernelscope.analysis.device.descriptions import Description, of_description
+from kernelscope.analysis.device.descriptions import KernelColumns, of_description
 from kernelscope.analysis.device.operators import of_operator
 from kernelscope.analysis.trace import Trace, conform
 
@@ -16,7 +16,7 @@ EMPTY = dict.fromkeys(
 
 
 def described(**columns):
-    found = of_description(Description(**{**EMPTY, "library": "onednn", "dtype": "f32", **columns}))
+    found = of_description(KernelColumns(**{**EMPTY, "library": "onednn", "dtype": "f32", **columns}))
     return found.flops, found.bytes
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kernelscope.analysis.explain.instrumentation import anchored_factors, holding, labels
+from kernelscope.analysis.explain.instrumentation import anchored_factors, labels, layer_groups
 
 
 def _cells(*rows: tuple[str | None, str | None, str | None]) -> pd.DataFrame:
@@ -15,7 +15,7 @@ def _cells(*rows: tuple[str | None, str | None, str | None]) -> pd.DataFrame:
 
 
 def test_layers_with_a_common_holder_are_one_group() -> None:
-    held = holding({"forward": {"a.1": ["a"], "a.2": ["a"], "b.1": ["b"], "common": ["b", "c"]}, "backward": {}})
+    held = layer_groups({"forward": {"a.1": ["a"], "a.2": ["a"], "b.1": ["b"], "common": ["b", "c"]}, "backward": {}})
     groups = held["forward"]
     assert groups["a"] == groups["a.1"] == groups["a.2"]
     assert groups["b"] == groups["b.1"] == groups["c"] == groups["common"]
@@ -23,7 +23,7 @@ def test_layers_with_a_common_holder_are_one_group() -> None:
 
 
 def test_what_no_layer_holds_is_one_with_what_is_outside_of_layers() -> None:
-    held = holding({"forward": {"net": [None], "net.1": [None]}, "backward": {"net.1": [None]}})
+    held = layer_groups({"forward": {"net": [None], "net.1": [None]}, "backward": {"net.1": [None]}})
     cells = _cells(("net", "forward", None), ("net.1", "forward", None), (None, "other", "script"), (None, "forward", "in phase"),
                    ("net.1", "backward", None), ("net", "backward", None), (None, "optimizer", None))  # fmt: skip
     found = labels(cells, held).tolist()
@@ -36,7 +36,7 @@ def test_what_no_layer_holds_is_one_with_what_is_outside_of_layers() -> None:
 
 def test_a_group_takes_what_the_layers_pass_says_of_its_holder() -> None:
     """a and its part take 300 + 100 ns recorded and 200 in the layers pass; b stays as it is. The host gives first."""
-    held = holding({"forward": {"a.1": ["a"]}, "backward": {}})
+    held = layer_groups({"forward": {"a.1": ["a"]}, "backward": {}})
     cells = _cells(("a", "forward", None), ("a.1", "forward", None), ("b", "forward", None))
     time_ns = np.array([300.0, 100.0, 600.0])
     told = pd.Series([200.0, 600.0], index=pd.MultiIndex.from_tuples([("a", "forward"), ("b", "forward")]))

@@ -49,14 +49,14 @@ def test_no_alignment_is_better(data: st.DataObject) -> None:
 
 def test_anchors_hold_whatever_is_alike() -> None:
     alike = np.array([[0.0, 1.0], [1.0, 0.0]])
-    held = Move(1, 1, alike).held([(0, 0)], [])
+    kept = Move(1, 1, alike).keeping([(0, 0)], [])
     gaps = np.array([NEVER, GAP])
-    assert best([held], gaps, gaps)[0] == (range(1), range(1))
+    assert best([kept], gaps, gaps)[0] == (range(1), range(1))
 
 
 def test_a_group_may_join_an_anchor_unless_it_is_fixed() -> None:
     pair, group = np.array([[0.9], [0.1]]), np.array([[np.nan], [0.95]])
     gaps = np.array([NEVER, GAP]), np.array([NEVER])
     for fixed, steps in (([], [(range(2), range(1))]), ([(0, 0)], [(range(1), range(1)), (range(1, 2), range(1, 1))])):
-        moves = [Move(1, 1, pair).held([(0, 0)], fixed), Move(2, 1, group).held([(0, 0)], fixed)]
+        moves = [Move(1, 1, pair).keeping([(0, 0)], fixed), Move(2, 1, group).keeping([(0, 0)], fixed)]
         assert best(moves, *gaps) == steps

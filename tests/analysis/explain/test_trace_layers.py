@@ -16,7 +16,7 @@ from kernelscope.analysis.accounting.partition import KEYS, partition
 from kernelscope.analysis.attribution.frameworks import Clock, Context
 from kernelscope.analysis.explain.alignment import align
 from kernelscope.analysis.explain.model import Layer
-from kernelscope.analysis.explain.problems import Work, of_operator, of_problem, shapes, type_of_operator
+from kernelscope.analysis.explain.problems import Problem, of_operator, of_problem, shapes, type_of_operator
 from kernelscope.analysis.explain.trace_layers import labels, layers_of, of_network, range_label
 from kernelscope.analysis.trace import Trace, conform
 from kernelscope.analysis.trace.records import read_object, read_table
@@ -223,17 +223,17 @@ def test_shapes_of_operators() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "work"),
     [
-        ("aten::linear", "[[8, 10, 64], [32, 64], [32]]", Work((8, 10, 32), 80 * 32 * (2 * 64 + 1), 32 * 64 + 32, 8)),
-        ("aten::linear", "[[8, 64], [32, 64], []]", Work((8, 32), 2 * 8 * 64 * 32, 32 * 64, 8)),
-        ("aten::addmm", "[[32], [8, 64], [64, 32]]", Work((8, 32), 8 * 32 * (2 * 64 + 1), 64 * 32 + 32)),
-        ("aten::bmm", "[[4, 5, 6], [4, 6, 7]]", Work((4, 5, 7), 2 * 4 * 5 * 6 * 7)),
-        ("aten::embedding", "[[1000, 16], [8, 12]]", Work((8, 12, 16), None, 16000, 8)),
-        ("aten::native_layer_norm", "[[8, 12, 16], [], [16], [16], []]", Work((8, 12, 16), None, 32, 8)),
+        ("aten::linear", "[[8, 10, 64], [32, 64], [32]]", Problem((8, 10, 32), 80 * 32 * (2 * 64 + 1), 32 * 64 + 32, 8)),
+        ("aten::linear", "[[8, 64], [32, 64], []]", Problem((8, 32), 2 * 8 * 64 * 32, 32 * 64, 8)),
+        ("aten::addmm", "[[32], [8, 64], [64, 32]]", Problem((8, 32), 8 * 32 * (2 * 64 + 1), 64 * 32 + 32)),
+        ("aten::bmm", "[[4, 5, 6], [4, 6, 7]]", Problem((4, 5, 7), 2 * 4 * 5 * 6 * 7)),
+        ("aten::embedding", "[[1000, 16], [8, 12]]", Problem((8, 12, 16), None, 16000, 8)),
+        ("aten::native_layer_norm", "[[8, 12, 16], [], [16], [16], []]", Problem((8, 12, 16), None, 32, 8)),
         ("aten::linear_backward", "[[8, 64], [32, 64], [32]]", None),
         ("aten::mm", "[[8, 64], [32, 64]]", None),
     ],
 )
-def test_work_of_operators(name: str, text: str, work: Work | None) -> None:
+def test_work_of_operators(name: str, text: str, work: Problem | None) -> None:
     assert of_operator(name, text) == work
 
 

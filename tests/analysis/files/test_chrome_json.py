@@ -14,7 +14,7 @@ from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.files import json_numbers
 from kernelscope.analysis.files.chrome_json import EventList, mend
 from kernelscope.analysis.formats.kineto import tables as kineto
-from kernelscope.analysis.formats.kineto.groups import Group
+from kernelscope.analysis.formats.kineto.groups import EventGroup
 
 TRICKY = st.sampled_from(
     ['}, {"ph": "X"', "},{", '"traceEvents": [', "]}", "\\", '"', "\u20ac", "\\u007d", "\n", "nan", ""]
@@ -100,7 +100,7 @@ COMPLETE = st.fixed_dictionaries(
 @given(st.lists(COMPLETE, min_size=1, max_size=20), st.integers(20, 2000))
 def test_tables_are_the_same_decoded_with_types_or_as_text(events, size):
     content = json.dumps(events).encode("utf8", "replace")
-    groups = {"all": Group(None, arguments=("correlation", "shapes", "dtype"))}
+    groups = {"all": EventGroup(None, arguments=("correlation", "shapes", "dtype"))}
     typed = kineto.scan("t", groups, content=content)
     odd = json.dumps([*json.loads(content), {"ph": "M", "ts": [], "args": {"correlation": 0.5}}]).encode()
     untyped = kineto.scan("t", groups, size, odd)

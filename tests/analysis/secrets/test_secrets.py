@@ -171,18 +171,18 @@ def test_places_in_text_json_and_gzip(tmp_path):
     token = ALL[0][1]
     log = tmp_path / "train.log"
     log.write_text("first\nsecond\nlogin " + token + "\n")
-    assert secrets.find(log) == secrets.Findings((secrets.Finding("line 3", "GitHub token"),), 1)
+    assert secrets.find(log) == secrets.SearchResult((secrets.Secret("line 3", "GitHub token"),), 1)
     one_line = json.dumps({"traceEvents": [{"name": "a" * 50}] * 100, "env": {"HF_TOKEN": token}})
     plain = tmp_path / "a.json"
     plain.write_text(one_line)
-    expected = secrets.Finding(f"byte {one_line.index(token)}", "GitHub token")
+    expected = secrets.Secret(f"byte {one_line.index(token)}", "GitHub token")
     assert secrets.find(plain).listed == (expected,)
     packed = tmp_path / "a.json.gz"
     packed.write_bytes(gzip.compress(one_line.encode()))
     assert secrets.find(packed).listed == (expected,)
     wide = tmp_path / "wide.txt"
     wide.write_text(f"a\r\nb {token}\r\n", encoding="utf-16")
-    assert secrets.find(wide).listed == (secrets.Finding("line 2", "GitHub token"),)
+    assert secrets.find(wide).listed == (secrets.Secret("line 2", "GitHub token"),)
     assert token not in (secrets.find(plain).warning(plain) or "")
 
 
@@ -311,7 +311,7 @@ def test_views_and_computed_columns_are_not_evaluated(tmp_path):
         INSERT INTO t (a) VALUES ('x');
         CREATE VIEW StringIds AS WITH RECURSIVE r(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM r) SELECT value FROM r;""",
     )
-    assert secrets.find(path) == secrets.Findings()
+    assert secrets.find(path) == secrets.SearchResult()
 
 
 def test_tables_without_row_numbers(tmp_path):

@@ -17,7 +17,24 @@ def cell(framework, network, status="done", like="pytorch", **more):
     A framework that they do not have is like another one.
     """
     row = {**DEFAULTS, "framework": framework, "network": network, "batch": 64, "status": status, **more}
-    row.setdefault("cell", "-".join(str(row.get(name)) for name in sweeps.AXES))
+    row.setdefault(
+        "cell",
+        "-".join(
+            str(row.get(name))
+            for name in (
+                "framework",
+                "network",
+                "mode",
+                "batch",
+                "threads",
+                "device",
+                "devices",
+                "precision",
+                "layout",
+                "autotune",
+            )
+        ),
+    )
     row.setdefault("version", "1.0")
     if status != "done":
         return {"reason": "because", **row}

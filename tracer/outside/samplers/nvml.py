@@ -136,14 +136,14 @@ class _Device:
     def _ways_to_power(self) -> list[Question]:
         ways = nvml_questions.power(self._nvml, self._handle)
         average = ways.pop("NVML_FI_DEV_POWER_AVERAGE")
-        found = []
+        result = []
         for name, question in ways.items():
             if self._offers(question, name):
                 self._power = name
                 self._not_offered.pop("gpu_power_w", None)
-                found.append(question)
+                result.append(question)
                 break
-        return [*found, *([average] if self._offers(average) else [])]
+        return [*result, *([average] if self._offers(average) else [])]
 
     def _offers(self, question: Question, name: str | None = None) -> bool:
         """Ask once; keep the reason where there is no answer."""
@@ -153,8 +153,8 @@ class _Device:
             reason = self._reason(error)
             for metric in question.metrics:
                 before = self._not_offered.get(metric)
-                told = f"{name}: {reason}" if name else reason
-                self._not_offered[metric] = f"{before}; {told}" if before else told
+                refusal = f"{name}: {reason}" if name else reason
+                self._not_offered[metric] = f"{before}; {refusal}" if before else refusal
             return False
         return True
 
@@ -214,7 +214,7 @@ class _Device:
             _periods[key] = _update_periods([watched[name] for name in names])
 
     def describe(self) -> dict[str, Any]:
-        """Say what this GPU is, how its power is told, what it does not offer and what went wrong."""
+        """Say what this GPU is, how its power is reported, what it does not offer and what went wrong."""
         return {
             **self._gpu.as_dict(),
             "compute_capability": self._gpu.compute_capability,

@@ -121,5 +121,5 @@ def _process_memory(nvml: Any, device: Any, processes: Callable[[], set[int]]) -
     """Return the memory of the watched processes; nothing while none of them is known to the GPU."""
     mine = processes()
     used = [entry.usedGpuMemory for entry in nvml.nvmlDeviceGetComputeRunningProcesses(device) if entry.pid in mine]
-    told = [float(value) for value in used if value is not None]
-    return [("gpu_process_memory_bytes", sum(told), None)] if told else []
+    known = [float(value) for value in used if value is not None]
+    return [("gpu_process_memory_bytes", sum(known), None)] if known else []

@@ -36,7 +36,7 @@ class _Row(NamedTuple):
     sample: Sample
 
 
-class Source(Protocol):
+class SampleSource(Protocol):
     """Something that can be sampled."""
 
     name: str
@@ -54,7 +54,7 @@ class Sampler:
     Between windows it sleeps. The rate that was asked for stands beside the one that was reached (`describe`).
     """
 
-    def __init__(self, sources: list[Source], rate_hz: float = RATE_HZ):
+    def __init__(self, sources: list[SampleSource], rate_hz: float = RATE_HZ):
         self._sources = sources
         self._period = 1.0 / rate_hz
         self._rows: dict[int, list[_Row]] = {}
@@ -110,14 +110,14 @@ class Sampler:
 
     def since(self, pid: int, time_ns: int, metric: str, gpu: int | None = None) -> list[tuple[int, int | None, float]]:
         """Return (time, core, value) of one child's readings of a metric since then, oldest first; of one GPU only if given."""
-        found = []
+        result = []
         with self._lock:
             for row in reversed(self._rows.get(pid, [])):
                 if row.time_ns < time_ns:
                     break
                 if row.sample.metric == metric and gpu in (None, row.sample.gpu):
-                    found.append((row.time_ns, row.sample.core, row.sample.value))
-        return found[::-1]
+                    result.append((row.time_ns, row.sample.core, row.sample.value))
+        return result[::-1]
 
     def write(self, pid: int, path: Path, gpus: Mapping[int, str] | None = None) -> None:
         """Write the readings of one child as parquet: the columns of the Trace's samples, spread_ns and source_time_ns.

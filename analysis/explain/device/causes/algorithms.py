@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import CONVOLUTIONS, SIDES, Case, Finding
+from kernelscope.analysis.explain.device.case import CONVOLUTIONS, SIDES, DeviceCase, DeviceFinding
 
 _CONVOLUTION = "torch.backends.cudnn.benchmark = True chooses by measuring; channels-last layouts take other kernels"
 _PRODUCT = "sizes that are multiples of 8 or 16, and factors stored as they are used, take faster kernels"
 _LAYOUT = "keep one memory layout throughout: model.to(memory_format=torch.channels_last), or channels first everywhere"
 
 
-def convolutions(case: Case) -> Iterator[Finding]:
+def convolutions(case: DeviceCase) -> Iterator[DeviceFinding]:
     """Convolutions by other kernels."""
     yield from _replaced(case, CONVOLUTIONS, "convolution algorithm", "convolutions", _CONVOLUTION)
 
 
-def products(case: Case) -> Iterator[Finding]:
+def products(case: DeviceCase) -> Iterator[DeviceFinding]:
     """Matrix products by other kernels."""
     yield from _replaced(case, ["gemm"], "products by other kernels", "matrix products (GEMM)", _PRODUCT)
 
 
-def layouts(case: Case) -> Iterator[Finding]:
+def layouts(case: DeviceCase) -> Iterator[DeviceFinding]:
     """Conversions of memory layouts that one side executes more of."""
     rows = case.kernels(["layout"])
     counts = {key: float(rows[f"{key}_count"].sum()) for key in SIDES}
@@ -32,10 +32,12 @@ def layouts(case: Case) -> Iterator[Finding]:
         f"layout conversions: {words.count(counts['a'])} {case.per} in {case.a.name}, {words.count(counts['b'])} in"
         f" {case.b.name}, {words.of_rows(case, rows)}"
     )
-    yield Finding("layout conversions", title, rows["row"].tolist(), "high", words.both(case, rows), _LAYOUT, structural=True)
+    yield DeviceFinding(
+        "layout conversions", title, rows["row"].tolist(), "high", words.both(case, rows), _LAYOUT, structural=True
+    )
 
 
-def _replaced(case: Case, kinds: Collection[str], cause: str, what: str, remedy: str) -> Iterator[Finding]:
+def _replaced(case: DeviceCase, kinds: Collection[str], cause: str, what: str, remedy: str) -> Iterator[DeviceFinding]:
     """Yield a finding on kernels of these kinds that only one side executes, net of those that only the other does."""
     rows = case.kernels(kinds)
     one_sided = ((rows["a_count"] < 0.5) != (rows["b_count"] < 0.5)) & (rows["a_count"] + rows["b_count"] > 0)
@@ -47,7 +49,7 @@ def _replaced(case: Case, kinds: Collection[str], cause: str, what: str, remedy:
     if min(counts.values()) < 0.8 * max(counts.values()):
         return  # other work rather than another way to do it
     title = f"{what} by other kernels: {words.of_rows(case, mine)}"
-    yield Finding(cause, title, mine["row"].tolist(), "high", words.both(case, mine), remedy, structural=True)
+    yield DeviceFinding(cause, title, mine["row"].tolist(), "high", words.both(case, mine), remedy, structural=True)
 
 
 RULES = (convolutions, products, layouts)

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pandas as pd
 
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import SIDES, Case, Finding
+from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
 
 _AROUND = ("softmax", "gemm", "random", "copy", "layout", "elementwise", "cast", "reduction")
 _REMEDY = "torch.nn.functional.scaled_dot_product_attention with a type, head size and mask that its flash kernels take"
 
 
-def other_attention(case: Case) -> Iterator[Finding]:
+def other_attention(case: DeviceCase) -> Iterator[DeviceFinding]:
     """The sides compute attention by kernels of other names, or one has fused kernels for it and the other has none."""
     rows = case.kernels(["attention"])
     counts = {key: float(rows[f"{key}_count"].sum()) for key in SIDES}
@@ -29,10 +29,12 @@ def other_attention(case: Case) -> Iterator[Finding]:
     title = (
         f"attention by other kernels: {names['a']} in {case.a.name}, {names['b']} in {case.b.name}, {words.of_rows(case, mine)}"
     )
-    yield Finding("attention algorithm", title, mine["row"].tolist(), "high", words.both(case, mine), _REMEDY, structural=True)
+    yield DeviceFinding(
+        "attention algorithm", title, mine["row"].tolist(), "high", words.both(case, mine), _REMEDY, structural=True
+    )
 
 
-def _unfused(case: Case, rows: pd.DataFrame, many: float) -> Iterator[Finding]:
+def _unfused(case: DeviceCase, rows: pd.DataFrame, many: float) -> Iterator[DeviceFinding]:
     """One side computes attention in one kernel, and executes fewer softmaxes, products and small kernels for it."""
     fused = "a" if float(rows["a_count"].sum()) > 0.5 else "b"
     other = "b" if fused == "a" else "a"
@@ -46,7 +48,9 @@ def _unfused(case: Case, rows: pd.DataFrame, many: float) -> Iterator[Finding]:
         f"attention: {case.side(fused).name} computes it in one fused (flash) kernel, {case.side(other).name} by products,"
         f" softmax and small kernels: {words.of_rows(case, rows)}"
     )
-    yield Finding("attention algorithm", title, rows["row"].tolist(), "high", words.both(case, rows), _REMEDY, structural=True)
+    yield DeviceFinding(
+        "attention algorithm", title, rows["row"].tolist(), "high", words.both(case, rows), _REMEDY, structural=True
+    )
 
 
 RULES = (other_attention,)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import Case, Finding
+from kernelscope.analysis.explain.device.case import DeviceCase, DeviceFinding
 
 _LEAST = 0.04  # slow-down
 _SPREAD = 0.4  # of the factors between the 10th and 90th percentile of time, as a share of the slow-down
@@ -18,7 +18,7 @@ _DISTINCT = 5  # kernels
 _REMEDY = "lock the clocks (nvidia-smi --lock-gpu-clocks), watch power and temperature, and leave the device to one process"
 
 
-def uniform(case: Case) -> Iterator[Finding]:
+def uniform(case: DeviceCase) -> Iterator[DeviceFinding]:
     """All kernels take longer by about the same factor."""
     rows = case.kernels()
     same = rows[_as_often(rows)]
@@ -46,10 +46,10 @@ def uniform(case: Case) -> Iterator[Finding]:
         sentences.append(
             f"Mean clock of the device: {clocks['a']:.0f} MHz in {case.a.name}, {clocks['b']:.0f} MHz in {case.b.name}."
         )
-    yield Finding("clocks", title, same["row"].tolist(), "high" if seen else "medium", sentences, _REMEDY)
+    yield DeviceFinding("clocks", title, same["row"].tolist(), "high" if seen else "medium", sentences, _REMEDY)
 
 
-def _clock_mhz(case: Case, key: str) -> float | None:
+def _clock_mhz(case: DeviceCase, key: str) -> float | None:
     """Return the mean of a side's samples of the device's clock; None where it has none."""
     samples = case.side(key).trace.samples
     values = samples.loc[(samples["metric"] == "gpu_sm_clock_hz").to_numpy(bool), "value"]

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from kernelscope.analysis.accounting.device_account import COMMUNICATION
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import SIDES, Case, Finding
+from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
 
 _PACE = 0.15  # share by which collectives may differ from run to run, as ranks wait for one another
 _REMEDY = "overlap it with the backward pass (larger buckets, one stream of its own), send less of it, and balance the ranks"
 
 
-def exposed(case: Case) -> Iterator[Finding]:
+def exposed(case: DeviceCase) -> Iterator[DeviceFinding]:
     """Collectives take more of the step on one side: longer ones, or fewer that other work hides."""
     left = case.left
     rows = left[(left["part"] == COMMUNICATION).to_numpy(bool)]
@@ -38,7 +38,7 @@ def exposed(case: Case) -> Iterator[Finding]:
     if longer:
         sentences.append("Whether a rank transfers or waits for another one is not in the capture of one rank.")
     which = words.listed((_collective(name) for name in rows.sort_values(f"{slow}_ns", ascending=False)["name"]), 2)
-    yield Finding(
+    yield DeviceFinding(
         "exposed communication", f"communication that nothing hides ({which}) costs {slower} more than {faster}: {how}",
         rows["row"].tolist(), "medium" if longer else "high", sentences, _REMEDY,
     )  # fmt: skip
@@ -46,8 +46,8 @@ def exposed(case: Case) -> Iterator[Finding]:
 
 def _collective(name: object) -> str:
     """Return the collective that a kernel's name names, such as AllReduce."""
-    found = re.search(r"(?i)all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|send_?recv|reduce", str(name))
-    return found[0] if found else words.kernel(name)
+    match = re.search(r"(?i)all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|send_?recv|reduce", str(name))
+    return match[0] if match else words.kernel(name)
 
 
 RULES = (exposed,)

@@ -9,7 +9,7 @@ import pandas as pd
 from kernelscope.analysis.accounting import idle_causes as idle
 from kernelscope.analysis.accounting.device_account import COPY, is_host_timed
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import SIDES, Case, Finding
+from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
 
 BETWEEN = ("host to device", "device to host", "host to host", "unified memory")
 _SAME = 0.1  # share within which durations and bytes are the same
@@ -24,7 +24,7 @@ _PIN = {
 _OVERLAP = "asynchronous copies on a stream of their own, a batch ahead of the step, so that kernels hide them"
 
 
-def between_host_and_device(case: Case) -> Iterator[Finding]:
+def between_host_and_device(case: DeviceCase) -> Iterator[DeviceFinding]:
     """Copies between host and device take more of the step on one side."""
     left = case.left
     rows = left[((left["part"] == COPY) & left["kind"].isin(BETWEEN)).to_numpy(bool)]
@@ -49,17 +49,10 @@ def between_host_and_device(case: Case) -> Iterator[Finding]:
         {"host to device": "HtoD", "device to host": "DtoH"}.get(str(kind), str(kind)) for kind in directions.index
     )
     title = f"copies between host and device ({what}) cost {slower} more of its step than {faster}: {how}"
-    yield Finding(
-        "copies between host and device",
-        title,
-        rows["row"].tolist(),
-        sure,
-        sentences,
-        _remedy(case, rows, slow),
-    )
+    yield DeviceFinding("copies between host and device", title, rows["row"].tolist(), sure, sentences, _remedy(case, rows, slow))
 
 
-def on_the_device(case: Case) -> Iterator[Finding]:
+def on_the_device(case: DeviceCase) -> Iterator[DeviceFinding]:
     """Copies within or between devices, and memory that is set, take more of the step on one side."""
     left = case.left
     for kinds, what, remedy in (
@@ -79,10 +72,10 @@ def on_the_device(case: Case) -> Iterator[Finding]:
             f"They move {_megabytes(rows, 'a')} in {case.a.name}, {_megabytes(rows, 'b')} in {case.b.name}.",
         ]
         title = f"{what} take longer in {slower} than in {faster}: {number}"
-        yield Finding("copies on the device", title, rows["row"].tolist(), "high", sentences, remedy)
+        yield DeviceFinding("copies on the device", title, rows["row"].tolist(), "high", sentences, remedy)
 
 
-def _hidden_otherwise(case: Case, copies: pd.DataFrame) -> str | None:
+def _hidden_otherwise(case: DeviceCase, copies: pd.DataFrame) -> str | None:
     """Return how much of the copies kernels hide, where that is what changed and not the copies themselves; None elsewhere."""
     lasted = {key: float(copies[f"{key}_duration_ns"].sum()) for key in SIDES}
     if min(lasted.values()) <= 0 or abs(lasted["b"] - lasted["a"]) > _SAME * max(lasted.values()):
@@ -106,25 +99,25 @@ def _is_more_than_pace(rows: pd.DataFrame) -> bool:
     return not same or kinds[0] != kinds[1] or abs(times[1] - times[0]) > _PACE * max(times)
 
 
-def _fills(case: Case) -> list[pd.DataFrame]:
+def _fills(case: DeviceCase) -> list[pd.DataFrame]:
     """Return the operators that copy or set memory, where operators stand for kernels: they wait for one another."""
     return [case.kernels(["copy"])] if any(is_host_timed(side.trace) for side in (case.a, case.b)) else []
 
 
-def _operators(case: Case) -> list[str]:
+def _operators(case: DeviceCase) -> list[str]:
     """Return a sentence a side on its operators that copy or set memory: what they are called and how long they last."""
-    found = []
+    result = []
     for key in SIDES:
         operators = case.side(key).trace.operators
         names = operators["name"].astype("string")
         mine = operators[names.str.contains(r"(?i)copy|setvalue", regex=True).fillna(False).to_numpy(bool)]
         sums = (mine["end_ns"] - mine["start_ns"]).groupby(mine["name"].astype("string")).sum().sort_values(ascending=False)
         texts = [f"{name} ({words.ms(float(ns))})" for name, ns in sums.head(3).items()]
-        found.append(f"{case.side(key).name}: {', '.join(texts) or 'none'}.")
-    return found
+        result.append(f"{case.side(key).name}: {', '.join(texts) or 'none'}.")
+    return result
 
 
-def _why(case: Case, rows: pd.DataFrame, slow: str) -> tuple[str, str]:
+def _why(case: DeviceCase, rows: pd.DataFrame, slow: str) -> tuple[str, str]:
     """Return why copies cost more on one side, and how sure that is."""
     copies = rows[(rows["part"] == COPY).to_numpy(bool)]
     lasted = {key: float(copies[f"{key}_duration_ns"].sum()) for key in SIDES}
@@ -141,7 +134,7 @@ def _why(case: Case, rows: pd.DataFrame, slow: str) -> tuple[str, str]:
     return f"they take {words.ms(lasted[slow])} there and {words.ms(lasted[fast])} here", "medium"
 
 
-def _remedy(case: Case, rows: pd.DataFrame, slow: str) -> str:
+def _remedy(case: DeviceCase, rows: pd.DataFrame, slow: str) -> str:
     """Return what to do, which is not to pin memory where that is pinned."""
     copies = rows[(rows["part"] == COPY).to_numpy(bool)]
     if len(copies) and _pageable(copies, slow) == 0 and copies["name"].fillna("").str.contains("pinned", case=False).any():
@@ -156,7 +149,7 @@ def _pageable(copies: pd.DataFrame, key: str) -> float:
     return float(copies.loc[mine, f"{key}_bytes"].sum()) / moved if moved else 0.0
 
 
-def _durations(case: Case, rows: pd.DataFrame) -> str:
+def _durations(case: DeviceCase, rows: pd.DataFrame) -> str:
     copies = rows[(rows["part"] == COPY).to_numpy(bool)]
     return words.change(case, float(copies["a_duration_ns"].sum()), float(copies["b_duration_ns"].sum()))
 

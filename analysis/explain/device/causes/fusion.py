@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import SIDES, SMALL, Case, Finding
+from kernelscope.analysis.explain.device.case import SIDES, SMALL, DeviceCase, DeviceFinding
 
 _OPTIMIZER = re.compile(r"(?i)multi_tensor|fused_?(?:adam|sgd|lamb|adagrad)|foreach|FusedOptimizer|distributed_adam")
 _COMPILED = re.compile(r"(?i)^triton_|CudaCodeGen|nvfuser|^kernel\d+$|_fusion|^fusion|fused_|^Xla|^_Xla|jit_|TensorIteratorFused")
@@ -16,7 +16,7 @@ _FEWER = 0.85  # launches of small kernels that are left
 _COUNTS = 0.02  # share by which counts of a kernel must differ
 
 
-def fused(case: Case) -> Iterator[Finding]:
+def fused(case: DeviceCase) -> Iterator[DeviceFinding]:
     """One side executes fewer small kernels for the same work, and kernels that fuse them, which the other does not have."""
     if not case.same_device:
         return
@@ -48,7 +48,7 @@ def fused(case: Case) -> Iterator[Finding]:
         *words.both(case, mine),
     ]
     remedy = "torch.optim with fused=True or foreach=True" if optimizer else "torch.compile the model"
-    yield Finding("fusion", title, mine["row"].tolist(), "high", sentences, remedy, structural=True)
+    yield DeviceFinding("fusion", title, mine["row"].tolist(), "high", sentences, remedy, structural=True)
 
 
 def _plain(name: str) -> str:

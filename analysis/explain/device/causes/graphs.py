@@ -8,10 +8,10 @@ import pandas as pd
 
 from kernelscope.analysis.accounting.device_account import GRAPH
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import SIDES, Case, Finding
+from kernelscope.analysis.explain.device.case import SIDES, DeviceCase, DeviceFinding
 
 
-def opaque(case: Case) -> Iterator[Finding]:
+def opaque(case: DeviceCase) -> Iterator[DeviceFinding]:
     """One side's work is inside of CUDA graphs, of which the capture shows the whole and no kernel."""
     left = case.left
     graphs = left[(left["part"] == GRAPH).to_numpy(bool)]
@@ -19,7 +19,7 @@ def opaque(case: Case) -> Iterator[Finding]:
         return
     times = {key: float(graphs[f"{key}_ns"].sum()) for key in SIDES}
     if min(times.values()) > 0.1 * max(times.values()):
-        yield Finding(
+        yield DeviceFinding(
             "CUDA graphs", f"the CUDA graphs themselves take {words.of_rows(case, graphs)}", graphs["row"].tolist(), "medium",
             ["Their kernels were not recorded: what of them differs cannot be told."],
             "record them: nsys profile --cuda-graph-trace=node", structural=True)  # fmt: skip
@@ -27,7 +27,7 @@ def opaque(case: Case) -> Iterator[Finding]:
     rows = pd.concat([graphs, case.kernels()])
     mine = max(SIDES, key=lambda key: times[key])
     other = case.b if mine == "a" else case.a
-    yield Finding(
+    yield DeviceFinding(
         "CUDA graphs",
         f"{case.side(mine).name} computes in CUDA graphs, {other.name} launches kernels one by one: {words.of_rows(case, rows)}",
         rows["row"].tolist(),

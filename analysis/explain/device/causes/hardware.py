@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from kernelscope.analysis.device.datasheets import Datasheet, lookup, predicted_ratio
+from kernelscope.analysis.device.datasheets import Datasheet, lookup
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import MAIN, Case, Finding
+from kernelscope.analysis.explain.device.case import MAIN, DeviceCase, DeviceFinding
 
 _REMEDY = "compare on one device to see what the programs themselves differ by"
 
 
-def other_device(case: Case) -> Iterator[Finding]:
+def other_device(case: DeviceCase) -> Iterator[DeviceFinding]:
     """The sides ran on other models of device: each kind of kernel against what their ceilings predict."""
     if case.same_device:
         return
@@ -24,7 +24,7 @@ def other_device(case: Case) -> Iterator[Finding]:
         yield _of_kind(case, str(kind), mine, sheets)
 
 
-def _of_kind(case: Case, kind: str, rows: pd.DataFrame, sheets: tuple[Datasheet | None, Datasheet | None]) -> Finding:
+def _of_kind(case: DeviceCase, kind: str, rows: pd.DataFrame, sheets: tuple[Datasheet | None, Datasheet | None]) -> DeviceFinding:
     a, b = float(rows["a_ns"].sum()), float(rows["b_ns"].sum())
     counts = [float(rows[f"{key}_count"].sum()) for key in ("a", "b")]
     seen = words.percent(b / a) if a > 0 else "new"
@@ -45,7 +45,9 @@ def _of_kind(case: Case, kind: str, rows: pd.DataFrame, sheets: tuple[Datasheet 
         sentences.append("What their ceilings predict is not known.")
     elif near and predicted:
         sentences.append(f"What remains beyond the ceilings: {words.percent((b / a) / predicted)}.")
-    return Finding("other hardware", title, rows["row"].tolist(), "high" if near and same_count else "medium", sentences, _REMEDY)
+    return DeviceFinding(
+        "other hardware", title, rows["row"].tolist(), "high" if near and same_count else "medium", sentences, _REMEDY
+    )
 
 
 def _predicted(kind: str, rows: pd.DataFrame, sheets: tuple[Datasheet | None, Datasheet | None]) -> tuple[float | None, str]:
@@ -53,11 +55,12 @@ def _predicted(kind: str, rows: pd.DataFrame, sheets: tuple[Datasheet | None, Da
     a, b = sheets
     if a is None or b is None:
         return None, ""
-    bound = "compute" if kind in MAIN else "memory"
-    if bound == "memory":
-        ratio = predicted_ratio(a, b, "memory", None, None)
+    if kind not in MAIN:
+        if not a.bandwidth or not b.bandwidth:
+            return None, ""
+        ratio = a.bandwidth / b.bandwidth
         rates = f"{_tera(a.bandwidth)} against {_tera(b.bandwidth)} TB/s"
-        return (None, "") if ratio is None else (ratio, f"memory bandwidth, {rates}, predicts {words.percent(ratio)}")
+        return ratio, f"memory bandwidth, {rates}, predicts {words.percent(ratio)}"
     types = [_type(rows, key) for key in ("a", "b")]
     peaks = [sheet.flops(kind_, None) for sheet, kind_ in zip((a, b), types, strict=True)]
     if None in peaks or not all(peaks):

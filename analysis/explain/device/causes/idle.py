@@ -9,7 +9,7 @@ import pandas as pd
 
 from kernelscope.analysis.accounting import idle_causes as idle
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import PACE, Case, Finding
+from kernelscope.analysis.explain.device.case import PACE, DeviceCase, DeviceFinding
 from kernelscope.analysis.trace import Trace
 
 INPUT = (idle.FETCHING, idle.BETWEEN)
@@ -34,7 +34,7 @@ _LAUNCHES = {
 }
 
 
-def waiting_for_input(case: Case) -> Iterator[Finding]:
+def waiting_for_input(case: DeviceCase) -> Iterator[DeviceFinding]:
     """The device idles while the next batch is made ready."""
     rows = case.idle(INPUT)
     slow, slower, _, faster = words.slower(case, rows)
@@ -47,7 +47,7 @@ def waiting_for_input(case: Case) -> Iterator[Finding]:
     ]
     if guessed:
         sentences.append("That is before a step's first copy to the device, when its thread is in no call and in no range.")
-    yield Finding(
+    yield DeviceFinding(
         "input pipeline",
         f"the device idles waiting for data loading{_longer(case, rows, slower, faster)}",
         _ids(rows),
@@ -57,12 +57,12 @@ def waiting_for_input(case: Case) -> Iterator[Finding]:
     )
 
 
-def _uses_dali(case: Case, side: str) -> bool:
+def _uses_dali(case: DeviceCase, side: str) -> bool:
     """Return whether a side's batches come from NVIDIA's DALI."""
     return any("dali::" in str(name) for name in case.side(side).trace.kernels["name"].cat.categories)
 
 
-def waits_of_the_host(case: Case) -> Iterator[Finding]:
+def waits_of_the_host(case: DeviceCase) -> Iterator[DeviceFinding]:
     """One side's host waits for the device more often, so that it cannot launch ahead: then the device waits for the host."""
     rows = case.idle([*PACE, idle.SYNCHRONISING, idle.COPYING])
     slow, slower, other, faster = words.slower(case, rows)
@@ -85,10 +85,10 @@ def waits_of_the_host(case: Case) -> Iterator[Finding]:
         )
     longer = _longer(case, rows, slower, faster)
     title = f"synchronisation: the host waits for the device and cannot launch ahead, the device idles{longer}"
-    yield Finding("synchronisation", title, _ids(rows), "medium", sentences, _of(case, slow, _SYNCHRONISE))
+    yield DeviceFinding("synchronisation", title, _ids(rows), "medium", sentences, _of(case, slow, _SYNCHRONISE))
 
 
-def _waits(case: Case, key: str) -> float:
+def _waits(case: DeviceCase, key: str) -> float:
     """Return how often per step a side's host waits for the device: calls that synchronise, and copies to pageable memory."""
     trace, steps = case.side(key).trace, max(len(case.side(key).account.lengths), 1)
     calls = trace.calls
@@ -96,7 +96,7 @@ def _waits(case: Case, key: str) -> float:
     return float(_in_steps(calls[calls["name"].isin(names).to_numpy(bool)], trace).sum()) / steps
 
 
-def _reads(case: Case, key: str) -> float:
+def _reads(case: DeviceCase, key: str) -> float:
     trace, steps = case.side(key).trace, max(len(case.side(key).account.lengths), 1)
     operators = trace.operators
     return float(_in_steps(operators[operators["name"].isin(_READING).to_numpy(bool)], trace).sum()) / steps
@@ -110,7 +110,7 @@ def _in_steps(rows: pd.DataFrame, trace: Trace) -> pd.Series[bool]:
     return rows["start_ns"].between(steps["start_ns"].min(), steps["end_ns"].max())
 
 
-def host_bound(case: Case) -> Iterator[Finding]:
+def host_bound(case: DeviceCase) -> Iterator[DeviceFinding]:
     """The device idles while the host gets its next work ready."""
     rows = case.idle(PACE)
     slow, slower, _, faster = words.slower(case, rows)
@@ -121,7 +121,7 @@ def host_bound(case: Case) -> Iterator[Finding]:
         *_where(rows, slow),
         f"Kernels {case.per}: {words.count(launches['a'])} in {case.a.name}, {words.count(launches['b'])} in {case.b.name}.",
     ]
-    yield Finding(
+    yield DeviceFinding(
         "host-bound",
         f"host-bound: the device idles for the host's own work{_longer(case, rows, slower, faster)}{_mostly(rows)}",
         _ids(rows),
@@ -131,7 +131,7 @@ def host_bound(case: Case) -> Iterator[Finding]:
     )
 
 
-def synchronisation(case: Case) -> Iterator[Finding]:
+def synchronisation(case: DeviceCase) -> Iterator[DeviceFinding]:
     """The device idles around the host's waits for it."""
     yield from _simple(
         case, [idle.SYNCHRONISING], "synchronisation", "the device idles around synchronisation",
@@ -139,7 +139,7 @@ def synchronisation(case: Case) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def compiling(case: Case) -> Iterator[Finding]:
+def compiling(case: DeviceCase) -> Iterator[DeviceFinding]:
     """The device idles while code is compiled or loaded."""
     yield from _simple(
         case, [idle.COMPILING], "compilation in steps", "the device idles while code is compiled or loaded",
@@ -147,7 +147,7 @@ def compiling(case: Case) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def allocating(case: Case) -> Iterator[Finding]:
+def allocating(case: DeviceCase) -> Iterator[DeviceFinding]:
     """The device idles while memory is allocated or freed."""
     yield from _simple(
         case, [idle.ALLOCATING], "allocator traffic", "the device idles while memory is allocated or freed",
@@ -155,14 +155,14 @@ def allocating(case: Case) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _simple(case: Case, causes: Collection[str], cause: str, title: str, remedy: str) -> Iterator[Finding]:
+def _simple(case: DeviceCase, causes: Collection[str], cause: str, title: str, remedy: str) -> Iterator[DeviceFinding]:
     rows = case.idle(causes)
     slow, slower, _, faster = words.slower(case, rows)
     sentences = [f"Per step: {words.of_rows(case, rows)}.", *_where(rows, slow)]
-    yield Finding(cause, f"{title}{_longer(case, rows, slower, faster)}", _ids(rows), "medium", sentences, remedy)
+    yield DeviceFinding(cause, f"{title}{_longer(case, rows, slower, faster)}", _ids(rows), "medium", sentences, remedy)
 
 
-def _of(case: Case, side: str, remedies: dict[str, str]) -> str:
+def _of(case: DeviceCase, side: str, remedies: dict[str, str]) -> str:
     """Return the remedy for a side's framework."""
     return remedies.get(str(case.side(side).facts.get("framework")), remedies[""])
 
@@ -171,14 +171,14 @@ def _ids(rows: pd.DataFrame) -> list[str]:
     return rows["row"].tolist()
 
 
-def _longer(case: Case, rows: pd.DataFrame, slower: str, faster: str) -> str:
+def _longer(case: DeviceCase, rows: pd.DataFrame, slower: str, faster: str) -> str:
     """Return how long each side idles: ": 544 ms a step in A, 34.4 ms in B"."""
     a, b = float(rows["a_ns"].sum()), float(rows["b_ns"].sum())
     slow, fast = (b, a) if b > a else (a, b)
     return f": {words.ms(slow)} {case.per} in {slower}, {words.ms(fast)} in {faster}"
 
 
-def _busy(case: Case) -> str:
+def _busy(case: DeviceCase) -> str:
     return f"The device is busy {words.change(case, case.a.account.busy_ns, case.b.account.busy_ns)} {case.per}."
 
 
@@ -203,8 +203,8 @@ def _mostly(rows: pd.DataFrame) -> str:
     """Return what holds more than half of the difference, for the title."""
     whole = float(rows["delta_ns"].sum())
     sums = rows.dropna(subset=["detail"]).groupby("detail")["delta_ns"].sum()
-    found = sums[(sums / whole) > 0.5] if whole and len(sums) else sums.iloc[:0]
-    return f", mostly in {_name(found.index[0])}" if len(found) else ""
+    result = sums[(sums / whole) > 0.5] if whole and len(sums) else sums.iloc[:0]
+    return f", mostly in {_name(result.index[0])}" if len(result) else ""
 
 
 RULES = (waiting_for_input, waits_of_the_host, host_bound, synchronisation, compiling, allocating)

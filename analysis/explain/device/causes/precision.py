@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import MAIN, SIDES, Case, Finding
+from kernelscope.analysis.explain.device.case import MAIN, SIDES, DeviceCase, DeviceFinding
 
 _WIDE, _QUANTISED = ("f64", "f32", "tf32"), ("s8", "u8", "f8_e4m3", "f8_e5m2", "f8e4m3", "f8e5m2", "f4e2m1", "s4")
 _MOST = 0.5  # share of the main kernels' time that one type must have
@@ -16,7 +16,7 @@ _CONVERT = ("layout", "cast", "copy")  # kernels that come with another type
 _REMEDY = "torch.autocast for 16-bit types, torch.backends.cuda.matmul.allow_tf32 for TF32, and no .double() on the way"
 
 
-def other_types(case: Case) -> Iterator[Finding]:
+def other_types(case: DeviceCase) -> Iterator[DeviceFinding]:
     """Most of the computation is in another type, by other kernels."""
     main = case.kernels(MAIN)
     types = {key: _type(main, key) for key in SIDES}
@@ -40,10 +40,10 @@ def other_types(case: Case) -> Iterator[Finding]:
         *words.both(case, mine),
         f"With what comes with it, such as conversions: {words.of_rows(case, rows)}.",
     ]
-    yield Finding("precision", title, rows["row"].tolist(), "high", sentences, _REMEDY, structural=True)
+    yield DeviceFinding("precision", title, rows["row"].tolist(), "high", sentences, _REMEDY, structural=True)
 
 
-def partly(case: Case) -> Iterator[Finding]:
+def partly(case: DeviceCase) -> Iterator[DeviceFinding]:
     """Some of the main kernels are in a narrower type: as many of one side only, in place of wider ones of the other."""
     if not case.same_device:
         return
@@ -60,7 +60,7 @@ def partly(case: Case) -> Iterator[Finding]:
         f"mixed precision in a part of the step: {words.count(counts[0])} kernels of {case.a.name} in {types['a']} became "
         f"{words.count(counts[1])} of {case.b.name} in {types['b']}, {words.of_rows(case, rows)}"
     )
-    yield Finding("precision", title, rows["row"].tolist(), "high", words.both(case, rows), _REMEDY, structural=True)
+    yield DeviceFinding("precision", title, rows["row"].tolist(), "high", words.both(case, rows), _REMEDY, structural=True)
 
 
 def _type(rows: pd.DataFrame, key: str) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import MAIN, SIDES, Case, Finding
+from kernelscope.analysis.explain.device.case import MAIN, SIDES, DeviceCase, DeviceFinding
 
 _REMEDY = "checkpoint fewer layers where memory allows, or none (torch.utils.checkpoint)"
 _MORE = (1.2, 2.2)  # how often a forward kernel is executed, against once
@@ -16,7 +16,7 @@ _FORWARD = re.compile(r"(?i)fwd|forward|fprop")
 _BACKWARD = re.compile(r"(?i)bwd|backward|dgrad|wgrad|GammaBeta")
 
 
-def forward_again(case: Case) -> Iterator[Finding]:
+def forward_again(case: DeviceCase) -> Iterator[DeviceFinding]:
     """The same forward kernels are executed more often on one side, and those of gradients as often."""
     rows = case.kernels()
     both = rows[((rows["a_count"] >= 0.5) & (rows["b_count"] >= 0.5)).to_numpy(bool)]
@@ -35,7 +35,9 @@ def forward_again(case: Case) -> Iterator[Finding]:
             f"recomputation: {case.side(many).name} executes its forward kernels again ({counts['a']} of them {case.per}"
             f" in {case.a.name}, {counts['b']} in {case.b.name}; gradients as many)"
         )
-        yield Finding("recomputation", title, again["row"].tolist(), "high", words.both(case, again), _REMEDY, structural=True)
+        yield DeviceFinding(
+            "recomputation", title, again["row"].tolist(), "high", words.both(case, again), _REMEDY, structural=True
+        )
         return
 
 

@@ -9,14 +9,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import Case, Finding
+from kernelscope.analysis.explain.device.case import DeviceCase, DeviceFinding
 
 _MORE = 1.05  # times the blocks
 _LARGEST = 0.5  # share of the time of kernels of one name, on both sides, whose grids must differ so
 _REMEDY = "compare the same batch, sequence length and image size: this is other work, not another speed"
 
 
-def larger_problems(case: Case) -> Iterator[Finding]:
+def larger_problems(case: DeviceCase) -> Iterator[DeviceFinding]:
     """Most kernels that both sides execute as often are launched on larger grids on one side."""
     rows = case.kernels()
     same = rows[((rows["a_count"] - rows["b_count"]).abs() <= 0.02 * rows["a_count"]) & (rows["a_count"] >= 0.5)]
@@ -32,7 +32,9 @@ def larger_problems(case: Case) -> Iterator[Finding]:
             f"larger problems: {case.side(slow).name} launches the same kernels on {usual:.2g} times as many blocks (batch,"
             f" sequence or image size), {words.of_rows(case, grown)}"
         )
-        yield Finding("larger problems", title, grown["row"].tolist(), "high", words.both(case, grown), _REMEDY, structural=True)
+        yield DeviceFinding(
+            "larger problems", title, grown["row"].tolist(), "high", words.both(case, grown), _REMEDY, structural=True
+        )
         return
 
 

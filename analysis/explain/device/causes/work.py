@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pandas as pd
 
 from kernelscope.analysis.explain.device import words
-from kernelscope.analysis.explain.device.case import CONVOLUTIONS, SIDES, SMALL, Case, Finding
+from kernelscope.analysis.explain.device.case import CONVOLUTIONS, SIDES, SMALL, DeviceCase, DeviceFinding
 
 _MORE = "leave out what the step does not need; see which operators they are of with `breakdown --by operator`"
 _LONGER = "see their shapes and grids with `breakdown --by kernel`: larger problems, or another implementation"
 
 
-def by_kind(case: Case) -> Iterator[Finding]:
+def by_kind(case: DeviceCase) -> Iterator[DeviceFinding]:
     """Yield a finding for each kind of kernel, for all convolutions where they move alike, and for what is left of small ones."""
     rows = case.kernels()
     sums = rows.groupby("kind")["delta_ns"].sum()
@@ -29,19 +29,19 @@ def by_kind(case: Case) -> Iterator[Finding]:
         yield _finding(case, "small", small)
 
 
-def _in_place_of(case: Case) -> dict[str, str]:
-    """Return the kind of kernels that took another's place one for one: what is called otherwise may be told as another kind."""
+def _in_place_of(case: DeviceCase) -> dict[str, str]:
+    """Return the kind of kernels that took another's place one for one: another name may give another kind."""
     kinds = case.rows.dropna(subset=["name", "kind"]).drop_duplicates("name").set_index("name")["kind"]
-    found = {}
+    result = {}
     for one in case.replaced:
         if len(one.a) == len(one.b) == 1 and one.a_count == one.b_count:
             (before,), (after,) = one.a, one.b
             if before in kinds.index and after in kinds.index and kinds[before] != kinds[after]:
-                found[str(after)] = str(kinds[before])
-    return found
+                result[str(after)] = str(kinds[before])
+    return result
 
 
-def _finding(case: Case, kind: str, mine: pd.DataFrame) -> Finding:
+def _finding(case: DeviceCase, kind: str, mine: pd.DataFrame) -> DeviceFinding:
     """Return the finding that these kernels take longer."""
     counts = {key: float(mine[f"{key}_count"].sum()) for key in SIDES}
     slow, slower, fast, faster = words.slower(case, mine)
@@ -55,7 +55,7 @@ def _finding(case: Case, kind: str, mine: pd.DataFrame) -> Finding:
         time = words.ms(float(mine[f"{slow}_ns"].sum()))
         title = f"only {slower} has {name} ({named}): {time}, {words.count(counts[slow])} {case.per}"
     cause = f"more {name}" if more else f"slower {name}"
-    return Finding(cause, title, mine["row"].tolist(), "medium", words.both(case, mine), _MORE if more else _LONGER)
+    return DeviceFinding(cause, title, mine["row"].tolist(), "medium", words.both(case, mine), _MORE if more else _LONGER)
 
 
 RULES = (by_kind,)

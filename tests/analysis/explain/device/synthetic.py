@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelscope.analysis.explain.device import Capture, explain
+from kernelscope.analysis.explain.device import CaptureSide, explain
 from kernelscope.analysis.trace import Trace, conform
 
 LOOP, LOADER = 100, 200  # threads
@@ -215,7 +215,7 @@ def recording(
 
 def explained(a: Trace, b: Trace) -> dict[str, Any]:
     """Return the explanation of two recordings, once it is sure that it adds up."""
-    said = explain(Capture("first.json", a), Capture("second.json", b))
+    said = explain(CaptureSide("first.json", a), CaptureSide("second.json", b))
     delta = said["wall_delta_ns"]
     assert sum(row["delta_ns"] for row in said["rows"]) == delta
     assert sum(one["explains_ns"] for one in said["findings"]) + said["unexplained_ns"] == delta

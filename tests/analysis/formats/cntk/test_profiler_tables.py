@@ -77,7 +77,7 @@ def test_an_empty_timeline_is_an_empty_table(tmp_path):
 
 
 def test_node_times_are_read_among_other_lines():
-    table = cntk_profiler.read_node_timing(DATA / "lenet_train" / "stderr.raw").set_index("node")
+    table = cntk_profiler.parse_node_timing((DATA / "lenet_train" / "stderr.raw").read_text().splitlines()).set_index("node")
     assert len(table) == 21
     convolutions = table[table.index.str.startswith("Convolution")]
     assert len(convolutions) == 2

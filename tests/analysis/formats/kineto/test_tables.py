@@ -8,7 +8,7 @@ from pandas.testing import assert_frame_equal
 
 from kernelscope.analysis.errors import EvidenceError
 from kernelscope.analysis.formats.kineto import tables as kineto
-from kernelscope.analysis.formats.kineto.groups import Group
+from kernelscope.analysis.formats.kineto.groups import EventGroup
 from tests.places import ROOT
 
 TRACE = ROOT / "tests" / "data" / "pytorch" / "lenet-train" / "operators.pt.trace.json.gz"
@@ -18,7 +18,7 @@ ARGUMENTS = ("sequence", "forward_thread", "external_id", "correlation", "device
 
 def complete(path, content=None):
     """All complete events of a file, or of JSON text, in the file's order; attrs: base_ns, and dropped ones."""
-    scan = kineto.scan(path, {"all": Group(None, frozenset("X"), ARGUMENTS)}, content=content)
+    scan = kineto.scan(path, {"all": EventGroup(None, frozenset("X"), ARGUMENTS)}, content=content)
     table = scan.tables["all"]
     tracks = scan.tracks.take(table["track"].to_numpy())
     table["thread"] = kineto.whole_numbers(tracks["thread"]).array
@@ -46,7 +46,7 @@ def test_a_trace_in_parts_is_read_as_one(tmp_path):
     paths = [tmp_path / "first.json", tmp_path / "second.json"]
     for path, events in zip(paths, (raw["traceEvents"][:middle], raw["traceEvents"][middle:]), strict=True):
         path.write_text(json.dumps({**raw, "traceEvents": events}))
-    groups = {"all": Group(None, frozenset("X"), ARGUMENTS)}
+    groups = {"all": EventGroup(None, frozenset("X"), ARGUMENTS)}
     whole, parts = kineto.scan(TRACE, groups), kineto.scan(paths[0], groups, parts=paths[1:])
     assert_frame_equal(parts.tables["all"], whole.tables["all"])
     assert_frame_equal(parts.tracks, whole.tracks)

@@ -5,6 +5,7 @@ from decimal import Decimal
 
 import pytest
 
+from kernelscope.analysis.files import stream
 from kernelscope.analysis.formats.mkl import verbose_tables as mkl_verbose
 from kernelscope.analysis.trace import KINDS
 from tests.places import ROOT
@@ -24,15 +25,15 @@ def test_counts_and_sums_are_those_of_the_file(path):
             expected.append(words[1].split("(")[0])
             value, unit = re.fullmatch(r"([\d.]+)([a-z]+)", words[-1]).groups()
             total += round(Decimal(value) * UNITS[unit])
-    table = mkl_verbose.read(path)
+    table = mkl_verbose.parse(stream.split(path).mkl)
     assert table["function"].tolist() == expected
     assert int(table["duration_ns"].sum()) == total
-    assert mkl_verbose.parse_failures(table) == 0
+    assert table.attrs["parse_failures"] == 0
     assert set(table["kind"]) <= set(KINDS)
 
 
 def test_a_product():
-    row = mkl_verbose.read(FILES[0]).iloc[0]
+    row = mkl_verbose.parse(stream.split(FILES[0]).mkl).iloc[0]
     assert (row["line_number"], row["function"], row["kind"], row["dtype"]) == (2, "SGEMM", "gemm", "f32")
     assert (row["m"], row["n"], row["k"], row["batch"], row["transpose"]) == (120, 64, 400, 1, "NN")
     assert row["problem"] == "m120 n64 k400"
@@ -41,7 +42,7 @@ def test_a_product():
 
 
 def _one(call, time="1.00us"):
-    table = mkl_verbose.parse([f"MKL_VERBOSE {call} {time} CNR:OFF Dyn:0 FastMM:1 TID:3  NThr:8"])
+    table = mkl_verbose.parse(stream.split([f"MKL_VERBOSE {call} {time} CNR:OFF Dyn:0 FastMM:1 TID:3  NThr:8"]).mkl)
     assert len(table) == 1
     return table.iloc[0]
 
@@ -84,22 +85,26 @@ def test_units(text, ns):
 
 def test_what_cannot_be_read_is_counted_with_its_lines():
     table = mkl_verbose.parse(
-        [
-            "MKL_VERBOSE oneMKL 2024.0 Update 2 Product build 20240605 for Intel(R) 64 architecture, Lnx lp64 gnu_thread",
-            "step 1MKL_VERBOSE SSCAL(8,0x1,0x2,1) 8.06us CNR:OFF Dyn:1 FastMM:1 TID:0  NThr:2 WDiv:HOST:+0.000",
-            "MKL_VERBOSE SGEMM(N,N,4,5,6,0x1",
-            "MKL_VERBOSE",
-        ]
+        stream.split(
+            [
+                "MKL_VERBOSE oneMKL 2024.0 Update 2 Product build 20240605 for Intel(R) 64 architecture, Lnx lp64 gnu_thread",
+                "step 1MKL_VERBOSE SSCAL(8,0x1,0x2,1) 8.06us CNR:OFF Dyn:1 FastMM:1 TID:0  NThr:2 WDiv:HOST:+0.000",
+                "MKL_VERBOSE SGEMM(N,N,4,5,6,0x1",
+                "MKL_VERBOSE",
+            ]
+        ).mkl
     )
     assert table["line_number"].tolist() == [2]
-    assert mkl_verbose.parse_failures(table) == 1
+    assert table.attrs["parse_failures"] == 1
     assert table.attrs["failed_lines"] == [3]
     assert table.attrs["other_lines"] == 1
 
 
 def test_headers(tmp_path):
-    assert mkl_verbose.header(FILES[0]) == "Intel(R) MKL 2018.0 Update 3 Product build 20180406"
-    assert mkl_verbose.header(FILES[2]) == "oneMKL 2024.0 Update 2 Product build 20240605"
+    assert mkl_verbose.header_of(stream.split(FILES[0]).mkl["text"]) == "Intel(R) MKL 2018.0 Update 3 Product build 20180406"
+    assert mkl_verbose.header_of(stream.split(FILES[2]).mkl["text"]) == "oneMKL 2024.0 Update 2 Product build 20240605"
     (tmp_path / "none").write_text("nothing\n")
-    assert mkl_verbose.header(tmp_path / "none") is None
-    assert list(mkl_verbose.read(tmp_path / "none").columns) == list(mkl_verbose.read(FILES[0]).columns)
+    assert mkl_verbose.header_of(stream.split(tmp_path / "none").mkl["text"]) is None
+    assert list(mkl_verbose.parse(stream.split(tmp_path / "none").mkl).columns) == list(
+        mkl_verbose.parse(stream.split(FILES[0]).mkl).columns
+    )

@@ -34,12 +34,12 @@ def _counted(path):
 
 @pytest.mark.parametrize("path", RECORDED + FOREIGN, ids=lambda path: path.stem)
 def test_counts_and_sums_are_those_of_the_file(path):
-    table = onednn_verbose.read(path)
+    table = onednn_verbose.parse(stream.split(path).onednn)
     count, total, counts = _counted(path)
     assert len(table) == count
     assert int(table["duration_ns"].sum()) == total
     assert table["primitive"].value_counts().to_dict() == counts
-    assert onednn_verbose.parse_failures(table) == 0
+    assert table.attrs["parse_failures"] == 0
     assert set(table["kind"]) <= set(KINDS) - {"unknown"}
     assert table["line_number"].is_monotonic_increasing
 
@@ -50,15 +50,15 @@ def test_recordings_are_there():
 
 @pytest.mark.skipif(not FOREIGN, reason="needs the collection of other people's captures beside the checkout")
 def test_a_large_foreign_log_mixed_with_output_of_its_application():
-    table = onednn_verbose.read(CORPUS / "Sauravrp67__UniYOLO__dnnl.log")
+    table = onednn_verbose.parse(stream.split(CORPUS / "Sauravrp67__UniYOLO__dnnl.log").onednn)
     assert len(table) == 4680
     assert set(table["kind"]) == {"convolution forward", "layout", "copy"}
     assert table["wall_ns"].isna().all()
-    assert onednn_verbose.header(CORPUS / "Sauravrp67__UniYOLO__dnnl.log")["threads"] == 4
+    assert onednn_verbose.header_of(stream.split(CORPUS / "Sauravrp67__UniYOLO__dnnl.log").onednn["text"])["threads"] == 4
 
 
 def test_every_field_of_a_line_with_timestamp():
-    row = onednn_verbose.read(DATA / "pytorch_lenet.txt").iloc[1]
+    row = onednn_verbose.parse(stream.split(DATA / "pytorch_lenet.txt").onednn).iloc[1]
     assert row["line_number"] == 16
     assert row["wall_ns"] == 1795250677532790039
     assert row["duration_ns"] == 99854  # 0.0998535 ms
@@ -74,7 +74,7 @@ def test_every_field_of_a_line_with_timestamp():
 
 
 def _one(line):
-    table = onednn_verbose.parse([line])
+    table = onednn_verbose.parse(stream.split([line]).onednn)
     assert len(table) == 1, table.attrs
     return table.iloc[0]
 
@@ -215,7 +215,7 @@ def test_grouped_and_one_dimensional_convolutions_have_their_operations():
 
 
 def test_recurrent_primitives_have_their_operations():
-    table = onednn_verbose.read(DATA / "pytorch_lstm.txt")
+    table = onednn_verbose.parse(stream.split(DATA / "pytorch_lstm.txt").onednn)
     forward = table[(table["kind"] == "recurrent") & (table["propagation"] == "forward_training")].iloc[0]
     assert forward["algorithm"] == "vanilla_lstm, reference"
     assert forward["layout"] == "src_layer abc, wei_layer abcde strided, dst_layer abc"
@@ -225,35 +225,31 @@ def test_recurrent_primitives_have_their_operations():
 def test_what_cannot_be_read_is_counted_with_its_lines():
     good = _exec("sum", "jit:uni", "undef", _two("src", "ab"), "", "2x3")
     table = onednn_verbose.parse(
-        [
-            "onednn_verbose,v1,info,oneDNN v3.12.0 (commit 1)",
-            "epoch 1 loss 0.5" + good,  # output without a line end
-            "onednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx512_co",  # cut off
-            "onednn_verbose,v1,1795247",
-            "",
-            "onednn_verbose,v1,primitive,exec,cpu,a,b,c,d,e,f,g,h,i,0.1",  # more fields than any version has
-            "onednn_verbose,v1,graph,exec,cpu,100002,conv,,,,,,,,0.1",  # a partition of several primitives
-            "onednn_verbose,v1,primitive,create:cache_miss,cpu,sum,jit:uni,undef,,,,2x3,0.1",
-            "onednn_verbose is mentioned here",
-        ]
+        stream.split(
+            [
+                "onednn_verbose,v1,info,oneDNN v3.12.0 (commit 1)",
+                "epoch 1 loss 0.5" + good,  # output without a line end
+                "onednn_verbose,v1,primitive,exec,cpu,convolution,jit:avx512_co",  # cut off
+                "onednn_verbose,v1,1795247",
+                "",
+                "onednn_verbose,v1,primitive,exec,cpu,a,b,c,d,e,f,g,h,i,0.1",  # more fields than any version has
+                "onednn_verbose,v1,graph,exec,cpu,100002,conv,,,,,,,,0.1",  # a partition of several primitives
+                "onednn_verbose,v1,primitive,create:cache_miss,cpu,sum,jit:uni,undef,,,,2x3,0.1",
+                "onednn_verbose is mentioned here",
+            ]
+        ).onednn
     )
     assert table["line_number"].tolist() == [2]
-    assert onednn_verbose.parse_failures(table) == 3
+    assert table.attrs["parse_failures"] == 3
     assert table.attrs["failed_lines"] == [3, 4, 6]
     assert table.attrs["other_lines"] == 3
 
 
-def test_verbose_text_split_off_before_keeps_its_line_numbers():
-    parts = stream.split(DATA / "pytorch_lenet.txt")
-    table = onednn_verbose.parse(parts.onednn["text"], parts.onednn["line_number"])
-    assert table.equals(onednn_verbose.read(DATA / "pytorch_lenet.txt"))
-
-
 def test_headers():
-    found = onednn_verbose.header(DATA / "pytorch_lenet.txt")
+    found = onednn_verbose.header_of(stream.split(DATA / "pytorch_lenet.txt").onednn["text"])
     assert (found["version"], found["threads"], found["runtime"], found["gpu_runtime"]) == ("3.12.0", 2, "OpenMP", "none")
-    assert onednn_verbose.header(DATA / "mxnet_lenet.txt")["version"] == "2.4.4"
-    assert "threads" not in onednn_verbose.header(DATA / "mxnet_lenet.txt")
+    assert onednn_verbose.header_of(stream.split(DATA / "mxnet_lenet.txt").onednn["text"])["version"] == "2.4.4"
+    assert "threads" not in onednn_verbose.header_of(stream.split(DATA / "mxnet_lenet.txt").onednn["text"])
 
 
 def test_the_header_of_the_first_versions_names_their_build_and_the_isa():
@@ -266,15 +262,17 @@ def test_the_header_of_the_first_versions_names_their_build_and_the_isa():
 def test_a_problem_of_one_dimension_is_no_duration():
     copies = "reorder,ocl:simple:any,undef,src_f32::blocked:a:f0 dst_f32::blocked:a:f0"
     table = onednn_verbose.parse(
-        [
-            f"dnnl_verbose,exec,gpu,{copies},,,64",
-            f"dnnl_verbose,exec,gpu,{copies},,,64,",
-            "dnnl_verbose,exec,gpu,eltwise,ocl:ref:any,forward_inference,data_f32::blocked:a:f0,,alg:eltwise_relu beta:0,64",
-            "dnnl_verbose,exec,gpu,softmax,ocl:ref:any,forward_inference,data_f32::blocked:a:f0,,axis:0,64",
-            f"dnnl_verbose,exec,gpu,{copies},,,2x16x7x7",
-            f"dnnl_verbose,exec,gpu,{copies},,,64,0.5",
-            "dnnl_verbose,exec,gpu,reorder,",
-        ]
+        stream.split(
+            [
+                f"dnnl_verbose,exec,gpu,{copies},,,64",
+                f"dnnl_verbose,exec,gpu,{copies},,,64,",
+                "dnnl_verbose,exec,gpu,eltwise,ocl:ref:any,forward_inference,data_f32::blocked:a:f0,,alg:eltwise_relu beta:0,64",
+                "dnnl_verbose,exec,gpu,softmax,ocl:ref:any,forward_inference,data_f32::blocked:a:f0,,axis:0,64",
+                f"dnnl_verbose,exec,gpu,{copies},,,2x16x7x7",
+                f"dnnl_verbose,exec,gpu,{copies},,,64,0.5",
+                "dnnl_verbose,exec,gpu,reorder,",
+            ]
+        ).onednn
     )
     assert table[["line_number", "problem", "duration_ns"]].values.tolist() == [[6, "64", 500_000]]
     assert (table.attrs["without_time"], table.attrs["parse_failures"]) == (5, 1)
@@ -284,9 +282,9 @@ def test_a_stream_without_verbose_lines_gives_an_empty_table(tmp_path):
     (tmp_path / "empty").write_bytes(b"")
     (tmp_path / "noise").write_bytes(b"hello\n\xff\xfe\n")
     for name in ("empty", "noise"):
-        table = onednn_verbose.read(tmp_path / name)
+        table = onednn_verbose.parse(stream.split(tmp_path / name).onednn)
         assert table.empty
-        assert list(table.columns) == list(onednn_verbose.read(DATA / "mxnet_lenet.txt").columns)
-        assert onednn_verbose.header(tmp_path / name) == {}
+        assert list(table.columns) == list(onednn_verbose.parse(stream.split(DATA / "mxnet_lenet.txt").onednn).columns)
+        assert onednn_verbose.header_of(stream.split(tmp_path / name).onednn["text"]) == {}
     with pytest.raises(EvidenceError, match="nowhere"):
-        onednn_verbose.read(tmp_path / "nowhere")
+        onednn_verbose.parse(stream.split(tmp_path / "nowhere").onednn)

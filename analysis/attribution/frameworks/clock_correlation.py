@@ -1,4 +1,4 @@
-"""How a collector's clock is tied to ours: by the ranges that we recorded and that it recorded too.
+"""How a collector's clock relates to ours: by the ranges that we recorded and that it recorded too.
 
 The k-th range of a name on a thread is the same range in both recordings where both have as many of that name there; steps have
 a name each. Our time stamps are taken just inside of the collector's, after its range began and before it ended, so that what the
@@ -22,7 +22,7 @@ _GROUP, _GROUPS = 16, 64  # ranges whose median is one point of the offset; at m
 
 
 @dataclass(frozen=True)
-class Tie:
+class ClockCorrelation:
     """clock: from_wall takes the collector's times to ours. threads: ours by the collector's number.
 
     ranges: how many were matched. spread_ns: from the 5th to the 95th percentile of what the offset leaves of their differences.
@@ -34,8 +34,8 @@ class Tie:
     spread_ns: int
 
 
-def by_ranges(captured: pd.DataFrame, ours: pd.DataFrame) -> Tie | None:
-    """Return how two recordings of the same ranges (tables of the Trace) are tied; None where they have none in common."""
+def by_ranges(captured: pd.DataFrame, ours: pd.DataFrame) -> ClockCorrelation | None:
+    """Return the correlation of two recordings of the same ranges (tables of the Trace); None where they have none in common."""
     known = (captured["nested"] & (captured["category"] == "user") & captured["domain"].isna()).to_numpy(dtype=bool)
     names = ours["name"].cat.categories
     theirs, mine = _keyed(captured[known], names), _keyed(ours, names)
@@ -50,7 +50,7 @@ def by_ranges(captured: pd.DataFrame, ours: pd.DataFrame) -> Tie | None:
     clock = _clock(at, difference)
     left = clock.from_wall(at) - at - difference
     low, high = np.percentile(left, [5, 95], method="nearest")
-    return Tie(clock, threads, len(pairs), int(high - low))
+    return ClockCorrelation(clock, threads, len(pairs), int(high - low))
 
 
 def _keyed(ranges: pd.DataFrame, names: pd.Index) -> pd.DataFrame:

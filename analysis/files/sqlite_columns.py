@@ -10,25 +10,28 @@ import pandas as pd
 import pyarrow as pa
 
 from kernelscope.analysis.errors import EvidenceError
+from kernelscope.analysis.files import text_tables
 from kernelscope.analysis.files.sqlite_pages import Batch, Database
 
 
-def load(database: Database, table: str, needed: Sequence[str], others: Sequence[str] = ()) -> pd.DataFrame:
+def load(
+    database: Database, table: str, needed: Sequence[str], others: Sequence[str] = (), numbers_as_texts: bool = False
+) -> pd.DataFrame:
     """Return columns of whole numbers (Int64), and of texts where a name begins with "text:".
 
-    needed: columns that the table must have, or EvidenceError is raised. Others are null where it has them not. A table that
-    does not exist has no rows.
+    needed: columns that the table must have, or EvidenceError is raised. Others are null where the table lacks them. A table
+    that does not exist has no rows. numbers_as_texts: numbers may be stored as texts; what is none is null.
     """
     present = database.columns(table)
     missing = [name for name in needed if present and name.removeprefix("text:") not in present]
     if missing:
-        told = missing[0].removeprefix("text:")
-        raise EvidenceError(f"{database.path}: table {table}: has no column {told}; export or record it again")
+        lacking = missing[0].removeprefix("text:")
+        raise EvidenceError(f"{database.path}: table {table}: has no column {lacking}; export or record it again")
     names = [*needed, *others]
     plain = [name.removeprefix("text:") for name in names]
 
     def convert(rows: Batch) -> list[Any]:
-        return [_texts(rows, name[5:]) if name.startswith("text:") else _numbers(rows, name) for name in names]
+        return [_texts(rows, name[5:]) if name.startswith("text:") else _numbers(rows, name, numbers_as_texts) for name in names]
 
     parts = list(database.scan(table, plain, convert)) if present else []
     columns: dict[str, Any] = {}
@@ -38,8 +41,14 @@ def load(database: Database, table: str, needed: Sequence[str], others: Sequence
     return pd.DataFrame(columns)
 
 
-def _numbers(rows: Batch, name: str) -> tuple[Any, Any]:
-    values, null = rows.integers(name)
+def _numbers(rows: Batch, name: str, as_texts: bool) -> tuple[Any, Any]:
+    try:
+        values, null = rows.integers(name)
+    except EvidenceError:
+        if not as_texts:
+            raise
+        counted = text_tables.counts(_texts(rows, name).to_pandas().astype("str"))
+        return counted.to_numpy(np.int64, na_value=0), counted.isna().to_numpy(bool)
     return values, np.zeros(rows.size, dtype=bool) if null is None else null
 
 
@@ -50,8 +59,8 @@ def _joined_numbers(pieces: list[tuple[Any, Any]]) -> Any:
 
 
 def _texts(rows: Batch, name: str) -> Any:
-    found = rows.texts(name)
-    return pa.nulls(rows.size, pa.large_string()) if found is None else found.cast(pa.large_string())
+    result = rows.texts(name)
+    return pa.nulls(rows.size, pa.large_string()) if result is None else result.cast(pa.large_string())
 
 
 def _joined_texts(pieces: list[Any]) -> Any:
@@ -62,22 +71,10 @@ def _joined_texts(pieces: list[Any]) -> Any:
 def names(database: Database, table: str, column: str = "string") -> dict[int, str | None]:
     """Return the texts of a table by its ids."""
     rows = load(database, table, ("id", f"text:{column}"))
-    found: list[Any] = rows[column].astype("object").tolist()
-    return dict(zip(rows["id"].tolist(), (text if isinstance(text, str) else None for text in found), strict=True))
+    result: list[Any] = rows[column].astype("object").tolist()
+    return dict(zip(rows["id"].tolist(), (text if isinstance(text, str) else None for text in result), strict=True))
 
 
 def count(database: Database, table: str) -> int:
     """Return how many rows a table has; none if it does not exist."""
     return sum(database.scan(table, (), lambda rows: rows.size))
-
-
-def unread(database: Database, known: Sequence[str], suffix: str = "") -> dict[str, int]:
-    """Return the tables of rocpd that have rows and are not known, by name, and how many."""
-    found = {}
-    for table in sorted(database.tables):
-        name = table.removesuffix(suffix) if suffix else table
-        if name.startswith("rocpd_") and name not in known and (not suffix or table.endswith(suffix)):
-            rows = count(database, table)
-            if rows:
-                found[name] = rows
-    return found

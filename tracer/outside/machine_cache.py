@@ -1,0 +1,47 @@
+"""Measurements of this machine, kept in the user's cache folder as JSON: <environments.home()>/<kind>/<name>.json.
+
+A file's name ends with a hash of what its content depends on. A file of another schema, or one that cannot be read, is none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kernelscope.tracer.outside import conditions, environments
+
+
+def folder(kind: str) -> Path:
+    """Return the folder of one kind of measurement."""
+    return environments.home() / kind
+
+
+def machine(names: Sequence[str]) -> dict[str, Any]:
+    """Return these facts of the machine, as far as they are known."""
+    return {name: value for name, value in conditions.machine().items() if name in names}
+
+
+def key(schema: int | str, about: Mapping[str, Any]) -> str:
+    """Return the hash for a file's name."""
+    return hashlib.sha256(json.dumps([schema, about], sort_keys=True).encode()).hexdigest()[:16]
+
+
+def read(file: Path, schema: int | str) -> dict[str, Any] | None:
+    """Return what a file holds."""
+    try:
+        content = json.loads(file.read_text(encoding="utf8"))
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) and content.get("schema") == schema else None
+
+
+def write(file: Path, content: Mapping[str, Any]) -> None:
+    """Write a file, whole or not at all."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_suffix(".new")
+    temporary.write_text(json.dumps(content, indent=1), encoding="utf8")
+    os.replace(temporary, file)
