@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-from kernelscope.tracer.inside.hooks import mxnet as module
+from kernelscope.tracer.inside.frameworks.mxnet import workload as module
 
 pytestmark = pytest.mark.slow
 
@@ -17,7 +17,7 @@ def run_inside(run_in):
 
 HOOKS = """
 import gzip, json, os, tempfile, types
-from kernelscope.tracer.inside.hooks import mxnet as module
+from kernelscope.tracer.inside.frameworks.mxnet import workload as module
 from kernelscope.tracer.inside.ranges import Recorder
 
 folder = tempfile.mkdtemp()

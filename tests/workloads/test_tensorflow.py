@@ -15,7 +15,7 @@ def run_inside(run_in):
 
 HOOKS = """
 import json, os, socket, sys, tempfile
-from kernelscope.tracer.inside.hooks import tensorflow as hooks_module
+from kernelscope.tracer.inside.frameworks.tensorflow import workload as hooks_module
 from kernelscope.tracer.inside.ranges import Recorder
 
 os.environ.update(hooks_module.environment("layers"))

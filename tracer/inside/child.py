@@ -16,14 +16,14 @@ import sys
 import time
 import traceback
 
-from kernelscope.tracer.inside import cuda_devices, heap, hooks, limits, lines, memory, nvtx, steady, streams, threads
+from kernelscope.tracer.inside import cuda_devices, frameworks, heap, limits, lines, memory, nvtx, steady, streams, threads
 from kernelscope.tracer.inside.choices import Options
 from kernelscope.tracer.inside.clock import anchor, now_ns
+from kernelscope.tracer.inside.frameworks.workload import CannotReplay
 from kernelscope.tracer.inside.plan import WARMUP_S
 from kernelscope.tracer.inside.ranges import Recorder
 from kernelscope.tracer.inside.remedies import remedied
 
-KERAS_2 = ("keras-theano", "keras-cntk", "keras-mxnet")
 CHECK_STEPS = 3  # how many training losses the fairness check compares
 NOT_SUPPORTED = "not supported"  # in the message of a ValueError: the program cannot do this, and nothing is broken
 
@@ -51,8 +51,8 @@ class Child(object):
 
     def build(self):
         """Import the framework, build the program with the canonical weights and attach what this pass records."""
-        hooks_module = importlib.import_module("kernelscope.tracer.inside.hooks." + module_of(self.spec["framework"]))
-        os.environ.update(hooks_module.environment(self.pass_name))
+        make_hooks = frameworks.hooks(self.spec["framework"])
+        os.environ.update(make_hooks.environment(self.pass_name))
         marker_fd = None
         if self.pass_name == "kernels":
             marker_fd = streams.StreamCapture(self.folder).marker_fd
@@ -61,7 +61,7 @@ class Child(object):
         self.report["anchors"].append(anchor())
         if self.collector == "cupti":
             self._start_cupti()
-        self.hooks = hooks_module.Hooks(self.spec, self.recorder)
+        self.hooks = make_hooks(self.spec, self.recorder)
         self.hooks.configure()
         networks = importlib.import_module("kernelscope.workloads.networks")
         data = importlib.import_module("kernelscope.workloads.data")
@@ -98,7 +98,7 @@ class Child(object):
             program = make_program(network, options)
         except (KeyError, ImportError) as error:
             # a network that the program's table of builders lacks, or that has no module of its own
-            own = "kernelscope.workloads.%s.%s" % (module_of(framework), network.name)
+            own = "kernelscope.workloads.%s.%s" % (family(framework), network.name)
             if error.args != (network.name,) and getattr(error, "name", None) != own:
                 raise
             raise ValueError("%s: network %s is %s" % (framework, network.name, NOT_SUPPORTED)) from error
@@ -121,7 +121,7 @@ class Child(object):
         if self.spec["loader"] == "files":
             read = data.from_files(network, batch, folder)
             return self.program.stream(one for batch in read for one in self.program.prepare([batch]))
-        name = "kernelscope.workloads.%s.records" % module_of(framework)
+        name = "kernelscope.workloads.%s.records" % family(framework)
         if importlib.util.find_spec(name) is None:
             raise ValueError("%s: a loader of records is %s" % (framework, NOT_SUPPORTED))
         return iter(importlib.import_module(name).batches(self.program, folder, batch))
@@ -198,7 +198,8 @@ class Child(object):
         self.recorder.flush()
         if self.recorder.layers and not self.tracing:
             heap.touch()
-            self.hooks.start_operators(self.program)
+            if self.pass_name in self.hooks.TRACED:
+                self.hooks.start_operators(self.program)
             self.tracing = True
         return {"event": "warm", "steps": len(times), "settled": self.report["warmup"]["settled"]}
 
@@ -223,7 +224,7 @@ class Child(object):
             if self.replayed[0] != layer:
                 self.replayed = (None, None)  # first, to free what it holds
                 self.replayed = (layer, self._replayer(layer))
-        except hooks.CannotReplay as error:
+        except CannotReplay as error:
             return {"event": "cannot replay", "reason": str(error)}
         times = [now_ns()]
         for _ in range(count):
@@ -234,11 +235,8 @@ class Child(object):
 
     def _replayer(self, layer):
         """Return what runs this layer alone; raise CannotReplay."""
-        make = getattr(self.hooks, "replayer", None)
-        if make is None:
-            raise hooks.CannotReplay("not built for %s" % self.spec["framework"])
         self.recorder.window = None  # the step that is captured belongs to no window
-        made = make(self.program, layer, lambda: self.loop(1, warmup=True))
+        made = self.hooks.replayer(self.program, layer, lambda: self.loop(1, warmup=True))
         self.recorder.flush()
         return made
 
@@ -247,7 +245,7 @@ class Child(object):
         self.report["anchors"].append(anchor())
         if self.tracing:
             self.report["threads"] = threads.names()
-            self.report["operator_files"] = self.hooks.stop_operators()
+            self.report["operator_files"] = self.hooks.stop_operators() if self.pass_name in self.hooks.TRACED else []
         if self.cupti is not None:
             self.report["cupti"] = self.cupti.stop()
         if self.line_profiler is not None:
@@ -272,9 +270,9 @@ class Child(object):
             json.dump(self.report, out, indent=1, sort_keys=True)
 
 
-def module_of(framework):
-    """Return what a framework's modules are called: those of keras-torch and keras-jax are keras, of older backends keras2."""
-    return "keras2" if framework in KERAS_2 else framework.partition("-")[0]
+def family(framework):
+    """Return what a framework's modules are called."""
+    return frameworks.FRAMEWORKS[framework].family
 
 
 def program_class(framework, path, devices=1):
@@ -284,7 +282,7 @@ def program_class(framework, path, devices=1):
     module `parallel` beside its `program`. Raises ValueError where there is neither, with the reason that a program gives as
     ONE_DEVICE.
     """
-    package = "kernelscope.workloads.%s" % module_of(framework)
+    package = "kernelscope.workloads.%s" % family(framework)
     found = _own_program(path) if path else importlib.import_module(package + ".program").Program
     if devices == 1 or getattr(found, "DEVICES", False):
         return found

@@ -132,18 +132,24 @@ class Recorder(object):
         return any(entry[1] == "data" for entry in self._stack())
 
     def ranged(self, function, category, name, phase, layer=None):
-        """Return the function with a range around each call."""
-        push, pop = self.push, self.pop
+        """Return the function with a range around each call, under the function's own name and documentation."""
+        return functools.wraps(function)(self.around(category, name, phase, layer)(function))
 
-        @functools.wraps(function)
-        def inside(*arguments, **keywords):
-            push(category, name, layer, phase)
-            try:
-                return function(*arguments, **keywords)
-            finally:
-                pop()
+    def around(self, category, name, phase, layer=None):
+        """Return what puts a range around each call of a function; a step may end within the call."""
+        push, close = self.push, self.close
 
-        return inside
+        def ranged(function):
+            def inside(*arguments, **keywords):
+                number = push(category, name, layer, phase)
+                try:
+                    return function(*arguments, **keywords)
+                finally:
+                    close(number)
+
+            return inside
+
+        return ranged
 
     def steps(self, batches, count, warmup=False):
         """Yield `count` items of the iterator `batches`; a step lasts from asking for its batch until the next is asked for.

@@ -16,6 +16,7 @@ import time
 
 from kernelscope.tracer.inside.agent import machine, nvml
 from kernelscope.tracer.inside.disclosure import Hiding
+from kernelscope.tracer.inside.frameworks import FRAMEWORKS
 
 SCHEMA = "kernelscope/gpu-check/1"
 FILE = "check.json"
@@ -25,18 +26,6 @@ PERIODS_S = 3.0
 SAMPLES = 20
 SAMPLE_PAUSE_S = 0.1
 
-# What must import for a framework to be tried; keras-torch is Keras on PyTorch
-MODULES = {
-    "pytorch": ("torch",),
-    "tensorflow": ("tensorflow",),
-    "mxnet": ("mxnet",),
-    "cntk": ("cntk",),
-    "jax": ("jax",),
-    "keras-torch": ("keras", "torch"),
-    "keras-tensorflow": ("keras", "tensorflow"),
-    "keras-jax": ("keras", "jax"),
-    "cudnn": ("cudnn",),
-}
 _SEEN = "import json; from kernelscope.tracer.inside import cuda_devices; print(json.dumps(cuda_devices.seen()))"
 
 
@@ -188,7 +177,7 @@ class Checks(object):
     def record(self, framework, collector):
         """Record lenet; what the folder holds is judged where it is analysed."""
         self._need_gpu()
-        missing = [name for name in MODULES.get(framework, (framework,)) if importlib.util.find_spec(name) is None]
+        missing = [name for name in FRAMEWORKS[framework].imports if importlib.util.find_spec(name) is None]
         if missing:
             raise NotRun("this interpreter has no module %s" % missing[0])
         if collector == "cupti" and importlib.util.find_spec("cupti") is None:
@@ -203,7 +192,7 @@ class Checks(object):
     def no_visible_device(self):
         """A run that is to use a GPU and sees none must fail with one line and leave a readable folder."""
         self._need_gpu()
-        there = [name for name in self.frameworks if all(importlib.util.find_spec(m) for m in MODULES.get(name, (name,)))]
+        there = [name for name in self.frameworks if all(importlib.util.find_spec(m) for m in FRAMEWORKS[name].imports)]
         if not there:
             raise NotRun("this interpreter has no framework")
         folder = os.path.join("runs", "no-visible-device")

@@ -4,9 +4,9 @@ import contextlib
 import json
 import os
 
+from kernelscope.tracer.inside.frameworks import SCRIPTS
 from kernelscope.tracer.inside.launching.options import PASSES
 from kernelscope.tracer.inside.profiling import parts
-from kernelscope.tracer.inside.profiling.adapters import REGISTRY
 
 SPEC_FILE = "profile.json"
 
@@ -167,7 +167,8 @@ class Result(object):
         elif os.path.exists(self._path("owner")):
             text = "the process ended without notice (killed, or a crash in C code); what it wrote until then is kept"
         else:
-            text = "no framework was imported; known are " + ", ".join(sorted(set(REGISTRY.values())))
+            known = sorted(place.partition(".")[0] for place in SCRIPTS.values())
+            text = "no framework was imported; known are " + ", ".join(known)
         self.problems.append("%s: %s" % (", ".join(missing), text))
 
 

@@ -18,9 +18,9 @@ import sys
 import threading
 import traceback
 
-from kernelscope.tracer.inside import annotations, steady
+from kernelscope.tracer.inside import annotations, frameworks, steady
 from kernelscope.tracer.inside.clock import now_ns
-from kernelscope.tracer.inside.profiling import adapters, focus, parts, processes
+from kernelscope.tracer.inside.profiling import focus, parts, processes
 from kernelscope.tracer.inside.profiling.patches import Patches
 from kernelscope.tracer.inside.profiling.rounds import Rounds
 
@@ -101,7 +101,7 @@ class Recording(object):
         self._guarded(self._adapt, name)
 
     def stepped(self, adapter, key, training=True):
-        """Something has ended that may be a step's end (see adapters)."""
+        """Something has ended that may be a step's end (see frameworks.script)."""
         if self._noted(key):
             return
         if self.over or self._busy or os.getpid() != self._pid:
@@ -160,7 +160,7 @@ class Recording(object):
     # --- steps -----------------------------------------------------------------------------------------------------------
 
     def _adapt(self, name):
-        adapter = adapters.adapter(adapters.REGISTRY[name])(self)
+        adapter = frameworks.adapter(name)(self)
         self._adapters.append(adapter)
         if len(self._adapters) == 1:
             atexit.register(self.finish, "the script ended")
@@ -311,7 +311,7 @@ class Recording(object):
         known = {"training": self._training, "warmup": {"steps": len(self._times), "settled": settled}}
         if self._focus is None:
             quotes = self.spec.get("sources", True)
-            self._focus = focus.Focus(self.spec.get("focus", []), focus.folders_of(adapters.REGISTRY), quotes)
+            self._focus = focus.Focus(self.spec.get("focus", []), focus.folders_of(frameworks.SCRIPTS), quotes)
             self._keep_sources()
         self.recording = Pass(self.spec, self._adapter, self._plan.pop(0), known, self._focus)
         with open(os.path.join(self.folder, NOW_FILE), "w") as out:

@@ -50,8 +50,8 @@ def main():
     os.putenv("ONEDNN_VERBOSE_TIMESTAMP", "1")
     if "KINETO_LOG_LEVEL" not in os.environ:
         os.putenv("KINETO_LOG_LEVEL", "99")  # the profiler would write to stderr that it starts and stops
+    from kernelscope.tracer.inside.frameworks import SCRIPTS
     from kernelscope.tracer.inside.profiling import imports
-    from kernelscope.tracer.inside.profiling.adapters import REGISTRY
 
     spec = os.environ[VARIABLE]
     with open(spec + ".seen", "a") as out:
@@ -62,4 +62,4 @@ def main():
 
         recording.of(spec).imported(name)
 
-    imports.watch(REGISTRY, imported)
+    imports.watch(SCRIPTS, imported)
