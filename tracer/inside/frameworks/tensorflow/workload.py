@@ -35,10 +35,11 @@ class Hooks(Base):
         """Import TensorFlow and set its pools: within an operator the threads asked for, across operators two."""
         import tensorflow as tf
 
-        self.library, threading = Library(tf, sharing(self.spec)), tf.config.threading
+        threading, devices = tf.config.threading, sharing(self.spec)
         if self.spec.get("threads"):
-            threading.set_intra_op_parallelism_threads(self.spec["threads"] * self.library.sharing)
-            threading.set_inter_op_parallelism_threads(INTER_OP_THREADS * self.library.sharing)
+            threading.set_intra_op_parallelism_threads(self.spec["threads"] * devices)
+            threading.set_inter_op_parallelism_threads(INTER_OP_THREADS * devices)
+        self.library = Library(tf, devices)
         self._notice_execution()
 
     def _notice_execution(self):
