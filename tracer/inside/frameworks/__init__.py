@@ -7,6 +7,13 @@ our own programs use are a module each.
 
 import importlib
 
+MYPY = False  # typing is not imported by every process that starts
+if MYPY:
+    from typing import Tuple, Type
+
+    from kernelscope.tracer.inside.frameworks.script import Base
+    from kernelscope.tracer.inside.frameworks.workload import Hooks
+
 
 class Framework(object):
     """What is known of a framework. imports: the modules that must import, the one first that says its version. family: what
@@ -14,7 +21,7 @@ class Framework(object):
     reveals: what it tells of its kernels on a processor, the same on every machine.
     """
 
-    def __init__(self, imports, family, hooks, reveals):
+    def __init__(self, imports: "Tuple[str, ...]", family: str, hooks: str, reveals: str) -> None:
         self.imports = imports
         self.family = family
         self.hooks = hooks
@@ -69,12 +76,14 @@ SCRIPTS = {
 }
 
 
-def hooks(framework):
+def hooks(framework: str) -> "Type[Hooks]":
     """Return the class of a framework's hooks for our workloads."""
     module, _, name = FRAMEWORKS[framework].hooks.partition(":")
-    return getattr(importlib.import_module("%s.%s" % (__name__, module)), name)
+    found: "Type[Hooks]" = getattr(importlib.import_module("%s.%s" % (__name__, module)), name)
+    return found
 
 
-def adapter(module):
+def adapter(module: str) -> "Type[Base]":
     """Return the class of the adapter for scripts that import this module."""
-    return importlib.import_module("%s.%s" % (__name__, SCRIPTS[module])).Adapter
+    found: "Type[Base]" = importlib.import_module("%s.%s" % (__name__, SCRIPTS[module])).Adapter
+    return found

@@ -6,10 +6,12 @@ one costs shows in the difference to the clean pass. Layers come from the names 
 """
 
 import os
+from typing import Any, Dict, List, Optional, Set
 
 from kernelscope.tracer.inside.frameworks import timed
 from kernelscope.tracer.inside.frameworks.workload import Hooks as Base
 from kernelscope.tracer.inside.frameworks.workload import cores, version_of
+from kernelscope.tracer.inside.ranges import Recorder
 
 _GRADIENT = "_grad"
 _UPDATING = ("AtomicIter", "Iter")  # the first operator of an update rule counts the steps
@@ -20,14 +22,14 @@ class Hooks(Base):
 
     KERNELS_VARIABLES = {"MKL_VERBOSE": "1"}
 
-    def __init__(self, spec, recorder):
+    def __init__(self, spec: Dict[str, Any], recorder: Recorder) -> None:
         super(Hooks, self).__init__(spec, recorder)
-        self.workspace = None
-        self.version = None
+        self.workspace: Any = None
+        self.version: Any = None
         self.operators = timed.Operators(recorder)
-        self.separate = {}  # name of a net -> its operators
+        self.separate: Dict[Any, Any] = {}  # name of a net -> its operators
 
-    def configure(self):
+    def configure(self) -> None:
         """Set the number of OpenMP's threads and import Caffe2, which is a part of PyTorch's package."""
         if self.spec.get("threads"):
             os.environ["OMP_NUM_THREADS"] = str(self.spec["threads"])
@@ -36,11 +38,11 @@ class Hooks(Base):
 
         self.version, self.workspace = torch.__version__, workspace
 
-    def versions(self):
+    def versions(self) -> Dict[str, Any]:
         """Return the versions of the package that Caffe2 is in, and of numpy."""
         return {"caffe2": self.version, "numpy": version_of("numpy")}
 
-    def settings(self):
+    def settings(self) -> Dict[str, Any]:
         """Return the settings in force that can make a difference to speed or results."""
         return {
             "threads": int(self.spec.get("threads") or 0) or cores(),
@@ -50,7 +52,7 @@ class Hooks(Base):
             "default_dtype": "float32",
         }
 
-    def attach_layers(self, program):
+    def attach_layers(self, program: Any) -> Dict[str, str]:
         """Run operators as nets of their own, with ranges around them; return how layers and phases are found."""
         from caffe2.python import core
 
@@ -68,7 +70,7 @@ class Hooks(Base):
             "phases": "operators before the first gradient, those with gradients, and those of the update rule",
         }
 
-    def run(self, model):
+    def run(self, model: Any) -> None:
         """Run a model's operators one by one."""
         push, pop, run_net = self.recorder.push, self.recorder.pop, self.workspace.RunNet
         for operator in self.separate[model.net.Name()]:
@@ -81,14 +83,14 @@ class Hooks(Base):
                 self.operators.leave(True)
                 pop()
 
-    def start_operators(self, program):
+    def start_operators(self, program: Any) -> None:
         """Note the operators' times from now on; blobs have their shapes since the first step."""
         for operator in self.separate[(program.model if program.mode == "train" else program.tested).net.Name()]:
             if operator.layer:
                 operator.shapes = timed.shape_text(self.workspace.FetchBlob(name) for name in operator.definition.input)
         self.operators.tracing = True
 
-    def stop_operators(self):
+    def stop_operators(self) -> List[str]:
         """Write what was recorded; return the names of the files."""
         self.operators.tracing = False
         return [self.operators.write(self.spec["folder"])]
@@ -97,16 +99,16 @@ class Hooks(Base):
 class Operator(object):
     """One operator of a net: what it is, whose it is, and the net that runs it alone."""
 
-    def __init__(self, definition, layer, phase):
+    def __init__(self, definition: Any, layer: Optional[str], phase: str) -> None:
         self.definition = definition
         self.name = str(definition.type)
         self.layer = layer
         self.phase = phase
-        self.shapes = None
-        self.net = None
+        self.shapes: Any = None
+        self.net: Any = None
 
 
-def described(net, network):
+def described(net: Any, network: Any) -> Dict[str, Any]:
     """Return a net's operators with their layers and phases, in the order of execution."""
     layers = {layer.name for layer in network.layers}
     found, phase = [], "forward"
@@ -119,7 +121,7 @@ def described(net, network):
     return found
 
 
-def layer_of(definition, phase, layers):
+def layer_of(definition: Any, phase: str, layers: Set[str]) -> Optional[str]:
     """Return the layer of an operator: forward what it makes; backward the one whose result's gradient it takes."""
     if phase == "optimizer":
         return None

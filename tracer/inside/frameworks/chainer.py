@@ -8,10 +8,12 @@ object. What a function calls while it goes backward is of its layer.
 import functools
 import importlib
 import os
+from typing import Any, Callable, Dict, List
 
 from kernelscope.tracer.inside.frameworks import openblas, timed
 from kernelscope.tracer.inside.frameworks.workload import Hooks as Base
 from kernelscope.tracer.inside.frameworks.workload import cores, version_of
+from kernelscope.tracer.inside.ranges import Recorder
 
 _LAYER = "_kernelscope_layer"  # where a function keeps its layer
 # What spreads windows into columns and back: most of the time of convolutions and poolings on numpy besides the product
@@ -26,22 +28,22 @@ _COLUMNS = (
 class Hooks(Base):
     """What a pass records of Chainer."""
 
-    def __init__(self, spec, recorder):
+    def __init__(self, spec: Dict[str, Any], recorder: Recorder) -> None:
         super(Hooks, self).__init__(spec, recorder)
-        self.chainer = None
-        self.layers = None
-        self.backward = []  # the layers of the functions that go backward now
+        self.chainer: Any = None
+        self.layers: Any = None
+        self.backward: List[Any] = []  # the layers of the functions that go backward now
         self.operators = timed.Operators(recorder)
         self.blas = openblas.Calls(recorder)
 
-    def configure(self):
+    def configure(self) -> None:
         """Set the number of threads and import chainer, which imports numpy."""
         openblas.limit_threads(self.spec.get("threads"))
         import chainer
 
         self.chainer = chainer
 
-    def versions(self):
+    def versions(self) -> Dict[str, Any]:
         """Return the versions of chainer, numpy and OpenBLAS."""
         return {
             "chainer": self.chainer.__version__,
@@ -49,7 +51,7 @@ class Hooks(Base):
             "openblas": openblas.facts().get("version"),
         }
 
-    def settings(self):
+    def settings(self) -> Dict[str, Any]:
         """Return the settings in force that can make a difference to speed or results."""
         chainer, blas = self.chainer, openblas.facts()
         return {
@@ -64,7 +66,7 @@ class Hooks(Base):
             "execution": "eager",
         }
 
-    def attach_layers(self, program):
+    def attach_layers(self, program: Any) -> Dict[str, str]:
         """Put ranges around the model, its functions, backward and the optimizer; return how layers and phases are found."""
         chainer = self.chainer
         layers = importlib.import_module("kernelscope.workloads.chainer.layers")
@@ -85,12 +87,12 @@ class Hooks(Base):
             "phases": "calls of the model, Variable.backward, the optimizer's update and cleargrads",
         }
 
-    def _attach_functions(self):
+    def _attach_functions(self) -> None:
         """Put the range of its layer around each function's application, type checks and the graph's making included."""
         push, pop, original = self.recorder.push, self.recorder.pop, self.chainer.FunctionNode.apply
 
         @functools.wraps(original)
-        def apply(function, inputs):
+        def apply(function: Any, inputs: Any) -> Any:
             if self.backward:  # a gradient's own functions
                 function.__dict__[_LAYER] = self.backward[-1]
                 return original(function, inputs)
@@ -105,18 +107,18 @@ class Hooks(Base):
 
         self.chainer.FunctionNode.apply = apply
 
-    def _attach_columns(self):
+    def _attach_columns(self) -> None:
         for module, name, label in _COLUMNS:
             owner = importlib.import_module(module)
             setattr(owner, name, self.operators.timed(getattr(owner, name), label, shapes=_first_shape))
 
-    def _attach_updates(self):
+    def _attach_updates(self) -> None:
         """Time the update of each parameter."""
         rule, operators = self.chainer.optimizer.UpdateRule, self.operators
         original = rule.update
 
         @functools.wraps(original)
-        def update(self, parameter):
+        def update(self: Any, parameter: Any) -> Any:
             operators.enter(type(self).__name__ + ".update", phase="optimizer", shapes=timed.shape_text([parameter]))
             try:
                 return original(self, parameter)
@@ -125,45 +127,45 @@ class Hooks(Base):
 
         rule.update = update
 
-    def start_operators(self, program):
+    def start_operators(self, program: Any) -> None:
         """Record operators and calls of OpenBLAS."""
         self.operators.tracing = True
         self.blas.start()
 
-    def stop_operators(self):
+    def stop_operators(self) -> List[str]:
         """Write what was recorded; return the names of the files."""
         self.operators.tracing = False
         return [self.operators.write(self.spec["folder"])] + self.blas.stop(self.spec["folder"])
 
 
-def _first_shape(array, *_):
+def _first_shape(array: Any, *_: Any) -> str:
     return timed.shape_text([array])
 
 
-def _function_hook(chainer, owner):
+def _function_hook(chainer: Any, owner: Any) -> Any:
     """Return the hook that Chainer calls around each function."""
     operators, recorder, kernels = owner.operators, owner.recorder, owner.kernels
 
     class Around(chainer.FunctionHook):
         name = "kernelscope"
 
-        def forward_preprocess(self, function, in_data):
+        def forward_preprocess(self, function: Callable[..., Any], in_data: Any) -> None:
             if kernels:
                 layer = function.__dict__.get(_LAYER)
                 operators.enter(_label(function), layer, None if owner.backward else "forward", timed.shape_text(in_data))
 
-        def forward_postprocess(self, function, in_data):
+        def forward_postprocess(self, function: Callable[..., Any], in_data: Any) -> None:
             if kernels:
                 operators.leave(True)
 
-        def backward_preprocess(self, function, in_data, out_grad):
+        def backward_preprocess(self, function: Callable[..., Any], in_data: Any, out_grad: Any) -> None:
             layer = function.__dict__.get(_LAYER)
             owner.backward.append(layer)
             recorder.push("layer", layer or _label(function), layer, "backward")
             if kernels:
                 operators.enter(_label(function) + ".backward", layer, "backward", timed.shape_text(out_grad))
 
-        def backward_postprocess(self, function, in_data, out_grad):
+        def backward_postprocess(self, function: Callable[..., Any], in_data: Any, out_grad: Any) -> None:
             if kernels:
                 operators.leave()
             recorder.pop()
@@ -172,5 +174,5 @@ def _function_hook(chainer, owner):
     return Around()
 
 
-def _label(function):
+def _label(function: Any) -> str:
     return type(function).__name__.lstrip("_")

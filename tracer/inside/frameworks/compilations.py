@@ -8,6 +8,7 @@ this tells is not known. Operations that the loop calls one by one are compiled,
 import functools
 import inspect
 import re
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 # kind of a reason, and the reason in words
 NEW = ("new", "it is another function each time, made anew by jax.jit, a lambda or a function within the step")
@@ -23,14 +24,16 @@ _PROGRAM = re.compile(r"^(?:jit|pjit|pmap)(?:_+|\()(.*?)\)?$")  # how a function
 class Compilations(object):
     """What was compiled so far: count, and ns, what that took. unexplained: whether the call that is under way compiled."""
 
-    def __init__(self, jax):
+    def __init__(self, jax: Any) -> None:
         self.count = self.ns = 0
-        self.unexplained = None  # (name of a program, the compiled functions that are being called, innermost last)
+        self.unexplained: Any = None  # (name of a program, the compiled functions that are being called, innermost last)
         self._jax = jax
-        self._reasons = {}  # (function, reason) -> [how often, an example]
-        self._seen = {}  # (name, code) of a function -> [(number of the compiled function, signature)], the newest last
+        self._reasons: Dict[Any, Any] = {}  # (function, reason) -> [how often, an example]
+        self._seen: Dict[
+            Any, Any
+        ] = {}  # (name, code) of a function -> [(number of the compiled function, signature)], the newest last
 
-    def happened(self, program, stack):
+    def happened(self, program: str, stack: Sequence[Any]) -> None:
         """Something was compiled; stack: the calls that are open, outermost first."""
         self.count += 1
         name = _PROGRAM.sub(r"\1", program)
@@ -39,7 +42,7 @@ class Compilations(object):
         else:
             self._add(name or "operations", EAGER)
 
-    def explain(self, calls, function, arguments, keywords):
+    def explain(self, calls: Any, function: Callable[..., Any], arguments: Sequence[Any], keywords: Dict[str, Any]) -> None:
         """Find out why the outermost call, which has ended, compiled something; whatever its arguments are, it goes on."""
         (name, inside), self.unexplained = self.unexplained, None
         if not inside:  # a gradient that is computed operation by operation
@@ -52,7 +55,7 @@ class Compilations(object):
         except Exception:
             self._add(name, UNKNOWN)
 
-    def _found(self, name, made, function, arguments, keywords):
+    def _found(self, name: str, made: Any, function: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
         wrapper = getattr(function, "args", (function,))[0]  # of a library, with work of its own around the compiled function
         signature = _signature(self._jax, wrapper, arguments, keywords)
         seen = self._seen.setdefault((name, code_of(made.function)), [])
@@ -62,16 +65,16 @@ class Compilations(object):
         del seen[:-MOST_SEEN]
         return found
 
-    def _add(self, name, reason, example=None):
+    def _add(self, name: str, reason: Tuple[str, str], example: Optional[str] = None) -> None:
         known = self._reasons.setdefault((name, reason), [0, None])
         known[0] += 1
         known[1] = example
 
-    def mark(self):
+    def mark(self) -> Tuple[Any, Any, Dict[Any, Any]]:
         """Return what `since` takes to tell what was compiled after now."""
         return self.count, self.ns, {reason: number for reason, (number, _) in self._reasons.items()}
 
-    def since(self, mark):
+    def since(self, mark: Any) -> Dict[str, Any]:
         """Return what was compiled since the mark, the functions that were compiled most often first."""
         count, ns, before = mark
         found = [
@@ -82,7 +85,9 @@ class Compilations(object):
         return {"count": self.count - count, "ns": self.ns - ns, "functions": sorted(found, key=lambda one: -one["count"])}
 
 
-def _why(seen, number, signature, static):
+def _why(
+    seen: Sequence[Tuple[int, Dict[str, Any]]], number: int, signature: Dict[str, Any], static: Optional[FrozenSet[str]]
+) -> Tuple[Tuple[str, str], Optional[str]]:
     """Return the reason why a call was compiled, and an example or None. static: which arguments are, None for all."""
     if not seen:
         return FIRST, None
@@ -101,7 +106,7 @@ def _why(seen, number, signature, static):
 _KINDS = _STRUCTURE, _SHAPE, _TYPE, _VALUE = "structure", "shape", "type", "static value"  # the first that differs is named
 
 
-def _changes(before, now, static):
+def _changes(before: Dict[str, Any], now: Dict[str, Any], static: Optional[FrozenSet[str]]) -> List[Tuple[str, str, str, str]]:
     """Return (kind, argument, before, now) of what differs between two signatures."""
     found = []
     for label in sorted(set(before) | set(now)):
@@ -119,7 +124,7 @@ def _changes(before, now, static):
     return found
 
 
-def _text(described):
+def _text(described: Optional[Tuple[str, Any, Optional[str]]]) -> str:
     """Return one leaf of a signature in words."""
     if described is None:
         return "nothing"
@@ -129,7 +134,7 @@ def _text(described):
     return kind if value is None else value
 
 
-def _signature(jax, function, arguments, keywords):
+def _signature(jax: Any, function: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
     """Return {argument, with the path in it: (type, shape or None, value in words or None)} of a call."""
     try:
         named = inspect.signature(function).bind(*arguments, **keywords).arguments
@@ -143,7 +148,7 @@ def _signature(jax, function, arguments, keywords):
     return found
 
 
-def _described(leaf):
+def _described(leaf: Any) -> Tuple[str, Any, Optional[str]]:
     shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
     if isinstance(shape, tuple) and dtype is not None:
         return str(dtype) + (" (weak)" if getattr(leaf, "weak_type", False) else ""), shape, None
@@ -157,7 +162,7 @@ def _described(leaf):
     return type(leaf).__name__, None, value
 
 
-def static_arguments(function, keywords):
+def static_arguments(function: Callable[..., Any], keywords: Dict[str, Any]) -> FrozenSet[str]:
     """Return the names of the arguments that are static of a function that jax.jit is told to compile with these keywords."""
     places, names = (keywords.get("static_arg" + what) for what in ("nums", "names"))
     found = [names] if isinstance(names, str) else list(names or ())
@@ -171,7 +176,7 @@ def static_arguments(function, keywords):
     return frozenset(found)
 
 
-def code_of(function):
+def code_of(function: Callable[..., Any]) -> Any:
     """Return what functions have in common that are made by one piece of code."""
     plain = getattr(function, "__wrapped__", function)
     while isinstance(plain, functools.partial):

@@ -8,6 +8,7 @@ names, on MXNet's nodes as the beginning of theirs.
 import functools
 import importlib
 import os
+from typing import Any, Callable, Dict, List, Sequence
 
 from kernelscope.tracer.inside.frameworks.cntk import workload as cntk
 from kernelscope.tracer.inside.frameworks.mxnet import workload as mxnet
@@ -24,18 +25,18 @@ class _OnBackend(object):
 
     backend = None
 
-    def import_keras(self):
+    def import_keras(self) -> Any:
         """Choose the backend, import Keras and return it."""
         os.environ["KERAS_BACKEND"] = self.backend
         return importlib.import_module("keras")
 
-    def versions(self):
+    def versions(self) -> Dict[str, Any]:
         """Return the backend's versions with Keras's first."""
         found = {"keras": self.import_keras().__version__}
         found.update(super(_OnBackend, self).versions())
         return found
 
-    def settings(self):
+    def settings(self) -> Dict[str, Any]:
         """Return the backend's settings with those that Keras has of its own."""
         keras, found = self.import_keras(), super(_OnBackend, self).settings()
         found.update(
@@ -45,19 +46,19 @@ class _OnBackend(object):
         )
         return found
 
-    def range_batches(self, program):
+    def range_batches(self, program: Any) -> None:
         """Put a range around the model's methods that run a batch."""
         for name in _CALLS:
             self.ranged(program.model, name, "phase", "call", "other")
 
-    def watch_layers(self, around):
+    def watch_layers(self, around: Callable[..., Any]) -> None:
         """Have around(name, call, arguments) make each call of a layer, and the loss's, which has the name of a layer."""
         layer = importlib.import_module("keras.engine.base_layer").Layer
         losses = importlib.import_module("kernelscope.workloads.keras2.losses")
         original, loss = layer.__call__, losses.loss
 
         @functools.wraps(original)
-        def call(self, *arguments, **keywords):
+        def call(self: Any, *arguments: Any, **keywords: Any) -> Any:
             return around(self.name, functools.partial(original, self, **keywords), arguments)
 
         layer.__call__ = call
@@ -75,12 +76,12 @@ class OnTheano(_OnBackend, theano.Hooks):
         ("keras.optimizers", ("", "optimizer")),
     ) + theano.MODULES
 
-    def layer_kind(self):
+    def layer_kind(self) -> Any:
         """Import Keras and return the class of its layers."""
         self.import_keras()
         return importlib.import_module("keras.engine.base_layer").Layer
 
-    def attach_layers(self, program):
+    def attach_layers(self, program: Any) -> Dict[str, str]:
         """Put ranges around the calls with a batch; return how layers are found."""
         self.range_batches(program)
         return super(OnTheano, self).attach_layers(program)
@@ -91,13 +92,13 @@ class OnCntk(_OnBackend, cntk.Hooks):
 
     backend = "cntk"
 
-    def configure(self):
+    def configure(self) -> None:
         """Import CNTK and Keras; functions get the name of the layer whose call makes them."""
         super(OnCntk, self).configure()
         self.import_keras()
         self.watch_layers(self._named)
 
-    def _named(self, name, call, arguments):
+    def _named(self, name: str, call: Callable[..., Any], arguments: Sequence[Any]) -> Any:
         output = call(*arguments)
         given = {value.uid for value in _flat(arguments) if hasattr(value, "uid")}
         for value in _flat([output]):
@@ -105,7 +106,7 @@ class OnCntk(_OnBackend, cntk.Hooks):
                 _name_functions(value.root_function, name, given)
         return output
 
-    def attach_layers(self, program):
+    def attach_layers(self, program: Any) -> Dict[str, str]:
         """Put ranges around the calls with a batch and CNTK's own calls; return how layers are found."""
         self.range_batches(program)
         found = super(OnCntk, self).attach_layers(program)
@@ -115,11 +116,11 @@ class OnCntk(_OnBackend, cntk.Hooks):
         return found
 
 
-def _flat(values):
+def _flat(values: Any) -> List[Any]:
     return [one for value in values for one in (_flat(value) if isinstance(value, (list, tuple)) else [value])]
 
 
-def _name_functions(function, name, given):
+def _name_functions(function: Callable[..., Any], name: str, given: Any) -> None:
     """Name the functions without a name from this one back to what was given, named or of another layer."""
     waiting, seen = [function], set()
     while waiting:
@@ -137,7 +138,7 @@ class OnMxnet(_OnBackend, mxnet.Hooks):
 
     backend = "mxnet"
 
-    def configure(self):
+    def configure(self) -> None:
         """Import MXNet and Keras; nodes are named after the layer whose call makes them."""
         super(OnMxnet, self).configure()
         self.import_keras()
@@ -147,28 +148,28 @@ class OnMxnet(_OnBackend, mxnet.Hooks):
         class Scope(names):
             """Puts a layer's name before those that MXNet makes up; names that are given stay."""
 
-            def __init__(self, layer):
+            def __init__(self, layer: str) -> None:
                 super(Scope, self).__init__()
                 self.layer = layer
                 self.around = names.current
 
-            def get(self, name, hint):
+            def get(self, name: str, hint: str) -> Any:
                 return name or "%s/%s" % (self.layer, self.around.get(None, hint).rpartition("/")[2])
 
-        def scoped(name, call, arguments):
+        def scoped(name: Any, call: Any, arguments: Any) -> Any:
             layers.add(name)
             with Scope(name):
                 return call(*arguments)
 
         self.watch_layers(scoped)
 
-    def settings(self):
+    def settings(self) -> Dict[str, Any]:
         """Return MXNet's settings; Keras's model runs as a module, which is a graph."""
         found = super(OnMxnet, self).settings()
         found["execution"] = "symbolic module"
         return found
 
-    def attach_layers(self, program):
+    def attach_layers(self, program: Any) -> Dict[str, str]:
         """Put ranges around the calls with a batch, the module's parts, and what waits; return how layers are found."""
         self.net = program.model
         self.range_batches(program)
@@ -182,7 +183,7 @@ class OnMxnet(_OnBackend, mxnet.Hooks):
             "phases": "the module's forward, backward and update; when queued, not when run",
         }
 
-    def graphs(self):
+    def graphs(self) -> List[Dict[str, Any]]:
         """Return the graph of the executor that ran."""
         module = self.net._module
         bucket = module._buckets[module._curr_bucket_key]

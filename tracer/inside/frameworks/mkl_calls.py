@@ -11,6 +11,7 @@ import ctypes
 import json
 import re
 import threading
+from typing import IO, Any, Callable, Dict, Iterable, List, Optional, Sequence
 
 from kernelscope.tracer.inside import interpose
 from kernelscope.tracer.inside.clock import now_ns
@@ -35,7 +36,9 @@ _TRANSPOSE = {111: "N", 112: "T", 113: "C"}  # CBLAS_TRANSPOSE
 _FIELDS = ("thread", "start_ns", "end_ns", "function", "kind", "dtype", "problem", "layout", "algorithm", "m", "n", "k")
 
 
-def convolution_problem(source, result, weights, strides, offsets):
+def convolution_problem(
+    source: Sequence[int], result: Sequence[int], weights: Sequence[int], strides: Sequence[int], offsets: Sequence[int]
+) -> str:
     """Return a convolution's dimensions as oneDNN writes them; sizes are in MKL's order: width, height, channels, samples."""
     parts = ["mb%d_ic%doc%d" % (source[3], source[2], result[2])]
     for axis, letter in ((1, "h"), (0, "w")):
@@ -44,14 +47,14 @@ def convolution_problem(source, result, weights, strides, offsets):
     return "_".join(parts)
 
 
-def plain_layout(sizes, strides):
+def plain_layout(sizes: Sequence[int], strides: Sequence[int]) -> str:
     """Return the name of a plain layout: its dimensions' letters, slowest first, where a is the samples' dimension."""
     letters = "abcdefgh"[: len(sizes)][::-1]  # MKL counts dimensions from the fastest, letters from the slowest
     order = sorted(range(len(sizes)), key=lambda axis: (strides[axis], axis), reverse=True)
     return "".join(letters[axis] for axis in order)
 
 
-def version():
+def version() -> Optional[str]:
     """Return the version of the MKL that CNTK brings, such as 2018.0.3, or None when it is not loaded or does not say."""
     path = interpose.loaded(CALLEE)
     ask = getattr(ctypes.CDLL(path), "MKL_Get_Version_String", None) if path else None
@@ -66,19 +69,19 @@ def version():
 class Calls(object):
     """The recorded calls. `active` is asked before each is recorded; `install` returns what was made possible."""
 
-    def __init__(self, active):
+    def __init__(self, active: Callable[[], bool]) -> None:
         self.active = active
-        self.rows = []
-        self.primitives = {}  # handle -> (function, kind, dtype, problem, layout, algorithm)
-        self.layouts = {}  # handle -> (sizes or None, layout's name)
-        self.library = None
-        self._threads = {}
+        self.rows: List[Any] = []
+        self.primitives: Dict[Any, Any] = {}  # handle -> (function, kind, dtype, problem, layout, algorithm)
+        self.layouts: Dict[Any, Any] = {}  # handle -> (sizes or None, layout's name)
+        self.library: Any = None
+        self._threads: Dict[Any, Any] = {}
 
-    def install(self):
+    def install(self) -> List[str]:
         """Time CNTK's calls from now on, primitives created before excluded; return the names of the functions timed."""
         return self.know() + self.time()
 
-    def know(self):
+    def know(self) -> List[str]:
         """Know primitives from their creation on, which costs nothing while they run; return the functions that are watched."""
         caller, callee = interpose.loaded(CALLER), interpose.loaded(CALLEE)
         if caller is None or callee is None or not interpose.supported():
@@ -86,7 +89,7 @@ class Calls(object):
         self.library = interpose.Library(caller, callee)
         return [name for suffix, dtype in _TYPES for name in self._install_creation(suffix, dtype)]
 
-    def time(self):
+    def time(self) -> List[str]:
         """Time CNTK's calls from now on; return the names of the functions timed."""
         if self.library is None:
             return []
@@ -95,15 +98,15 @@ class Calls(object):
             done += self._install_blas(letter, dtype, number)
         return done
 
-    def untime(self, functions):
+    def untime(self, functions: Iterable[str]) -> None:
         """Time these functions no longer."""
         if self.library is not None:
             self.library.restore(functions)
 
-    def _replace(self, symbol, result, arguments, make):
+    def _replace(self, symbol: str, result: Any, arguments: Sequence[Any], make: Callable[..., Any]) -> List[str]:
         return [symbol] if self.library.replace(symbol, ctypes.CFUNCTYPE(result, *arguments), make) else []
 
-    def _install_creation(self, suffix, dtype):
+    def _install_creation(self, suffix: str, dtype: str) -> List[str]:
         done = self._replace(
             "dnnLayoutCreate" + suffix, _INT, (_HANDLE, _SIZE, _SIZES, _SIZES), self._plain_layouts()
         ) + self._replace("dnnLayoutCreateFromPrimitive" + suffix, _INT, (_HANDLE, _POINTER, _INT), self._primitives_layouts())
@@ -116,13 +119,13 @@ class Calls(object):
         done += self._replace("dnnConversionCreate" + suffix, _INT, (_HANDLE, _POINTER, _POINTER), self._conversions(dtype))
         return done + self._replace("dnnDelete" + suffix, _INT, (_POINTER,), self._deletions())
 
-    def _install_execution(self, suffix):
+    def _install_execution(self, suffix: str) -> List[str]:
         done = self._replace("dnnExecute" + suffix, _INT, (_POINTER, _POINTER), self._timed_primitive("dnnExecute"))
         arguments = (_POINTER, _POINTER, _POINTER)
         make = self._timed_primitive("dnnConversionExecute")
         return done + self._replace("dnnConversionExecute" + suffix, _INT, arguments, make)
 
-    def _install_blas(self, letter, dtype, number):
+    def _install_blas(self, letter: str, dtype: str, number: Any) -> List[str]:
         matrix = (_POINTER, _INT)
         product = (_INT, _INT, _INT, _INT, _INT, _INT, number) + matrix + matrix + (number,) + matrix
         done = self._replace("cblas_%sgemm" % letter, None, product, self._products("%sgemm" % letter, dtype))
@@ -142,9 +145,9 @@ class Calls(object):
 
     # Each of the following returns make(original) for Library.replace.
 
-    def _plain_layouts(self):
-        def make(original):
-            def create(handle, dimension, sizes, strides):
+    def _plain_layouts(self) -> Callable[..., Any]:
+        def make(original: Callable[..., Any]) -> Callable[..., Any]:
+            def create(handle: Any, dimension: int, sizes: Any, strides: Any) -> Any:
                 status = original(handle, dimension, sizes, strides)
                 if status == 0:
                     sizes, strides = sizes[:dimension], strides[:dimension]
@@ -155,9 +158,9 @@ class Calls(object):
 
         return make
 
-    def _primitives_layouts(self):
-        def make(original):
-            def create(handle, primitive, resource):
+    def _primitives_layouts(self) -> Callable[..., Any]:
+        def make(original: Callable[..., Any]) -> Callable[..., Any]:
+            def create(handle: Any, primitive: Any, resource: Any) -> Any:
                 status = original(handle, primitive, resource)
                 if status == 0:
                     name = _RESOURCES[resource] if 0 <= resource < len(_RESOURCES) else str(resource)
@@ -168,9 +171,9 @@ class Calls(object):
 
         return make
 
-    def _convolutions(self, name, kind, dtype, groups):
-        def make(original):
-            def create(handle, *arguments):
+    def _convolutions(self, name: str, kind: str, dtype: str, groups: int) -> Callable[..., Any]:
+        def make(original: Callable[..., Any]) -> Callable[..., Any]:
+            def create(handle: Any, *arguments: Any) -> Any:
                 status = original(handle, *arguments)
                 if status == 0:
                     source, result, weights, strides, offsets = arguments[3 + groups : 8 + groups]
@@ -184,9 +187,9 @@ class Calls(object):
 
         return make
 
-    def _conversions(self, dtype):
-        def make(original):
-            def create(handle, source, target):
+    def _conversions(self, dtype: str) -> Callable[..., Any]:
+        def make(original: Callable[..., Any]) -> Callable[..., Any]:
+            def create(handle: Any, source: Any, target: Any) -> Any:
                 status = original(handle, source, target)
                 if status == 0:
                     unknown = (None, "unknown")
@@ -202,9 +205,9 @@ class Calls(object):
 
         return make
 
-    def _deletions(self):
-        def make(original):
-            def delete(primitive):
+    def _deletions(self) -> Callable[..., Any]:
+        def make(original: Callable[..., Any]) -> Callable[..., Any]:
+            def delete(primitive: Any) -> Any:
                 self.primitives.pop(primitive, None)  # its handle may come back as another primitive's
                 return original(primitive)
 
@@ -212,15 +215,15 @@ class Calls(object):
 
         return make
 
-    def _thread(self):
+    def _thread(self) -> int:
         identity = threading.get_ident()
         if identity not in self._threads:
             self._threads[identity] = native_thread_id()
         return self._threads[identity]
 
-    def _timed_primitive(self, name):
-        def make(original):
-            def execute(primitive, *pointers):
+    def _timed_primitive(self, name: str) -> Callable[..., Any]:
+        def make(original: Callable[..., Any]) -> Callable[..., Any]:
+            def execute(primitive: Any, *pointers: Any) -> Any:
                 start = now_ns()
                 status = original(primitive, *pointers)
                 end = now_ns()
@@ -233,9 +236,9 @@ class Calls(object):
 
         return make
 
-    def _products(self, name, dtype):
-        def make(original):
-            def multiply(order, first, second, m, n, k, *rest):
+    def _products(self, name: str, dtype: str) -> Callable[..., Any]:
+        def make(original: Callable[..., Any]) -> Callable[..., Any]:
+            def multiply(order: int, first: int, second: Any, m: int, n: int, k: int, *rest: Any) -> None:
                 start = now_ns()
                 original(order, first, second, m, n, k, *rest)
                 end = now_ns()
@@ -251,9 +254,9 @@ class Calls(object):
 
         return make
 
-    def _vectors(self, name, kind, dtype):
-        def make(original):
-            def compute(count, *rest):
+    def _vectors(self, name: str, kind: str, dtype: str) -> Callable[..., Any]:
+        def make(original: Callable[..., Any]) -> Callable[..., Any]:
+            def compute(count: int, *rest: Any) -> Any:
                 start = now_ns()
                 result = original(count, *rest)
                 end = now_ns()
@@ -266,7 +269,7 @@ class Calls(object):
 
         return make
 
-    def write(self, out):
+    def write(self, out: IO[bytes]) -> None:
         """Write the calls as JSON Lines into a binary file; a matrix product's transposition flags are in `transpose`."""
         for row in self.rows:
             fields = dict(zip(_FIELDS, row))

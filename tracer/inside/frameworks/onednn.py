@@ -2,9 +2,11 @@
 
 import importlib
 import os
+from typing import Any, Dict
 
 from kernelscope.tracer.inside.frameworks.workload import Hooks as Base
 from kernelscope.tracer.inside.frameworks.workload import cores, version_of
+from kernelscope.tracer.inside.ranges import Recorder
 
 
 class Hooks(Base):
@@ -12,18 +14,18 @@ class Hooks(Base):
 
     KERNELS_VARIABLES = {"ONEDNN_VERBOSE": "1", "ONEDNN_VERBOSE_TIMESTAMP": "1"}  # it prints each call with the wall clock's time
 
-    def __init__(self, spec, recorder):
+    def __init__(self, spec: Dict[str, Any], recorder: Recorder) -> None:
         super(Hooks, self).__init__(spec, recorder)
-        self.version = None
+        self.version: Any = None
 
-    def configure(self):
+    def configure(self) -> None:
         """Set the number of threads, for builds that compute through SYCL and through OpenMP, and load the library."""
         if self.spec.get("threads"):
             for name in ("DPCPP_CPU_NUM_CUS", "OMP_NUM_THREADS"):
                 os.environ[name] = str(self.spec["threads"])
         self.version = importlib.import_module("kernelscope.workloads.onednn.dnnl").Library().version()
 
-    def versions(self):
+    def versions(self) -> Dict[str, Any]:
         """Return the versions of oneDNN and numpy."""
         version = self.version
         return {
@@ -31,7 +33,7 @@ class Hooks(Base):
             "numpy": version_of("numpy"),
         }
 
-    def settings(self):
+    def settings(self) -> Dict[str, Any]:
         """Return the settings in force that can make a difference to speed or results."""
         runtimes = {1: "sequential", 2: "OpenMP", 4: "TBB", 8: "thread pool", 512: "SYCL"}
         return {
@@ -42,7 +44,7 @@ class Hooks(Base):
             "default_dtype": "float32",
         }
 
-    def attach_layers(self, program):
+    def attach_layers(self, program: Any) -> Dict[str, str]:
         """Put a range around the execution of each primitive and around the waiting for them; return how layers are found."""
         ranged = self.recorder.ranged
         program.steps[:] = [(layer, ranged(execute, "layer", layer, "forward", layer)) for layer, execute in program.steps]

@@ -7,9 +7,11 @@ each node of the optimized graph with its time in whole microseconds, and when i
 import importlib
 import json
 import os
+from typing import Any, Dict, List
 
 from kernelscope.tracer.inside.frameworks.workload import Hooks as Base
 from kernelscope.tracer.inside.frameworks.workload import cores, versions_of
+from kernelscope.tracer.inside.ranges import Recorder
 
 TRACE_FILE = "operators.onnxruntime.json"
 START_FILE = "operators.start.json"
@@ -18,21 +20,21 @@ START_FILE = "operators.start.json"
 class Hooks(Base):
     """What a pass records of ONNX Runtime."""
 
-    def __init__(self, spec, recorder):
+    def __init__(self, spec: Dict[str, Any], recorder: Recorder) -> None:
         super(Hooks, self).__init__(spec, recorder)
-        self.program = None
+        self.program: Any = None
 
-    def configure(self):
+    def configure(self) -> None:
         """Import ONNX Runtime; its threads are set by the program, which makes the session."""
         if self.on_gpu:
             raise ValueError("onnxruntime: device cuda is not supported: the environment holds the build for processors")
         importlib.import_module("onnxruntime")
 
-    def versions(self):
+    def versions(self) -> Dict[str, Any]:
         """Return the versions of ONNX Runtime, ONNX and numpy."""
         return versions_of("onnxruntime", "onnx", "numpy")
 
-    def settings(self):
+    def settings(self) -> Dict[str, Any]:
         """Return the settings in force that can make a difference to speed or results."""
         found = {"cores": cores(), "execution": "graph optimized when the session is made", "default_dtype": "float32"}
         if self.program is None:
@@ -47,7 +49,7 @@ class Hooks(Base):
             providers=", ".join(self.program.session.get_providers()),
         )
 
-    def attach_layers(self, program):
+    def attach_layers(self, program: Any) -> Dict[str, str]:
         """Put a range around the session's run, in the kernels pass of a session with a profiler; return how layers are found."""
         self.program = program
         if self.kernels:
@@ -62,7 +64,7 @@ class Hooks(Base):
             "phases": "inference only",
         }
 
-    def stop_operators(self):
+    def stop_operators(self) -> List[str]:
         """Stop the session's profiler; keep its trace, and when it began, in the pass's folder; return the trace's name."""
         session = self.program.session
         with open(os.path.join(self.spec["folder"], START_FILE), "w") as out:

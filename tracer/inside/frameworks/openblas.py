@@ -3,22 +3,24 @@
 import ctypes
 import os
 import re
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from kernelscope.tracer.inside import interpose
 from kernelscope.tracer.inside.frameworks import mkl_calls
+from kernelscope.tracer.inside.ranges import Recorder
 
 CALLS_FILE = "calls.blas.jsonl"
 CALLER, CALLEE = "_multiarray_umath", "libopenblas"
 
 
-def limit_threads(threads):
+def limit_threads(threads: Optional[int]) -> None:
     """Let OpenBLAS and OpenMP use this many threads, read when numpy is imported; None leaves their defaults."""
     if threads:
         for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ[name] = str(threads)
 
 
-def facts():
+def facts() -> Dict[str, Any]:
     """Return {"version", "threads", "core"} of the OpenBLAS that is loaded, as far as it says; core: which code it chose."""
     path = interpose.loaded(CALLEE)
     if path is None:
@@ -41,16 +43,16 @@ def facts():
 class Calls(object):
     """numpy's calls of OpenBLAS inside of steps, from `start` on. notice: called when one of them has returned."""
 
-    def __init__(self, recorder, notice=None):
-        def active():
+    def __init__(self, recorder: Recorder, notice: Optional[Callable[[], Any]] = None) -> None:
+        def active() -> bool:
             if recorder.in_step and notice is not None:
                 notice()
             return recorder.in_step
 
         self.calls = mkl_calls.Calls(active)
-        self.functions = []
+        self.functions: List[Any] = []
 
-    def start(self):
+    def start(self) -> List[str]:
         """Time the calls from now on; return the names of the functions that are timed, none where that is impossible."""
         caller, callee = interpose.loaded(CALLER), interpose.loaded(CALLEE)
         if caller and callee and interpose.supported():
@@ -58,15 +60,15 @@ class Calls(object):
             self.functions = self.calls.time()
         return self.functions
 
-    def times(self, first):
+    def times(self, first: int) -> List[Tuple[int, int]]:
         """Return [(start, end)] of the calls from this number on."""
         return [(row[1], row[2]) for row in self.calls.rows[first:]]
 
-    def count(self):
+    def count(self) -> int:
         """Return how many calls there were."""
         return len(self.calls.rows)
 
-    def stop(self, folder):
+    def stop(self, folder: str) -> List[str]:
         """Time no longer and write the calls into the pass's folder; return the names of the files written."""
         self.calls.untime(self.functions)
         if not self.functions:

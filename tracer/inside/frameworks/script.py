@@ -16,9 +16,11 @@ raises what it likes: `recording` turns every exception into a reason in the run
 
 import threading
 import weakref
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple
 
 from kernelscope.tracer.inside.profiling import budget
 from kernelscope.tracer.inside.profiling.patches import Patches
+from kernelscope.tracer.inside.ranges import Recorder
 
 MOST_NUMBERED = 8  # calls of one layer within one call of the model that have rows of their own; later ones share one
 
@@ -38,25 +40,25 @@ class Base(object):
     compiled = None  # what was compiled so far, with mark() and since(mark) (see compilations); None where that is not told
     prints = True  # whether there are libraries that print their calls: catching what they print costs time between steps
 
-    def __init__(self, recording):
+    def __init__(self, recording: Any) -> None:
         self.recording = recording
-        self.library = None
+        self.library: Any = None
         self.searching, self.stepping, self.ranging, self.profiling = Patches(), Patches(), Patches(), Patches()
         self._calls = threading.local()  # depth: how many calls are open on a thread
 
-    def watch(self):
+    def watch(self) -> None:
         """Find steps: from now on call recording.stepped(self, key) where a step may have ended."""
         raise NotImplementedError
 
-    def found(self, key):
+    def found(self, key: Any) -> None:
         """Warm-up is over: only recording.stepped(self, key) with this key ends steps from here on; others may go on or not."""
         self.searching.undo()
 
-    def step_end(self, key):
+    def step_end(self, key: Any) -> str:
         """Return in some words where a step ends, "with a call of Net", if `key` ends steps; nothing where that is not told."""
         return ""
 
-    def attach(self, recorder, kernels):
+    def attach(self, recorder: Recorder, kernels: bool) -> Dict[str, Any]:
         """Layers and kernels passes: put ranges around phases and layers; return how they are found.
 
         Ranges are opened by recorder.push(category, name, layer, phase), and closed by recorder.close(number), as a step may end
@@ -64,59 +66,59 @@ class Base(object):
         """
         return {"layers": "none", "phases": "none"}
 
-    def costs(self, bare_ns):
+    def costs(self, bare_ns: float) -> budget.Costs:
         """Return the budget.Costs of this adapter's ranges, given what a bare one costs."""
         return budget.Costs(bare_ns)
 
-    def keep(self, kept, phases):
+    def keep(self, kept: Dict[str, Set[str]], phases: bool) -> bool:
         """Layers pass, between two steps: from now on put ranges around these layers only, and phases (see budget.Choice).
 
         Return False where all stay.
         """
         return False
 
-    def start_operators(self, folder):
+    def start_operators(self, folder: str) -> None:
         """Kernels pass, after attach: start the framework's own operator trace."""
 
-    def part_operators(self):
+    def part_operators(self) -> List[str]:
         """Kernels pass, between two steps: write the trace so far and go on with another one; return the names of its files.
 
         Without any that cannot be done: the pass ends when the trace has grown large.
         """
         return []
 
-    def printing(self, on):
+    def printing(self, on: bool) -> Dict[str, str]:
         """Let libraries print each of their calls, or stop them; return {library: reason} of those that cannot be told to."""
         return {}
 
-    def settle(self):
+    def settle(self) -> None:
         """Wait for work that is queued on a device: at the end of a pass's last step, inside it."""
 
-    def stop_operators(self):
+    def stop_operators(self) -> List[str]:
         """End the operator trace and write it; return the names of its files, operators.* as in a run's folder."""
         return []
 
-    def detach(self):
+    def detach(self) -> None:
         """Take away what attach put there."""
         self.ranging.undo()
 
-    def stop(self):
+    def stop(self) -> None:
         """Nothing more is recorded: take away everything."""
         self.searching.undo()
         self.stepping.undo()
 
-    def process_rank(self):
+    def process_rank(self) -> Optional[int]:
         """Return this process's number among those that train one model together, from 0; None where nothing says so."""
 
-    def versions(self):
+    def versions(self) -> Dict[str, Any]:
         """Return versions as workload.Hooks.versions does."""
         return {} if self.library is None else self.library.versions()
 
-    def settings(self):
+    def settings(self) -> Dict[str, Any]:
         """Return settings as workload.Hooks.settings does."""
         return {} if self.library is None else self.library.settings()
 
-    def described(self):
+    def described(self) -> Dict[str, Any]:
         """Return what is known of the model and its use: {"batch", "device", "network"}; null where it is not.
 
         network: as the function below makes it, with layers as they are named in ranges, in the order of their calls; other keys
@@ -126,11 +128,11 @@ class Base(object):
 
     # --- for the adapters themselves -------------------------------------------------------------------------------------
 
-    def outermost(self, original, ended):
+    def outermost(self, original: Callable[..., Any], ended: Callable[[Any, Any, Any], None]) -> Callable[..., Any]:
         """Return the function, with ended(owner, arguments, output) after each call that is not inside of another's."""
         calls = self._calls
 
-        def called(owner, *arguments, **keywords):
+        def called(owner: Any, *arguments: Any, **keywords: Any) -> Any:
             depth = getattr(calls, "depth", 0)
             calls.depth = depth + 1
             try:
@@ -143,30 +145,30 @@ class Base(object):
 
         return called
 
-    def trained(self, original):
+    def trained(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function, whose call tells that from now on only steps that train count."""
 
-        def training(*arguments, **keywords):
+        def training(*arguments: Any, **keywords: Any) -> Any:
             self.recording.trains = True
             return original(*arguments, **keywords)
 
         return training
 
-    def interrupting(self, original):
+    def interrupting(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function, whose call within a loop that trains makes a step unlike others."""
 
-        def evaluated(*arguments, **keywords):
+        def evaluated(*arguments: Any, **keywords: Any) -> Any:
             if self.recording.trains:
                 self.recording.interrupted("the model was evaluated")
             return original(*arguments, **keywords)
 
         return evaluated
 
-    def giving_way(self, profiler):
+    def giving_way(self, profiler: str) -> Callable[[Any], Any]:
         """Return what wraps the start of the script's own profiler: ours ends, as only one can run."""
 
-        def around(original):
-            def started(*arguments, **keywords):
+        def around(original: Callable[..., Any]) -> Callable[..., Any]:
+            def started(*arguments: Any, **keywords: Any) -> Any:
                 self.recording.cut("the script started %s itself, and only one can run" % profiler)
                 return original(*arguments, **keywords)
 
@@ -178,39 +180,39 @@ class Base(object):
 class Seen(object):
     """The script's objects of one kind in the order in which they were seen; it keeps none of them alive."""
 
-    def __init__(self):
-        self._known = []
+    def __init__(self) -> None:
+        self._known: List[Any] = []
 
-    def add(self, one):
+    def add(self, one: Any) -> bool:
         """Remember an object; return whether it was not known."""
         if any(known() is one for known in self._known):
             return False
         self._known.append(weakref.ref(one))
         return True
 
-    def __contains__(self, one):
+    def __contains__(self, one: Any) -> bool:
         return any(known() is one for known in self._known)
 
-    def alive(self):
+    def alive(self) -> List[Any]:
         """Return those that are still there."""
         return [one for one in (known() for known in self._known) if one is not None]
 
 
-def numbered(layer, count):
+def numbered(layer: str, count: int) -> str:
     """Return what the call of this number of a layer is called, within one call of the model."""
     if count == 1:
         return layer
     return "%s (%d)" % (layer, count) if count <= MOST_NUMBERED else "%s (%d and later)" % (layer, MOST_NUMBERED + 1)
 
 
-def network(title, layers, parameters=None):
+def network(title: str, layers: Iterable[Tuple[str, str, Optional[int]]], parameters: Optional[int] = None) -> Dict[str, Any]:
     """Return the description of a model with these (layer, type, parameters); parameters: of the whole, if not their sum."""
     rows = [{"name": name, "type": kind, "parameters": count} for name, kind, count in layers]
     total = sum(row["parameters"] for row in rows) if parameters is None else parameters
     return {"name": title, "title": title, "parameters": total, "layers": rows}
 
 
-def elements(shape):
+def elements(shape: Iterable[Any]) -> int:
     """Return how many numbers an array of this shape holds; none where a size is not known yet, -1 or 0."""
     count = 1
     for size in shape:

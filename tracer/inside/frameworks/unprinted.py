@@ -3,16 +3,17 @@
 import os
 import re
 import tempfile
+from typing import Any, Optional
 
 
 class Unprinted(object):
     """A block during which lines that match `pattern` (bytes) are not printed."""
 
-    def __init__(self, pattern):
+    def __init__(self, pattern: bytes) -> None:
         self._pattern = re.compile(pattern)
         self._kept = self._file = None
 
-    def __enter__(self):
+    def __enter__(self) -> "Unprinted":
         try:
             self._file = tempfile.TemporaryFile()
             self._kept = os.dup(2)
@@ -21,7 +22,7 @@ class Unprinted(object):
             pass  # the script has closed it, so nothing is written
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         if self._kept is None:
             return
         os.dup2(self._kept, 2)
@@ -31,4 +32,4 @@ class Unprinted(object):
         while rest:
             rest = rest[os.write(2, rest) :]
         os.close(self._kept)
-        self._kept = None
+        self._kept: Optional[int] = None

@@ -3,13 +3,14 @@
 import glob
 import os
 import shutil
+from typing import Any, List, Tuple
 
 TRACE_FILE = "operators.xplane.pb"
 _HOST_NAMES_FIELD = 4  # XSpace.hostnames
 _LENGTH_DELIMITED = 2
 
 
-def keep(profile, folder):
+def keep(profile: Any, folder: str) -> List[str]:
     """Move the newest trace of a profile's folder into a pass's folder; return the names of the files written.
 
     The profiler puts the machine's name into the file's name and into one field of its content; neither is kept. The profile's
@@ -25,14 +26,14 @@ def keep(profile, folder):
         shutil.rmtree(profile, ignore_errors=True)
 
 
-def write(content, folder):
+def write(content: bytes, folder: str) -> List[str]:
     """Write a serialised trace into a pass's folder, without the machine's name; return the names of the files written."""
     with open(os.path.join(folder, TRACE_FILE), "wb") as target:
         target.write(without_field(content, _HOST_NAMES_FIELD))
     return [TRACE_FILE]
 
 
-def without_field(message, number):
+def without_field(message: Any, number: int) -> bytes:
     """Return a protobuf message without its top-level, length-delimited field `number`; all other bytes stay as they are."""
     kept, start = [], 0
     while start < len(message):
@@ -46,7 +47,7 @@ def without_field(message, number):
     return b"".join(kept)
 
 
-def _varint(data, position):
+def _varint(data: bytes, position: int) -> Tuple[int, int]:
     """Return the variable-length integer at `position` and where it ends."""
     value, shift = 0, 0
     while True:

@@ -7,10 +7,12 @@ its own name; where it has none, to the layer that uses its result, as the parts
 around it; those without a name are numbered by what they are.
 """
 
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Set
+
 from kernelscope.tracer.inside.frameworks.script import elements
 
 
-def describe(roots):
+def describe(roots: Sequence[Any]) -> Dict[str, Any]:
     """Return {"nodes": {uid: {...}}, "parameters": {uid: {...}}, "inputs": {uid: {...}}} of everything under these functions.
 
     A node has op, layer (or None), shape of its first output for one sample, and inputs (uids of nodes, parameters and inputs).
@@ -34,7 +36,7 @@ def describe(roots):
     return graph
 
 
-def _variables(variables, graph, layer, enclosing):
+def _variables(variables: Iterable[Any], graph: Dict[str, Any], layer: Optional[str], enclosing: Optional[str]) -> List[Any]:
     """Note parameters and inputs among the variables; return the functions that make the others, to be visited."""
     functions = []
     for variable in variables:
@@ -49,11 +51,11 @@ def _variables(variables, graph, layer, enclosing):
     return functions
 
 
-def _shape(variable):
+def _shape(variable: Any) -> List[int]:
     return [int(size) for size in variable.shape if int(size) > 0]
 
 
-def _node(function, layer):
+def _node(function: Any, layer: Optional[str]) -> Dict[str, Any]:
     outputs = function.outputs
     sources = [variable.owner.uid if variable.is_output else variable.uid for variable in function.inputs]
     # `function.attributes` is left alone: CNTK ends the process when one of them is an axis that is not static
@@ -71,14 +73,14 @@ _RESHAPING = ("TransposeAxes", "Reshape")  # what is done to a parameter first s
 class Paths(object):
     """The graph as `describe` returns it, of models whose layers may have no names. types: (type, parameters) of each layer."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.graph = {"nodes": {}, "parameters": {}, "inputs": {}}
-        self.types = {}
-        self._seen = set()
-        self._numbers = {}  # (path around, operation) -> how many had no name
-        self._weights = {}  # uid of a node that is computed from parameters only -> the layer that these name
+        self.types: Dict[Any, Any] = {}
+        self._seen: Set[Any] = set()
+        self._numbers: Dict[Any, Any] = {}  # (path around, operation) -> how many had no name
+        self._weights: Dict[Any, Any] = {}  # uid of a node that is computed from parameters only -> the layer that these name
 
-    def add(self, root, title=None):
+    def add(self, root: Any, title: Optional[str] = None) -> None:
         """Add everything under a function, in the order of computation; `title` is what its root is called if it has no name."""
         waiting = [(root.root_function, None, False)]
         top = root.root_function
@@ -100,7 +102,7 @@ class Paths(object):
             else:
                 self.graph["nodes"][function.uid] = _node(function, layer)
 
-    def _layer(self, function, around, title):
+    def _layer(self, function: Any, around: Optional[str], title: Optional[str]) -> str:
         """Return the layer of a function inside of the layer `around`, if any: of a block its own if it is one."""
         if around is not None and not (function.is_block and (function.name or len(function.parameters))):
             return around
@@ -117,7 +119,7 @@ class Paths(object):
         self.types[layer] = (function.op_name if kind in _RESHAPING else kind, count)
         return layer
 
-    def _named_by_parameters(self, function):
+    def _named_by_parameters(self, function: Any) -> Optional[str]:
         """Return the one layer that the parameters of a node name, as Keras does (dense_1/kernel), or None."""
         found, only = set(), True
         for variable in function.inputs:

@@ -12,10 +12,13 @@ import json
 import os
 import shutil
 import tempfile
+from typing import Any, Dict, List, Optional
 
 from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.frameworks import mkl_calls
 from kernelscope.tracer.inside.frameworks.workload import cores, versions_of
+from kernelscope.tracer.inside.profiling.patches import Patches
+from kernelscope.tracer.inside.ranges import Recorder
 
 TIMELINE_FILE = "operators.cntk.json"
 GRAPH_FILE = "graph.json"
@@ -31,17 +34,17 @@ class Library(object):
     diagnosing: what was switched on that costs time, setting -> value, as far as that was noticed.
     """
 
-    def __init__(self, cntk, recorder=None):
+    def __init__(self, cntk: Any, recorder: Optional[Recorder] = None) -> None:
         self.cntk = cntk
         self.recorder = recorder
-        self.trainers = []
-        self.diagnosing = {}
+        self.trainers: List[Any] = []
+        self.diagnosing: Dict[Any, Any] = {}
         self.calls = mkl_calls.Calls(lambda: self._folder is not None and self.recorder is not None and self.recorder.in_step)
-        self.timed_functions = []
-        self._folder = None  # where CNTK's profiler writes, while it runs
-        self._started = {}
+        self.timed_functions: List[Any] = []
+        self._folder: Any = None  # where CNTK's profiler writes, while it runs
+        self._started: Dict[Any, Any] = {}
 
-    def versions(self):
+    def versions(self) -> Dict[str, Any]:
         """Return the versions of cntk, numpy and, where it says so, MKL."""
         found = versions_of("cntk", "numpy")
         mkl = mkl_calls.version()
@@ -49,7 +52,7 @@ class Library(object):
             found["mkl"] = mkl
         return found
 
-    def settings(self):
+    def settings(self) -> Dict[str, Any]:
         """Return the settings in force."""
         cntk = self.cntk
         return {
@@ -69,7 +72,7 @@ class Library(object):
             "optimizers": [type(learner).__name__ for trainer in self.trainers for learner in trainer.parameter_learners],
         }
 
-    def range_calls(self, patches):
+    def range_calls(self, patches: Patches) -> None:
         """Put ranges around CNTK's calls: those of Python, and within them what its library does."""
         cntk, library = self.cntk, self.cntk.cntk_py
         for owner, name, category, phase, label in (
@@ -85,7 +88,7 @@ class Library(object):
             if hasattr(owner, name):
                 patches.wrap(owner, name, self.recorder.around(category, label, phase))
 
-    def start_profiler(self, folder, synchronise):
+    def start_profiler(self, folder: str, synchronise: bool) -> None:
         """Start CNTK's profiler; the times around its start tell roughly where its clock begins. synchronise: with a GPU."""
         self._folder = tempfile.mkdtemp(prefix="cntk-profiler-", dir=folder)
         before = now_ns()
@@ -93,7 +96,7 @@ class Library(object):
         self._started = {"before_ns": before, "after_ns": now_ns()}
         self.cntk.debugging.enable_profiler()
 
-    def stop_profiler(self, folder, graph, batch=None):
+    def stop_profiler(self, folder: str, graph: Dict[str, Any], batch: Optional[int] = None) -> List[str]:
         """Stop the profiler and write the timeline, this graph and the timed calls; return the files' names."""
         self.cntk.debugging.stop_profiler()
         files = [self._keep_timeline(folder), self._write_graph(folder, dict(graph, batch=batch))]
@@ -101,7 +104,7 @@ class Library(object):
             files.append(self._write_calls(folder))
         return [name for name in files if name]
 
-    def _keep_timeline(self, folder):
+    def _keep_timeline(self, folder: str) -> Optional[str]:
         found = sorted(glob.glob(os.path.join(self._folder, "*_detail_.json")))
         name = None
         if found:
@@ -112,13 +115,13 @@ class Library(object):
         self._folder = None
         return name
 
-    def _write_graph(self, folder, graph):
+    def _write_graph(self, folder: str, graph: Dict[str, Any]) -> str:
         graph["profiler"] = self._started
         with open(os.path.join(folder, GRAPH_FILE), "w") as out:
             json.dump(graph, out, indent=1, sort_keys=True)
         return GRAPH_FILE
 
-    def _write_calls(self, folder):
+    def _write_calls(self, folder: str) -> str:
         name = _compressible(CALLS_FILE, 300 * len(self.calls.rows))
         with _open(os.path.join(folder, name)) as out:
             self.calls.write(out)
@@ -126,10 +129,10 @@ class Library(object):
         return name
 
 
-def _compressible(name, size):
+def _compressible(name: str, size: int) -> str:
     return name + ".gz" if size > _PLAIN_BYTES else name
 
 
-def _open(path):
+def _open(path: str) -> Any:
     """Open a file to write bytes into, compressed if its name says so; without a time stamp, so that equal input is equal."""
     return gzip.GzipFile(path, "wb", mtime=0) if path.endswith(".gz") else open(path, "wb")

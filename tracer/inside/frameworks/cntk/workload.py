@@ -2,6 +2,7 @@
 
 import functools
 import os
+from typing import Any, Callable, Dict, List
 
 from kernelscope.tracer.inside import interpose
 from kernelscope.tracer.inside.frameworks.cntk import graph
@@ -9,6 +10,7 @@ from kernelscope.tracer.inside.frameworks.cntk.library import Library
 from kernelscope.tracer.inside.frameworks.workload import KERNELS
 from kernelscope.tracer.inside.frameworks.workload import Hooks as Base
 from kernelscope.tracer.inside.profiling.patches import Patches
+from kernelscope.tracer.inside.ranges import Recorder
 
 # functions of CNTK's library that switch something on or off: the setting and what it is then; None: the argument
 _DIAGNOSING = (
@@ -27,17 +29,17 @@ class Hooks(Base):
 
     TRACED = ("layers", KERNELS)
 
-    def __init__(self, spec, recorder):
+    def __init__(self, spec: Dict[str, Any], recorder: Recorder) -> None:
         super(Hooks, self).__init__(spec, recorder)
-        self.cntk = None
-        self.roots = {}  # uid -> functions that were trained or evaluated
+        self.cntk: Any = None
+        self.roots: Dict[Any, Any] = {}  # uid -> functions that were trained or evaluated
 
     @classmethod
-    def environment(cls, pass_name):
+    def environment(cls, pass_name: str) -> Dict[str, str]:
         """Return the variables to set before CNTK is imported: MKL's own report where its calls cannot be timed."""
         return {"MKL_VERBOSE": "1"} if pass_name == KERNELS and not interpose.supported() else {}
 
-    def configure(self):
+    def configure(self) -> None:
         """Set threads and device, and switch node timing on before any graph is built."""
         threads = self.spec.get("threads")
         if threads:
@@ -57,15 +59,15 @@ class Hooks(Base):
             if not self.library.timed_functions:
                 os.environ["MKL_VERBOSE"] = "1"  # read at MKL's first call, which is still to come
 
-    def _notice_diagnosing(self):
+    def _notice_diagnosing(self) -> None:
         """Keep what is switched on to look into a network: CNTK has no way to ask for it."""
         library, diagnosing = self.cntk.cntk_py, self.library.diagnosing
 
-        def noticing(name, setting, value):
+        def noticing(name: Any, setting: Any, value: Any) -> None:
             original = getattr(library, name)
 
             @functools.wraps(original)
-            def call(*arguments):
+            def call(*arguments: Any) -> Any:
                 diagnosing[setting] = arguments[0] if value is None and arguments else value
                 return original(*arguments)
 
@@ -75,7 +77,7 @@ class Hooks(Base):
             if hasattr(library, name):
                 noticing(name, setting, value)
 
-    def attach_layers(self, program):
+    def attach_layers(self, program: Any) -> Dict[str, str]:
         """Open ranges around CNTK's calls; the nodes' layers come from the graph, when the run is over."""
         del program  # whatever is trained or evaluated is seen by the calls themselves
         patches = Patches()
@@ -89,11 +91,11 @@ class Hooks(Base):
         }
 
     @staticmethod
-    def telling(saw):
+    def telling(saw: Callable[..., Any]) -> Callable[..., Any]:
         """Return what wraps a method, calling saw(owner) before each call."""
 
-        def around(original):
-            def called(owner, *arguments, **keywords):
+        def around(original: Callable[..., Any]) -> Callable[..., Any]:
+            def called(owner: Any, *arguments: Any, **keywords: Any) -> Any:
                 saw(owner)
                 return original(owner, *arguments, **keywords)
 
@@ -101,21 +103,21 @@ class Hooks(Base):
 
         return around
 
-    def saw_trainer(self, trainer):
+    def saw_trainer(self, trainer: Any) -> None:
         """Remember a trainer that is used."""
         if all(trainer is not known for known in self.library.trainers):
             self.library.trainers.append(trainer)
             self.roots[trainer.loss_function.uid] = trainer.loss_function
 
-    def saw_function(self, function):
+    def saw_function(self, function: Callable[..., Any]) -> None:
         """Remember a function that is evaluated."""
         self.roots.setdefault(function.uid, function)
 
-    def start_operators(self, program):
+    def start_operators(self, program: Any) -> None:
         """Start CNTK's profiler."""
         self.library.start_profiler(self.spec["folder"], self.kernels and self.on_gpu)
 
-    def stop_operators(self):
+    def stop_operators(self) -> List[str]:
         """Stop the profiler and write the timeline, the graph and the timed calls; return the files' names."""
         functions = list(self.roots.values())
         files = self.library.stop_profiler(self.spec["folder"], graph.describe(functions), self.spec.get("batch"))

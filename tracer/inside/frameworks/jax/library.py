@@ -3,9 +3,12 @@
 import os
 import sys
 import tempfile
+from typing import Any, Callable, Dict, List
 
 from kernelscope.tracer.inside.frameworks import xspace
 from kernelscope.tracer.inside.frameworks.workload import cores, versions_of
+from kernelscope.tracer.inside.profiling.patches import Patches
+from kernelscope.tracer.inside.ranges import Recorder
 
 HOST_TRACER_LEVEL = 2  # XLA's operations; 3 adds events of its thread pools
 # methods of an array that hand out its value, or wait for it
@@ -17,17 +20,17 @@ NUMPY_READING = ("asarray", "asanyarray", "array", "ascontiguousarray")
 class Library(object):
     """JAX as it was imported. sharing: how many devices of this process share XLA's pool of threads."""
 
-    def __init__(self, jax, sharing=1):
+    def __init__(self, jax: Any, sharing: int = 1) -> None:
         self.jax = jax
         self.sharing = sharing
-        self._profile = None  # the folder of the profiler's trace
-        self._session = None  # or the profiler itself, where JAX has no public way to say what it records
+        self._profile: Any = None  # the folder of the profiler's trace
+        self._session: Any = None  # or the profiler itself, where JAX has no public way to say what it records
 
-    def versions(self):
+    def versions(self) -> Dict[str, Any]:
         """Return the versions of JAX, its compiled part, numpy and the libraries of models and optimizers that are loaded."""
         return versions_of("jax", "jaxlib", "numpy", "optax", "flax", "keras")
 
-    def settings(self):
+    def settings(self) -> Dict[str, Any]:
         """Return the settings in force that can make a difference to speed or results."""
         config = self.jax.config
         pool = int(os.environ.get("NPROC") or 0) or cores()
@@ -42,7 +45,7 @@ class Library(object):
             "xla_flags": os.environ.get("XLA_FLAGS"),
         }
 
-    def start_profiler(self):
+    def start_profiler(self) -> None:
         """Start XLA's profiler, without its events of Python."""
         profiler = self.jax.profiler
         if hasattr(profiler, "ProfileOptions"):
@@ -52,7 +55,7 @@ class Library(object):
         else:
             self._session = _session()
 
-    def stop_profiler(self, folder):
+    def stop_profiler(self, folder: str) -> List[str]:
         """Stop the profiler, if it runs, and keep its trace without the machine's name; return its file's name."""
         profile, session = self._profile, self._session
         self._profile = self._session = None
@@ -63,7 +66,7 @@ class Library(object):
         self.jax.profiler.stop_trace()
         return xspace.keep(profile, folder)
 
-    def range_reading(self, patches, recorder):
+    def range_reading(self, patches: Patches, recorder: Recorder) -> None:
         """Put ranges around the methods of an array that wait for its value, and around numpy's functions that read it."""
         array, reading = getattr(sys.modules.get("jax._src.array"), "ArrayImpl", None), recorder.around("sync", "read", "other")
         for name in READING:
@@ -73,22 +76,22 @@ class Library(object):
             patches.wrap(sys.modules["numpy"], name, lambda original: _of_arrays(array, original, reading(original)))
 
 
-def _of_arrays(array, original, ranged):
+def _of_arrays(array: Any, original: Callable[..., Any], ranged: Any) -> Callable[..., Any]:
     """Return a function of numpy that goes through its ranged form where it is given an array of this class."""
 
-    def read(*arguments, **keywords):
+    def read(*arguments: Any, **keywords: Any) -> Any:
         return (ranged if arguments and isinstance(arguments[0], array) else original)(*arguments, **keywords)
 
     return read
 
 
-def _without_python(options):
+def _without_python(options: Any) -> Any:
     """Let the profiler record operations, and nothing of Python, which costs much."""
     options.host_tracer_level, options.python_tracer_level = HOST_TRACER_LEVEL, 0
     return options
 
 
-def _session():
+def _session() -> Any:
     """Start the profiler of a JAX that has no jax.profiler.ProfileOptions yet; raise RuntimeError where one is running."""
     module = sys.modules["jax._src.profiler"]
     if module._profile_state.profile_session is not None:

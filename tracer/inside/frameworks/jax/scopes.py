@@ -9,6 +9,7 @@ computes. The replaced methods stay when recording is over: Equinox compares met
 import functools
 import threading
 import types
+from typing import Any, Callable, Dict, Set
 
 # module that defines it -> the class of which modules are
 BASES = {"flax.nnx.module": "Module", "equinox._module": "Module"}
@@ -20,18 +21,18 @@ _MOST = 10000  # things that are looked at to find the paths of one model
 class Scopes(object):
     """The scopes of all modules of a process. tracing: tells whether a function is being traced."""
 
-    def __init__(self, jax, tracing):
+    def __init__(self, jax: Any, tracing: Callable[..., Any]) -> None:
         self._jax = jax
         self._tracing = tracing
         self._bases = ()
-        self._known = set()  # classes that were looked at
+        self._known: Set[Any] = set()  # classes that were looked at
         self._local = threading.local()  # stack: (module, its path, the paths of the modules of its model), innermost last
 
-    def know(self, base):
+    def know(self, base: Any) -> None:
         """Make layers of the modules that are derived from this class."""
         self._bases += (base,)
 
-    def find(self):
+    def find(self) -> None:
         """Look for classes of modules that are new; called before a function is traced for the first time."""
         waiting = list(self._bases)
         while waiting:
@@ -46,11 +47,11 @@ class Scopes(object):
                     except (AttributeError, TypeError):
                         pass  # a class that does not let its methods be replaced: it is no layer
 
-    def _scoped(self, original):
+    def _scoped(self, original: Callable[..., Any]) -> Callable[..., Any]:
         tracing, local = self._tracing, self._local
 
         @functools.wraps(original)
-        def called(module, *arguments, **keywords):
+        def called(module: Any, *arguments: Any, **keywords: Any) -> Any:
             if not tracing():
                 return original(module, *arguments, **keywords)
             stack = local.__dict__.setdefault("stack", [])
@@ -66,7 +67,7 @@ class Scopes(object):
 
         return called
 
-    def _named(self, module, around):
+    def _named(self, module: Any, around: Any) -> Any:
         """Return how a module is called within the one around it, and what to remember of it while it is called."""
         path = around[2].get(id(module)) if around is not None else None
         if path is None:  # a model, or one that was made while it is traced, as transformations do
@@ -74,7 +75,7 @@ class Scopes(object):
         inside = around[1] + "."
         return path[len(inside) :] if path.startswith(inside) else path, (module, path, around[2])
 
-    def _paths(self, model):
+    def _paths(self, model: Any) -> Dict[int, str]:
         """Return {id of a module: its path in the model}, of one that has several the first."""
         found, waiting = {id(model): ""}, [("", model)]
         for path, owner in waiting:
@@ -86,7 +87,7 @@ class Scopes(object):
         return found
 
 
-def _parts(owner):
+def _parts(owner: Any) -> Any:
     """Return (name, value) of what a module, list or dictionary holds."""
     if isinstance(owner, (list, tuple)):
         return enumerate(owner)

@@ -15,6 +15,7 @@ import re
 import sys
 import threading
 import types
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence
 
 from kernelscope.tracer.inside import ranges
 from kernelscope.tracer.inside.frameworks import compilations
@@ -22,6 +23,7 @@ from kernelscope.tracer.inside.frameworks.jax import library, scopes
 from kernelscope.tracer.inside.frameworks.jax.library import Library
 from kernelscope.tracer.inside.frameworks.script import Base
 from kernelscope.tracer.inside.profiling import imports
+from kernelscope.tracer.inside.ranges import Recorder
 
 _COMPILING = "/jax/core/compile/backend_compile_duration"
 _COMPILES = "/jax/core/compile/"  # before the events of all its parts: tracing, lowering, the compiler
@@ -42,7 +44,7 @@ class Adapter(Base):
     queues = True
     prints = False
 
-    def __init__(self, recording):
+    def __init__(self, recording: Any) -> None:
         super(Adapter, self).__init__(recording)
         import jax
 
@@ -50,19 +52,19 @@ class Adapter(Base):
         self.library = Library(jax)
         self.over = False
         self.compiled = compilations.Compilations(jax)
-        self.recorder = None  # while ranges are recorded
-        self.functions = {}  # name of a compiled function that was called while nothing was traced -> its Calls
+        self.recorder: Any = None  # while ranges are recorded
+        self.functions: Dict[Any, Any] = {}  # name of a compiled function that was called while nothing was traced -> its Calls
         self.clean = _trace_state_clean()
         self.scopes = scopes.Scopes(jax, lambda: not self.clean() and not self.over)
         self._local = threading.local()
-        self._output = None  # what the function that ends a step returned, while the step ends
-        self._made = {}  # code of a function that jax.jit compiled -> its Calls, the newest
-        self._others = {}  # id of what was compiled ahead of time, or by a library -> its Calls
-        self._folder = None
+        self._output: Any = None  # what the function that ends a step returned, while the step ends
+        self._made: Dict[Any, Any] = {}  # code of a function that jax.jit compiled -> its Calls, the newest
+        self._others: Dict[Any, Any] = {}  # id of what was compiled ahead of time, or by a library -> its Calls
+        self._folder: Any = None
 
     # --- steps -----------------------------------------------------------------------------------------------------------
 
-    def watch(self):
+    def watch(self) -> None:
         """Wrap what makes compiled functions and gradients, and what is compiled ahead of time; listen to compilation."""
         jax, patches = self.jax, self.stepping
         for name in ("jit", "pmap"):
@@ -80,7 +82,7 @@ class Adapter(Base):
             listen(self._compiled)
         imports.watch(["optax", "jax.experimental.pjit", *_LIBRARIES, *scopes.BASES], self._imported)
 
-    def _imported(self, name):
+    def _imported(self, name: str) -> None:
         if self.over:
             return
         if name == "optax":
@@ -93,7 +95,7 @@ class Adapter(Base):
             if hasattr(sys.modules[name], kind):
                 self.stepping.wrap(getattr(sys.modules[name], kind), "__call__", self._around)
 
-    def _compiled(self, event, duration, **facts):
+    def _compiled(self, event: Any, duration: Any, **facts: Any) -> None:
         if self.over:
             return
         if event.startswith(_COMPILES):
@@ -102,10 +104,10 @@ class Adapter(Base):
             self.compiled.happened(str(facts.get("fun_name") or ""), self.stack())
             self.recording.interrupted("a function was compiled")
 
-    def _compiling(self, original):
+    def _compiling(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap jax.jit, which returns a compiled function, or a decorator where it is called without a function."""
 
-        def compiling(*arguments, **keywords):
+        def compiling(*arguments: Any, **keywords: Any) -> Any:
             made = original(*arguments, **keywords)
             if self.over or not callable(made):
                 return made
@@ -115,10 +117,10 @@ class Adapter(Base):
 
         return compiling
 
-    def _differentiating(self, original):
+    def _differentiating(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap jax.grad and jax.value_and_grad: what they return trains."""
 
-        def made(*arguments, **keywords):
+        def made(*arguments: Any, **keywords: Any) -> Any:
             gradient = original(*arguments, **keywords)
             fun = arguments[0] if arguments else keywords.get("fun")
             calls = Calls(gradient, self, getattr(fun, "__code__", id(fun)), trains=True)
@@ -128,26 +130,26 @@ class Adapter(Base):
 
         return made
 
-    def _training(self, original):
+    def _training(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap jax.vjp: the functions that are being traced train."""
 
-        def called(*arguments, **keywords):
+        def called(*arguments: Any, **keywords: Any) -> Any:
             for calls in self.stack():
                 calls.trains = calls.differentiates = True
             return original(*arguments, **keywords)
 
         return called
 
-    def _updating(self, original):
+    def _updating(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap optax.apply_updates, which ends a step where it is called outside of compiled functions."""
         calls = Calls(original, self, "optax.apply_updates", trains=True)
         calls.range = ("phase", "optimizer step", None, "optimizer")
         return lambda *arguments, **keywords: calls.call(arguments, keywords)
 
-    def _around(self, original):
+    def _around(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap the call of a library's object that calls a compiled function: what it does around that is of the call."""
 
-        def called(wrapper, *arguments, **keywords):
+        def called(wrapper: Any, *arguments: Any, **keywords: Any) -> Any:
             calls = self._others.get(id(wrapper))
             if calls is None:
                 calls = self._others[id(wrapper)] = Calls(None, self)
@@ -156,8 +158,8 @@ class Adapter(Base):
 
         return called
 
-    def _calling_ahead(self, original):
-        def called(compiled, *arguments, **keywords):
+    def _calling_ahead(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def called(compiled: Any, *arguments: Any, **keywords: Any) -> Any:
             if self.over:
                 return original(compiled, *arguments, **keywords)
             calls = self._others.get(id(compiled))
@@ -170,7 +172,7 @@ class Adapter(Base):
 
         return called
 
-    def made(self, calls):
+    def made(self, calls: "Calls") -> None:
         """A function was compiled, and is not called yet."""
         code = compilations.code_of(calls.function)
         if code is None:
@@ -180,7 +182,7 @@ class Adapter(Base):
             calls.follow(before)
         self._made[code] = calls
 
-    def stack(self):
+    def stack(self) -> List["Calls"]:
         """Return the calls of this thread that are open now, outermost first."""
         try:
             return self._local.stack
@@ -188,11 +190,11 @@ class Adapter(Base):
             self._local.stack = []
             return self._local.stack
 
-    def outermost(self):
+    def outermost(self) -> bool:
         """Return whether nothing is being traced, so that a call now is one of the script's loop."""
         return not self.stack() and self.clean()
 
-    def called(self, calls, output):
+    def called(self, calls: Any, output: Any) -> None:
         """An outermost call has ended: a step may have."""
         recording = self.recording
         calls.count += 1
@@ -211,7 +213,7 @@ class Adapter(Base):
         finally:
             self._output = None
 
-    def settle(self):
+    def settle(self) -> None:
         """Wait for what the step returned, or for every array where a step ended otherwise."""
         arrays = self._output if self._output is not None else self.jax.live_arrays()
         for array in self.jax.tree_util.tree_leaves(arrays):
@@ -220,7 +222,7 @@ class Adapter(Base):
 
     # --- ranges ----------------------------------------------------------------------------------------------------------
 
-    def attach(self, recorder, kernels):
+    def attach(self, recorder: Recorder, kernels: bool) -> Dict[str, Any]:
         """Put ranges around calls of compiled functions and the reading of arrays; return how layers are found."""
         self.recorder = recorder
         self.library.range_reading(self.ranging, recorder)
@@ -234,12 +236,12 @@ class Adapter(Base):
             "phases": "jvp and transpose in the scopes of XLA's operations; calls of compiled functions; reading of arrays",
         }
 
-    def detach(self):
+    def detach(self) -> None:
         """Take the ranges away."""
         super(Adapter, self).detach()
         self.recorder = None
 
-    def start_operators(self, folder):
+    def start_operators(self, folder: str) -> None:
         """Start XLA's profiler."""
         self._folder = folder
         self.library.start_profiler()
@@ -248,12 +250,12 @@ class Adapter(Base):
             if hasattr(owner, "start_trace"):
                 self.profiling.wrap(owner, "start_trace", self.giving_way("jax.profiler"))
 
-    def stop_operators(self):
+    def stop_operators(self) -> List[str]:
         """Stop the profiler and keep its trace; return the names of its files."""
         self.profiling.undo()
         return self.library.stop_profiler(self._folder)
 
-    def stop(self):
+    def stop(self) -> None:
         """Take away everything; compiled functions that the script holds call on at once."""
         self.over = True
         super(Adapter, self).stop()
@@ -265,7 +267,7 @@ class Adapter(Base):
 
     # --- facts -----------------------------------------------------------------------------------------------------------
 
-    def described(self):
+    def described(self) -> Dict[str, Any]:
         """Return the device, and the functions that the loop calls: the layers of what has no scope."""
         layers = [
             {"name": name, "type": "function", "parameters": None, "updates": calls.trains and not calls.differentiates}
@@ -283,7 +285,7 @@ class Calls(object):
 
     _numbers = itertools.count()
 
-    def __init__(self, function, adapter, key=None, trains=False):
+    def __init__(self, function: Callable[..., Any], adapter: Any, key: Any = None, trains: bool = False) -> None:
         self.function = function
         self.adapter = adapter
         self.number = next(self._numbers)
@@ -291,23 +293,23 @@ class Calls(object):
         self.trains = trains
         self.differentiates = False
         self.compiles = False  # whether it is what jax.jit returned
-        self.options = {}  # that jax.jit was given
+        self.options: Dict[Any, Any] = {}  # that jax.jit was given
         self.name = getattr(function, "__name__", "function")
         self.range = ("phase", "call", None, "other")  # around outermost calls
         self.count = 0  # calls from outside of others
         self.step = -1  # the last step in which there was one
 
-    def follow(self, before):
+    def follow(self, before: Any) -> None:
         """Take the place of one that was made of the same code and has been called: a loop makes its function anew."""
         self.key, self.trains, self.differentiates = before.key, before.trains, before.differentiates
         self.count, self.step = before.count, before.step
 
     @property
-    def static(self):
+    def static(self) -> FrozenSet[str]:
         """The names of its static arguments."""
         return compilations.static_arguments(self.function, self.options)
 
-    def call(self, arguments, keywords, function=None):
+    def call(self, arguments: Sequence[Any], keywords: Dict[str, Any], function: Optional[Callable[..., Any]] = None) -> Any:
         """Call; tell the adapter where this is the loop's own call, and else the functions that are being traced."""
         adapter, function = self.adapter, function or self.function
         if adapter.over:
@@ -340,7 +342,7 @@ class Calls(object):
 class Compiled(object):
     """A function that jax.jit compiled, as which it passes; its calls are told."""
 
-    def __init__(self, function, adapter, options):
+    def __init__(self, function: Callable[..., Any], adapter: Any, options: Any) -> None:
         own = self.__dict__
         own["_kernelscope"] = calls = Calls(function, adapter)
         calls.compiles, calls.options = True, options
@@ -348,37 +350,37 @@ class Compiled(object):
         own["__doc__"] = getattr(function, "__doc__", None)
         own["__module__"] = getattr(function, "__module__", None)
 
-    def __call__(*arguments, **keywords):
+    def __call__(*arguments: Any, **keywords: Any) -> Any:
         """Call the function; `self` is no name here, because the function's own arguments may have it."""
         return arguments[0]._kernelscope.call(arguments[1:], keywords)
 
-    def __get__(self, instance, owner=None):
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_kernelscope"].function, name)
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._kernelscope.function, name, value)
 
-    def __delattr__(self, name):
+    def __delattr__(self, name: str) -> None:
         delattr(self._kernelscope.function, name)
 
     @property
-    def __class__(self):
+    def __class__(self) -> Any:
         return type(self.__dict__["_kernelscope"].function)
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: Any) -> Any:
         return self._kernelscope.function.__reduce_ex__(protocol)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return repr(self._kernelscope.function)
 
-    def __dir__(self):
+    def __dir__(self) -> Any:
         return dir(self._kernelscope.function)
 
 
-def _trace_state_clean():
+def _trace_state_clean() -> Callable[[], bool]:
     """Return the function that tells whether nothing is being traced; it has no public name."""
     for module in ("jax._src.core", "jax.core"):
         found = getattr(sys.modules.get(module), "trace_state_clean", None)
@@ -387,7 +389,7 @@ def _trace_state_clean():
     return lambda: True
 
 
-def _hide_our_frames():
+def _hide_our_frames() -> None:
     """Let JAX leave our frames out of tracebacks that it shortens and out of the places that it records with operations."""
     for name in ("traceback_util", "source_info_util"):
         exclude = getattr(sys.modules.get("jax._src." + name), "register_exclusion", None)
@@ -395,7 +397,7 @@ def _hide_our_frames():
             exclude(module)
 
 
-def _text_of(compiled):
+def _text_of(compiled: Any) -> str:
     """Return the program of what was compiled ahead of time, where it can be had."""
     try:
         return compiled.as_text() or ""

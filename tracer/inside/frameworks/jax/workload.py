@@ -11,11 +11,13 @@ waiting for a value.
 import functools
 import os
 import sys
+from typing import Any, Callable, Dict, List
 
 from kernelscope.tracer.inside.frameworks.jax.library import Library
 from kernelscope.tracer.inside.frameworks.workload import Hooks as Base
 from kernelscope.tracer.inside.frameworks.workload import sharing
 from kernelscope.tracer.inside.profiling.patches import Patches
+from kernelscope.tracer.inside.ranges import Recorder
 
 _RANGED = "_kernelscope"  # on a wrapper of a jitted function
 
@@ -25,7 +27,7 @@ class Hooks(Base):
 
     VARIABLES = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 
-    def configure(self):
+    def configure(self) -> None:
         """Set the platform and the size of XLA's thread pool, which it reads when it is first used, and import JAX."""
         os.environ.setdefault("JAX_PLATFORMS", "cuda,cpu" if self.on_gpu else "cpu")
         if self.spec.get("threads"):
@@ -36,7 +38,7 @@ class Hooks(Base):
         if self.kernels:
             jax.config.update("jax_traceback_in_locations_limit", 0)  # the recorded programs would hold paths of files
 
-    def attach_layers(self, program):
+    def attach_layers(self, program: Any) -> Dict[str, str]:
         """Put ranges around every call of a jitted function and around the reading of arrays; return how layers are found."""
         self._range_calls(program)
         self.library.range_reading(Patches(), self.recorder)
@@ -48,7 +50,7 @@ class Hooks(Base):
             "phases": "jvp and transpose in the scopes of XLA's operations",
         }
 
-    def _range_calls(self, owner):
+    def _range_calls(self, owner: Any) -> None:
         """Replace the jitted functions that an object has, by itself, its class or its module, by themselves within a range."""
         jitted = type(self.library.jax.jit(lambda value: value))
         places = [owner, *type(owner).__mro__[:-1], sys.modules[type(owner).__module__]]
@@ -57,12 +59,12 @@ class Hooks(Base):
                 if isinstance(value, jitted) and not hasattr(value, _RANGED):
                     setattr(place, name, _Ranged(value, self.recorder))
 
-    def start_operators(self, program):
+    def start_operators(self, program: Any) -> None:
         """Start the profiler; not on a GPU where another collector has CUPTI, which it cannot do without."""
         if not self.on_gpu or self.spec.get("device_profiler") is not False:
             self.library.start_profiler()
 
-    def stop_operators(self):
+    def stop_operators(self) -> List[str]:
         """Stop the profiler; keep its trace in the pass's folder and return its file's name."""
         return self.library.stop_profiler(self.spec["folder"])
 
@@ -70,16 +72,16 @@ class Hooks(Base):
 class _Ranged(object):
     """A jitted function whose calls have a range; everything else is the function's own."""
 
-    def __init__(self, function, recorder):
+    def __init__(self, function: Callable[..., Any], recorder: Recorder) -> None:
         setattr(self, _RANGED, True)
         self._function = function
         self._call = recorder.around("phase", "call", "other")(function)
 
-    def __call__(self, *arguments, **keywords):
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         return self._call(*arguments, **keywords)
 
-    def __get__(self, instance, owner=None):
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self._call, instance)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._function, name)

@@ -1,7 +1,9 @@
 """Keras 3: what is hooked of it, with the hooks of its backends."""
 
+from typing import Any, Dict
 
-def settings(keras):
+
+def settings(keras: Any) -> Dict[str, Any]:
     """Return the settings that Keras has of its own; Keras 2 has none of these."""
     config = getattr(keras, "config", None)
     if not hasattr(config, "image_data_format"):

@@ -2,21 +2,23 @@
 
 import sys
 import threading
+from typing import Any, Callable, Dict
 
 from kernelscope.tracer.inside.frameworks.keras import script as keras
 from kernelscope.tracer.inside.frameworks.pytorch import modules
+from kernelscope.tracer.inside.ranges import Recorder
 
 
 class Layers(modules.Layers):
     """The ranges of one pass; what is not Keras's own is found as in a script of PyTorch."""
 
-    def __init__(self, adapter, recorder, kernels):
+    def __init__(self, adapter: Any, recorder: Recorder, kernels: bool) -> None:
         self.adapter = adapter
         self._innermost = threading.local()  # module: whose call by Keras is open
         below = adapter.below
         super(Layers, self).__init__(below.library, recorder, adapter.known(), below.on_gpu(), kernels)
 
-    def attach(self):
+    def attach(self) -> Dict[str, Any]:
         """Put the ranges there; return how layers and phases are found."""
         found = super(Layers, self).attach()
         package, patches = self.adapter.keras, self._patches
@@ -31,11 +33,11 @@ class Layers(modules.Layers):
         found["phases"] = "calls of the model, backward, apply of optimizers and zero_grad of models, batches from iterators"
         return found
 
-    def _calling(self, original):
+    def _calling(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Within Keras's call of a layer is PyTorch's call of the same module: one range for both."""
         ranged, innermost = super(Layers, self)._calling(original), self._innermost
 
-        def called(module, *arguments, **keywords):
+        def called(module: Any, *arguments: Any, **keywords: Any) -> Any:
             around = getattr(innermost, "module", None)
             if around is module:
                 return original(module, *arguments, **keywords)
@@ -47,7 +49,7 @@ class Layers(modules.Layers):
 
         return called
 
-    def _name(self, root, prefixed):
+    def _name(self, root: Any, prefixed: bool) -> None:
         """Give a model and all layers in it their names."""
         if not hasattr(root, "_layers"):
             super(Layers, self)._name(root, prefixed)

@@ -12,9 +12,12 @@ records operators and waits for them.
 
 import functools
 import sys
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from kernelscope.tracer.inside.frameworks import keras as own
 from kernelscope.tracer.inside.frameworks.script import Base, Seen, elements, network
+from kernelscope.tracer.inside.profiling.patches import Patches
+from kernelscope.tracer.inside.ranges import Recorder
 
 _CALL = "call"  # what ends a step where no batch does: a call of an outermost model
 _BATCHES = ("train", "test", "predict")
@@ -28,39 +31,39 @@ class Adapter(Base):
     framework = "keras"
     rank = 1
 
-    def __init__(self, recording):
+    def __init__(self, recording: Any) -> None:
         super(Adapter, self).__init__(recording)
         import keras
 
         self.keras = keras
         self.backend = keras.backend.backend()
         self.framework = "keras-" + self.backend
-        self._below = None
-        self.recorder = None  # while ranges are recorded
+        self._below: Any = None
+        self.recorder: Any = None  # while ranges are recorded
         self.models = Seen()
-        self._called = {}  # model's id -> the range of its present batch
+        self._called: Dict[Any, Any] = {}  # model's id -> the range of its present batch
         self.side = _SIDES.get(self.backend, Side)(self)
 
     @property
-    def below(self):
+    def below(self) -> Base:
         """The backend's own adapter; looked for when it is needed: tensorflow imports Keras before its own import ends."""
         if self._below is None:
             self._below = self.recording.adapter_of(_FRAMEWORKS.get(self.backend, self.backend))
         return self._below or Base(self.recording)
 
     @property
-    def queues(self):
+    def queues(self) -> bool:
         """Whether the backend's steps end while their work still waits."""
         return self.below.queues
 
     @property
-    def prints(self):
+    def prints(self) -> bool:
         """Whether the backend's libraries print their calls."""
         return self.below.prints
 
     # --- steps -----------------------------------------------------------------------------------------------------------
 
-    def watch(self):
+    def watch(self) -> None:
         """Watch the beginnings and ends of batches, calls with one batch, and calls of outermost models."""
         keras, patches = self.keras, self.stepping
         if not hasattr(keras.callbacks.CallbackList, "on_train_batch_begin"):
@@ -75,28 +78,28 @@ class Adapter(Base):
         self.searching.wrap(keras.layers.Layer, "__call__", self._looking)
         self.side.watch(patches)
 
-    def know(self, model):
+    def know(self, model: Any) -> int:
         """Remember a model; return its id."""
         if model is not None and self.models.add(model):
             self.side.know(model)
         return id(model)
 
-    def known(self):
+    def known(self) -> List[Any]:
         """Return the models that were seen and are still alive, those left out that are part of another."""
         models = self.models.alive()
         parts = {id(layer) for model in models for _, layer in paths(model)[1:]}
         return [model for model in models if id(model) not in parts]
 
-    def _beginning(self, original):
-        def begun(callbacks, *arguments, **keywords):
+    def _beginning(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def begun(callbacks: Any, *arguments: Any, **keywords: Any) -> None:
             original(callbacks, *arguments, **keywords)
             if self.recorder is not None:
                 self._called[id(callbacks)] = self.recorder.push("phase", "call", None, "other")
 
         return begun
 
-    def _ending(self, kind, original):
-        def ended(callbacks, *arguments, **keywords):
+    def _ending(self, kind: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def ended(callbacks: Any, *arguments: Any, **keywords: Any) -> None:
             recorder, number = self.recorder, self._called.pop(id(callbacks), None)
             if recorder is not None:
                 recorder.close(number)
@@ -108,8 +111,8 @@ class Adapter(Base):
 
         return ended
 
-    def _on_batch(self, kind, original):
-        def called(model, *arguments, **keywords):
+    def _on_batch(self, kind: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def called(model: Any, *arguments: Any, **keywords: Any) -> Any:
             recorder = self.recorder
             number = recorder.push("phase", "call", None, "other") if recorder is not None else None
             output = original(model, *arguments, **keywords)
@@ -120,7 +123,7 @@ class Adapter(Base):
 
         return called
 
-    def _batch_ended(self, kind, model):
+    def _batch_ended(self, kind: str, model: Any) -> None:
         key, training = (kind, self.know(model)), kind == "train"
         recording = self.recording
         if training and recording.spec["mode"] == "auto":
@@ -129,17 +132,17 @@ class Adapter(Base):
             recording.interrupted(_EVALUATED)
         recording.stepped(self, key, training=training)
 
-    def _looking(self, original):
+    def _looking(self, original: Callable[..., Any]) -> Any:
         """Wrap the call of layers: the outermost models end steps where nothing else does."""
 
-        def ended(layer, arguments, output):
+        def ended(layer: Any, arguments: Any, output: Any) -> None:
             symbolic = hasattr(output, "_keras_history")  # the model becomes a part of another one
             if isinstance(layer, self.keras.Model) and not symbolic and self.side.outermost():
                 self.recording.stepped(self, (_CALL, self.know(layer)), training=False)
 
         return self.outermost(original, ended)
 
-    def found(self, key):
+    def found(self, key: Any) -> None:
         """Search no longer, unless calls of a model are the steps."""
         if not isinstance(key, tuple) or key[0] != _CALL or self.recording.trains:
             super(Adapter, self).found(key)
@@ -147,61 +150,61 @@ class Adapter(Base):
 
     # --- layers and operators: the backend's -----------------------------------------------------------------------------
 
-    def attach(self, recorder, kernels):
+    def attach(self, recorder: Recorder, kernels: bool) -> Dict[str, Any]:
         """Put ranges around batches, the loading of data, and what the backend's side knows of."""
         self.recorder = recorder
         return self.side.attach(recorder, kernels)
 
-    def detach(self):
+    def detach(self) -> None:
         """Take the ranges away."""
         self.recorder = None
         self._called = {}
         super(Adapter, self).detach()
         self.side.detach()
 
-    def ranged(self, owner, name, category, title, phase, layer=None):
+    def ranged(self, owner: Any, name: str, category: str, title: str, phase: str, layer: Optional[str] = None) -> None:
         """Put a range around a function until ranges are taken away; nothing where this release has no such function."""
         if owner is not None and hasattr(owner, name):
             self.ranging.wrap(owner, name, self.recorder.around(category, title, phase, layer))
 
     @property
-    def compiled(self):
+    def compiled(self) -> Any:
         """What the backend compiled or traced so far."""
         return self.below.compiled
 
-    def start_operators(self, folder):
+    def start_operators(self, folder: str) -> None:
         """Start the backend's operator trace."""
         self.below.start_operators(folder)
 
-    def part_operators(self):
+    def part_operators(self) -> List[str]:
         """Write the trace so far where the framework below can."""
         return self.below.part_operators()
 
-    def stop_operators(self):
+    def stop_operators(self) -> List[str]:
         """Stop the backend's operator trace; return its files."""
         return self.below.stop_operators()
 
-    def printing(self, on):
+    def printing(self, on: bool) -> Dict[str, str]:
         """Switch the printing of the backend's libraries."""
         return self.below.printing(on)
 
-    def settle(self):
+    def settle(self) -> None:
         """Wait for the backend's device."""
         self.below.settle()
 
     # --- facts -----------------------------------------------------------------------------------------------------------
 
-    def versions(self):
+    def versions(self) -> Dict[str, Any]:
         """Return the versions of Keras and of its backend."""
         found = {"keras": self.keras.__version__}
         found.update(self.below.versions())
         return found
 
-    def settings(self):
+    def settings(self) -> Dict[str, Any]:
         """Return the backend's settings with Keras's own."""
         return dict(self.below.settings() or {}, backend=self.backend, **own.settings(self.keras))
 
-    def described(self):
+    def described(self) -> Dict[str, Any]:
         """Return the models' layers, and the device as the backend knows it."""
         found = self.below.described()
         functions = [row for row in (found["network"] or {}).get("layers", ()) if row["type"] == "function"]
@@ -216,24 +219,24 @@ class Adapter(Base):
 class Side(object):
     """What is the same on every backend, and all of it on a backend that nobody has written more for."""
 
-    def __init__(self, adapter):
+    def __init__(self, adapter: Any) -> None:
         self.adapter = adapter
 
-    def watch(self, patches):
+    def watch(self, patches: Patches) -> None:
         """Find more steps; patches are taken away when nothing is recorded any more."""
 
-    def know(self, model):
+    def know(self, model: Any) -> int:
         """Hear of a model that was not seen before."""
 
-    def outermost(self):
+    def outermost(self) -> bool:
         """Return whether a call of a model that has ended now is one of the script's loop: nothing is being traced."""
         return False
 
-    def attach(self, recorder, kernels):
+    def attach(self, recorder: Recorder, kernels: bool) -> Dict[str, Any]:
         """Put the backend's ranges there; return how layers and phases are found."""
         return self.adapter.below.attach(recorder, kernels)
 
-    def detach(self):
+    def detach(self) -> None:
         """Take them away."""
         self.adapter.below.detach()
 
@@ -241,16 +244,16 @@ class Side(object):
 class OnJax(Side):
     """Layers come from the scopes that Keras opens around them; batches are made while the compiled step is called."""
 
-    def watch(self, patches):
+    def watch(self, patches: Patches) -> None:
         """Watch the making of iterators, because one lives as long as an epoch."""
         iterators = getattr(sys.modules.get("keras.src.backend.jax.trainer"), "JAXEpochIterator", None)
         if hasattr(iterators, "_get_iterator"):
             patches.wrap(iterators, "_get_iterator", self._iterating)
 
-    def _iterating(self, original):
+    def _iterating(self, original: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *arguments, **keywords: _Batches(original(*arguments, **keywords), self.adapter)
 
-    def outermost(self):
+    def outermost(self) -> bool:
         """Return whether JAX is tracing nothing."""
         below = self.adapter.below
         return below.outermost() if hasattr(below, "outermost") else False
@@ -259,14 +262,14 @@ class OnJax(Side):
 class _Batches(object):
     """The batches of an epoch, each made within a range while ranges are recorded."""
 
-    def __init__(self, batches, adapter):
+    def __init__(self, batches: Any, adapter: Any) -> None:
         self._batches = iter(batches)
         self._adapter = adapter
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return self
 
-    def __next__(self):
+    def __next__(self) -> Any:
         recorder = self._adapter.recorder
         if recorder is None:
             return next(self._batches)
@@ -280,18 +283,18 @@ class _Batches(object):
 class OnTorch(Side):
     """Layers are calls of keras.layers.Layer, and their backward is found as for PyTorch's modules."""
 
-    def __init__(self, adapter):
+    def __init__(self, adapter: Any) -> None:
         super(OnTorch, self).__init__(adapter)
-        self._layers = None
+        self._layers: Any = None
 
-    def watch(self, patches):
+    def watch(self, patches: Patches) -> None:
         """Watch the steps of Keras's optimizers, for loops that are not Keras's."""
         optimizer = defining(self.adapter.keras.optimizers.Optimizer, "apply")
         if optimizer is not None:
             patches.wrap(optimizer, "apply", self._applying)
 
-    def _applying(self, original):
-        def applied(optimizer, *arguments, **keywords):
+    def _applying(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def applied(optimizer: Any, *arguments: Any, **keywords: Any) -> Any:
             output = original(optimizer, *arguments, **keywords)
             recording = self.adapter.recording
             recording.trains = recording.trains or recording.spec["mode"] == "auto"
@@ -300,16 +303,16 @@ class OnTorch(Side):
 
         return applied
 
-    def know(self, model):
+    def know(self, model: Any) -> int:
         """Let PyTorch's adapter know it: it tells by the models' parameters whether there is a GPU to wait for."""
         if hasattr(self.adapter.below, "roots"):
             self.adapter.below.roots.add(model)
 
-    def outermost(self):
+    def outermost(self) -> bool:
         """Return True: nothing is traced."""
         return True
 
-    def attach(self, recorder, kernels):
+    def attach(self, recorder: Recorder, kernels: bool) -> Dict[str, Any]:
         """Put ranges around layers, losses, metrics, backward, the optimizer and the loading of data."""
         from kernelscope.tracer.inside.frameworks.keras import on_torch
 
@@ -323,7 +326,7 @@ class OnTorch(Side):
             adapter.ranged(owner, name, "layer", "metrics", "forward", "metrics")
         return found
 
-    def detach(self):
+    def detach(self) -> None:
         """Take the ranges away."""
         self._layers.detach()
 
@@ -331,12 +334,12 @@ class OnTorch(Side):
 _SIDES = {"jax": OnJax, "torch": OnTorch}
 
 
-def defining(owner, name):
+def defining(owner: Any, name: str) -> Any:
     """Return the class of an owner's bases that defines the attribute, or None."""
     return next((base for base in owner.__mro__ if name in vars(base)), None)
 
 
-def paths(model, prefixed=False):
+def paths(model: Any, prefixed: bool = False) -> List[Tuple[str, Any]]:
     """Return [(path, layer)] of a model and all layers in it, outermost first; the model has its own name."""
     found, waiting, seen = [(model.name, model)], [(model, model.name + "." if prefixed else "")], {id(model)}
     while waiting:
@@ -349,12 +352,12 @@ def paths(model, prefixed=False):
     return found
 
 
-def weights(layer):
+def weights(layer: Any) -> int:
     """Return how many numbers a layer's own weights are, those of the layers inside it left out."""
     held = list(getattr(layer, "_trainable_variables", ())) + list(getattr(layer, "_non_trainable_variables", ()))
     return sum(elements(variable.shape) for variable in held)
 
 
-def table(model, prefixed=False):
+def table(model: Any, prefixed: bool = False) -> List[Tuple[str, str, int]]:
     """Return (path, class, weights) of each layer of a model."""
     return [(path, type(layer).__name__, weights(layer)) for path, layer in paths(model, prefixed)]

@@ -6,6 +6,7 @@ them "call" is the time in train_on_batch or predict_on_batch.
 """
 
 import os
+from typing import Any, Dict
 
 from kernelscope.tracer.inside.frameworks import keras as own
 from kernelscope.tracer.inside.frameworks.jax import workload as jax
@@ -22,14 +23,14 @@ class _OnBackend(object):
 
     backend = None
 
-    def configure(self):
+    def configure(self) -> None:
         """Choose the backend and the device, which Keras takes from the environment, and import both."""
         os.environ["KERAS_BACKEND"] = self.backend
         if not self.on_gpu:
             os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # Keras takes every GPU that it sees
         super(_OnBackend, self).configure()
 
-    def versions(self):
+    def versions(self) -> Dict[str, Any]:
         """Return the backend's versions with Keras's first."""
         import keras
 
@@ -37,13 +38,13 @@ class _OnBackend(object):
         found.update(super(_OnBackend, self).versions())
         return found
 
-    def settings(self):
+    def settings(self) -> Dict[str, Any]:
         """Return the backend's settings with those that Keras has of its own."""
         import keras
 
         return dict(super(_OnBackend, self).settings(), backend=keras.backend.backend(), **own.settings(keras))
 
-    def attach_layers(self, program):
+    def attach_layers(self, program: Any) -> Dict[str, str]:
         """Put ranges where the backend's hooks do and around the methods that run a batch; return how layers are found."""
         found = super(_OnBackend, self).attach_layers(program)
         for method in _CALLS:
@@ -58,7 +59,7 @@ class _Torch(pytorch.Hooks):
 
     replayer = Hooks.replayer  # PyTorch's looks for modules, not for Keras's layers
 
-    def attach_layers(self, program):
+    def attach_layers(self, program: Any) -> Dict[str, str]:
         """Hook Keras's calls of layers and losses, the optimizer and backward itself; return how layers and phases are found."""
         import keras
 

@@ -7,29 +7,31 @@ run one by one (see separate).
 
 import json
 import threading
+from typing import Any, Callable, Dict, Iterable, List, Optional
 
 from kernelscope.tracer.inside.frameworks.mxnet.queue import Queue
 from kernelscope.tracer.inside.frameworks.mxnet.separate import Imperative, Separate
 from kernelscope.tracer.inside.frameworks.script import elements, network, numbered
 from kernelscope.tracer.inside.profiling.patches import Patches
+from kernelscope.tracer.inside.ranges import Recorder
 
 
 class Names(object):
     """The names of blocks, by identity and by the prefix of what they make."""
 
-    def __init__(self, mx, roots):
-        self.types = {}  # layer -> (type, parameters)
+    def __init__(self, mx: Any, roots: Any) -> None:
+        self.types: Dict[Any, Any] = {}  # layer -> (type, parameters)
         self._mx = mx
-        self._kept = []  # the blocks, so that no id is given to another one
-        self._names = {}  # id of a block -> its layer
-        self._prefixes = {}  # prefix -> layer
-        self._found = {}  # node's name -> layer
-        self._uses = {}  # parameter of a symbol -> the node that takes it
+        self._kept: List[Any] = []  # the blocks, so that no id is given to another one
+        self._names: Dict[Any, Any] = {}  # id of a block -> its layer
+        self._prefixes: Dict[Any, Any] = {}  # prefix -> layer
+        self._found: Dict[Any, Any] = {}  # node's name -> layer
+        self._uses: Dict[Any, Any] = {}  # parameter of a symbol -> the node that takes it
         self._prefixed = len(roots) > 1
         for root in roots:
             self.add(root)
 
-    def add(self, root):
+    def add(self, root: Any) -> None:
         """Give the model and all blocks in it their names; of a block that has several paths the first one counts."""
         loss = isinstance(root, self._mx.gluon.loss.Loss)
         own, number, title = None, 1, "loss" if loss else type(root).__name__
@@ -39,7 +41,7 @@ class Names(object):
         self._visit(root, own, "" if not self._prefixed else own + ".")
         self._found = {name: layer for name, layer in self._found.items() if name == layer}  # others may be found anew
 
-    def _visit(self, block, name, before):
+    def _visit(self, block: Any, name: str, before: Any) -> None:
         if id(block) in self._names:
             return
         self._names[id(block)] = name
@@ -52,7 +54,7 @@ class Names(object):
         for key, child in getattr(block, "_children", {}).items():
             self._visit(child, before + key, before + key + ".")
 
-    def add_symbol(self, symbol, shapes):
+    def add_symbol(self, symbol: Any, shapes: Any) -> None:
         """Every node of a module's symbol is a layer under its own name. shapes: of its parameters, by name."""
         nodes = json.loads(symbol.tojson())["nodes"]
         for node in nodes:
@@ -63,20 +65,20 @@ class Names(object):
             self._uses.update((name, node["name"]) for name in own if name in shapes)
             self.types[node["name"]] = (node["op"], sum(elements(shapes[name]) for name in own if name in shapes))
 
-    def of_inputs(self, inputs):
+    def of_inputs(self, inputs: Iterable[str]) -> Optional[str]:
         """Return the layers of a node that was fused of several: those that use its parameters; None where it has none."""
         layers = [self._uses[name] for name in inputs if name in self._uses]
         return " + ".join(dict.fromkeys(layers)) or None
 
-    def of(self, block):
+    def of(self, block: Any) -> Optional[str]:
         """Return the block's layer, or None."""
         return self._names.get(id(block))
 
-    def blocks(self):
+    def blocks(self) -> List[Any]:
         """Return all blocks."""
         return list(self._kept)
 
-    def of_node(self, name):
+    def of_node(self, name: str) -> Optional[str]:
         """Return the layer of a graph's node: the block with the longest prefix that its name begins with."""
         if name not in self._found:
             fitting = [prefix for prefix in self._prefixes if name.startswith(prefix)]
@@ -84,14 +86,14 @@ class Names(object):
         return self._found[name]
 
 
-def _elements(parameter):
+def _elements(parameter: Any) -> int:
     return elements(parameter.shape or (0,))
 
 
 class Layers(object):
     """The ranges of one pass, from `attach` to `detach`, and what was queued meanwhile."""
 
-    def __init__(self, library, recorder, roots, kernels):
+    def __init__(self, library: Any, recorder: Recorder, roots: Any, kernels: bool) -> None:
         self.mx = mx = library.mx
         self._library = library
         self.recorder = recorder
@@ -107,14 +109,14 @@ class Layers(object):
             self.parameters += sum(elements(value.shape) for value in known.values())
         self._kernels = kernels
         self._patches = Patches()
-        self._order = {}  # layer -> rank of its first call
-        self._counts = {}  # layer -> calls within the present call of the model
+        self._order: Dict[Any, Any] = {}  # layer -> rank of its first call
+        self._counts: Dict[Any, Any] = {}  # layer -> calls within the present call of the model
         self._local = threading.local()
         self._imperative = Imperative(mx)
         self._separate = self._queue = None
-        self._methods = {}
+        self._methods: Dict[Any, Any] = {}
 
-    def attach(self):
+    def attach(self) -> Dict[str, Any]:
         """Put the ranges there; return how layers and phases are found."""
         mx, patches, around = self.mx, self._patches, self.recorder.around
         patches.wrap(mx.gluon.Block, "__call__", self._calling)
@@ -136,12 +138,12 @@ class Layers(object):
         }
         return self._methods
 
-    def detach(self):
+    def detach(self) -> None:
         """Take the ranges away and let go of the script's objects."""
         self._patches.undo()
         self.names._kept = []
 
-    def described(self):
+    def described(self) -> Dict[str, Any]:
         """Return the models' layers, in the order of their first calls as far as that is known, else of their making."""
         types = self.names.types
         ordered = sorted(types, key=lambda name: self._order.get(name, len(self._order)))
@@ -149,11 +151,11 @@ class Layers(object):
 
     # --- calls -----------------------------------------------------------------------------------------------------------
 
-    def _calling(self, original):
+    def _calling(self, original: Callable[..., Any]) -> Callable[..., Any]:
         recorder, local, kernels = self.recorder, self._local, self._kernels
         symbol, loss = self.mx.sym.Symbol, self.mx.gluon.loss.Loss
 
-        def called(block, *arguments):
+        def called(block: Any, *arguments: Any) -> Any:
             depth = getattr(local, "depth", 0)
             if depth and not kernels or not recorder.in_step or any(isinstance(argument, symbol) for argument in arguments):
                 return original(block, *arguments)
@@ -172,7 +174,7 @@ class Layers(object):
 
         return called
 
-    def _layer(self, block, outermost):
+    def _layer(self, block: Any, outermost: bool) -> Optional[str]:
         """Return the layer that this call stands for; blocks that nobody knows are the caller's."""
         if outermost:
             self._counts.clear()
@@ -190,8 +192,8 @@ class Layers(object):
         self._order.setdefault(name, len(self._order))
         return name
 
-    def _backwards(self, original):
-        def called(*arguments, **keywords):
+    def _backwards(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*arguments: Any, **keywords: Any) -> Any:
             queue = self._queue
             if queue is None:
                 return original(*arguments, **keywords)
@@ -205,7 +207,7 @@ class Layers(object):
 
     # --- operators -------------------------------------------------------------------------------------------------------
 
-    def start(self, folder):
+    def start(self, folder: str) -> None:
         """Run operators one by one, write down what is queued, and start mx.profiler, with nothing queued before."""
         mx = self.mx
         mx.nd.waitall()
@@ -219,7 +221,7 @@ class Layers(object):
         self._patches.wrap(mx.executor.Executor, "backward", self._executing("backward"))
         self._set(self._library.start_profiler, folder)
 
-    def stop(self, folder):
+    def stop(self, folder: str) -> List[str]:
         """Stop mx.profiler and let operators run as before; return the names of the files."""
         trace = self._set(self._library.stop_profiler, folder)
         self._separate.stop()
@@ -231,17 +233,17 @@ class Layers(object):
             self._methods["not known"] = "; ".join(missing)
         return files
 
-    def _set(self, function, folder):
+    def _set(self, function: Callable[..., Any], folder: str) -> Any:
         self.setting = True
         try:
             return function(folder)
         finally:
             self.setting = False
 
-    def _invoking(self, original):
+    def _invoking(self, original: Callable[..., Any]) -> Callable[..., Any]:
         queue, local, recording, loading = self._queue, self._local, self.mx.autograd.is_recording, self.recorder.loading
 
-        def invoke(handle, arrays, keys, values, out, is_np, output_is_list):
+        def invoke(handle: Any, arrays: Any, keys: Any, values: Any, out: Any, is_np: bool, output_is_list: bool) -> Any:
             queue.opening()
             outputs = original(handle, arrays, keys, values, out, is_np, output_is_list)
             layer = getattr(local, "layer", None)
@@ -251,10 +253,10 @@ class Layers(object):
 
         return invoke
 
-    def _graph_calling(self, original):
+    def _graph_calling(self, original: Callable[..., Any]) -> Callable[..., Any]:
         queue, local, symbols = self._queue, self._local, self._separate.symbols
 
-        def called(graph, *arguments, **keywords):
+        def called(graph: Any, *arguments: Any, **keywords: Any) -> Any:
             queue.opening()
             outputs = original(graph, *arguments, **keywords)
             known = symbols.get(id(graph))
@@ -264,11 +266,11 @@ class Layers(object):
 
         return called
 
-    def _executing(self, phase):
+    def _executing(self, phase: str) -> Callable[..., Any]:
         queue, separate = self._queue, self._separate
 
-        def executing(original):
-            def called(executor, *arguments, **keywords):
+        def executing(original: Callable[..., Any]) -> Callable[..., Any]:
+            def called(executor: Any, *arguments: Any, **keywords: Any) -> Any:
                 if phase == "forward":
                     separate.executor_called(executor)
                 entry = queue.executor(executor, phase)

@@ -1,11 +1,12 @@
 """MXNet's graphs as an executor describes them: nodes in the order of execution, and how their names tell directions."""
 
 import re
+from typing import Any, Dict, List, Tuple
 
 GRAPH_FILE = "graph.json"
 
 
-def parse_graph(text):
+def parse_graph(text: str) -> List[Dict[str, Any]]:
     """Return [{"op", "name", "inputs"}] from an executor's description of its graph, in the order of execution."""
     nodes = []
     for line in text.splitlines():
@@ -19,17 +20,17 @@ def parse_graph(text):
     return nodes
 
 
-def without_direction(name):
+def without_direction(name: str) -> str:
     """Return the name of the forward node whose gradient this is; a product has two, of its left and right side."""
     return re.sub(r"_backward(_lhs|_rhs)?$", "", name)
 
 
-def phase_of(node):
+def phase_of(node: Any) -> str:
     """Return whether a node computes forward or backward."""
     return "backward" if without_direction(node["name"]) != node["name"] or node["op"].startswith("_backward") else "forward"
 
 
-def neighbour(nodes, position):
+def neighbour(nodes: Any, position: int) -> Tuple[Any, bool]:
     """Return the next node that uses this one's result, or else the last one that feeds it; and whether it uses it.
 
     Names made by gradients repeat (zeros_without_dtype), but each such node stands before the one that uses it.

@@ -6,8 +6,11 @@ import mmap
 import os
 import re
 import shutil
+from typing import Any, Dict, List, Optional
 
 from kernelscope.tracer.inside.frameworks.workload import cores, versions_of
+from kernelscope.tracer.inside.profiling.patches import Patches
+from kernelscope.tracer.inside.ranges import Recorder
 
 TRACE_FILE = "operators.mxnet.json"
 SYNCHRONISING = ("asnumpy", "wait_to_read")  # methods of an array that wait for its value; asscalar calls asnumpy
@@ -23,11 +26,11 @@ _ONEDNN_BANNER = b"dnnl_verbose,info,oneDNN v%d"
 class Library(object):
     """MXNet as it was imported. hybridized: outermost blocks that run as graphs or could, each with its options or None."""
 
-    def __init__(self, mx):
+    def __init__(self, mx: Any) -> None:
         self.mx = mx
-        self.hybridized = []
+        self.hybridized: List[Any] = []
 
-    def versions(self):
+    def versions(self) -> Dict[str, Any]:
         """Return the versions of mxnet and numpy, and the commit of the oneDNN inside of mxnet's library: it tells no number."""
         found = versions_of("mxnet", "numpy")
         onednn = _onednn_commit(self.mx.libinfo.find_lib_path()[0])
@@ -35,7 +38,7 @@ class Library(object):
             found["onednn"] = "commit " + onednn[:12]
         return found
 
-    def settings(self):
+    def settings(self) -> Dict[str, Any]:
         """Return the settings in force that can make a difference to speed or results."""
         features = self.mx.runtime.Features()
         variable = os.environ.get
@@ -57,7 +60,7 @@ class Library(object):
             "execution": self._execution(),
         }
 
-    def _execution(self):
+    def _execution(self) -> str:
         """Return whether blocks run as graphs, with the options that decide how much is planned ahead.
 
         Of several blocks on which hybridize() was called, the one with most parameters is the network.
@@ -69,14 +72,14 @@ class Library(object):
             return "imperative"
         return " ".join(["hybridized"] + ["%s=%s" % pair for pair in sorted(options.items())])
 
-    def _bulk_size(self):
+    def _bulk_size(self) -> int:
         """Return how many imperative operators this thread's engine runs as one; asking means setting it, for an instant."""
         set_bulk_size = self.mx.engine.set_bulk_size
         size = set_bulk_size(0)
         set_bulk_size(size)
         return size
 
-    def start_profiler(self, folder):
+    def start_profiler(self, folder: str) -> None:
         """Start mx.profiler, with nothing queued before; its trace will be in this folder."""
         mx = self.mx
         mx.profiler.set_config(
@@ -91,7 +94,7 @@ class Library(object):
         mx.nd.waitall()
         mx.profiler.set_state("run")
 
-    def stop_profiler(self, folder):
+    def stop_profiler(self, folder: str) -> str:
         """Stop the profiler and write its trace compressed; return the file's name."""
         mx = self.mx
         mx.nd.waitall()
@@ -103,19 +106,19 @@ class Library(object):
         os.remove(path)
         return TRACE_FILE + ".gz"
 
-    def range_waiting(self, patches, recorder):
+    def range_waiting(self, patches: Patches, recorder: Recorder) -> None:
         """Put ranges around what waits for the engine."""
         for owner, name in [(self.mx.nd.NDArray, name) for name in SYNCHRONISING] + [(self.mx.nd, "waitall")]:
             patches.wrap(owner, name, recorder.around("sync", name, "other"))
 
 
-def _bulk_nodes():
+def _bulk_nodes() -> Optional[str]:
     """Return what was set of how many nodes of a graph run as one, or None where nothing was."""
     values = [os.environ.get(name) for name in _BULK_NODES]
     return None if values == [None] * len(values) else " ".join(value or "default" for value in values)
 
 
-def _onednn_commit(path):
+def _onednn_commit(path: str) -> Optional[str]:
     """Return the commit of the oneDNN inside the library at `path`, which stands before its banner's text, or None."""
     with open(path, "rb") as library, contextlib.closing(mmap.mmap(library.fileno(), 0, access=mmap.ACCESS_READ)) as text:
         banner = text.find(_ONEDNN_BANNER)

@@ -12,6 +12,7 @@ this graph it waits for.
 import ctypes
 import json
 import os
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.frameworks.mxnet.graph import GRAPH_FILE, neighbour, parse_graph, phase_of, without_direction
@@ -29,24 +30,26 @@ class Queue(object):
     the number of the present step.
     """
 
-    def __init__(self, mx, imperative, names, step):
+    def __init__(self, mx: Any, imperative: Any, names: Sequence[str], step: int) -> None:
         self.mx = mx
-        self.missing = {}  # what could not be described -> why
+        self.missing: Dict[Any, Any] = {}  # what could not be described -> why
         self._recorded = imperative.recorded
         self._layers = names
         self._step = step
-        self._number = None  # of the step whose entries are being collected
-        self._entries = []  # (key of _known, which earlier entries made its inputs, counted back from it)
-        self._times = []  # for each entry, from when until when it was being queued
-        self._steps = []
-        self._known = {}  # key -> what an entry needs to be described: see the adding methods
-        self._names = {}  # handle of an operator -> its name
+        self._number: Any = None  # of the step whose entries are being collected
+        self._entries: List[Any] = []  # (key of _known, which earlier entries made its inputs, counted back from it)
+        self._times: List[Any] = []  # for each entry, from when until when it was being queued
+        self._steps: List[Any] = []
+        self._known: Dict[Any, Any] = {}  # key -> what an entry needs to be described: see the adding methods
+        self._names: Dict[Any, Any] = {}  # handle of an operator -> its name
         self._before = self._queued = None
-        self._made = {}  # handle of an array -> the entry that made it, and whether that is taken back by a backward pass
+        self._made: Dict[
+            Any, Any
+        ] = {}  # handle of an array -> the entry that made it, and whether that is taken back by a backward pass
 
     # --- while steps run -------------------------------------------------------------------------------------------------
 
-    def opening(self):
+    def opening(self) -> None:
         """Before something is queued."""
         number = self._step()
         if number != self._number:
@@ -54,7 +57,7 @@ class Queue(object):
             self._number = number
         self._before, self._queued = self._recorded(), now_ns()  # nothing is recorded yet
 
-    def operator(self, handle, arrays, keys, values, layer, phase, outputs):
+    def operator(self, handle: Any, arrays: Any, keys: Any, values: Any, layer: Optional[str], phase: str, outputs: Any) -> None:
         """An operator of imperative code was queued."""
         made = self._makers(arrays)
         recorded = self._add_made(outputs)
@@ -64,7 +67,7 @@ class Queue(object):
             self._known[key] = (list(keys), [str(value) for value in values], shapes)
         self._add(key, made)
 
-    def graph(self, identity, symbol, arrays, layer, outputs):
+    def graph(self, identity: Any, symbol: Any, arrays: Any, layer: Optional[str], outputs: Any) -> None:
         """A graph was queued: that of a hybridized block, `layer` being the block's own."""
         made = self._makers(arrays)
         taken = [self._made.get(array.handle.value, (0, False))[1] for array in arrays]
@@ -75,7 +78,7 @@ class Queue(object):
             self._known[key] = (symbol, [tuple(array.shape) for array in arrays], needed)
         self._add(key, made)
 
-    def executor(self, executor, phase):
+    def executor(self, executor: Any, phase: str) -> List[int]:
         """An executor's forward or backward pass is to be queued; return what `queued` wants when it has been."""
         self.opening()
         key = (EXECUTOR, id(executor), None, None, phase, False)
@@ -83,22 +86,22 @@ class Queue(object):
             self._known[key] = (executor.debug_str(),)
         return self._add(key, ())
 
-    def backward(self):
+    def backward(self) -> List[int]:
         """A backward pass of what was recorded is to be queued; return what `queued` wants when it has been."""
         self.opening()
         return self._add((BACKWARD,), ())
 
     @staticmethod
-    def queued(entry):
+    def queued(entry: Any) -> None:
         """An executor's or a backward pass has been queued."""
         entry[1] = now_ns()
 
-    def _makers(self, arrays):
+    def _makers(self, arrays: Any) -> Tuple[Any, ...]:
         """Return which entries made these arrays, counted back from the one that is to be added."""
         found = (self._made.get(array.handle.value) for array in arrays)
         return tuple(sorted({len(self._entries) - maker[0] for maker in found if maker is not None}))
 
-    def _add_made(self, outputs):
+    def _add_made(self, outputs: Any) -> bool:
         """Remember what the entry that is to be added made; return whether a backward pass takes it back."""
         count = self._recorded()
         recorded = count != self._before if count is not None else self.mx.autograd.is_recording()
@@ -106,19 +109,19 @@ class Queue(object):
             self._made[output.handle.value] = (len(self._entries), recorded)
         return recorded
 
-    def _add(self, key, made):
+    def _add(self, key: Any, made: Any) -> List[int]:
         self._entries.append((key, made))
         times = [self._queued, now_ns()]
         self._times.append(times)
         return times
 
-    def _close_step(self):
+    def _close_step(self) -> None:
         self._steps.append((tuple(self._entries), self._times))
         self._entries, self._times, self._made = [], [], {}
 
     # --- when the pass is over -------------------------------------------------------------------------------------------
 
-    def write(self, folder):
+    def write(self, folder: str) -> List[str]:
         """Write the graph of each kind of step, and of which kind each step was; return the file's name."""
         self._close_step()
         kinds = {}
@@ -131,7 +134,7 @@ class Queue(object):
             json.dump({"graphs": graphs, "steps": steps}, out)
         return GRAPH_FILE
 
-    def _described(self, key):
+    def _described(self, key: Any) -> Any:
         """Return (forward nodes, backward nodes) of an entry; of a graph that cannot be described none are known."""
         found = self._known[key]
         if found[0] is _DONE:
@@ -144,10 +147,10 @@ class Queue(object):
         self._known[key] = (_DONE, result)
         return result
 
-    def _node(self, key):
+    def _node(self, key: Any) -> Dict[str, Any]:
         return {"op": self._name(key[1]), "name": self._name(key[1]), "layer": key[3], "phase": key[4], "inputs": [""]}
 
-    def _name(self, handle):
+    def _name(self, handle: Any) -> str:
         """Return an operator's name by its handle."""
         if handle not in self._names:
             name, base = ctypes.c_char_p(), self.mx.base
@@ -155,7 +158,7 @@ class Queue(object):
             self._names[handle] = name.value.decode("ascii")
         return self._names[handle]
 
-    def _of_operator(self, key, keys, values, shapes):
+    def _of_operator(self, key: Any, keys: Any, values: Any, shapes: Any) -> Any:
         """An operator's gradient is what an executor of this operator alone adds to it."""
         if not key[-1]:
             return [self._node(key)], []
@@ -169,7 +172,7 @@ class Queue(object):
             node.update(layer=key[3], phase="backward")
         return [self._node(key)], back
 
-    def _of_graph(self, key, symbol, shapes, needed):
+    def _of_graph(self, key: Any, symbol: Any, shapes: Any, needed: Any) -> Any:
         """A graph runs in the order of its symbol's nodes; an executor, which may fuse what only infers, says its gradient."""
         inside = json.loads(symbol.tojson())["nodes"]
         nodes = [
@@ -184,11 +187,11 @@ class Queue(object):
             nodes += self._layered(self._bound(symbol, names, shapes, requests), key[2])[1]
         return self._layered(nodes, key[2])
 
-    def _of_executor(self, key, text):
+    def _of_executor(self, key: Any, text: str) -> Tuple[Any, List[Any]]:
         forward, back = self._layered(parse_graph(text), None)
         return (forward, []) if key[4] == "forward" else (back, [])
 
-    def _layered(self, nodes, own):
+    def _layered(self, nodes: Any, own: Any) -> Tuple[List[Any], List[Any]]:
         """Return the nodes of both directions with their layers; `own` is the layer of the block that the graph is of."""
         for node in nodes:
             node["phase"] = phase_of(node)
@@ -196,7 +199,7 @@ class Queue(object):
         _lend(nodes, own)
         return [node for node in nodes if node["phase"] == "forward"], [node for node in nodes if node["phase"] == "backward"]
 
-    def _bound(self, symbol, names, shapes, requests):
+    def _bound(self, symbol: Any, names: Sequence[str], shapes: Any, requests: Any) -> List[Dict[str, Any]]:
         """Return the nodes of an executor of this symbol."""
         with Unprinted(REMARKS):
             executor = symbol.simple_bind(self.mx.cpu(), grad_req=requests, **dict(zip(names, shapes)))
@@ -206,13 +209,13 @@ class Queue(object):
 class Nodes(object):
     """The nodes of a step, in the order in which they were queued; a backward pass takes back what was recorded."""
 
-    def __init__(self, described):
+    def __init__(self, described: Dict[str, Any]) -> None:
         self._described = described
-        self._nodes = []
-        self._last = {}  # entry -> position of its last forward node
-        self._tape = []  # (entry, the entries that made its inputs, its backward nodes)
+        self._nodes: List[Any] = []
+        self._last: Dict[Any, Any] = {}  # entry -> position of its last forward node
+        self._tape: List[Any] = []  # (entry, the entries that made its inputs, its backward nodes)
 
-    def of(self, entries):
+    def of(self, entries: Any) -> List[Dict[str, Any]]:
         """Return the nodes of these entries."""
         for number, (key, made) in enumerate(entries):
             if key[0] == BACKWARD:
@@ -228,7 +231,7 @@ class Nodes(object):
                 self._tape.append((number, makers, back))
         return self._nodes
 
-    def _take_back(self, number):
+    def _take_back(self, number: int) -> None:
         """Append the backward nodes of what was recorded: each waits for those of the entries that used its results."""
         users = {}
         for entry, makers, back in reversed(self._tape):
@@ -238,7 +241,7 @@ class Nodes(object):
                 users.setdefault(maker, []).extend(last)
         self._tape = []
 
-    def _append(self, nodes, entry, sources):
+    def _append(self, nodes: Any, entry: Any, sources: Any) -> None:
         """Append an entry's nodes; those whose inputs are none of its own nodes' wait for `sources`."""
         known = {}
         for node in nodes:
@@ -252,7 +255,7 @@ class Nodes(object):
 _DONE = object()
 
 
-def _lend(nodes, own):
+def _lend(nodes: Any, own: Any) -> None:
     """Give what MXNet adds to a graph, such as zeros for a gradient, the layer of the node that uses it, or that feeds it."""
     for position, node in reversed(list(enumerate(nodes))):  # the last first, for one may use another (sum_grad)
         if node["layer"] is not None:

@@ -5,10 +5,12 @@ The engine is asynchronous: Python only queues work. So ranges tell what the hos
 
 import functools
 import weakref
+from typing import Any, Callable, Dict, Iterator, List
 
 from kernelscope.tracer.inside.frameworks.mxnet.blocks import Layers
 from kernelscope.tracer.inside.frameworks.mxnet.library import Library
 from kernelscope.tracer.inside.frameworks.script import Base, Seen
+from kernelscope.tracer.inside.ranges import Recorder
 
 
 class Adapter(Base):
@@ -18,21 +20,21 @@ class Adapter(Base):
     queues = True
     prints = False  # oneDNN reads once whether to print, and MXNet's library does not export what changes it later
 
-    def __init__(self, recording):
+    def __init__(self, recording: Any) -> None:
         super(Adapter, self).__init__(recording)
         import mxnet
 
         self.mx = mxnet
         self.library = Library(mxnet)
         self.roots = Seen()  # the outermost blocks and modules that were called
-        self.batch = None
+        self.batch: Any = None
         self._profiled = False  # whether the script uses mx.profiler itself
-        self._layers = None
-        self._folder = None
+        self._layers: Any = None
+        self._folder: Any = None
 
     # --- steps -----------------------------------------------------------------------------------------------------------
 
-    def watch(self):
+    def watch(self) -> None:
         """Watch trainers, modules and calls of outermost blocks."""
         mx, stepping = self.mx, self.stepping
         for name in ("step", "update"):
@@ -51,18 +53,18 @@ class Adapter(Base):
                 self.searching.wrap(owner, "init_optimizer", self.trained)
         self.searching.wrap(mx.gluon.Block, "__call__", self._looking)
 
-    def _stepper(self, training):
-        def ended(owner, arguments, output):
+    def _stepper(self, training: bool) -> Callable[..., Any]:
+        def ended(owner: Any, arguments: Any, output: Any) -> None:
             if arguments and isinstance(arguments[0], int):
                 self.batch = arguments[0]
             self.recording.stepped(self, id(owner), training=training)
 
         return lambda original: self.outermost(original, ended)
 
-    def _forwarding(self, original):
+    def _forwarding(self, original: Callable[..., Any]) -> Any:
         """Modules that infer: a call with is_train False, or of a module that was bound for inference."""
 
-        def ended(module, arguments, output):
+        def ended(module: Any, arguments: Any, output: Any) -> None:
             self.roots.add(module)
             if self.batch is None and module.binded and module.data_shapes:
                 self.batch = int(module.data_shapes[0][1][0])
@@ -71,11 +73,11 @@ class Adapter(Base):
 
         return self.outermost(original, ended)
 
-    def _looking(self, original):
+    def _looking(self, original: Callable[..., Any]) -> Any:
         """Wrap the call of blocks: the outermost ones that have parameters are models."""
         recording, symbol = self.mx.autograd.is_recording, self.mx.sym.Symbol
 
-        def ended(block, arguments, output):
+        def ended(block: Any, arguments: Any, output: Any) -> None:
             if any(isinstance(argument, symbol) for argument in arguments) or not self._is_model(block):
                 return
             if not recording():
@@ -83,10 +85,10 @@ class Adapter(Base):
 
         return self.outermost(original, ended)
 
-    def _loading(self, original):
+    def _loading(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Batches that are made in this process come from a generator, of which only a generator around it can tell the time."""
 
-        def iterate(loader):
+        def iterate(loader: Any) -> Iterator[Any]:
             batches = original(loader)
             while True:
                 layers = self._layers
@@ -102,8 +104,8 @@ class Adapter(Base):
 
         return iterate
 
-    def _setting(self, original):
-        def set_state(*arguments, **keywords):
+    def _setting(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def set_state(*arguments: Any, **keywords: Any) -> Any:
             if not (self._layers and self._layers.setting):
                 self._profiled = True
                 self.recording.cut("the script uses mx.profiler itself, and there is only one")
@@ -111,14 +113,14 @@ class Adapter(Base):
 
         return set_state
 
-    def _is_model(self, block):
+    def _is_model(self, block: Any) -> bool:
         if block in self.roots:
             return True
         if not len(list(block.collect_params().keys())):
             return False
         return self.roots.add(block)
 
-    def found(self, key):
+    def found(self, key: Any) -> None:
         """Search no longer; where calls of a block are the steps, only its class's calls are watched."""
         super(Adapter, self).found(key)
         block = self.mx.gluon.Block
@@ -130,15 +132,15 @@ class Adapter(Base):
             elif self.recording.trains:
                 self._watch_calls(root, self._called_while_training)
 
-    def _called_while_training(self):
+    def _called_while_training(self) -> None:
         if not self.mx.autograd.is_training():
             self.recording.interrupted("the model was evaluated")
 
-    def _watch_calls(self, root, ended):
+    def _watch_calls(self, root: Any, ended: Any) -> None:
         owner, known, base = type(root), weakref.ref(root), self.mx.gluon.Block
         original = owner.__call__
 
-        def called(block, *arguments):
+        def called(block: Any, *arguments: Any) -> Any:
             output = original(block, *arguments)
             if block is known():
                 ended()
@@ -149,33 +151,33 @@ class Adapter(Base):
 
     # --- layers ----------------------------------------------------------------------------------------------------------
 
-    def attach(self, recorder, kernels):
+    def attach(self, recorder: Recorder, kernels: bool) -> Dict[str, Any]:
         """Put ranges around calls of models, backward, updates and waiting."""
         self._layers = Layers(self.library, recorder, self.roots.alive(), kernels)
         return self._layers.attach()
 
-    def detach(self):
+    def detach(self) -> None:
         """Take the ranges away; what is known of layers stays for `described`."""
         self._layers.detach()
 
-    def start_operators(self, folder):
+    def start_operators(self, folder: str) -> None:
         """Have operators run one by one, and start mx.profiler."""
         if self._profiled:
             raise RuntimeError("the script uses mx.profiler itself, and there is only one")
         self._folder = folder
         self._layers.start(folder)
 
-    def stop_operators(self):
+    def stop_operators(self) -> List[str]:
         """Stop mx.profiler and write what it saw beside what was queued."""
         return self._layers.stop(self._folder)
 
-    def settle(self):
+    def settle(self) -> None:
         """Wait for the engine."""
         self.mx.nd.waitall()
 
     # --- facts -----------------------------------------------------------------------------------------------------------
 
-    def settings(self):
+    def settings(self) -> Dict[str, Any]:
         """Return the settings in force."""
         blocks = [root for root in self.roots.alive() if hasattr(root, "_active")]
         self.library.hybridized = [(root, dict(root._flags) if root._active else None) for root in blocks]
@@ -184,13 +186,13 @@ class Adapter(Base):
         finally:
             self.library.hybridized = []
 
-    def described(self):
+    def described(self) -> Dict[str, Any]:
         """Return the batch as the trainer was told it, the device, and the model's layers."""
         layers = self._layers
         network = None if layers is None else layers.described()
         return {"batch": self.batch, "device": "cpu", "network": network}
 
 
-def _modules(mx):
+def _modules(mx: Any) -> List[Any]:
     found = (getattr(mx.mod, name, None) for name in ("Module", "BucketingModule", "SequentialModule"))
     return [owner for owner in found if owner is not None]

@@ -8,6 +8,7 @@ with the value that it must have.
 
 import ctypes
 import os
+from typing import Any, Dict, List, Optional
 
 from kernelscope.tracer.inside.frameworks.unprinted import Unprinted
 
@@ -22,7 +23,7 @@ _VARIABLES = ("MXNET_EXEC_BULK_EXEC_TRAIN", "MXNET_EXEC_BULK_EXEC_INFERENCE")
 class Imperative(object):
     """What the library's singleton says of imperative code; `known` is False where it is not laid out as expected."""
 
-    def __init__(self, mx):
+    def __init__(self, mx: Any) -> None:
         self.known = False
         get = getattr(mx.base._LIB, _IMPERATIVE, None)
         if get is None or not mx.__version__.startswith(("1.8.", "1.9.")):
@@ -33,11 +34,11 @@ class Imperative(object):
         self._bulk = ctypes.c_int.from_address(address + _BACKWARD_BULK)
         self.known = self._bulk.value == _backward_bulk()
 
-    def recorded(self):
+    def recorded(self) -> Optional[int]:
         """Return how many operators were recorded for backward passes so far, or None."""
         return self._recorded.value if self.known else None
 
-    def set_backward_bulk(self, size):
+    def set_backward_bulk(self, size: int) -> Optional[int]:
         """Have backward passes run so many operators as one; return what it was, or None where that is not known."""
         if not self.known:
             return None
@@ -45,7 +46,7 @@ class Imperative(object):
         return before
 
 
-def _backward_bulk():
+def _backward_bulk() -> int:
     """Return what the environment said when mxnet was imported, by the rules of imperative.h."""
     variable = os.environ.get
     if variable("MXNET_EXEC_BULK_EXEC_TRAIN", "1").lower() in ("0", "false"):
@@ -57,16 +58,16 @@ def _backward_bulk():
 class Separate(object):
     """From `start` to `stop` operators run by themselves."""
 
-    def __init__(self, mx, imperative):
+    def __init__(self, mx: Any, imperative: Any) -> None:
         self.mx = mx
-        self.symbols = {}  # id of a graph's twin -> (its block, its symbol)
-        self.missing = None  # why some operators still run as one
+        self.symbols: Dict[Any, Any] = {}  # id of a graph's twin -> (its block, its symbol)
+        self.missing: Any = None  # why some operators still run as one
         self._imperative = imperative
         self._bulk = self._backward = None
-        self._blocks = []  # (block, its own graph, the twin)
-        self._executors = {}  # id -> (executor, its own handle, the twin); kept, so that no handle is freed twice
+        self._blocks: List[Any] = []  # (block, its own graph, the twin)
+        self._executors: Dict[Any, Any] = {}  # id -> (executor, its own handle, the twin); kept, so that no handle is freed twice
 
-    def start(self, blocks):
+    def start(self, blocks: Any) -> None:
         """Put twins in the place of the graphs of these blocks."""
         self._bulk = self.mx.engine.set_bulk_size(0)
         self._backward = self._imperative.set_backward_bulk(0)
@@ -87,7 +88,7 @@ class Separate(object):
             self.symbols[id(twin)] = (block, symbol)
             block._cached_op = twin
 
-    def stop(self):
+    def stop(self) -> None:
         """Bring back the graphs, executors and sizes."""
         self.mx.engine.set_bulk_size(self._bulk)
         if self._backward is not None:
@@ -100,14 +101,14 @@ class Separate(object):
                 executor.handle = own  # what it computed last stays its outputs
         self._blocks, self.symbols, self._executors = [], {}, {}
 
-    def executor_called(self, executor):
+    def executor_called(self, executor: Any) -> None:
         """Before an executor's forward pass: have its twin run instead."""
         if id(executor) not in self._executors:
             twin = self._twin(executor)
             self._executors[id(executor)] = (executor, executor.handle, twin)
             executor.handle = twin.handle
 
-    def _twin(self, executor):
+    def _twin(self, executor: Any) -> Any:
         """Bind the executor's symbol to its arrays once more; only the C library sees the variables that say how."""
         for name in _VARIABLES:
             os.putenv(name, "0")

@@ -13,21 +13,23 @@ import functools
 import json
 import os
 import weakref
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 from kernelscope.tracer.inside.frameworks.mxnet.graph import GRAPH_FILE, neighbour, parse_graph, phase_of, without_direction
 from kernelscope.tracer.inside.frameworks.mxnet.library import Library
 from kernelscope.tracer.inside.frameworks.workload import Hooks as Base
 from kernelscope.tracer.inside.profiling.patches import Patches
+from kernelscope.tracer.inside.ranges import Recorder
 
 
-def layer_prefixes(root):
+def layer_prefixes(root: Any) -> List[Tuple[str, str]]:
     """Return [(prefix, layer)] of the blocks that count as layers under `root`: those without children or with parameters.
 
     A layer's name is its block's prefix without the prefixes of the blocks around it; longer prefixes come first.
     """
     found, start = [], root.prefix
 
-    def visit(block):
+    def visit(block: Any) -> None:
         children = list(block._children.values())
         if not children or list(block.params.values()):
             name = block.prefix[len(start) :] if block.prefix.startswith(start) else block.prefix
@@ -39,7 +41,7 @@ def layer_prefixes(root):
     return sorted(found, key=lambda pair: -len(pair[0]))
 
 
-def named_prefixes(root, names):
+def named_prefixes(root: Any, names: Sequence[str]) -> List[Tuple[str, str]]:
     """Return [(prefix, layer)] of layers that have a name already, longer prefixes first.
 
     Such a layer need not be a block: a concatenation is an operator of the block around it, named as the layer.
@@ -47,7 +49,7 @@ def named_prefixes(root, names):
     return [(root.prefix + name + "_", name) for name in sorted(names, key=len, reverse=True)]
 
 
-def name_layers(nodes, root, prefixes):
+def name_layers(nodes: List[Dict[str, Any]], root: str, prefixes: Sequence[Tuple[str, str]]) -> List[Dict[str, Any]]:
     """Add "layer" and "phase" to the nodes: by their name's prefix.
 
     What stands in the root block itself, such as an addition, has no layer. What MXNet adds to a graph, such as zeros for a
@@ -81,16 +83,18 @@ class Hooks(Base):
         "MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN": "0",
     }
 
-    def __init__(self, spec, recorder):
+    def __init__(self, spec: Dict[str, Any], recorder: Recorder) -> None:
         super(Hooks, self).__init__(spec, recorder)
-        self.mx = None
-        self.net = None
-        self.loss = None
-        self.named = []  # the names of the network's layers
-        self.shapes = {}  # block's prefix -> shapes of the inputs of its latest call
-        self._hybridized = []  # weak references to outermost blocks on which hybridize() was called, with the latest options
+        self.mx: Any = None
+        self.net: Any = None
+        self.loss: Any = None
+        self.named: List[Any] = []  # the names of the network's layers
+        self.shapes: Dict[Any, Any] = {}  # block's prefix -> shapes of the inputs of its latest call
+        self._hybridized: List[
+            Any
+        ] = []  # weak references to outermost blocks on which hybridize() was called, with the latest options
 
-    def configure(self):
+    def configure(self) -> None:
         """Set the number of threads and import mxnet, which reads it then; have each loop end with nothing queued."""
         if self.spec.get("threads"):
             os.environ["OMP_NUM_THREADS"] = str(self.spec["threads"])
@@ -106,13 +110,13 @@ class Hooks(Base):
         self.recorder.marker_fd = None
         self._notice_hybridize()
 
-    def _notice_hybridize(self):
+    def _notice_hybridize(self) -> None:
         """Keep which blocks are hybridized and how; a call of a block goes on to its children, which count with it."""
         depth = []
 
-        def noticing(original):
+        def noticing(original: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(original)
-            def hybridize(block, active=True, **options):
+            def hybridize(block: Any, active: bool = True, **options: Any) -> Any:
                 if not depth:
                     self._hybridized = [pair for pair in self._hybridized if pair[0]() not in (None, block)]
                     self._hybridized.append((weakref.ref(block), dict(options) if active else None))
@@ -127,13 +131,13 @@ class Hooks(Base):
         for kind in (self.mx.gluon.Block, self.mx.gluon.HybridBlock):
             kind.hybridize = noticing(kind.hybridize)
 
-    def settings(self):
+    def settings(self) -> Dict[str, Any]:
         """Return the settings in force; whether blocks run as graphs, as they were told to."""
         known = [(reference(), options) for reference, options in self._hybridized]
         self.library.hybridized = [(block, options) for block, options in known if block is not None]
         return self.library.settings()
 
-    def attach_layers(self, program):
+    def attach_layers(self, program: Any) -> Dict[str, str]:
         """Hook the program's network, loss and trainer and what waits; return how layers and phases are found."""
         self.net, self.loss = program.net, program.loss
         self.named = [layer.name for layer in program.network.layers]
@@ -151,35 +155,35 @@ class Hooks(Base):
             "phases": "the blocks' forward hooks, NDArray.backward, Trainer.step; when queued, not when run",
         }
 
-    def range_waiting(self):
+    def range_waiting(self) -> None:
         """Put ranges around what waits for the engine, at the end of a loop's last step too."""
         self.library.range_waiting(Patches(), self.recorder)
         self.recorder.settle = self.mx.nd.waitall
 
-    def _attach_block(self, block, category, name, layer):
+    def _attach_block(self, block: Any, category: str, name: str, layer: str) -> None:
         recorder, shapes, prefix = self.recorder, self.shapes, block.prefix
 
-        def enter(block, inputs):
+        def enter(block: Any, inputs: Any) -> None:
             shapes[prefix] = [value.shape for value in inputs if hasattr(value, "shape")]
             recorder.push(category, name, layer=layer, phase="forward")
 
-        def leave(block, inputs, output):
+        def leave(block: Any, inputs: Any, output: Any) -> None:
             recorder.pop()
 
         block.register_forward_pre_hook(enter)
         block.register_forward_hook(leave)
 
-    def start_operators(self, program):
+    def start_operators(self, program: Any) -> None:
         """Start mx.profiler; in other passes, with bulk execution, its rows would hold no layers."""
         self.library.start_profiler(self.spec["folder"])
 
-    def graphs(self):
+    def graphs(self) -> List[Dict[str, Any]]:
         """Return the graphs of the blocks that were called, now that the shapes of their inputs are known."""
         network = named_prefixes(self.net, self.named) + layer_prefixes(self.net)
         prefixes = [(self.net, network), (self.loss, [(self.loss.prefix, "loss")])]
         return [self._graph(block, layers) for block, layers in prefixes if block.prefix in self.shapes]
 
-    def _graph(self, block, prefixes):
+    def _graph(self, block: Any, prefixes: Any) -> Dict[str, Any]:
         """Return the graph of a block's latest call with its layers; of the backward pass too when training."""
         shapes = self.shapes[block.prefix]
         inputs = [self.mx.sym.var("input%d" % number) for number in range(len(shapes))]
@@ -198,7 +202,7 @@ class Hooks(Base):
                 os.environ["MXNET_SUBGRAPH_BACKEND"] = kept
         return {"prefix": block.prefix, "nodes": name_layers(nodes, block.prefix, prefixes)}
 
-    def _bound(self, block, symbol, held):
+    def _bound(self, block: Any, symbol: Any, held: Any) -> Any:
         """Return an executor of a block's symbol, which never runs: on the block's own arrays, for a large network has many.
 
         held: the inputs' arrays by name.
@@ -217,7 +221,7 @@ class Hooks(Base):
         states = {name: held[name] for name in symbol.list_auxiliary_states()}
         return symbol.bind(cpu, arguments, args_grad=gradients, grad_req=requests, aux_states=states)
 
-    def stop_operators(self):
+    def stop_operators(self) -> List[str]:
         """Stop the profiler, write its trace compressed and the graphs; return the names of the files written."""
         trace = self.library.stop_profiler(self.spec["folder"])
         with open(os.path.join(self.spec["folder"], GRAPH_FILE), "w") as out:

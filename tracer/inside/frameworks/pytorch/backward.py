@@ -9,18 +9,21 @@ A tensor's dictionary of hooks is set as Tensor.register_hook does it, but witho
 
 import threading
 from collections import OrderedDict
+from typing import Any, Callable, Dict, Iterable, Optional
+
+from kernelscope.tracer.inside.ranges import Recorder
 
 MARK = "_kernelscope"  # on a module: its layer; on a tensor: its version when the hook was set
 _KEY = -1  # of our hook in a tensor's dictionary: torch's own handles count up from 0
 
 
-def ranks_of(torch):
+def ranks_of(torch: Any) -> int:
     """Return how many processes share a step."""
     distributed = torch.distributed
     return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
 
 
-def compiling(torch):
+def compiling(torch: Any) -> Callable[[], bool]:
     """Return the function that tells whether code is being compiled, which the compiler itself sees through."""
     found = getattr(getattr(torch, "compiler", None), "is_compiling", None)
     return found if found is not None else lambda: False
@@ -29,36 +32,36 @@ def compiling(torch):
 class BackwardLayers(object):
     """Ranges for the backward pass of layers, from hooks on the tensors between them."""
 
-    def __init__(self, recorder, torch):
+    def __init__(self, recorder: Recorder, torch: Any) -> None:
         self.recorder = recorder
-        self.thread = None  # the thread that called backward, while it runs
+        self.thread: Optional[int] = None  # the thread that called backward, while it runs
         self.shared = ranks_of(torch) > 1
-        self._waiting = None  # the number of the range around a wait for other ranks, while it is open
+        self._waiting: Optional[int] = None  # the number of the range around a wait for other ranks, while it is open
         self._compiling = compiling(torch)
         self._tensor = torch.Tensor
         self._queue_callback = torch.autograd.Variable._execution_engine.queue_callback
-        self._open = {}  # thread -> layer whose range is open there
-        self._openers = {}  # layer -> dictionary of hooks
+        self._open: Dict[int, str] = {}  # thread -> layer whose range is open there
+        self._openers: Dict[Any, Any] = {}  # layer -> dictionary of hooks
         self._closer = OrderedDict([(_KEY, lambda gradient: self.close())])
 
-    def enter(self, values, around=None):
+    def enter(self, values: Iterable[Any], around: Optional[str] = None) -> None:
         """Before a layer runs on `values`: where no layer made a tensor, backward leaves this layer for a function.
 
         around: the layer whose own code calls this one and has made such tensors; without one that is no layer's.
         """
         self._mark(values, self._closer if around is None else self._hooks_of(around))
 
-    def leave(self, layer, output):
+    def leave(self, layer: str, output: Any) -> None:
         """After a layer has returned `output`: backward enters it there, except by tensors that it only passed through."""
         self._mark((output,), self._hooks_of(layer))
 
-    def _hooks_of(self, layer):
+    def _hooks_of(self, layer: str) -> Any:
         hooks = self._openers.get(layer)
         if hooks is None:
             hooks = self._openers[layer] = OrderedDict([(_KEY, self._opener(layer))])
         return hooks
 
-    def _mark(self, values, hooks):
+    def _mark(self, values: Any, hooks: Any) -> None:
         """Set the hooks on tensors that have none yet; an in-place operation makes a new version, another tensor to backward."""
         for value in values:
             if isinstance(value, self._tensor):
@@ -73,18 +76,18 @@ class BackwardLayers(object):
                 self._mark(value.values(), hooks)
 
     @staticmethod
-    def _hook(tensor, hooks):
+    def _hook(tensor: Any, hooks: Any) -> None:
         if tensor._backward_hooks is None:
             tensor._backward_hooks = hooks.copy()
             tensor.grad_fn._register_hook_dict(tensor)
         else:
             tensor.register_hook(hooks[_KEY])
 
-    def _opener(self, layer):
+    def _opener(self, layer: str) -> Callable[..., Any]:
         """Return the hook that opens the layer's range, closing what was open; an open range of the same layer goes on."""
         opened_by, push, pop, ident = self._open, self.recorder.push, self.recorder.pop, threading.get_ident
 
-        def hook(gradient):
+        def hook(gradient: Any) -> None:
             thread = ident()
             opened = opened_by.get(thread)
             if opened == layer:
@@ -100,11 +103,11 @@ class BackwardLayers(object):
 
         return hook
 
-    def around(self, original):
+    def around(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function that runs backward, in the range of its phase; one may run inside of another, of a checkpoint."""
         recorder, is_compiling, opened = self.recorder, self._compiling, self._open
 
-        def called(*arguments, **keywords):
+        def called(*arguments: Any, **keywords: Any) -> Any:
             if is_compiling():
                 return original(*arguments, **keywords)
             number = recorder.push("phase", "backward", None, "backward")
@@ -121,7 +124,7 @@ class BackwardLayers(object):
 
         return called
 
-    def close(self):
+    def close(self) -> None:
         """Close the range that is open on this thread, if any."""
         if self._open.pop(threading.get_ident(), None) is not None:
             self.recorder.pop()
@@ -129,7 +132,7 @@ class BackwardLayers(object):
             self.recorder.close(self._waiting)
             self._waiting = None
 
-    def _wait(self):
+    def _wait(self) -> None:
         """After the last gradient: what backward still does is to wait until the ranks have exchanged them all."""
         self.close()
         self._waiting = self.recorder.push("sync", "other ranks", None, "backward")

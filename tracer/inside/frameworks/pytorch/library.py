@@ -3,8 +3,11 @@
 import functools
 import os
 import re
+from typing import Any, Callable, Dict, List
 
 from kernelscope.tracer.inside.frameworks.workload import cores
+from kernelscope.tracer.inside.profiling.patches import Patches
+from kernelscope.tracer.inside.ranges import Recorder
 
 TRACE_FILE = "operators.pt.trace.json.gz"
 _COMPILING_OPTIONS = ("backend", "mode", "fullgraph", "dynamic", "disable")  # of torch.compile
@@ -15,19 +18,19 @@ SYNCHRONISING = ("item", "cpu", "numpy", "tolist")  # methods of a tensor that w
 class Library(object):
     """PyTorch as it was imported. model: whose layout and compilation are settings, None where none is known."""
 
-    def __init__(self, torch):
+    def __init__(self, torch: Any) -> None:
         self.torch = torch
-        self.model = None
-        self.compiled = []  # how code was compiled, by which function, in order
-        self._profiler = None
+        self.model: Any = None
+        self.compiled: List[Any] = []  # how code was compiled, by which function, in order
+        self._profiler: Any = None
 
-    def notice_compiling(self):
+    def notice_compiling(self) -> None:
         """Keep by which functions code is compiled: models may be, or functions that call them."""
         torch = self.torch
 
-        def noticing(original, name):
+        def noticing(original: Callable[..., Any], name: Any) -> Callable[..., Any]:
             @functools.wraps(original)
-            def compiling(*arguments, **keywords):
+            def compiling(*arguments: Any, **keywords: Any) -> Any:
                 options = ["%s=%s" % (key, keywords[key]) for key in _COMPILING_OPTIONS if keywords.get(key)]
                 text = " ".join([name] + options)
                 if text not in self.compiled:
@@ -45,7 +48,7 @@ class Library(object):
             if hasattr(owner, name):
                 setattr(owner, name, noticing(getattr(owner, name), label))
 
-    def versions(self):
+    def versions(self) -> Dict[str, Any]:
         """Return the versions of torch, numpy, oneDNN, MKL, and of CUDA and cuDNN where this build has them."""
         torch = self.torch
         found = {"pytorch": torch.__version__}
@@ -66,7 +69,7 @@ class Library(object):
                 found["cudnn"] = str(torch.backends.cudnn.version())
         return found
 
-    def settings(self):
+    def settings(self) -> Dict[str, Any]:
         """Return the settings in force that can make a difference to speed or results."""
         torch = self.torch
         cudnn = torch.backends.cudnn
@@ -88,7 +91,7 @@ class Library(object):
             "execution": self.execution(),
         }
 
-    def _memory_format(self):
+    def _memory_format(self) -> str:
         """Return the layout of the model's images: that of its convolutions' weights, else PyTorch's own."""
         channels_last = self.torch.channels_last
         for parameter in self.model.parameters() if self.model is not None else ():
@@ -97,7 +100,7 @@ class Library(object):
                     return "channels last"
         return "channels first"
 
-    def execution(self):
+    def execution(self) -> str:
         """Return how operators are executed: one by one, or as what was compiled, by which means."""
         compiled = list(self.compiled)
         if not compiled and self.model is not None and hasattr(self.model, "_orig_mod"):
@@ -107,14 +110,14 @@ class Library(object):
             compiled = [text for text in compiled if not text.startswith("torch.compile")]
         return "compiled: " + ", ".join(compiled) if compiled else "eager"
 
-    def start_profiler(self, on_gpu):
+    def start_profiler(self, on_gpu: bool) -> None:
         """Start torch.profiler. on_gpu: whether it records a GPU's kernels, too; then no other collector may have CUPTI."""
         profiler = self.torch.profiler
         activities = [profiler.ProfilerActivity.CPU] + [profiler.ProfilerActivity.CUDA] * on_gpu
         self._profiler = profiler.profile(activities=activities, record_shapes=True)
         self._profiler.start()
 
-    def stop_profiler(self, folder, name=TRACE_FILE):
+    def stop_profiler(self, folder: str, name: str = TRACE_FILE) -> List[str]:
         """Stop the profiler and write its chrome trace under this name; return the names of the files written."""
         profiler, self._profiler = self._profiler, None
         profiler.stop()
@@ -122,7 +125,7 @@ class Library(object):
         profiler.profiler = None  # what was recorded goes now: the object around it refers to itself
         return [name]
 
-    def range_synchronisation(self, patches, recorder, on_gpu, kernels):
+    def range_synchronisation(self, patches: Patches, recorder: Recorder, on_gpu: bool, kernels: bool) -> None:
         """Name the calls that bring a value to the host: waits on a GPU; on a CPU, which has it, only calls like others.
 
         Those are too short to be worth their ranges in the layers pass.

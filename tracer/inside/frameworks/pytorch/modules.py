@@ -7,11 +7,14 @@ code made it.
 
 import functools
 import threading
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 from kernelscope.tracer.inside.frameworks.pytorch.backward import BackwardLayers, compiling
+from kernelscope.tracer.inside.frameworks.pytorch.library import Library
 from kernelscope.tracer.inside.frameworks.script import network, numbered
 from kernelscope.tracer.inside.profiling import budget
 from kernelscope.tracer.inside.profiling.patches import Patches
+from kernelscope.tracer.inside.ranges import Recorder
 
 _WRAPPERS = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel")  # hold the model as `module`
 _SAMPLING = ("__init__", "sample", "rsample", "log_prob", "entropy")  # methods of distributions
@@ -21,31 +24,31 @@ _LOSSES = ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_l
 class Layers(object):
     """The ranges of one pass, from `attach` to `detach`."""
 
-    def __init__(self, library, recorder, roots, on_gpu, kernels):
+    def __init__(self, library: Library, recorder: Recorder, roots: Sequence[Any], on_gpu: bool, kernels: bool) -> None:
         self.torch = torch = library.torch
         self.recorder = recorder
-        self.opaque = {}  # layer -> why nothing is seen inside of it
-        self.shared = {}  # layer -> other paths of the same module
+        self.opaque: Dict[str, str] = {}  # layer -> why nothing is seen inside of it
+        self.shared: Dict[str, List[str]] = {}  # layer -> other paths of the same module
         self._roots = roots = _outermost(roots)
         self.title = " + ".join(type(_bare(root)).__name__ for root in roots) or "unknown"
         self.parameters = sum(_elements(root.parameters()) for root in roots)
         self._library, self._on_gpu, self._kernels = library, on_gpu, kernels
-        self._names = {}  # id of a module -> its layer
-        self._kept = []  # the modules of these ids, so that no id is given to another one
-        self._types = {}  # layer -> (type, parameters)
-        self._order = {}  # layer -> rank of its first call
-        self._counts = {}  # layer -> calls within the present call of the model
+        self._names: Dict[int, str] = {}  # id of a module -> its layer
+        self._kept: List[Any] = []  # the modules of these ids, so that no id is given to another one
+        self._types: Dict[str, Tuple[str, int]] = {}  # layer -> (type, parameters)
+        self._order: Dict[str, int] = {}  # layer -> rank of its first call
+        self._counts: Dict[str, int] = {}  # layer -> calls within the present call of the model
         self._depths = threading.local()  # depth: how many calls that have ranges are open on a thread
-        self._wanted = None  # ids of the modules that have ranges, None for all
-        self._hooked = None  # tells which layers' gradients have ranges, None for all
+        self._wanted: Optional[Set[int]] = None  # ids of the modules that have ranges, None for all
+        self._hooked: Any = None  # tells which layers' gradients have ranges, None for all
         self._patches = Patches()
         self._calls = Patches()  # of modules
         self._functions = Patches()  # of losses and distributions
-        self._handles = []
-        self._optimizing = []
+        self._handles: List[Any] = []
+        self._optimizing: List[Any] = []
         self._backward = BackwardLayers(recorder, torch)
 
-    def attach(self):
+    def attach(self) -> Dict[str, Any]:
         """Put the ranges there; return how layers and phases are found."""
         torch, patches = self.torch, self._patches
         self._original = torch.nn.Module.__call__
@@ -67,7 +70,7 @@ class Layers(object):
             methods["shared"] = "; ".join("%s is also %s" % (name, ", ".join(also)) for name, also in sorted(self.shared.items()))
         return methods
 
-    def keep(self, kept, phases):
+    def keep(self, kept: Dict[str, Set[str]], phases: bool) -> bool:
         """Leave ranges around the calls of these layers and hooks for the gradients of some, and ranges around phases if wanted.
 
         Everything else is called as without us.
@@ -84,13 +87,13 @@ class Layers(object):
             self._leave_phases()
         return True
 
-    def _leave_phases(self):
+    def _leave_phases(self) -> None:
         self._patches.undo()
         for handle in self._handles:
             handle.remove()
         self._handles = []
 
-    def _attach_calls(self, modules):
+    def _attach_calls(self, modules: Any) -> None:
         """Wrap the calls of these modules by their classes, so that calls of other classes take no longer."""
         base = self.torch.nn.Module
         owners = {type(module) for module in modules if isinstance(module, base)}
@@ -99,7 +102,7 @@ class Layers(object):
         for owner in owners:
             self._calls.set(owner, "__call__", functools.wraps(base.__call__)(self._calling(self._original)))
 
-    def _attach_functions(self, layers):
+    def _attach_functions(self, layers: Any) -> None:
         """Wrap losses and distributions that are among these layers; None for all."""
         functional = self.torch.nn.functional
         for name in sorted(vars(functional)):
@@ -107,21 +110,21 @@ class Layers(object):
                 self._functions.wrap(functional, name, self._losing)
         self._attach_distributions(layers)
 
-    def detach(self):
+    def detach(self) -> None:
         """Take the ranges away and let go of the script's objects."""
         for patches in (self._functions, self._calls):
             patches.undo()
         self._leave_phases()
         self._kept, self._roots, self._names = [], [], {}
 
-    def described(self):
+    def described(self) -> Dict[str, Any]:
         """Return the description of the models and of the layers that were called, in the order of their first calls."""
         layers = [(name,) + self._types[name] for name in sorted(self._order, key=self._order.get)]
         return network(self.title, layers, self.parameters)
 
     # --- modules ---------------------------------------------------------------------------------------------------------
 
-    def _name(self, root, prefixed):
+    def _name(self, root: Any, prefixed: bool) -> None:
         """Give the model and all modules in it their names; of a module that has several paths the first one counts."""
         bare = _bare(root)
         title = type(getattr(bare, "_orig_mod", bare)).__name__
@@ -148,7 +151,7 @@ class Layers(object):
                 self.opaque[self._names[id(module)]] = "TorchScript runs the layers inside without Python"
         self._types[own] = (title, _elements(bare.parameters(recurse=False)))
 
-    def _layer(self, module, outermost):
+    def _layer(self, module: Any, outermost: bool) -> Optional[str]:
         """Return the layer that this call stands for, or None for modules of nobody, whose work is the caller's."""
         name = self._names.get(id(module))
         if name is None:
@@ -170,12 +173,12 @@ class Layers(object):
             self._order[name] = len(self._order)
         return name
 
-    def _calling(self, original):
+    def _calling(self, original: Callable[..., Any]) -> Callable[..., Any]:
         recorder, backward, depths = self.recorder, self._backward, self._depths
         enabled, wanted, hooked = self.torch.is_grad_enabled, self._wanted, self._hooked
         is_compiling = compiling(self.torch)
 
-        def called(module, *arguments, **keywords):
+        def called(module: Any, *arguments: Any, **keywords: Any) -> Any:
             if wanted is not None and id(module) not in wanted:
                 return original(module, *arguments, **keywords)
             if is_compiling() or not recorder.layers or not recorder.in_step:
@@ -215,12 +218,12 @@ class Layers(object):
 
     # --- the rest of a step ----------------------------------------------------------------------------------------------
 
-    def _losing(self, original, layer="loss"):
+    def _losing(self, original: Callable[..., Any], layer: str = "loss") -> Callable[..., Any]:
         """A loss that is called as a function, by whomever, is the layer "loss"; without a layer, a method is its class's."""
         recorder, backward, enabled = self.recorder, self._backward, self.torch.is_grad_enabled
         is_compiling, hooked = compiling(self.torch), self._hooked
 
-        def called(*arguments, **keywords):
+        def called(*arguments: Any, **keywords: Any) -> Any:
             if is_compiling() or not recorder.layers or not recorder.in_step:
                 return original(*arguments, **keywords)
             around, name = recorder.innermost_layer(), layer or type(arguments[0]).__name__
@@ -243,7 +246,7 @@ class Layers(object):
 
         return called
 
-    def _attach_distributions(self, layers):
+    def _attach_distributions(self, layers: Any) -> None:
         """What torch.distributions computes (its checks, sampling, probabilities) is its class's, as a layer."""
         base = self.torch.distributions.Distribution
         kinds = [kind for kind in vars(self.torch.distributions).values() if isinstance(kind, type) and issubclass(kind, base)]
@@ -255,16 +258,16 @@ class Layers(object):
                 if name in vars(kind):
                     self._functions.wrap(kind, name, functools.partial(self._losing, layer=None))
 
-    def _attach_optimizers(self):
+    def _attach_optimizers(self) -> None:
         """Ranges from before an optimizer's step until after it; the end of a step closes what is open."""
         recorder, opened = self.recorder, self._optimizing
         from torch.optim import optimizer
 
-        def before(_, arguments, keywords):
+        def before(_: Any, arguments: Any, keywords: Any) -> Any:
             opened.append(recorder.push("phase", "optimizer step", None, "optimizer"))
             return self._apart(arguments, keywords)
 
-        def after(*_):
+        def after(*_: Any) -> None:
             if opened:
                 recorder.close(opened.pop())
 
@@ -278,14 +281,14 @@ class Layers(object):
         clipping = recorder.around("phase", "clip gradients", "optimizer")
         self._patches.wrap(self.torch.nn.utils, "clip_grad_norm_", clipping)
 
-    def _apart(self, arguments, keywords):
+    def _apart(self, arguments: Any, keywords: Any) -> Optional[Tuple[Tuple[Any, ...], Any]]:
         """Return a step's arguments, its closure in a range of its own: forward and backward in there are not the optimizer's."""
         if not any(map(callable, arguments)) and not callable(keywords.get("closure")):
             return None  # as they are
         push, close = self.recorder.push, self.recorder.close
 
-        def ranged(function):  # plainly: it is made anew for each step
-            def closure():
+        def ranged(function: Callable[..., Any]) -> Callable[..., Any]:  # plainly: it is made anew for each step
+            def closure() -> Any:
                 number = push("phase", "closure", None, "other")
                 try:
                     return function()
@@ -301,16 +304,16 @@ class Layers(object):
 class _Hooked(dict):
     """Whether a layer's gradients have ranges, looked up with the number of a repeated call or without."""
 
-    def __init__(self, layers):
+    def __init__(self, layers: Any) -> None:
         super(_Hooked, self).__init__()
         self._layers = layers
 
-    def __missing__(self, layer):
+    def __missing__(self, layer: str) -> bool:
         found = self[layer] = budget.call_of(layer) in self._layers
         return found
 
 
-def _bare(root):
+def _bare(root: Any) -> Any:
     """Return the model inside of what wraps it."""
     while True:
         inner = getattr(root, "module", None) if type(root).__name__ in _WRAPPERS else None
@@ -319,11 +322,11 @@ def _bare(root):
         root = inner
 
 
-def _outermost(roots):
+def _outermost(roots: Sequence[Any]) -> List[Any]:
     """Return the models that are no parts of others: parts that are also called by themselves have their path in the whole."""
     parts = {id(module) for root in roots for module in root.modules() if module is not root}
     return [root for root in roots if id(root) not in parts]
 
 
-def _elements(parameters):
+def _elements(parameters: Iterable[Any]) -> int:
     return sum(parameter.numel() for parameter in parameters)

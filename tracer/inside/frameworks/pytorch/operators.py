@@ -10,8 +10,9 @@ which our steps end. So open annotations are ended before the profiler stops; th
 """
 
 import threading
+from typing import Any, Callable, List
 
-from kernelscope.tracer.inside.frameworks.pytorch.library import TRACE_FILE
+from kernelscope.tracer.inside.frameworks.pytorch.library import TRACE_FILE, Library
 from kernelscope.tracer.inside.profiling.patches import Patches
 
 PART_FILE = "operators.%d.pt.trace.json.gz"  # of parts after the first, which is TRACE_FILE
@@ -20,17 +21,17 @@ PART_FILE = "operators.%d.pt.trace.json.gz"  # of parts after the first, which i
 class Operators(object):
     """The profiler of one kernels pass. giving_way: wraps what starts one of the script's own."""
 
-    def __init__(self, library, folder, on_gpu, giving_way):
+    def __init__(self, library: Library, folder: str, on_gpu: bool, giving_way: Callable[..., Any]) -> None:
         self._module = library.torch.autograd.profiler
         self._in_backward = getattr(library.torch._C, "_current_graph_task_id", lambda: -1)
         self._library, self._folder, self._on_gpu = library, folder, on_gpu
         self._giving_way = giving_way
         self._patches = Patches()
-        self._thread = None
-        self._open = []  # annotations of the loop's thread, the outermost first
+        self._thread: Any = None
+        self._open: List[Any] = []  # annotations of the loop's thread, the outermost first
         self._parts = 0
 
-    def start(self):
+    def start(self) -> None:
         """Start the profiler, between two steps."""
         if getattr(self._module, "_is_profiler_enabled", False):
             raise RuntimeError("the script uses torch.profiler itself, and only one can run")
@@ -41,7 +42,7 @@ class Operators(object):
         self._patches.wrap(self._module.record_function, "__enter__", self._opening)
         self._patches.wrap(self._module.record_function, "__exit__", self._closing)
 
-    def stop(self):
+    def stop(self) -> List[str]:
         """Stop the profiler and write its trace; return the names of the files."""
         self._patches.undo()
         while self._open:
@@ -49,7 +50,7 @@ class Operators(object):
         self._parts += 1
         return self._library.stop_profiler(self._folder, TRACE_FILE if self._parts == 1 else PART_FILE % self._parts)
 
-    def part(self):
+    def part(self) -> List[str]:
         """Write the trace so far and start another; return the names of its files, none where that cannot be done here."""
         if self._in_backward() != -1:
             return []  # an optimizer that steps inside of backward, whose operators are open
@@ -57,16 +58,16 @@ class Operators(object):
         self.start()
         return files
 
-    def _opening(self, original):
-        def opened(annotation):
+    def _opening(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def opened(annotation: Any) -> Any:
             if threading.get_ident() == self._thread:
                 self._open.append(annotation)
             return original(annotation)
 
         return opened
 
-    def _closing(self, original):
-        def closed(annotation, *arguments):
+    def _closing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def closed(annotation: Any, *arguments: Any) -> Any:
             if self._open and self._open[-1] is annotation:
                 self._open.pop()
             return original(annotation, *arguments)

@@ -4,10 +4,12 @@ What is kept are copies: of each call's arguments, as they came, and of the grad
 layer's forward and, where the step did, its backward: the gradients of its parameters and of those inputs that had one.
 """
 
+from typing import Any, Callable, Dict, Iterator, List, Tuple
+
 from kernelscope.tracer.inside.frameworks.workload import CannotReplay
 
 
-def replayer(torch, module, step, synchronise):
+def replayer(torch: Any, module: Any, step: Callable[[], Any], synchronise: Callable[[], Any]) -> Callable[[], None]:
     """Return a function that runs `module` alone: all of its calls in one step; `step` runs an ordinary step of the program.
 
     synchronise: waits for the device. Raises CannotReplay, also where a first replay fails.
@@ -23,7 +25,7 @@ def replayer(torch, module, step, synchronise):
         if any(call.mixed for call in calls):
             raise CannotReplay("it runs with automatic mixed precision")
 
-        def replay():
+        def replay() -> None:
             for call in calls:
                 call.run()
             synchronise()
@@ -34,14 +36,14 @@ def replayer(torch, module, step, synchronise):
     return replay
 
 
-def _captured(torch, module, step):
+def _captured(torch: Any, module: Any, step: Callable[[], Any]) -> List["Call"]:
     """Return what the module was called with during one step, in order."""
     calls = []
 
-    def before(module, arguments, keywords):
+    def before(module: Any, arguments: Any, keywords: Any) -> None:
         calls.append(Call(torch, module, arguments, keywords))
 
-    def after(_, __, output):
+    def after(_: Any, __: Any, output: Any) -> None:
         calls[-1].watch(output)
 
     handles = [
@@ -59,16 +61,16 @@ def _captured(torch, module, step):
 class Call(object):
     """One call of a module: arguments, keywords, mixed (precision); and the gradients of its outputs, {number: tensor}."""
 
-    def __init__(self, torch, module, arguments, keywords):
+    def __init__(self, torch: Any, module: Any, arguments: Any, keywords: Any) -> None:
         self._torch, self._module = torch, module
         self.arguments, self.keywords = self._copied(arguments), self._copied(keywords)
         self.mixed = any(getattr(torch, name, bool)() for name in ("is_autocast_enabled", "is_autocast_cpu_enabled"))
-        self.gradients = {}
+        self.gradients: Dict[Any, Any] = {}
         self._differentiates, self._infers = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         wanted = list(self._tensors((self.arguments, self.keywords))) + list(module.parameters())
         self._wanted = [tensor for tensor in wanted if tensor.requires_grad]
 
-    def _copied(self, value):
+    def _copied(self, value: Any) -> Any:
         """Return the same with its tensors copied, in their layout; they want a gradient where the originals did."""
         if isinstance(value, self._torch.Tensor):
             return value.detach().clone().requires_grad_(value.requires_grad)
@@ -78,7 +80,7 @@ class Call(object):
             return type(value)(self._copied(item) for item in value)
         return value
 
-    def _tensors(self, value):
+    def _tensors(self, value: Any) -> Iterator[Any]:
         """Yield the tensors in a value, in a fixed order."""
         if isinstance(value, self._torch.Tensor):
             yield value
@@ -87,19 +89,19 @@ class Call(object):
                 for tensor in self._tensors(item):
                     yield tensor
 
-    def watch(self, output):
+    def watch(self, output: Any) -> None:
         """Keep the gradients that backward will bring to this output."""
         for number, tensor in enumerate(self._tensors(output)):
             if tensor.requires_grad:
                 tensor.register_hook(self._keeper(number))
 
-    def _keeper(self, number):
-        def keep(gradient):
+    def _keeper(self, number: int) -> Callable[..., Any]:
+        def keep(gradient: Any) -> None:
             self.gradients[number] = gradient.detach().clone()
 
         return keep
 
-    def run(self):
+    def run(self) -> Tuple[Any, Any]:
         """Do the call again, and its backward; return (output, gradients of what wanted one: none without backward)."""
         torch = self._torch
         if not self._differentiates or self._infers:

@@ -6,6 +6,7 @@ path through it: a range costs a few microseconds a layer.
 """
 
 import functools
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 from kernelscope.tracer.inside.frameworks.pytorch import replay
 from kernelscope.tracer.inside.frameworks.pytorch.backward import MARK, BackwardLayers, ranks_of
@@ -13,11 +14,12 @@ from kernelscope.tracer.inside.frameworks.pytorch.library import COLLECTIVE, Lib
 from kernelscope.tracer.inside.frameworks.workload import CannotReplay
 from kernelscope.tracer.inside.frameworks.workload import Hooks as Base
 from kernelscope.tracer.inside.profiling.patches import Patches
+from kernelscope.tracer.inside.ranges import Recorder
 
 ROOT = object()  # the mark of the whole model
 
 
-def layer_modules(root):
+def layer_modules(root: Any) -> List[Tuple[str, Any]]:
     """Return [(name, module)] of what counts as a layer under `root`; a root that is itself a layer has its class's name.
 
     What only wraps the model, such as DataParallel or a compiled module, is no part of the names.
@@ -31,7 +33,7 @@ def layer_modules(root):
     return found
 
 
-def program_layers(program):
+def program_layers(program: Any) -> List[Tuple[str, Any]]:
     """Return [(name, module)] of a program's layers; what its network's description has gets that name: a path without dots."""
     described = {layer.name for layer in program.network.layers} if hasattr(program, "network") else ()
     found = []
@@ -41,7 +43,7 @@ def program_layers(program):
     return found
 
 
-def unwrapped(root):
+def unwrapped(root: Any) -> Any:
     """Return the module inside of those that have nothing but one child, which has children itself."""
     while True:
         children = list(root.children())
@@ -52,7 +54,7 @@ def unwrapped(root):
         root = children[0]
 
 
-def mark(called, layer):
+def mark(called: Any, layer: Any) -> None:
     """Say which layer the calls of an object stand for; ROOT for the whole model."""
     called.__dict__[MARK] = layer
 
@@ -63,11 +65,11 @@ class Hooks(Base):
     # oneDNN and MKL print each call, oneDNN with the wall clock's time of its start
     KERNELS_VARIABLES = {"ONEDNN_VERBOSE": "1", "ONEDNN_VERBOSE_TIMESTAMP": "1", "MKL_VERBOSE": "1"}
 
-    def __init__(self, spec, recorder):
+    def __init__(self, spec: Dict[str, Any], recorder: Recorder) -> None:
         super(Hooks, self).__init__(spec, recorder)
         self.patches = Patches()
 
-    def configure(self):
+    def configure(self) -> None:
         """Import torch and set the number of threads."""
         import torch
 
@@ -76,7 +78,7 @@ class Hooks(Base):
             torch.set_num_threads(self.spec["threads"])
         self.library.notice_compiling()
 
-    def attach_layers(self, program):
+    def attach_layers(self, program: Any) -> Dict[str, str]:
         """Hook the program's model, loss and optimizer and backward itself; return how layers and phases are found."""
         torch = self.library.torch
         self.library.model = program.model
@@ -95,13 +97,13 @@ class Hooks(Base):
             "phases": "calls of the model, Tensor.backward, the optimizer's step and zero_grad",
         }
 
-    def attach_calls(self, backward, owner):
+    def attach_calls(self, backward: BackwardLayers, owner: Any) -> None:
         """Wrap the call of a class, nn.Module's: marked ones get their range, others cost one look at their attributes."""
         push, pop, enabled = self.recorder.push, self.recorder.pop, self.library.torch.is_grad_enabled
         original = owner.__call__
 
         @functools.wraps(original)
-        def call(module, *arguments, **keywords):
+        def call(module: Any, *arguments: Any, **keywords: Any) -> Any:
             layer = module.__dict__.get(MARK)
             if layer is None:
                 return original(module, *arguments, **keywords)
@@ -123,27 +125,27 @@ class Hooks(Base):
 
         owner.__call__ = call
 
-    def attach_optimizer(self, optimizer, names=("step", "zero_grad")):
+    def attach_optimizer(self, optimizer: Any, names: Sequence[str] = ("step", "zero_grad")) -> None:
         """Put ranges around an optimizer's own methods."""
         for name in names:
             self.ranged(optimizer, name, "phase", "optimizer " + name, "optimizer")
 
-    def attach_synchronisation(self):
+    def attach_synchronisation(self) -> None:
         """Name the calls that wait for a value; collective operations wait for other ranks everywhere."""
         torch = self.library.torch
         for name in COLLECTIVE if ranks_of(torch) > 1 else ():
             self.ranged(torch.distributed, name, "sync", name, "other")
         self.library.range_synchronisation(self.patches, self.recorder, self.on_gpu, self.kernels)
 
-    def start_operators(self, program):
+    def start_operators(self, program: Any) -> None:
         """Start torch.profiler."""
         self.library.start_profiler(self.on_gpu and self.spec.get("device_profiler", True))
 
-    def stop_operators(self):
+    def stop_operators(self) -> List[str]:
         """Stop torch.profiler and write its trace."""
         return self.library.stop_profiler(self.spec["folder"])
 
-    def replayer(self, program, layer, step):
+    def replayer(self, program: Any, layer: str, step: Callable[[], Any]) -> Callable[[], None]:
         """Return a function that runs one layer alone, with what one ordinary step gave it; raise CannotReplay."""
         torch, self.library.model = self.library.torch, program.model
         execution = self.library.execution()

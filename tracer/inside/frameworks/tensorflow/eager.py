@@ -7,8 +7,10 @@ layer's call was made by it. Gradients of which neither is told belong to no lay
 
 import bisect
 import sys
+from typing import Any, Dict, List, Optional, Set
 
 from kernelscope.tracer.inside.profiling.patches import Patches
+from kernelscope.tracer.inside.ranges import Recorder
 
 MOST_CALLS = 100000  # of layers between two gradients
 
@@ -16,26 +18,26 @@ MOST_CALLS = 100000  # of layers between two gradients
 class Ranges(object):
     """The ranges of one pass. adapter: labels layers."""
 
-    def __init__(self, library, recorder, adapter):
+    def __init__(self, library: Any, recorder: Recorder, adapter: Any) -> None:
         self.tf = library.tf
         self._library = library
         self.recorder = recorder
         self._adapter = adapter
         self._patches = Patches()
         self._made = Made()
-        self._labels = {}
-        self._scopes = {}  # scope that Keras opens in eager code -> labels of the calls in it
+        self._labels: Dict[Any, Any] = {}
+        self._scopes: Dict[Any, Any] = {}  # scope that Keras opens in eager code -> labels of the calls in it
         self._tape = _module("tensorflow.python.pywrap_tfe")
         self._backprop = _module("tensorflow.python.eager.backprop")
         self._uid = getattr(_module("tensorflow.python.framework.ops"), "uid", None)  # the next number
 
-    def attach(self):
+    def attach(self) -> Dict[str, Any]:
         """Put there what is there only while ranges are recorded."""
         self._library.range_reading(self._patches, self.recorder)
         if self._uid is not None and hasattr(self._tape, "TFE_Py_RegisterGradientFunction"):
             self._tape.TFE_Py_RegisterGradientFunction(self._gradient)
 
-    def detach(self):
+    def detach(self) -> None:
         """Take it away."""
         self._patches.undo()
         if hasattr(self._tape, "TFE_Py_RegisterGradientFunction"):
@@ -44,30 +46,30 @@ class Ranges(object):
 
     # --- what the adapter opens: each returns what `close` takes --------------------------------------------------------------
 
-    def open(self, name):
+    def open(self, name: str) -> "Opened":
         """Open a range of the framework's own work."""
         return Opened(self.recorder.push("phase", name, None, "other"))
 
-    def backward(self):
+    def backward(self) -> "Opened":
         """Open the range of a call of GradientTape.gradient."""
         return Opened(self.recorder.push("phase", "backward", None, "backward"))
 
-    def tape(self, name, outermost):
+    def tape(self, name: str, outermost: bool) -> "Opened":
         """Open the range of what is computed under a tape; what was made before the outermost one is no longer of interest."""
         if outermost:
             self._made = Made()
         return self.named(name, (name, "forward"))
 
-    def optimizer(self):
+    def optimizer(self) -> "Opened":
         """Open the range of an optimizer's step."""
         return Opened(self.recorder.push("phase", "optimizer step", None, "optimizer"))
 
-    def named(self, label, owner):
+    def named(self, label: str, owner: Any) -> "Opened":
         """Open the range of a loss or metric."""
         begun = self._number()
         return Opened(self.recorder.push("layer", label, *owner), label, begun)
 
-    def layer(self, name, outermost):
+    def layer(self, name: str, outermost: bool) -> Any:
         """Open the range of a layer's call. name: as graphs.Calls has it."""
         label = self._labels.get(name)
         if label is None:
@@ -79,19 +81,21 @@ class Ranges(object):
         number = self.recorder.push("layer", label, label, "forward")
         return Opened(phase if outermost else number, label, begun)
 
-    def close(self, opened, output=None):
+    def close(self, opened: Any, output: Any = None) -> None:
         """Close a range and those in it; output: what the call returned, for layers."""
         self.recorder.close(opened.number)
         if opened.begun is not None:
             returned = [output] if hasattr(output, "_id") else self.tf.nest.flatten(output)
             self._made.add(opened, self._uid(), returned)
 
-    def _number(self):
+    def _number(self) -> Optional[int]:
         return self._uid() if self._uid is not None else None
 
     # --- gradients -------------------------------------------------------------------------------------------------------
 
-    def _gradient(self, operator, attributes, count, inputs, outputs, gradients, skipped, scope):
+    def _gradient(
+        self, operator: Any, attributes: Any, count: int, inputs: Any, outputs: Any, gradients: Any, skipped: Any, scope: Any
+    ) -> Any:
         """Compute an operator's gradient within the range of the layer whose operator it is."""
         function = self._backprop._gradient_function
         layer = None
@@ -105,7 +109,7 @@ class Ranges(object):
         finally:
             self.recorder.close(number)
 
-    def _scoped(self, scope):
+    def _scoped(self, scope: Optional[str]) -> Optional[str]:
         """Return the layer of an eager scope, where it is one's only."""
         parts = (scope or "").rstrip("/").split("/")
         while parts:
@@ -121,7 +125,7 @@ class Opened(object):
 
     __slots__ = ("number", "label", "begun")
 
-    def __init__(self, number, label=None, begun=None):
+    def __init__(self, number: int, label: Optional[str] = None, begun: Optional[int] = None) -> None:
         self.number = number
         self.label = label
         self.begun = begun
@@ -130,12 +134,12 @@ class Opened(object):
 class Made(object):
     """Which layer's call made a tensor, by the numbers that tensors get when they are made."""
 
-    def __init__(self):
-        self._ends = []  # of calls, in order
-        self._calls = []  # (begin, layer)
-        self._returned = set()  # numbers of tensors that calls returned, and that operators of others may take
+    def __init__(self) -> None:
+        self._ends: List[Any] = []  # of calls, in order
+        self._calls: List[Any] = []  # (begin, layer)
+        self._returned: Set[Any] = set()  # numbers of tensors that calls returned, and that operators of others may take
 
-    def add(self, opened, end, returned):
+    def add(self, opened: Any, end: int, returned: Any) -> None:
         """Note a call that has ended, at this number, and the tensors that it returned."""
         if len(self._ends) >= MOST_CALLS:
             self.__init__()
@@ -146,7 +150,7 @@ class Made(object):
             if number is not None:
                 self._returned.add(number)
 
-    def layer(self, outputs, inputs):
+    def layer(self, outputs: Any, inputs: Any) -> Any:
         """Return the layer to whose call an operator belongs that has these tensors, None where they do not tell.
 
         Its own call made its outputs. Of its inputs the newest one tells, if it did not leave the call that made it.
@@ -158,12 +162,12 @@ class Made(object):
                 return None
         return self._of(made[0])
 
-    def only(self):
+    def only(self) -> Optional[str]:
         """Return the layer of all calls, where all are of one."""
         layers = {layer for _, layer in self._calls}
         return layers.pop() if len(layers) == 1 else None
 
-    def _of(self, number):
+    def _of(self, number: int) -> Optional[str]:
         """Return the layer of the innermost call that was open when this number was given: the first to end after it."""
         for at in range(bisect.bisect_right(self._ends, number), len(self._ends)):
             begun, layer = self._calls[at]
@@ -172,5 +176,5 @@ class Made(object):
         return None
 
 
-def _module(name):
+def _module(name: str) -> Any:
     return sys.modules.get(name)

@@ -20,10 +20,13 @@ A layer is kept as (model, path, number) until it is known how many models there
 import re
 import threading
 import weakref
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Union
 
 from kernelscope.tracer.inside.frameworks.script import MOST_NUMBERED, elements, numbered
 
-BACKWARD = (None, "backward")
+LayerName = Tuple[str, str, int]  # (model, path, number of the call)
+Owner = Tuple[Union[LayerName, str, None], Optional[str]]  # (layer, phase)
+BACKWARD: Owner = (None, "backward")
 PREFIX = "gradient_tape/"
 _PRODUCTS = ("Conv", "DepthwiseConv", "MatMul", "BatchMatMul")  # how types begin that others are fused into
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
@@ -41,24 +44,24 @@ class Calls(object):
     of the outermost ones that were called in eager code, where no call only serves to build a model.
     """
 
-    def __init__(self):
-        self.types = {}
-        self.models = set()
+    def __init__(self) -> None:
+        self.types: Dict[Any, Any] = {}
+        self.models: Set[Any] = set()
         self._local = threading.local()
-        self._owners = {}  # (model, path) -> weak reference to the layer that has this path
+        self._owners: Dict[Any, Any] = {}  # (model, path) -> weak reference to the layer that has this path
 
-    def _stack(self):
+    def _stack(self) -> List[Tuple[Any, LayerName]]:
         try:
             return self._local.stack
         except AttributeError:
             self._local.stack, self._local.counts = [], {}
             return self._local.stack
 
-    def depth(self):
+    def depth(self) -> int:
         """Return how many calls are open on this thread."""
         return len(self._stack())
 
-    def enter(self, layer, eager):
+    def enter(self, layer: Any, eager: bool) -> LayerName:
         """Begin a call, in eager code or in the making of a graph; return its name as (model, path, number)."""
         stack, own = self._stack(), str(getattr(layer, "name", type(layer).__name__))
         if not stack:
@@ -78,7 +81,7 @@ class Calls(object):
         stack.append((layer, name))
         return name
 
-    def _own(self, layer, model, path):
+    def _own(self, layer: Any, model: str, path: str) -> Tuple[str, str]:
         """Return the layer's model and path, made unique where another layer that still lives has the same."""
         place, number = (model, path), 1
         while True:
@@ -92,32 +95,32 @@ class Calls(object):
             number += 1
             place = (model, "%s #%d" % (path, number)) if path else ("%s #%d" % (model, number), path)
 
-    def leave(self):
+    def leave(self) -> None:
         """End the innermost call."""
         self._stack().pop()
 
-    def innermost(self):
+    def innermost(self) -> Tuple[Any, Optional[LayerName]]:
         """Return (layer, name) of the innermost call, or (None, None)."""
         stack = self._stack()
         return stack[-1] if stack else (None, None)
 
 
-class _Table(object):
+class Table(object):
     """What is known of a graph and of those in it.
 
     models: names of models that were called; batch: the last one's, where it has a fixed size; trains: whether it calls a
     function that computes gradients; graphs: those in it, and itself.
     """
 
-    def __init__(self):
-        self.scopes = {}
-        self.operators = {}
-        self.models = set()
-        self.batch = None
+    def __init__(self) -> None:
+        self.scopes: Dict[Any, Any] = {}
+        self.operators: Dict[Any, Any] = {}
+        self.models: Set[Any] = set()
+        self.batch: Any = None
         self.trains = False
         self.graphs = weakref.WeakSet()
 
-    def written(self, render):
+    def written(self, render: Callable[[Any], Optional[str]]) -> Dict[str, Any]:
         """Return the table as it is written; render: makes a layer's text."""
         operators, fused, calls = dict(self.operators), {}, set()
         for graph in list(self.graphs):
@@ -135,13 +138,13 @@ class _Table(object):
         table.update(fused=fused, calls=sorted(calls))
         return table
 
-    def _sum_owner(self, operator):
+    def _sum_owner(self, operator: Any) -> Owner:
         """Return whose a sum of gradients is: of the layer that they are the gradients of the output of, which alone takes it."""
         takers = {self._scoped(taker.name) for output in operator.outputs for taker in output.consumers()}
         owner = takers.pop() if len(takers) == 1 else None
         return (owner[0], BACKWARD[1]) if owner is not None else BACKWARD
 
-    def _scoped(self, name):
+    def _scoped(self, name: str) -> Optional[Owner]:
         parts = (name[len(PREFIX) :] if name.startswith(PREFIX) else name).split("/")
         while len(parts) > 1:
             parts.pop()
@@ -151,7 +154,7 @@ class _Table(object):
         return None
 
 
-def _products(operator, following):
+def _products(operator: Any, following: Tuple[str, ...]) -> Set[str]:
     """Return the names of the products that an operator of one of the `following` types can be fused with."""
     if operator.type.startswith(_PRODUCTS) and "Backprop" not in operator.type:
         return {operator.name}
@@ -166,22 +169,22 @@ def _products(operator, following):
 class Graphs(object):
     """The tables of all graphs that are being made, kept as long as the graphs live."""
 
-    def __init__(self, tf):
+    def __init__(self, tf: Any) -> None:
         self._tf = tf
-        self._tables = weakref.WeakKeyDictionary()  # outermost graph -> _Table
+        self._tables = weakref.WeakKeyDictionary()  # outermost graph -> Table
 
-    def table(self):
+    def table(self) -> Table:
         """Return the table of the graph that is being made now; of nested graphs the outermost one's."""
         innermost = graph = self._tf.compat.v1.get_default_graph()
         while getattr(graph, "outer_graph", None) is not None and _is_function(graph.outer_graph):
             graph = graph.outer_graph
         table = self._tables.get(graph)
         if table is None:
-            table = self._tables[graph] = _Table()
+            table = self._tables[graph] = Table()
         table.graphs.add(innermost)
         return table
 
-    def scope(self, owner):
+    def scope(self, owner: Owner) -> None:
         """Note to whom the scope that is open now belongs: owner is (layer's name or None, phase or None)."""
         scope, table = self._tf.get_current_name_scope(), self.table()
         if scope:
@@ -189,12 +192,12 @@ class Graphs(object):
         if isinstance(owner[0], tuple):
             table.models.add(owner[0][0])
 
-    def begin(self):
+    def begin(self) -> Tuple[Any, int]:
         """Return where the making of operators stands."""
         graph = self._tf.compat.v1.get_default_graph()
         return graph, len(graph.get_operations())
 
-    def end(self, begun, owner):
+    def end(self, begun: int, owner: Owner) -> None:
         """Note that the operators made since `begin` belong to `owner`, unless something inside of it has claimed them."""
         graph, start = begun
         if graph is not self._tf.compat.v1.get_default_graph():
@@ -204,22 +207,22 @@ class Graphs(object):
             if len(operators) < MOST_OPERATORS:
                 operators.setdefault(operator.name, owner)
 
-    def of(self, graph):
+    def of(self, graph: Any) -> Optional[Table]:
         """Return the table of a graph, or None."""
         return self._tables.get(graph)
 
 
-def _is_function(graph):
+def _is_function(graph: Any) -> bool:
     return hasattr(graph, "outer_graph")
 
 
-def _own_parameters(layer):
+def _own_parameters(layer: Any) -> int:
     """Return how many numbers the layer's own weights have, without those of the layers in it."""
     weights = getattr(layer, "_trainable_variables", None) or getattr(layer, "_trainable_weights", None) or ()
     return sum(elements(weight.shape) for weight in list(weights))
 
 
-def rendered(name, several):
+def rendered(name: Union[LayerName, str, None], several: bool) -> Optional[str]:
     """Return a layer's name as it is shown. several: there is more than one model, so that each needs its model's name."""
     if name is None or isinstance(name, str):
         return name

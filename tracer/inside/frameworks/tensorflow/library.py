@@ -8,10 +8,13 @@ import importlib
 import os
 import sys
 import tempfile
+from typing import Any, Dict, List, Optional
 
 from kernelscope.tracer.inside.frameworks import keras, xspace
 from kernelscope.tracer.inside.frameworks.unprinted import Unprinted
 from kernelscope.tracer.inside.frameworks.workload import cores, versions_of
+from kernelscope.tracer.inside.profiling.patches import Patches
+from kernelscope.tracer.inside.ranges import Recorder
 
 # 2 records the operators that TensorFlow's executor counts as expensive (above some 8000 cycles by its own estimate), 3 all of
 # them; TensorFlow 2.21 takes this option and then records at level 2 whatever was asked for
@@ -32,15 +35,15 @@ class Library(object):
     function was compiled with XLA.
     """
 
-    def __init__(self, tf, sharing=1):
+    def __init__(self, tf: Any, sharing: int = 1) -> None:
         self.tf = tf
         self.sharing = sharing
-        self.eager = {}
+        self.eager: Dict[Any, Any] = {}
         self.jit_compiled = False
         self.function_class = type(tf.function(lambda: None))  # it is not public, but its instances are
-        self._profile = None
+        self._profile: Any = None
 
-    def versions(self):
+    def versions(self) -> Dict[str, Any]:
         """Return the versions of TensorFlow, Keras and numpy, and of CUDA and cuDNN where the build has them.
 
         oneDNN's version is not asked for here: only its verbose header tells it, and the reader of those lines has it.
@@ -51,7 +54,7 @@ class Library(object):
         found.update({name: str(build[key]) for name, key in keys if build.get("is_cuda_build") and build.get(key)})
         return found
 
-    def settings(self):
+    def settings(self) -> Dict[str, Any]:
         """Return the settings in force that can make a difference to speed or results; Keras's where it is used."""
         tf = self.tf
         found = {
@@ -70,7 +73,7 @@ class Library(object):
         found.update(keras.settings(sys.modules.get("keras")))
         return found
 
-    def _execution(self):
+    def _execution(self) -> str:
         """Return whether steps run eagerly, as seen; before any ran, what is configured."""
         if self.tf.config.functions_run_eagerly():
             return "eager"
@@ -81,7 +84,7 @@ class Library(object):
             return "graph (tf.function)"
         return "eager, model in tf.function" if model is False else "eager"
 
-    def start_profiler(self, on_gpu):
+    def start_profiler(self, on_gpu: bool) -> None:
         """Start the profiler. on_gpu: whether it records a GPU's kernels, too; then no other collector may have CUPTI."""
         profiler = self.tf.profiler.experimental
         options = profiler.ProfilerOptions(
@@ -96,7 +99,7 @@ class Library(object):
             raise
         self._profile = profile
 
-    def stop_profiler(self, folder):
+    def stop_profiler(self, folder: str) -> List[str]:
         """Stop the profiler, if it runs, and keep its trace in a folder; return its file's name."""
         profile, self._profile = self._profile, None
         if profile is None:
@@ -105,7 +108,7 @@ class Library(object):
             self.tf.profiler.experimental.stop()
         return xspace.keep(profile, folder)
 
-    def range_reading(self, patches, recorder):
+    def range_reading(self, patches: Patches, recorder: Recorder) -> None:
         """Put ranges around the methods of a tensor that hand out its value."""
         tensor = type(self.tf.constant(0.0))
         for name in READING:
@@ -114,7 +117,7 @@ class Library(object):
                 patches.wrap(owner, name, recorder.around("sync", "read", "other"))
 
 
-def _determinism_enabled():
+def _determinism_enabled() -> bool:
     """Return whether deterministic operators are on; the getter is not part of the public interface."""
     try:
         from tensorflow.python.framework.config import is_op_determinism_enabled
@@ -123,7 +126,7 @@ def _determinism_enabled():
     return is_op_determinism_enabled()
 
 
-def _onednn_enabled():
+def _onednn_enabled() -> Optional[bool]:
     """Return whether oneDNN's operators take the place of TensorFlow's own; None where this version cannot tell.
 
     Where TF_ENABLE_ONEDNN_OPTS is not set, TensorFlow decides by the processor: those without AVX512-VNNI or newer go without.
@@ -136,6 +139,6 @@ def _onednn_enabled():
     return None
 
 
-def _optimizer_options(tf):
+def _optimizer_options(tf: Any) -> Dict[str, bool]:
     """Return which of the graph's optimizers were switched on or off by hand; those left alone are not listed."""
     return {name: on for name, on in tf.config.optimizer.get_experimental_options().items() if isinstance(on, bool)}

@@ -14,21 +14,24 @@ import os
 import sys
 import threading
 import weakref
+from types import FrameType
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple, Union
 
 from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.frameworks.script import Base, network
 from kernelscope.tracer.inside.frameworks.tensorflow.eager import Ranges
-from kernelscope.tracer.inside.frameworks.tensorflow.graphs import BACKWARD, Calls, Graphs, rendered
+from kernelscope.tracer.inside.frameworks.tensorflow.graphs import BACKWARD, Calls, Graphs, LayerName, Owner, Table, rendered
 from kernelscope.tracer.inside.frameworks.tensorflow.library import Library
 from kernelscope.tracer.inside.frameworks.tensorflow.sessions import CALL, Fetches
 from kernelscope.tracer.inside.frameworks.tensorflow.tracing import Tracings
 from kernelscope.tracer.inside.profiling import imports
+from kernelscope.tracer.inside.ranges import Recorder
 
 SCOPES_FILE = "operators.scopes.json"
 TRAINS, INFERS = "trains", "infers"
-LOSS = ("loss", "forward")
-METRICS = ("metrics", "other")
-OPTIMIZER = (None, "optimizer")
+LOSS: Owner = ("loss", "forward")
+METRICS: Owner = ("metrics", "other")
+OPTIMIZER: Owner = (None, "optimizer")
 _GRADIENT = "GradientTape.gradient"
 _SILENT = "TensorFlow's own times of operators: oneDNN prints its calls only where ONEDNN_VERBOSE is set from the beginning"
 _INTERNAL = (os.path.join("tensorflow", "python", ""), os.path.join("keras", "src", ""))
@@ -52,7 +55,7 @@ class Adapter(Base):
 
     framework = "tensorflow"
 
-    def __init__(self, recording):
+    def __init__(self, recording: Any) -> None:
         super(Adapter, self).__init__(recording)
         import tensorflow as tf
 
@@ -60,8 +63,8 @@ class Adapter(Base):
         self.library = Library(tf)
         self.calls = Calls()
         self.graphs = Graphs(tf)
-        self.ranges = None  # Ranges while ranges are recorded
-        self.batch = None
+        self.ranges: Any = None  # Ranges while ranges are recorded
+        self.batch: Any = None
         self._fetches = Fetches(tf.nest.flatten)
         self.compiled = Tracings(tf)
         self._functions = weakref.WeakKeyDictionary()  # function -> (how often it was made, TRAINS, INFERS or None)
@@ -70,11 +73,11 @@ class Adapter(Base):
         # function, optimizer, looping: whether one is under way; owner: of what is being called; batch: the last one of a model;
         # keras: a scope of Keras's is being entered; scopes, tapes: those that are open
         self._local = threading.local()
-        self._folder = None
+        self._folder: Any = None
 
     # --- what is watched -------------------------------------------------------------------------------------------------
 
-    def watch(self):
+    def watch(self) -> None:
         """Watch calls of functions, gradients, and what Keras defines when it is imported."""
         tf, wrap = self.tf, self.stepping.wrap
         if not self.compiled.watch(self.stepping):
@@ -92,7 +95,7 @@ class Adapter(Base):
         wrap(tf.name_scope, "__exit__", self._leaving("scopes"))
         imports.watch(list(_KERAS), self._defined)
 
-    def _defined(self, module):
+    def _defined(self, module: Any) -> None:
         """A module of Keras has been imported; what goes wrong here must not reach the script's import."""
         if self.recording.over or not _on_tensorflow():
             return
@@ -103,17 +106,17 @@ class Adapter(Base):
         except Exception as error:
             self.recording.note("unavailable", "%s: %s" % (module, error))
 
-    def _losing(self, original):
+    def _losing(self, original: Callable[..., Any]) -> Any:
         return self._owned(original, "loss", LOSS)
 
-    def _measuring(self, original):
+    def _measuring(self, original: Callable[..., Any]) -> Any:
         return self._owned(original, "metrics", METRICS)
 
-    def _making_metric(self, original):
+    def _making_metric(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Each class of metrics has its own update_state, so it is wrapped when the class's first metric is made."""
         known = set()
 
-        def made(metric, *arguments, **keywords):
+        def made(metric: Any, *arguments: Any, **keywords: Any) -> Any:
             for cls in type(metric).__mro__:
                 if cls not in known and "update_state" in vars(cls):
                     known.add(cls)
@@ -124,14 +127,14 @@ class Adapter(Base):
 
     # --- steps -----------------------------------------------------------------------------------------------------------
 
-    def _trains(self):
+    def _trains(self) -> None:
         self.recording.trains = self.recording.trains or self.recording.spec["mode"] == "auto"
 
-    def _calling(self, original):
+    def _calling(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap the call of functions: the outermost ones run graphs."""
         local, eager = self._local, self.tf.executing_eagerly
 
-        def called(function, *arguments, **keywords):
+        def called(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
             if not eager():
                 return self._calling_within(original, function, arguments, keywords)
             if getattr(local, "function", False):
@@ -157,7 +160,7 @@ class Adapter(Base):
 
         return called
 
-    def _calling_within(self, original, function, arguments, keywords):
+    def _calling_within(self, original: Callable[..., Any], function: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
         """Call a function while another one is made: what it does is part of the other one, also where it was made before."""
         output = original(function, *arguments, **keywords)
         self._functions.setdefault(function, (-1, None))
@@ -165,7 +168,7 @@ class Adapter(Base):
             self.graphs.table().trains = True
         return output
 
-    def _kind(self, function):
+    def _kind(self, function: Any) -> Optional[str]:
         """Return what a function's calls do: TRAINS, INFERS, or None for one that uses no variables."""
         count = getattr(function, "experimental_get_tracing_count", int)()
         known = self._functions.get(function)
@@ -173,7 +176,7 @@ class Adapter(Base):
             known = self._functions[function] = (count, self._found_out(function))
         return known[1]
 
-    def _found_out(self, function):
+    def _found_out(self, function: Any) -> Optional[str]:
         graphs = [concrete.graph for concrete in _concretes(function)]
         tables = [table for table in map(self.graphs.of, graphs) if table is not None]
         if any(table.trains or BACKWARD in table.operators.values() for table in tables):
@@ -181,10 +184,10 @@ class Adapter(Base):
             return TRAINS
         return INFERS if any(len(graph.variables) for graph in graphs) else None
 
-    def _running(self, original):
+    def _running(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap the calls of sessions."""
 
-        def ran(session, fetches, *arguments, **keywords):
+        def ran(session: Any, fetches: Any, *arguments: Any, **keywords: Any) -> Any:
             output = original(session, fetches, *arguments, **keywords)
             end = self._fetches.step_end(session.graph, fetches)
             if end is not None:
@@ -195,10 +198,10 @@ class Adapter(Base):
 
         return ran
 
-    def _differentiating(self, original):
+    def _differentiating(self, original: Callable[..., Any]) -> Callable[..., Any]:
         local, eager = self._local, self.tf.executing_eagerly
 
-        def differentiated(tape, *arguments, **keywords):
+        def differentiated(tape: Any, *arguments: Any, **keywords: Any) -> Any:
             self._trains()
             if not eager():
                 return self._noted(BACKWARD, original, tape, *arguments, **keywords)
@@ -216,10 +219,10 @@ class Adapter(Base):
 
         return differentiated
 
-    def _optimizing(self, original):
+    def _optimizing(self, original: Callable[..., Any]) -> Callable[..., Any]:
         local, eager = self._local, self.tf.executing_eagerly
 
-        def applied(optimizer, *arguments, **keywords):
+        def applied(optimizer: Any, *arguments: Any, **keywords: Any) -> Any:
             if getattr(local, "optimizer", False):
                 return original(optimizer, *arguments, **keywords)
             self._trains()
@@ -237,10 +240,10 @@ class Adapter(Base):
 
         return applied
 
-    def _noting_batch(self, original):
+    def _noting_batch(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap a loop of Keras, whose batches' ends Keras's own adapter knows, for the size of its batches."""
 
-        def looped(model, *arguments, **keywords):
+        def looped(model: Any, *arguments: Any, **keywords: Any) -> Any:
             together = getattr(model, "steps_per_execution", None) or 1
             self.batch = (_batch(arguments, keywords) or 0) * together or self.batch
             self._together = together
@@ -252,7 +255,7 @@ class Adapter(Base):
 
         return looped
 
-    def step_end(self, key):
+    def step_end(self, key: Any) -> str:
         """Say where a step of a session ends."""
         if isinstance(key, tuple):
             return "with a call of Session.run that trains"
@@ -260,11 +263,11 @@ class Adapter(Base):
 
     # --- layers ----------------------------------------------------------------------------------------------------------
 
-    def _calling_layer(self, original):
+    def _calling_layer(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap the call of layers: in graphs for the names of their scopes, in eager code with ranges."""
         calls, local, eager = self.calls, self._local, self.tf.executing_eagerly
 
-        def called(layer, *arguments, **keywords):
+        def called(layer: Any, *arguments: Any, **keywords: Any) -> Any:
             if arguments and type(arguments[0]).__name__ == "KerasTensor":
                 return original(layer, *arguments, **keywords)  # a model that is being built
             runs = eager()
@@ -287,13 +290,13 @@ class Adapter(Base):
 
         return called
 
-    def _is_model(self, layer):
+    def _is_model(self, layer: Any) -> bool:
         known = self._weighty.get(layer)
         if known is None:
             known = self._weighty[layer] = bool(layer.weights)
         return known
 
-    def _note_batch(self, arguments, runs):
+    def _note_batch(self, arguments: Any, runs: bool) -> None:
         """Note the batch of a model's call; in a graph it may be of any size."""
         shape = getattr(arguments[0], "shape", None) if arguments else None
         try:
@@ -307,11 +310,11 @@ class Adapter(Base):
         if not self.recording.trains:
             self.batch = batch
 
-    def _entering_scope(self, original):
+    def _entering_scope(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap the entering of Keras's scopes: in graphs each is the layer's, optimizer's or loss's that opens it."""
         eager, calls, graphs, local = self.tf.executing_eagerly, self.calls, self.graphs, self._local
 
-        def entered(scope):
+        def entered(scope: Any) -> Any:
             local.keras = True
             try:
                 found = original(scope)
@@ -325,7 +328,7 @@ class Adapter(Base):
 
         return entered
 
-    def _scope_owner(self, scope, calls):
+    def _scope_owner(self, scope: Any, calls: Any) -> Optional[Owner]:
         caller = getattr(scope, "caller", None)
         layer, name = calls.innermost()
         if caller is not None and caller is layer:
@@ -334,11 +337,11 @@ class Adapter(Base):
             return OPTIMIZER
         return getattr(self._local, "owner", None)
 
-    def _entering_user_scope(self, original):
+    def _entering_user_scope(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap the entering of scopes that the script, or a tf.Module, opens: outside of Keras's layers they are layers."""
         local, eager = self._local, self.tf.executing_eagerly
 
-        def entered(scope):
+        def entered(scope: Any) -> Any:
             found = original(scope)
             name = str(scope.name)
             if getattr(local, "keras", False) or self.calls.depth() or not name or _is_internal(sys._getframe(1)):
@@ -356,10 +359,10 @@ class Adapter(Base):
 
         return entered
 
-    def _entering_tape(self, original):
+    def _entering_tape(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap the entering of tapes: what eager code computes under one, outside of layers, belongs to the function it is in."""
 
-        def entered(tape):
+        def entered(tape: Any) -> Any:
             found = original(tape)
             if self.ranges is not None and self.tf.executing_eagerly():
                 name = sys._getframe(1).f_code.co_name
@@ -370,18 +373,18 @@ class Adapter(Base):
 
         return entered
 
-    def _open(self, kind):
+    def _open(self, kind: str) -> List[Any]:
         stack = getattr(self._local, kind, None)
         if stack is None:
             stack = []
             setattr(self._local, kind, stack)
         return stack
 
-    def _leaving(self, kind):
+    def _leaving(self, kind: str) -> Callable[..., Any]:
         """Return what wraps the leaving of tapes or scopes."""
 
-        def leaving(original):
-            def left(this, *arguments):
+        def leaving(original: Callable[..., Any]) -> Callable[..., Any]:
+            def left(this: Any, *arguments: Any) -> Any:
                 stack = getattr(self._local, kind, None)
                 if stack and stack[-1][0] is this:
                     opened = stack.pop()[2]
@@ -393,11 +396,11 @@ class Adapter(Base):
 
         return leaving
 
-    def _owned(self, original, label, owner):
+    def _owned(self, original: Callable[..., Any], label: str, owner: Owner) -> Callable[..., Any]:
         """Return a function whose work, in graphs and in eager code, belongs to a layer of ours."""
         local, eager = self._local, self.tf.executing_eagerly
 
-        def called(*arguments, **keywords):
+        def called(*arguments: Any, **keywords: Any) -> Any:
             if getattr(local, "owner", None) is not None:
                 return original(*arguments, **keywords)
             local.owner = owner
@@ -411,7 +414,7 @@ class Adapter(Base):
 
         return called
 
-    def _noted(self, owner, original, *arguments, **keywords):
+    def _noted(self, owner: Owner, original: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
         """Call; in a graph, note that the operators that it makes are the owner's."""
         if self.tf.executing_eagerly():
             return original(*arguments, **keywords)
@@ -422,7 +425,7 @@ class Adapter(Base):
 
     # --- passes ----------------------------------------------------------------------------------------------------------
 
-    def attach(self, recorder, kernels):
+    def attach(self, recorder: Recorder, kernels: bool) -> Dict[str, Any]:
         """Put ranges around eager layers and phases, calls of compiled functions, and the reading of tensors."""
         self.ranges = Ranges(self.library, recorder, self)
         self.ranges.attach()
@@ -437,23 +440,23 @@ class Adapter(Base):
             methods["steps"] = "each is one call that executes %d of the script's (steps_per_execution)" % self._together
         return methods
 
-    def detach(self):
+    def detach(self) -> None:
         """Take the ranges away."""
         if self.ranges is not None:
             self.ranges.detach()
             self.ranges = None
 
-    def label(self, name):
+    def label(self, name: Union[LayerName, str, None]) -> Optional[str]:
         """Return how a layer is called: with its model's name where there are several models."""
         if name is None or isinstance(name, str):
             return name
         return rendered(name, len(self._models()) > 1)
 
-    def _models(self):
+    def _models(self) -> Set[str]:
         """Return the names of the models that are called, eagerly or by functions of the script."""
         return self.calls.models.union(*(table.models for _, table in self._tables()))
 
-    def _tables(self):
+    def _tables(self) -> Iterator[Tuple[Any, Table]]:
         """Yield (concrete function, its table) of all functions that were called."""
         for function in list(self._functions):
             for concrete in _concretes(function):
@@ -461,7 +464,7 @@ class Adapter(Base):
                 if table is not None:
                     yield concrete, table
 
-    def start_operators(self, folder):
+    def start_operators(self, folder: str) -> None:
         """Start TensorFlow's profiler, unless the script's own one runs."""
         self._folder = folder
         self.library.start_profiler(self._on_gpu())
@@ -470,7 +473,7 @@ class Adapter(Base):
             if owner is not None:
                 self.profiling.wrap(owner, "start", self.giving_way("TensorFlow's profiler"))
 
-    def stop_operators(self):
+    def stop_operators(self) -> List[str]:
         """Stop the profiler; write its trace and what the names in it stand for."""
         self.profiling.undo()
         files = self.library.stop_profiler(self._folder)
@@ -480,7 +483,7 @@ class Adapter(Base):
             json.dump(self._names(), out)
         return files + [SCOPES_FILE]
 
-    def _names(self):
+    def _names(self) -> Dict[str, Any]:
         """Return {concrete function: {"function": name, ... as in graphs}} of all functions that were called."""
         found, several = {}, len(self._models()) > 1
         for concrete, table in self._tables():
@@ -489,14 +492,14 @@ class Adapter(Base):
         return {"functions": found}
 
     @property
-    def prints(self):
+    def prints(self) -> bool:
         """Whether the script's environment has oneDNN print: it asks once, and TensorFlow's copy of it has no other switch."""
         return any(os.environ.get(name, "0") != "0" for name in ("ONEDNN_VERBOSE", "DNNL_VERBOSE"))
 
-    def _on_gpu(self):
+    def _on_gpu(self) -> bool:
         return bool(self.tf.config.list_physical_devices("GPU"))
 
-    def settle(self):
+    def settle(self) -> None:
         """Wait for the GPU."""
         wait = getattr(getattr(self.tf.test, "experimental", None), "sync_devices", None)
         if wait is not None and self._on_gpu():
@@ -504,7 +507,7 @@ class Adapter(Base):
 
     # --- facts -----------------------------------------------------------------------------------------------------------
 
-    def settings(self):
+    def settings(self) -> Dict[str, Any]:
         """Return the settings in force."""
         if self._fetches.seen or any(kind == TRAINS for _, kind in self._functions.values()):
             self.library.eager["step"] = False
@@ -512,7 +515,7 @@ class Adapter(Base):
             self.library.eager["step"] = True
         return self.library.settings()
 
-    def described(self):
+    def described(self) -> Dict[str, Any]:
         """Return the batch, the device, and the layers that were called."""
         models, known = self._models(), None
         types = [(name, kind) for name, kind in self.calls.types.items() if name[0] in models]
@@ -522,7 +525,7 @@ class Adapter(Base):
         return {"batch": self.batch, "device": "cuda" if self._on_gpu() else "cpu", "network": known}
 
 
-def _is_internal(frame):
+def _is_internal(frame: FrameType) -> bool:
     """Return whether a frame is TensorFlow's or Keras's own code; scopes of a tf.Module, or of a layer of Keras 2, are not."""
     while frame.f_back is not None and frame.f_code.co_filename.endswith("contextlib.py"):
         frame = frame.f_back
@@ -530,13 +533,13 @@ def _is_internal(frame):
     return any(part in file for part in _INTERNAL) and not file.endswith(_MODULES)
 
 
-def _on_tensorflow():
+def _on_tensorflow() -> bool:
     """Return whether Keras computes with TensorFlow."""
     config = sys.modules.get("keras.src.backend.config")
     return config is not None and config.backend() == "tensorflow"
 
 
-def _concrete_function():
+def _concrete_function() -> Any:
     """Return the class of functions of one signature, whose module has moved between versions."""
     for name in ("tensorflow.python.eager.polymorphic_function.concrete_function", "tensorflow.python.eager.function"):
         found = getattr(sys.modules.get(name), "ConcreteFunction", None)
@@ -545,7 +548,7 @@ def _concrete_function():
     return None
 
 
-def _concretes(function):
+def _concretes(function: Any) -> List[Any]:
     """Return the functions of one signature that a function consists of, without the one that only made its variables."""
     listed = getattr(function, "_list_all_concrete_functions", None)
     if listed is None:
@@ -557,11 +560,11 @@ def _concretes(function):
     return found
 
 
-def _text(name):
+def _text(name: Union[bytes, str]) -> str:
     return name.decode("utf8", "replace") if isinstance(name, bytes) else str(name)
 
 
-def _batch(arguments, keywords):
+def _batch(arguments: Any, keywords: Any) -> Optional[int]:
     """Return the batch of a call of fit, evaluate or predict, where its arguments tell."""
     said = keywords.get("batch_size")
     if isinstance(said, int):

@@ -6,6 +6,7 @@ gradient, where the script updates variables itself.
 
 import re
 import weakref
+from typing import Any, Callable, List, Optional, Tuple
 
 _UPDATES = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]")  # types of optimizers' operators
 _ASSIGNS = re.compile(r"Assign|ScatterSub|ScatterAdd|ResourceScatter")
@@ -16,12 +17,12 @@ CALL = "Session.run"  # ends steps where nothing trains
 class Fetches(object):
     """What calls fetch. flatten: returns the leaves of nested lists and dictionaries."""
 
-    def __init__(self, flatten):
+    def __init__(self, flatten: Callable[[Any], List[Any]]) -> None:
         self.seen = False  # whether a session was called
         self._flatten = flatten
         self._graphs = weakref.WeakKeyDictionary()  # graph -> {name of what is fetched: whether it trains; None for no value}
 
-    def step_end(self, graph, fetches):
+    def step_end(self, graph: Any, fetches: Any) -> Optional[Tuple[Any, bool]]:
         """Return (key, whether it trains) of the step that such a call ends; None for one that only runs an initializer or so."""
         self.seen = True
         known = self._graphs.setdefault(graph, {})
@@ -35,7 +36,7 @@ class Fetches(object):
         return None if all(known[name] is None for name in names) else (CALL, False)
 
 
-def _trains(fetched):
+def _trains(fetched: Any) -> Optional[bool]:
     """Return whether computing this tensor or operator trains; None for an operator that does not and has no value."""
     operator = getattr(fetched, "op", fetched)
     waiting, seen, assigns, gradients = [operator], {operator}, False, False

@@ -5,9 +5,11 @@ calls the Python function; then the graph is optimised and run for the first tim
 """
 
 import sys
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.frameworks import compilations
+from kernelscope.tracer.inside.profiling.patches import Patches
 
 _MODULE = "tensorflow.python.eager.polymorphic_function.tracing_compilation"
 _TRACES = "_create_concrete_function"  # what makes a graph, in TensorFlow 2.13 and later
@@ -17,12 +19,12 @@ _LONGEST = 60  # letters of a type that are shown
 class Tracings(compilations.Compilations):
     """What was traced so far: count, and ns, what the outermost calls took in which something was."""
 
-    def __init__(self, tf):
+    def __init__(self, tf: Any) -> None:
         super(Tracings, self).__init__(None)
         self._eager = tf.executing_eagerly
-        self._types = {}  # (name, code) of a function -> [(number of the function object, its parameters' types)]
+        self._types: Dict[Any, Any] = {}  # (name, code) of a function -> [(number of the function object, its parameters' types)]
 
-    def watch(self, patches):
+    def watch(self, patches: Patches) -> bool:
         """Watch the making of graphs; return False where this TensorFlow makes them elsewhere."""
         module = sys.modules.get(_MODULE)
         if not hasattr(module, _TRACES):
@@ -30,8 +32,8 @@ class Tracings(compilations.Compilations):
         patches.wrap(module, _TRACES, self._tracing)
         return True
 
-    def _tracing(self, original):
-        def traced(function_type, context, graph, options, *arguments, **keywords):
+    def _tracing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def traced(function_type: Any, context: Any, graph: Any, options: Any, *arguments: Any, **keywords: Any) -> Any:
             if self._eager():  # else it is part of another function that is being traced
                 self.count += 1
                 try:
@@ -42,12 +44,12 @@ class Tracings(compilations.Compilations):
 
         return traced
 
-    def timed(self, before, begun):
+    def timed(self, before: Optional[int], begun: int) -> None:
         """Add the time of an outermost call that began then, with so many graphs made before, if it made any."""
         if self.count != before:
             self.ns += now_ns() - begun
 
-    def _note(self, function, name, function_type):
+    def _note(self, function: Callable[..., Any], name: str, function_type: Any) -> None:
         inner = getattr(function, "__wrapped__", function)
         name = str(getattr(inner, "__name__", name))
         types = {label: str(one.type_constraint) for label, one in function_type.parameters.items()}
@@ -57,7 +59,7 @@ class Tracings(compilations.Compilations):
         del seen[: -compilations.MOST_SEEN]
 
 
-def _why(seen, number, types):
+def _why(seen: Sequence[Tuple[int, Dict[str, str]]], number: int, types: Dict[str, str]) -> Tuple[Tuple[str, str], Optional[str]]:
     """Return the reason why a graph was made, and an example or None."""
     if not seen:
         return compilations.FIRST, None

@@ -8,6 +8,8 @@ differentiates a node, that node's own.
 
 import functools
 import sys
+from types import FrameType
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 MARK = "kernelscope"
 _PRODUCTS = ("Dot22", "Gemm", "Gemv", "Ger", "CorrMM", "BatchedDot")  # how names of operators begin that multiply matrices
@@ -22,20 +24,20 @@ class Origins(object):
     module's name and the (layer or "", phase) of what its functions make.
     """
 
-    def __init__(self, kind, methods, modules):
+    def __init__(self, kind: Any, methods: Iterable[str], modules: Any) -> None:
         self._kind = kind
         self._methods = frozenset(methods)
         self._modules = modules
 
-    def install(self, theano):
+    def install(self, theano: Any) -> None:
         """Let what Theano calls for every new variable add the mark, and for every replaced one keep it."""
         self._mark_new(theano.gof.utils)
         self._keep_replaced(theano.gof.fg.FunctionGraph)
 
-    def _mark_new(self, utils):
+    def _mark_new(self, utils: Any) -> None:
         original = utils.add_tag_trace
 
-        def add_tag_trace(thing, user_line=None):
+        def add_tag_trace(thing: Any, user_line: Any = None) -> Any:
             original(thing, user_line)
             found = self._origin(sys._getframe(1))
             if found is not None:
@@ -45,12 +47,12 @@ class Origins(object):
         utils.add_tag_trace = add_tag_trace
 
     @staticmethod
-    def _keep_replaced(graph):
+    def _keep_replaced(graph: Any) -> None:
         """Fusions and other rewriting that copies no trace: what comes in a variable's place has its marks."""
         original = graph.replace
 
         @functools.wraps(original)
-        def replace(self, old, new, *arguments, **keywords):
+        def replace(self: Any, old: Any, new: Any, *arguments: Any, **keywords: Any) -> Any:
             if not marks([new]):
                 entries = [[(MARK, 0) + found] for found in marks([old])]
                 if entries:
@@ -59,7 +61,7 @@ class Origins(object):
 
         graph.replace = replace
 
-    def _origin(self, frame):
+    def _origin(self, frame: Optional[FrameType]) -> Optional[Tuple[str, str]]:
         """Return (layer or "", phase) of the innermost layer or differentiated node among the frames, else of a module."""
         of_module = None
         while frame is not None:
@@ -78,7 +80,7 @@ class Origins(object):
         return of_module
 
 
-def marks(variables):
+def marks(variables: Iterable[Any]) -> List[Tuple[str, str]]:
     """Return [(layer or "", phase)] of variables, without repetitions."""
     found = []
     for variable in variables:
@@ -89,7 +91,7 @@ def marks(variables):
     return found
 
 
-def execution_order(nodes, graph):
+def execution_order(nodes: Sequence[Any], graph: Any) -> List[Any]:
     """Return the nodes of a FunctionGraph in the order in which Theano's virtual machine in C runs them, if none of them is lazy.
 
     It computes output by output, and before each node what has to come before it, then its inputs (lazylinker_c.c).
@@ -116,7 +118,7 @@ def execution_order(nodes, graph):
     return order
 
 
-def describe(nodes):
+def describe(nodes: Sequence[Any]) -> List[Dict[str, Any]]:
     """Return [{"op", "layer", "phase", "method", "shapes"}] of a function's nodes in the order of execution.
 
     A fusion belongs to the layer of its result. A node without a mark, which rewriting made, belongs to the node that uses
@@ -143,12 +145,12 @@ def describe(nodes):
     return rows
 
 
-def _inherit(row, others):
+def _inherit(row: Dict[str, Any], others: Iterable[Dict[str, Any]]) -> None:
     for other in others:
         if other["phase"] and not row["phase"]:
             row.update(layer=other["layer"], phase=other["phase"], method="graph order" if other["layer"] else "none")
 
 
-def _name(op):
+def _name(op: Any) -> str:
     text = str(op)
     return text if len(text) <= 120 else text[:117] + "..."

@@ -8,12 +8,14 @@ which node runs, and the others between them.
 
 import functools
 import os
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.frameworks import openblas, timed
 from kernelscope.tracer.inside.frameworks.theano import graph as theano_graph
 from kernelscope.tracer.inside.frameworks.workload import KERNELS, cores, version_of
 from kernelscope.tracer.inside.frameworks.workload import Hooks as Base
+from kernelscope.tracer.inside.ranges import Recorder
 
 _FLAGS = "THEANO_FLAGS"
 # Modules in which nothing of a layer is made: what theano.grad adds of itself, and its products' losses
@@ -26,16 +28,16 @@ class Hooks(Base):
     methods = ()  # names of the methods in which a layer computes its output
     modules = MODULES
 
-    def __init__(self, spec, recorder):
+    def __init__(self, spec: Dict[str, Any], recorder: Recorder) -> None:
         super(Hooks, self).__init__(spec, recorder)
-        self.theano = None
-        self.functions = []
+        self.theano: Any = None
+        self.functions: List[Any] = []
         self.operators = timed.Operators(recorder)
-        self.running = None  # the function whose nodes run
+        self.running: Any = None  # the function whose nodes run
         self.blas = openblas.Calls(recorder, self._blas_called)
 
     @classmethod
-    def environment(cls, pass_name):
+    def environment(cls, pass_name: str) -> Dict[str, str]:
         """Return Theano's flags with those that are needed; what the user has set stays."""
         given = os.environ.get(_FLAGS, "")
         wanted = {"floatX": "float32"}
@@ -44,11 +46,11 @@ class Hooks(Base):
         added = ["%s=%s" % (name, value) for name, value in sorted(wanted.items()) if name + "=" not in given]
         return {_FLAGS: ",".join([part for part in [given] if part] + added)}
 
-    def layer_kind(self):
+    def layer_kind(self) -> Any:
         """Import the library of layers and return the class of its layers."""
         raise NotImplementedError
 
-    def configure(self):
+    def configure(self) -> None:
         """Set the number of threads, import theano and the library on it, and mark what their layers make."""
         openblas.limit_threads(self.spec.get("threads"))
         import theano
@@ -57,20 +59,20 @@ class Hooks(Base):
         theano_graph.Origins(self.layer_kind(), self.methods, self.modules).install(theano)
         self._notice_functions()
 
-    def _notice_functions(self):
+    def _notice_functions(self) -> None:
         """Put a range around the calls of compiled functions, and keep those that are made."""
         kind, functions = self.theano.compile.function_module.Function, self.functions
         original = kind.__init__
 
         @functools.wraps(original)
-        def made(function, *arguments, **keywords):
+        def made(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> None:
             original(function, *arguments, **keywords)
             functions.append(function)
 
         kind.__init__ = made
         self.ranged(kind, "__call__", "phase", "call", "other")
 
-    def versions(self):
+    def versions(self) -> Dict[str, Any]:
         """Return the versions of theano, numpy and OpenBLAS."""
         return {
             "theano": self.theano.__version__,
@@ -78,7 +80,7 @@ class Hooks(Base):
             "openblas": openblas.facts().get("version"),
         }
 
-    def settings(self):
+    def settings(self) -> Dict[str, Any]:
         """Return the settings in force that can make a difference to speed or results."""
         config, blas = self.theano.config, openblas.facts()
         return {
@@ -95,7 +97,7 @@ class Hooks(Base):
             "execution": "compiled: mode=%s" % config.mode,
         }
 
-    def attach_layers(self, program):
+    def attach_layers(self, program: Any) -> Dict[str, str]:
         """Return how layers are found: the ranges of calls are there already, and a call goes through no layer's Python."""
         del program
         return {
@@ -103,7 +105,7 @@ class Hooks(Base):
             "phases": "what differentiation and the optimizer made; the range of a call is the whole step's",
         }
 
-    def start_operators(self, program):
+    def start_operators(self, program: Any) -> None:
         """Record what Theano's profile adds up in each call."""
         self.operators.tracing = True
         for function in self.functions:
@@ -111,11 +113,11 @@ class Hooks(Base):
                 function.fn = _Machine(function.fn, function.maker.fgraph, self)
         self.blas.start()
 
-    def _blas_called(self):
+    def _blas_called(self) -> None:
         if self.running is not None:
             self.running.blas_called()
 
-    def stop_operators(self):
+    def stop_operators(self) -> List[str]:
         """Write what was recorded; return the names of the files."""
         self.operators.tracing = False
         del self.theano.compile.profiling._atexit_print_list[:]  # it would print the profiles of everything when it ends
@@ -125,24 +127,24 @@ class Hooks(Base):
 class _Machine(object):
     """A function's virtual machine that tells what each call of it added to its nodes' times."""
 
-    def __init__(self, machine, graph, owner):
+    def __init__(self, machine: Any, graph: Any, owner: Any) -> None:
         self._machine = machine
         self._owner = owner
         places = {node: number for number, node in enumerate(machine.nodes)}
         order = theano_graph.execution_order(machine.nodes, graph)
         self._order = [places[node] for node in order]  # of the machine's nodes as they run
         self._rows = theano_graph.describe(order)
-        self._callers = []  # for each call of OpenBLAS the place in this order of the node that made it
+        self._callers: List[Any] = []  # for each call of OpenBLAS the place in this order of the node that made it
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._machine, name)
 
-    def blas_called(self):
+    def blas_called(self) -> None:
         """Note which node runs: as many are done as the machine has counted."""
         counts = self._machine.call_counts
         self._callers.append(min(len(counts) - counts.count(0), len(self._order) - 1))
 
-    def __call__(self, *arguments, **keywords):
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         owner, self._callers = self._owner, []
         owner.running, first, start = self, owner.blas.count(), now_ns()
         try:
@@ -159,7 +161,13 @@ class _Machine(object):
         return results
 
 
-def laid_out(rows, seconds, start, end, spans=None):
+def laid_out(
+    rows: Sequence[Dict[str, Any]],
+    seconds: Sequence[float],
+    start: int,
+    end: int,
+    spans: Optional[Dict[int, Tuple[int, int]]] = None,
+) -> List[Any]:
     """Return the operators of one call of a function: its nodes that ran, one after the other within start and end.
 
     rows: of theano_graph.describe, in order; seconds: how long each node ran, rounded by Theano; spans: {node's number: (when
