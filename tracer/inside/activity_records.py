@@ -13,7 +13,6 @@ import json
 import operator
 import struct
 import zlib
-from types import CodeType
 from typing import Any, Callable, Dict, List, Optional, Set
 
 MAGIC = b"KSCUPTI\x01"
@@ -175,7 +174,7 @@ class Encoder(object):
             table, [self._numbers(values) if code == TEXT else values for code, values in zip(columns, zip(*rows))]
         )
 
-    def _plan(self, kind: str, record: Dict[str, Any]) -> Any:
+    def _plan(self, kind: Any, record: Any) -> Any:
         """Return (table or None, how its columns are got from a list of records of one class), found once for each class."""
         table = KINDS.get(int(record.kind))
         columns = None
@@ -286,7 +285,7 @@ def _one_by_one(wanted: Any) -> Callable[..., Any]:
     return columns
 
 
-def _value(record: Dict[str, Any], attribute: Any, code: CodeType) -> Any:
+def _value(record: Any, attribute: Any, code: int) -> Any:
     try:
         value = operator.attrgetter(attribute)(record)
     except AttributeError:

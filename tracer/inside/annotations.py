@@ -99,12 +99,12 @@ def _enter(annotation: Any) -> None:
     _open.setdefault(threading.get_ident(), []).append((annotation, number))
 
 
-def _leave(annotation: Any, kind: str, error: Any, trace: Any) -> None:
+def _leave(annotation: Any, kind: Any, error: Any, trace: Any) -> None:
     opened = _open.get(threading.get_ident())
     if opened and opened[-1][0] is annotation:  # else it was entered before ranges were recorded
         _recorder.close(opened.pop()[1])
 
 
-def _end_step(marked: Callable[..., Any], kind: str, error: Any, trace: Any) -> None:
+def _end_step(marked: Callable[[], None], kind: Any, error: Any, trace: Any) -> None:
     if kind is None:
         _stepped()

@@ -3,9 +3,10 @@
 import datetime
 import json
 import os
-from typing import Any, Dict
+from typing import Any, Dict, Union
 
 from kernelscope.tracer.inside.plan import RUN_SCHEMA
+from kernelscope.tracer.inside.scrubbing import Scrubber
 
 RUN_FILE = "run.json"
 
@@ -16,7 +17,7 @@ class RunRecord(object):
     scrubber: takes out what must not be written down (see scrubbing).
     """
 
-    def __init__(self, folder: str, record: Dict[str, Any], scrubber: Any) -> None:
+    def __init__(self, folder: Union[str, "os.PathLike[str]"], record: Dict[str, Any], scrubber: Scrubber) -> None:
         self.folder = str(folder)
         self.scrubber = scrubber
         created = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0).isoformat()

@@ -11,7 +11,7 @@ import mmap
 import os
 import shutil
 import zlib
-from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Tuple
+from typing import IO, Any, Callable, Iterable, Iterator, Mapping, Sequence, Tuple
 
 from kernelscope.tracer.inside import disclosure
 
@@ -28,7 +28,7 @@ class Scrubber(object):
     looked for.
     """
 
-    def __init__(self, full_paths: bool, variables: Dict[str, str], command: List[str]) -> None:
+    def __init__(self, full_paths: bool, variables: Mapping[str, str], command: Sequence[str]) -> None:
         known = disclosure.secrets(variables, command)
         self._large = disclosure.Hiding(full_paths, known, shapes=False)
         self._small = disclosure.Hiding(full_paths, known)
@@ -107,7 +107,7 @@ def _database(path: str, hiding: disclosure.Hiding) -> None:
         _binary(path, hiding)
 
 
-def _updates(database: str) -> Iterator[Tuple[str, str]]:
+def _updates(database: Any) -> Iterator[str]:
     """Yield what rewrites each column that is declared to hold texts."""
     tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     for table in map(_quoted, tables):

@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 import zipfile
-from typing import Any, Dict
+from typing import Any, Dict, NoReturn
 
 from kernelscope.tracer.inside.agent import check, nvml, profile
 from kernelscope.tracer.inside.agent.child_process import ChildError
@@ -25,7 +25,7 @@ class UsageError(Exception):
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line."""
 
-    def error(self, message: Any) -> None:
+    def error(self, message: str) -> NoReturn:
         sys.stderr.write("%s: error: %s (see %s --help)\n" % (self.prog, message, self.prog))
         raise SystemExit(2)
 

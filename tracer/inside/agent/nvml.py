@@ -6,7 +6,7 @@ are those of nvml.h, which keeps them for good under their versioned names.
 
 import ctypes
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
 from kernelscope.tracer.inside.clock import now_ns
 
@@ -146,7 +146,7 @@ class NvmlSource(object):
             return None
         return field.value.ui * 1e-3
 
-    def _asked(self, name: str, handle: Any, answer: Callable[..., Any], *arguments: Any) -> bool:
+    def _asked(self, name: str, handle: Any, answer: Any, *arguments: Any) -> bool:
         function = getattr(self._library, name, None)
         return function is not None and function(handle, *(arguments + (ctypes.byref(answer),))) == _SUCCESS
 

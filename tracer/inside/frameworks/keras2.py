@@ -8,7 +8,7 @@ names, on MXNet's nodes as the beginning of theirs.
 import functools
 import importlib
 import os
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from kernelscope.tracer.inside.frameworks.cntk import workload as cntk
 from kernelscope.tracer.inside.frameworks.mxnet import workload as mxnet
@@ -153,7 +153,7 @@ class OnMxnet(_OnBackend, mxnet.Hooks):
                 self.layer = layer
                 self.around = names.current
 
-            def get(self, name: str, hint: str) -> Any:
+            def get(self, name: Optional[str], hint: str) -> str:
                 return name or "%s/%s" % (self.layer, self.around.get(None, hint).rpartition("/")[2])
 
         def scoped(name: Any, call: Any, arguments: Any) -> Any:

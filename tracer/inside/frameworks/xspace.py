@@ -33,7 +33,7 @@ def write(content: bytes, folder: str) -> List[str]:
     return [TRACE_FILE]
 
 
-def without_field(message: Any, number: int) -> bytes:
+def without_field(message: bytes, number: int) -> bytes:
     """Return a protobuf message without its top-level, length-delimited field `number`; all other bytes stay as they are."""
     kept, start = [], 0
     while start < len(message):

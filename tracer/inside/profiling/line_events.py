@@ -68,7 +68,7 @@ class Events(object):
         """Return whether events are wanted on this thread."""
         return self._running and threading.get_ident() == self._thread
 
-    def add(self, code: CodeType, line: str) -> None:
+    def add(self, code: CodeType, line: Optional[int]) -> None:
         """Note an event; when there are too many nothing more is noted."""
         if len(self.taken) < MOST_EVENTS:
             self.taken.append((now_ns(), self.focus.number(code), line))
@@ -205,7 +205,7 @@ class Monitoring(object):
         if self._is_watched(code):
             self._events.add(code, ENTERED)
 
-    def _line(self, code: CodeType, line: str) -> None:
+    def _line(self, code: CodeType, line: int) -> None:
         if self._events.running():
             self._events.add(code, line)
 

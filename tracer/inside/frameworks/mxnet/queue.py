@@ -12,7 +12,7 @@ this graph it waits for.
 import ctypes
 import json
 import os
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from kernelscope.tracer.inside.clock import now_ns
 from kernelscope.tracer.inside.frameworks.mxnet.graph import GRAPH_FILE, neighbour, parse_graph, phase_of, without_direction
@@ -30,7 +30,7 @@ class Queue(object):
     the number of the present step.
     """
 
-    def __init__(self, mx: Any, imperative: Any, names: Sequence[str], step: int) -> None:
+    def __init__(self, mx: Any, imperative: Any, names: Any, step: Callable[[], int]) -> None:
         self.mx = mx
         self.missing: Dict[Any, Any] = {}  # what could not be described -> why
         self._recorded = imperative.recorded
