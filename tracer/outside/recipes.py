@@ -19,13 +19,11 @@ from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
+from kernelscope.tracer.inside import frameworks
 from kernelscope.tracer.outside import gpu
 from kernelscope.tracer.outside.errors import UsageError
 
-FRAMEWORKS = (
-    "pytorch", "tensorflow", "mxnet", "cntk", "jax", "keras-torch", "keras-tensorflow", "keras-jax", "onednn", "cudnn",
-    "chainer", "lasagne", "keras-theano", "keras-cntk", "keras-mxnet", "onnxruntime", "caffe2",
-)  # fmt: skip
+FRAMEWORKS = tuple(frameworks.FRAMEWORKS)
 ALIASES = {"keras": "keras-tensorflow"}  # Keras alone means its default backend
 # framework -> the one in whose environment it is
 SHARED = {"keras-tensorflow": "tensorflow", "keras-jax": "jax", "keras-theano": "lasagne"}
