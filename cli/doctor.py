@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kernelscope.cli import noise
-from kernelscope.tracer.inside.frameworks import FRAMEWORKS
+from kernelscope.tracer.inside.frameworks import described
 
 NAME = "doctor"
 HELP = "what can be measured on this machine, and why the rest cannot"
@@ -108,7 +108,7 @@ def _environments() -> Iterator[Row]:
 
     for row in environments.list_all():
         if row["ready"]:
-            value = f"{row['version']} ({row['variant']}, Python {row['python_version']}): {FRAMEWORKS[row['framework']].reveals}"
+            value = f"{row['version']} ({row['variant']}, Python {row['python_version']}): {described(row['framework']).reveals}"
         else:
             value = None
         yield _row("frameworks", row["framework"], row["ready"], value, row["reason"])

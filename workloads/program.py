@@ -23,6 +23,7 @@ Options = Mapping[str, Any]
 Parameters = List[Dict[str, Any]]  # each made by `parameter`
 Shapes = Dict[str, List[int]]
 Functions = List[Callable[..., Any]]
+Marked = Callable[[Any, str, Optional[str], str], None]
 
 
 class Program(metaclass=ABCMeta):
@@ -91,6 +92,14 @@ class Program(metaclass=ABCMeta):
     def functions(self) -> Functions:
         """Return the functions worth profiling line by line: the loop, and where it runs Python, the model's own."""
         return [self.train if self.mode == "train" else self.infer]
+
+    def mark(self, marked: Marked) -> None:
+        """Call marked(owner, name, layer, phase) for each function that computes a layer: its calls are recorded from then on.
+
+        The layer is None for a phase alone; the phase is forward, backward or optimizer. Called only where
+        `tracer/inside/frameworks` has no module for the framework: those find layers by themselves.
+        """
+        raise NotImplementedError("%s: layers are not found: the program has no method `mark`" % self.FRAMEWORK)
 
     def processes(self) -> List[int]:
         """Return the ids of further processes that share a step with this one."""

@@ -273,7 +273,7 @@ class Child(object):
 
 def family(framework: str) -> str:
     """Return what a framework's modules are called."""
-    return frameworks.FRAMEWORKS[framework].family
+    return frameworks.described(framework).family
 
 
 def program_class(framework: str, path: Optional[str], devices: int = 1) -> Any:

@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from kernelscope.tracer.inside.agent import machine, nvml
 from kernelscope.tracer.inside.disclosure import Hiding
-from kernelscope.tracer.inside.frameworks import FRAMEWORKS
+from kernelscope.tracer.inside.frameworks import described
 
 SCHEMA = "kernelscope/gpu-check/1"
 FILE = "check.json"
@@ -188,7 +188,7 @@ class Checks(object):
     def record(self, framework: str, collector: str) -> Tuple[Dict[str, Any], List[str]]:
         """Record lenet; what the folder holds is judged where it is analysed."""
         self._need_gpu()
-        missing = [name for name in FRAMEWORKS[framework].imports if importlib.util.find_spec(name) is None]
+        missing = [name for name in described(framework).imports if importlib.util.find_spec(name) is None]
         if missing:
             raise NotRun("this interpreter has no module %s" % missing[0])
         if collector == "cupti" and importlib.util.find_spec("cupti") is None:
@@ -203,7 +203,7 @@ class Checks(object):
     def no_visible_device(self) -> Tuple[Dict[str, Any], List[str]]:
         """A run that is to use a GPU and sees none must fail with one line and leave a readable folder."""
         self._need_gpu()
-        there = [name for name in self.frameworks if all(importlib.util.find_spec(m) for m in FRAMEWORKS[name].imports)]
+        there = [name for name in self.frameworks if all(importlib.util.find_spec(m) for m in described(name).imports)]
         if not there:
             raise NotRun("this interpreter has no framework")
         folder = os.path.join("runs", "no-visible-device")

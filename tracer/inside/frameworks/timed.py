@@ -39,12 +39,17 @@ class Operators(object):
             self.rows.append((start, now_ns(), name, layer, phase, shapes, not called if computes is None else computes))
 
     def timed(
-        self, function: Callable[..., Any], name: str, phase: Optional[str] = None, shapes: Optional[Callable[..., Any]] = None
+        self,
+        function: Callable[..., Any],
+        name: str,
+        phase: Optional[str] = None,
+        shapes: Optional[Callable[..., Any]] = None,
+        layer: Optional[str] = None,
     ) -> Callable[..., Any]:
         """Return the function with each call as an operator that computes. shapes: makes the text from its arguments."""
 
         def call(*arguments: Any, **keywords: Any) -> Any:
-            self.enter(name, phase=phase, shapes=shapes(*arguments) if shapes and self.tracing else None)
+            self.enter(name, layer, phase, shapes=shapes(*arguments) if shapes and self.tracing else None)
             try:
                 return function(*arguments, **keywords)
             finally:
