@@ -8,7 +8,7 @@ Runs under Python 3.6 with numpy only; folders of images need Pillow too.
 import gzip
 import os
 import struct
-from typing import IO, Sequence, Tuple
+from typing import IO, Any, Sequence, Tuple, cast
 
 import numpy
 
@@ -84,7 +84,7 @@ class Cifar10(Samples):
 
     def take(self, indices: Array) -> Tuple[Array, Array]:
         """Return (images, labels) of these samples."""
-        files = numpy.searchsorted(self.ends, indices, side="right")
+        files: Array = numpy.searchsorted(self.ends, indices, side="right")
         starts = numpy.concatenate([[0], self.ends])
         records = numpy.stack([self.files[file][index - starts[file]] for file, index in zip(files, indices)])
         return records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0].astype("int64")
@@ -121,7 +121,8 @@ class ImageFolder(Samples):
         except ImportError as error:
             remedy = "`kernelscope data convert` makes records of it that need none"
             raise DataError("%s: images cannot be read without Pillow here; %s" % (folder, remedy)) from error
-        self.library, self.shape = Image, shape
+        self.library: Any = Image
+        self.shape = shape
         classes = sorted(name for name in os.listdir(folder) if os.path.isdir(os.path.join(folder, name)))
         found = [(os.path.join(folder, name), label) for label, name in enumerate(classes)]
         found = [(os.path.join(path, name), label) for path, label in found for name in sorted(os.listdir(path))]
@@ -177,7 +178,7 @@ def _open(folder: str, name: str) -> Tuple[IO[bytes], str]:
     if os.path.exists(path):
         return open(path, "rb"), path
     if os.path.exists(path + ".gz"):
-        return gzip.open(path + ".gz", "rb"), path + ".gz"
+        return cast(IO[bytes], gzip.open(path + ".gz", "rb")), path + ".gz"
     raise DataError("%s: no %s or %s.gz there; leave out --data to use random data" % (folder, name, name))
 
 

@@ -119,7 +119,7 @@ def _entries(node: ast.AST) -> Dict[str, ast.expr]:
     """Return {network: the expression that builds it} where a statement makes the table of networks, else nothing."""
     if not isinstance(node, (ast.Assign, ast.AnnAssign)) or not isinstance(node.value, ast.Dict) or _made(node) != [_TABLE]:
         return {}
-    return {ast.literal_eval(key): value for key, value in zip(node.value.keys, node.value.values)}
+    return {ast.literal_eval(key): value for key, value in zip(node.value.keys, node.value.values) if key is not None}
 
 
 def _only_for_others(source: str, network: str) -> Set[str]:
@@ -131,19 +131,20 @@ def _only_for_others(source: str, network: str) -> Set[str]:
     left_out: Set[str] = set()
     kept: Set[str] = set()
     for node in body:
-        for alias in node.names if isinstance(node, ast.ImportFrom) and node.module else []:
-            names = {node.module, node.module + "." + alias.name}  # where it is a thing of that module, or itself a module
+        module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+        for alias in node.names if isinstance(node, ast.ImportFrom) and module else []:
+            names = {module, module + "." + alias.name}  # where it is a thing of that module, or itself a module
             (left_out if (alias.asname or alias.name) in other else kept).update(names)
     return left_out - kept
 
 
-def _pieces(number: int, source: str, network: str) -> List[_Piece]:
+def _pieces(number: int, source: str, network: Optional[str]) -> List[_Piece]:
     """Return the definitions of a module; number: told apart from lines of other modules."""
     code = code_lines(source)
     found = []
     for node, first, last in _spans(ast.parse(source).body, len(source.splitlines()) + 1):
         lines = {(number, line) for line in code if first <= line < last}
-        entry = _entries(node).get(network)
+        entry = _entries(node).get(network or "")
         if isinstance(node, ast.ClassDef):
             found.extend(_class_pieces(node, lines, last))
         elif entry is not None:
@@ -157,7 +158,7 @@ def _pieces(number: int, source: str, network: str) -> List[_Piece]:
 def _class_pieces(node: ast.ClassDef, lines: Set[_Line], last: int) -> List[_Piece]:
     """Return a class and its methods as definitions; lines: all of its (module, line); last: the line after its last one."""
     inner = list(_spans(node.body, last))
-    methods = [part for part in inner if isinstance(part[0], ast.FunctionDef)]
+    methods = [(part, start, end) for part, start, end in inner if isinstance(part, ast.FunctionDef)]
     own = {line for line in lines if not any(start <= line[1] < end for _, start, end in methods)}
     bases = {name for base in node.bases for name in _used(base)}
     plain = {name for part, _, _ in inner if not isinstance(part, ast.FunctionDef) for name in _used(part)}

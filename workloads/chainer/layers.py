@@ -1,6 +1,6 @@
 """Which canonical layer a function of Chainer computes: links have names, plain functions have a type and an order."""
 
-from typing import Any, Optional
+from typing import Any, Dict, List, Optional
 
 import chainer
 
@@ -33,10 +33,10 @@ class Layers(chainer.LinkHook):
         self._model = model
         self._links = {id(link) for link in model.children()}
         self._link = None  # the link that runs
-        self._named = {}
+        self._named: Dict[Optional[str], List[str]] = {}
         for layer in network.layers:
             self._named.setdefault(layer.type, []).append(layer.name)
-        self._seen = {}
+        self._seen: Dict[Optional[str], int] = {}
 
     def forward_preprocess(self, args: Any) -> None:
         """Enter a link; the model itself begins a new pass."""
@@ -67,7 +67,7 @@ def layer_shapes(network: Network, model: Any, images: Any) -> Shapes:
     def observed(function: Any, inputs: int) -> Any:
         layer = layers.of(function)
         outputs = original(function, inputs)
-        shapes[layer] = [int(size) for size in outputs[0].shape[1:]]
+        shapes[str(layer)] = [int(size) for size in outputs[0].shape[1:]]
         return outputs
 
     chainer.FunctionNode.apply = observed

@@ -37,7 +37,7 @@ class Program(program.Program):
     def __init__(self, network: Network, options: Options) -> None:
         super().__init__(network, options, MODELS)
         numpy.random.seed(options.get("seed") or 0)  # which Chainer draws from
-        self.model = MODELS[network.name](options.get("dropout", True))
+        self.model: Any = MODELS[network.name](options.get("dropout", True))
         self.optimizer = make_optimizer(network.optimizer).setup(self.model)
 
     def load(self, weights: Weights) -> None:
@@ -47,7 +47,8 @@ class Program(program.Program):
 
     def parameters(self) -> Parameters:
         """Return what is trainable as a list of {layer, name, shape, count}, with Chainer's names and shapes."""
-        return [parameter(*path.strip("/").split("/"), values.shape) for path, values in self.model.namedparams()]
+        named = [(path.strip("/").split("/"), values) for path, values in self.model.namedparams()]
+        return [parameter(layer, name, values.shape) for (layer, name), values in named]
 
     def prepare(self, batches: Iterable[Batch]) -> List[Batch]:
         """Return the host's batches: numpy arrays, images channels first and labels as 32-bit class numbers."""

@@ -1,6 +1,6 @@
 """Training and inference loops as a user of CNTK writes them: a Trainer, its minibatches, and eval."""
 
-from typing import Any, Iterable, List
+from typing import Any, Iterable, List, Set
 
 import cntk as C
 import numpy
@@ -67,7 +67,7 @@ class Program(program.Program):
         names = {layer.name for layer in network.layers}
         # one search for all: CNTK's own find_by_name walks through the whole graph for each name
         self.layers = {f.name: f for f in depth_first_search(self.model, lambda f: f.name in names, depth=-1)}
-        self.trainer = None
+        self.trainer: Any = None
         if self.mode == "train":
             self.loss = C.cross_entropy_with_softmax(self.model, self.labels, name="loss")
             learner = _learner(self.model.parameters, network.optimizer, options["batch"])
@@ -77,7 +77,9 @@ class Program(program.Program):
         """Return {CNTK's name: parameter} of a canonical layer."""
         if layer.type not in _RECURRENT:
             return {p.name: p for p in self.layers[layer.name].parameters}
-        before = set()  # a recurrence is no block that could be asked: its own is what it depends on and its inputs do not
+        before: Set[str] = (
+            set()
+        )  # a recurrence is no block that could be asked: its own is what it depends on and its inputs do not
         for source in layer.inputs:
             if source != networks.INPUT:
                 before.update(p.uid for p in C.as_composite(self.layers[source]).parameters)

@@ -1,7 +1,7 @@
 """Calls of cuDNN and cuBLAS as layers, as a user of the C interfaces writes them: descriptors and memory are made once."""
 
 import ctypes
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy
 
@@ -36,9 +36,9 @@ class Builder(object):
         self.library = cuda.Library()
         self.cudnn = cuda.created(self.library.cudnnCreate)
         self.cublas = cuda.created(self.library.cublasCreate)
-        self.steps = []
-        self.shapes = {}  # layer -> sizes of its result
-        self.algorithms = {}  # layer -> number of the convolution's algorithm
+        self.steps: List[Tuple[str, Callable[[], Any]]] = []
+        self.shapes: Dict[str, Sequence[int]] = {}  # layer -> sizes of its result
+        self.algorithms: Dict[str, int] = {}  # layer -> number of the convolution's algorithm
 
     def plain(self, sizes: Sequence[int], values: Optional[Array] = None) -> Tensor:
         """Return a tensor of the device; `values`: a numpy array of the host to copy there."""

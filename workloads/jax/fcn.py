@@ -9,7 +9,7 @@ from kernelscope.workloads.jax.layers import Block, Dense, Layer
 
 def _fcn(hidden: int) -> Any:
     """Return 26,752 numbers in and out, and layers of 1,024 sigmoid units between them."""
-    layers, inputs = {}, 26752
+    layers, inputs = {}, 26752  # type: Any, int
     for number in range(1, hidden + 1):
         layers["fc%d" % number] = Dense(inputs, 1024)
         layers["sigmoid%d" % number] = Layer(jax.nn.sigmoid)

@@ -36,9 +36,9 @@ class Block(object):
             values = run(name, values)
         return values
 
-    def leaves(self, prefix: str = "") -> Dict[str, "Layer"]:
+    def leaves(self, prefix: str = "") -> Dict[str, Layer]:
         """Return {name: layer}; a layer inside of a block has the block's name before its own."""
-        found = {}
+        found: Dict[str, Layer] = {}
         for name, layer in self.layers.items():
             found.update(layer.leaves(prefix + name + "_") if isinstance(layer, Block) else {prefix + name: layer})
         return found

@@ -1,7 +1,7 @@
 """The training and inference loops that all networks share, as a JAX and optax user writes them."""
 
 import functools
-from typing import Any, Iterable, Iterator, List
+from typing import Any, Dict, Iterable, Iterator, List, Tuple
 
 import jax
 import numpy
@@ -86,14 +86,14 @@ class Run(object):
         self.parameters = parameters
         self.statistics = dict(statistics)
         self.key = key
-        self.shapes = {}
+        self.shapes: Dict[str, Tuple[int, ...]] = {}
 
     def block(self, block: Any, values: Any, prefix: str = "") -> Any:
         """Return a block's output; its layers' operations bear their names."""
 
         def run(name: str, *inputs: Any) -> Any:
             layer, full = block.layers[name], prefix + name
-            return self.block(layer, *inputs, full + "_") if isinstance(layer, Block) else self.layer(layer, full, inputs)
+            return self.block(layer, inputs[0], full + "_") if isinstance(layer, Block) else self.layer(layer, full, inputs)
 
         return block(run, values)
 
@@ -104,7 +104,7 @@ class Run(object):
             if key is not None and isinstance(layer, Dropout):
                 key = jax.random.fold_in(key, len(self.shapes))
             if isinstance(layer, BatchNorm):
-                result, self.statistics[name] = layer(self.parameters[name], *inputs, key, self.statistics[name])
+                result, self.statistics[name] = layer(self.parameters[name], inputs[0], key, self.statistics[name])
             else:
                 result = layer(self.parameters.get(name), *inputs, key=key)
         self.shapes[name] = result.shape

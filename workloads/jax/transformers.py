@@ -53,6 +53,6 @@ def bert_base(dropout: bool) -> Any:
 
 def vit_s16(dropout: bool) -> Any:
     """Return ViT-S/16: patches of 16x16 of images [batch, 224, 224, 3], 12 blocks, and 1,000 classes from the trained token."""
-    layers = {"patch": Convolution(3, 384, 16, stride=16), "tokens": Tokens(14 * 14, 384)}
+    layers: Any = {"patch": Convolution(3, 384, 16, stride=16), "tokens": Tokens(14 * 14, 384)}
     layers.update(("block%d" % number, BlockBefore(384, 6, False, False, 1e-6)) for number in range(1, 13))
     return Block(dict(layers, ln=LayerNorm(384, 1e-6), first=token(0), head=Dense(384, 1000)))

@@ -9,7 +9,7 @@ STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))  # channels and numbe
 
 def _vgg16(size: int, units: int, classes: int, rate: float) -> Any:
     """Return thirteen 3x3 convolutions and three dense layers; size: the height of what is flattened."""
-    layers, inputs = {}, 3
+    layers, inputs = {}, 3  # type: Any, int
     for stage, (channels, count) in enumerate(STAGES, 1):
         for number in range(1, count + 1):
             layers["conv%d_%d" % (stage, number)] = Convolution(inputs, channels, 3, 1)

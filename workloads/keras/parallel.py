@@ -6,7 +6,7 @@ device, with normalisations over its own share. Where Keras would give every dev
 TensorFlow and predict_on_batch on JAX, it gets batches that are divided already.
 """
 
-from typing import Any, Iterable, Iterator
+from typing import Any, Dict, Iterable, Iterator
 
 import keras
 import numpy
@@ -24,7 +24,7 @@ class Program(program.Program):
         if backend not in _DISTRIBUTIONS:
             reason = "Keras distributes on JAX and TensorFlow"
             raise ValueError("keras-%s: a step on %d devices is not supported: %s" % (backend, options["devices"], reason))
-        self.distribution = _DISTRIBUTIONS[backend](options)
+        self.distribution: Any = _DISTRIBUTIONS[backend](options)
         with self.distribution.scope():
             super(Program, self).__init__(network, options)
         if backend == "tensorflow" and self.mode == "train":
@@ -84,4 +84,4 @@ class _OnTensorFlow(object):
         return self._shares(self.strategy, values)
 
 
-_DISTRIBUTIONS = {"jax": _OnJax, "tensorflow": _OnTensorFlow}
+_DISTRIBUTIONS: Dict[str, Any] = {"jax": _OnJax, "tensorflow": _OnTensorFlow}

@@ -31,7 +31,7 @@ class Program(program.Program):
         self.net = MODELS[network.name](self.images, options.get("dropout", True))
         self.layers = {layer.name: layer for layer in lasagne.layers.get_all_layers(self.net) if layer.name}
         self.predict = theano.function([self.images], lasagne.layers.get_output(self.net, deterministic=True))
-        self.step = self._step() if self.mode == "train" else None
+        self.step: Any = self._step() if self.mode == "train" else None
 
     def _step(self) -> Any:
         """Return the function that trains on one batch and returns its loss."""

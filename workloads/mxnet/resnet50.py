@@ -12,7 +12,7 @@ from kernelscope.workloads.networks import Network
 _STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
 
 
-def _conv(net: Any, part: str, channels: int, kernel: int, stride: int = 1, norm: str = "bn", relu: str = True) -> None:
+def _conv(net: Any, part: str, channels: int, kernel: int, stride: int = 1, norm: str = "bn", relu: bool = True) -> None:
     """Add a normalised convolution to a block, by default with its ReLU."""
     net.add(nn.Conv2D(channels, kernel, stride, kernel // 2, use_bias=False, prefix="%s_" % part))
     net.add(nn.BatchNorm(prefix="%s_" % norm))

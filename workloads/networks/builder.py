@@ -3,7 +3,7 @@
 Runs under Python 3.6.
 """
 
-from typing import Any, Iterable, Optional, Sequence, Tuple
+from typing import Any, Iterable, List, Optional, Sequence, Tuple
 
 from kernelscope.workloads.networks.description import FLOAT_BYTES, INPUT, Layer, Network, Parameter, Settings, elements
 
@@ -13,7 +13,7 @@ class Builder(object):
 
     def __init__(self, input_shape: Sequence[int]) -> None:
         self.input_shape = tuple(input_shape)
-        self.layers = []
+        self.layers: List[Layer] = []
         self._shapes = {INPUT: self.input_shape}
         self.at = INPUT  # the layer that feeds the next one
 
@@ -40,28 +40,26 @@ class Builder(object):
         """Append a layer of any type. parameters: pairs of name and shape; inputs: names, default the layer before."""
         inputs = (self.at,) if inputs is None else tuple(inputs)
         output_shape = tuple(output_shape)
-        parameters = tuple(Parameter(n, tuple(s)) for n, s in parameters)
+        trained = tuple(Parameter(n, tuple(s)) for n, s in parameters)
         read = sum(elements(self._shapes[source]) for source in inputs)
         moved = FLOAT_BYTES * (read + elements(output_shape))
-        weights = FLOAT_BYTES * sum(elements(p.shape) for p in parameters)
+        weights = FLOAT_BYTES * sum(elements(p.shape) for p in trained)
         first = self._shapes[inputs[0]]
-        layer = Layer(name, type, first, output_shape, parameters, int(flops), moved, weights, settings, inputs)
+        layer = Layer(name, type, first, output_shape, trained, int(flops), moved, weights, settings, inputs)
         self.layers.append(layer)
         self._shapes[name] = output_shape
         self.at = name
         return self
 
-    def convolution(
-        self, name: str, channels: int, kernel: int, padding: int, stride: Optional[int] = 1, bias: bool = True
-    ) -> "Builder":
+    def convolution(self, name: str, channels: int, kernel: int, padding: int, stride: int = 1, bias: bool = True) -> "Builder":
         """Append a convolution with the same padding on all four sides."""
         in_channels, height, width = self.shape
         out_height, out_width = ((size + 2 * padding - kernel) // stride + 1 for size in (height, width))
         macs = channels * out_height * out_width * in_channels * kernel * kernel
-        parameters = (("weight", (channels, in_channels, kernel, kernel)),)
+        parameters: List[Tuple[str, Sequence[int]]] = [("weight", (channels, in_channels, kernel, kernel))]
         flops = 2 * macs
         if bias:
-            parameters += (("bias", (channels,)),)
+            parameters.append(("bias", (channels,)))
             flops += channels * out_height * out_width
         shape = (channels, out_height, out_width)
         return self.add_layer(

@@ -63,7 +63,7 @@ def alexnet_cifar10() -> Network:
 _VGG16 = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 
 
-def _vgg16(name: str, title: str, source: _Source, dense: int) -> Network:
+def _vgg16(name: str, title: str, source: _Source, dense: Sequence[int]) -> Network:
     shape, dataset = source
     b = Builder(shape)
     for block, (channels, count) in enumerate(_VGG16, 1):

@@ -1,7 +1,7 @@
 """Primitives of oneDNN as layers, as a user of the C interface writes them: memory in the library's own layouts, made once."""
 
 import ctypes
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from kernelscope.workloads.networks import Array
 from kernelscope.workloads.onednn import dnnl
@@ -28,10 +28,10 @@ class Builder(object):
         self.library = dnnl.Library()
         self.engine = dnnl.created(self.library.engine_create, dnnl.CPU, 0)
         self.stream = dnnl.created(self.library.stream_create, self.engine, dnnl.IN_ORDER)
-        self.steps = []
-        self.weights = {}  # (layer, parameter) -> numpy array that a memory was made of
-        self.shapes = {}  # layer -> sizes of its result
-        self.made = []  # what the library must not lose while it runs
+        self.steps: List[Tuple[str, Callable[[], Any]]] = []
+        self.weights: Dict[str, Tuple[Array, Array]] = {}  # layer -> weight and bias that memories were made of
+        self.shapes: Dict[str, Sequence[int]] = {}  # layer -> sizes of its result
+        self.made: List[Any] = []  # what the library must not lose while it runs
 
     def descriptor(self, sizes: Sequence[int], tag: int) -> Any:
         """Return the descriptor of an f32 tensor."""

@@ -20,8 +20,8 @@ class Graph(object):
 
     def __init__(self, weights: Weights) -> None:
         self.weights = weights  # {(layer, parameter): float32 array in canonical layout}
-        self.nodes = []
-        self.initializers = []
+        self.nodes: List[Any] = []
+        self.initializers: List[Any] = []
 
     def constant(self, name: str, values: Array) -> str:
         """Add an array to the graph; return its name."""

@@ -35,7 +35,7 @@ class Program(program.Program):
         self.store = distributed.TCPStore(
             "127.0.0.1", options.get("port") or 0, self.devices, self.rank == 0, wait_for_workers=False
         )
-        self.others = ranks.Others(options, self.store.port) if self.rank == 0 else None
+        self.others: Any = ranks.Others(options, self.store.port) if self.rank == 0 else None
         super(Program, self).__init__(network, options)
         torch.manual_seed((options.get("seed") or 0) + self.rank)  # of dropout, which would leave out the same of every share
         self.module = self.model

@@ -14,7 +14,7 @@ import os
 import signal
 import subprocess
 import sys
-from typing import Any, Iterable, Iterator, List
+from typing import Any, Iterator, List
 
 from kernelscope.workloads import data, networks
 from kernelscope.workloads.program import Options
@@ -31,10 +31,10 @@ class Others(object):
 
     def __init__(self, options: Options, port: int) -> None:
         variables = {name: value for name, value in os.environ.items() if not name.endswith("_VERBOSE")}
-        self.processes = []
+        self.processes: List[Any] = []
         atexit.register(self.close)
         for rank in range(1, options["devices"]):
-            process = subprocess.Popen(
+            process: Any = subprocess.Popen(
                 [sys.executable, "-m", "kernelscope.workloads.pytorch.ranks"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sys.stderr, env=variables, bufsize=0,
             )  # fmt: skip
@@ -92,7 +92,7 @@ def _end_with(parent: Any) -> None:
         sys.exit(1)
 
 
-def _told(made: Any, batches: Iterable[Any]) -> Iterator[Any]:
+def _told(made: Any, batches: Iterator[Any]) -> Iterator[Any]:
     """Yield the next batch for each step that rank 0 begins, until it ends."""
     for byte in iter(lambda: os.read(sys.stdin.fileno(), 1), b""):
         if byte == LOAD:

@@ -46,7 +46,7 @@ class WebDataset(IterableDataset):
             try:
                 with tarfile.open(self.path, "r|") as tar:
                     for member in tar:
-                        content = tar.extractfile(member).read()
+                        content = tar.extractfile(member).read()  # type: ignore[union-attr]
                         if member.name.endswith(".npy"):
                             image = self.decoded(member.name, content)
                         elif member.name.endswith(".cls") and image is not None:

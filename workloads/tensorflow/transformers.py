@@ -5,15 +5,13 @@ from typing import Any
 import keras
 from keras import layers, ops
 
-from kernelscope.workloads.program import Options
-
 BLOCKS = 12
 
 
 class Attention(layers.Layer):
     """Scaled dot-product attention over queries, keys and values that lie beside each other in the last dimension."""
 
-    def __init__(self, heads: int, causal: bool, **options: Options) -> None:
+    def __init__(self, heads: int, causal: bool, **options: Any) -> None:
         super().__init__(**options)
         self.heads = heads
         self.causal = causal
@@ -47,7 +45,7 @@ class Tokens(layers.Layer):
 class Token(layers.Layer):
     """Keeps one token of a row."""
 
-    def __init__(self, position: int, **options: Options) -> None:
+    def __init__(self, position: int, **options: Any) -> None:
         super().__init__(**options)
         self.position = position
 
