@@ -1,6 +1,6 @@
 """Training and inference loops as a user of CNTK writes them: a Trainer, its minibatches, and eval."""
 
-from typing import Any, Iterable, List, Set
+from typing import Any, Dict, Iterable, List, Set
 
 import cntk as C
 import numpy
@@ -73,13 +73,12 @@ class Program(program.Program):
             learner = _learner(self.model.parameters, network.optimizer, options["batch"])
             self.trainer = C.Trainer(self.model, self.loss, [learner])
 
-    def _owned(self, layer: Layer) -> Any:
+    def _owned(self, layer: Layer) -> Dict[str, Any]:
         """Return {CNTK's name: parameter} of a canonical layer."""
         if layer.type not in _RECURRENT:
             return {p.name: p for p in self.layers[layer.name].parameters}
-        before: Set[str] = (
-            set()
-        )  # a recurrence is no block that could be asked: its own is what it depends on and its inputs do not
+        # a recurrence is no block that could be asked: its own is what it depends on and its inputs do not
+        before: Set[str] = set()
         for source in layer.inputs:
             if source != networks.INPUT:
                 before.update(p.uid for p in C.as_composite(self.layers[source]).parameters)

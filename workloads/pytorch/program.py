@@ -1,6 +1,6 @@
 """The training and inference loops that all networks share, as a PyTorch user writes them."""
 
-from typing import Any, Iterable, Iterator
+from typing import Any, Dict, Iterable, Iterator
 
 import torch
 from torch import nn
@@ -105,10 +105,10 @@ class Program(program.Program):
             from kernelscope.workloads.pytorch.choices import choose
 
             choose(self, **self.choices)
-        trainable = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        trainable = [tensor for tensor in self.model.parameters() if tensor.requires_grad]
         self.optimizer = make_optimizer(network.optimizer, trainable)
 
-    def layers(self) -> Any:
+    def layers(self) -> Dict[str, Any]:
         """Return {canonical name: module}: a module's path has dots where the canonical name has underscores."""
         return {path.replace(".", "_"): module for path, module in unwrapped(self.model).named_modules()}
 
@@ -117,10 +117,10 @@ class Program(program.Program):
         layers = self.layers()
         with torch.no_grad():
             for (layer, name), values in weights.items():
-                parameter = getattr(layers[layer], RECURRENT.get(name, name), None)
-                if parameter is None:
-                    parameter = getattr(layers[layer], name)
-                parameter.copy_(torch.from_numpy(values))
+                tensor = getattr(layers[layer], RECURRENT.get(name, name), None)
+                if tensor is None:
+                    tensor = getattr(layers[layer], name)
+                tensor.copy_(torch.from_numpy(values))
 
     def parameters(self) -> Parameters:
         """Return what is trainable as a list of {layer, name, shape, count}, with PyTorch's names and shapes."""
